@@ -1,4 +1,4 @@
-"""archir: search spaces of neural architectures as small programs, compiled to a graph IR.
+"""archir: search spaces of neural architectures, written as small programs and compiled to a graph IR.
 
     space = archir.load("space.arch", channels=32)
     space.size                          # exact
@@ -6,10 +6,11 @@
     module = archir.compile(network)    # a torch module
     archir.export(network, "net.onnx", module)
 
-Importing archir imports none of torch, onnx and onnxruntime; what needs them loads them when it is called.
+`import archir` does not import torch, onnx or onnxruntime; functions that need them import them when they
+are called.
 
-What is public is listed once, in the `__all__` of the modules of `archir.api`: type checkers and editors read the star
-imports below, and at run time a name is looked up in the same modules when it is first asked for.
+The public names are those in the `__all__` of the modules of `archir.api`. Type checkers and editors see
+the star imports below; at run time `__getattr__` looks a name up in the same modules when it is first used.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ __version__ = "0.1.0"
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext archir` calls: cells that begin with `%%arch` are programs (docs/notebook.ipynb)."""
-    from archir.tools.notebook.cells import Cells
+    """Register archir's displays and the `%%arch` cell magic; IPython calls this for `%load_ext archir`.
+
+    Cells that begin with `%%arch` are `.arch` programs (docs/notebook.ipynb).
+    """
+    from archir.tools.notebook.cells import CellMagics
     from archir.tools.notebook.registration import register
 
     register(shell)
-    shell.register_magics(Cells(shell))
+    shell.register_magics(CellMagics(shell))
 
 
 if TYPE_CHECKING:
@@ -67,11 +71,11 @@ else:
 
     def __getattr__(name: str) -> Any:
         if name == "__all__":
-            return sorted(["__version__", *(one for module in _modules() for one in module.__all__)])
-        if find_spec(f"archir.{name}") is None:  # `from archir import backends` asks here before it imports the package
+            return sorted(["__version__", *(public for module in _modules() for public in module.__all__)])
+        if find_spec(f"archir.{name}") is None:  # `from archir import backends` calls this before the package's import
             for module in _modules():
                 if name in module.__all__:
-                    return globals().setdefault(name, getattr(module, name))  # asked for once
+                    return globals().setdefault(name, getattr(module, name))  # cached: not looked up again
         raise AttributeError(f"module 'archir' has no attribute {name!r}")
 
     def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""`archir` and `python -m archir`: the command line as a process of its own."""
+"""Entry point of the `archir` command and of `python -m archir`."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ import sys
 
 from archir.cli import main
 
-SHORT = {"check", "fmt", "show", "count", "sample", "diff", "cost", "explain"}
-"""Commands that keep all they make until they are done."""
+SHORT_COMMANDS = {"check", "fmt", "show", "count", "sample", "diff", "cost", "explain"}
+"""Commands that run with the garbage collector off: they keep almost everything they allocate until they exit."""
 
-SPINS = "1000"
-"""Turns of a loop in which a thread waits for others before it sleeps: as many as libgomp has where it knows of more
-threads than processors. Its usual 300,000 make two threads take ten times as long where others compute, too."""
+SPIN_COUNT = "1000"
+"""Iterations for which an OpenMP thread busy-waits for others before it sleeps (`GOMP_SPINCOUNT`).
+
+libgomp itself uses 1,000 where it knows of more threads than processors. Its usual 300,000 make two threads
+ten times as slow on a machine where other processes compute, too.
+"""
 
 
 def run() -> None:
-    """Run the command line. A short command never looks for cyclic garbage, which would take a third of its time."""
-    if sys.argv[1:2] and sys.argv[1] in SHORT:
+    """Run the command line. Short commands run without cyclic garbage collection, which would take a third of
+    their time."""
+    if sys.argv[1:2] and sys.argv[1] in SHORT_COMMANDS:
         gc.disable()
         atexit.register(gc.freeze)
     if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when torch is imported
+        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)  # libgomp reads it when torch is imported
     main()
 
 

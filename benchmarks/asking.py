@@ -4,8 +4,8 @@ python benchmarks/asking.py [--trials 2000] [--repeats 3] [--to FILE]
 
 Microseconds of processor time a candidate of `ask` and `tell` together after the first batch, of a space that is new to
 each search, and milliseconds until the first batch is there; the least of some searches that are the same. Scores are
-drawn. Then the same where architectures that compute the same are tried apart (`archir.apart`). The figures are kept in
-`benchmarks/results/asking_cpu.txt`.
+random. Then the same where equivalent architectures are tried separately (`archir.without_dedup`). The figures are kept
+in `benchmarks/results/asking_cpu.txt`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STRATEGIES: Mapping[str, Mapping[str, Any]] = {
 def asked(path: str, name: str, trials: int, apart: bool) -> tuple[float, float]:
     """A candidate's share of a search of a space, in microseconds, and milliseconds until the first batch."""
     space = archir.load(ROOT / "examples" / path)
-    space = archir.apart(space) if apart else space
+    space = archir.without_dedup(space) if apart else space
     space.satisfying  # noqa: B018  (counted once, whoever asks)
     rng, count = random.Random(0), 0
     search = archir.strategy(name, space, {**STRATEGIES[name], "trials": trials})

@@ -13,7 +13,7 @@ from statistics import median
 from types import ModuleType
 
 import archir
-from archir.recipes.reading import read
+from archir.recipes.parsing import read
 
 ROOT = Path(__file__).resolve().parent.parent
 TASKS = {

@@ -147,7 +147,7 @@ def _theirs(module: nn.Module, x: Tensor, folder: Path) -> dict[str, Made]:
 def _exportable() -> Iterator[None]:
     """What torch's exporter can take: windows that are unfolded (of shifted ones it makes thousands of nodes, in more
     than ten minutes), attention of four axes (of five it takes none)."""
-    attention, small = F.scaled_dot_product_attention, local_attention.SMALL
+    attention, small = F.scaled_dot_product_attention, local_attention.MAX_UNFOLDED
 
     def of_four_axes(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, **options: Any) -> Tensor:
         if q.dim() == 4:
@@ -156,11 +156,11 @@ def _exportable() -> Iterator[None]:
         mask = None if attn_mask is None else attn_mask.flatten(0, -4)
         return attention(q4, k4, v4, attn_mask=mask, **options).unflatten(0, q.shape[:-3])
 
-    F.scaled_dot_product_attention, local_attention.SMALL = of_four_axes, 1 << 60
+    F.scaled_dot_product_attention, local_attention.MAX_UNFOLDED = of_four_axes, 1 << 60
     try:
         yield
     finally:
-        F.scaled_dot_product_attention, local_attention.SMALL = attention, small
+        F.scaled_dot_product_attention, local_attention.MAX_UNFOLDED = attention, small
 
 
 def _session(path: Path) -> onnxruntime.InferenceSession:

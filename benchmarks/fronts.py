@@ -25,12 +25,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import archir
-from archir.search.apart import apart
+from archir.search.no_dedup import without_dedup
 from archir.search.pareto import hypervolume
 from archir.spaces.space import Space
-from archir.studies.anytime import Truth
-from archir.studies.study import Scene, Task
-from archir.tabular.table import Results
+from archir.studies.anytime import GroundTruth
+from archir.studies.study import LoadedTask, Task
+from archir.tabular.results import Results
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("edgegpu", "raspi4", "edgetpu", "pixel3", "eyeriss", "fpga")
@@ -62,7 +62,7 @@ def searched(space: Space, table: Results, name: str, seed: int) -> list[Any]:
     return found
 
 
-def shares(truth: Truth, rows: list[int]) -> tuple[float, float]:
+def shares(truth: GroundTruth, rows: list[int]) -> tuple[float, float]:
     """Of the true volume, measured from the worst of the table and from that of the front."""
 
     def volume(points: Any, reference: Any) -> float:
@@ -86,8 +86,8 @@ def main() -> None:
         for name, table in joined(Path(folder), whole, ROOT / "examples/tables/hw_nas_bench.toml"):
             aims = ("accuracy:max", f"{name}_latency:min")
             cells = []
-            for space in (apart(whole), apart(whole.where(WHERE))):
-                truth = Truth(Scene(Task(name=name, space="", table=""), space, table, aims))
+            for space in (without_dedup(whole), without_dedup(whole.where(WHERE))):
+                truth = GroundTruth(LoadedTask(Task(name=name, space="", table=""), space, table, aims))
                 found = [searched(space, table, name, seed) for seed in range(given.seeds)]
                 outside = sum(not space.within(one) for those in found for one in those)
                 both = [shares(truth, [table.rows[one.codes] for one in those]) for those in found]

@@ -28,14 +28,14 @@ from networks import PAIRS, compiled
 from torch import Tensor, nn
 
 import archir
-from archir.backends.ranges import ranged_inputs
+from archir.backends.input_ranges import ranged_inputs
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir_torch.lowering.module import lower
-from archir_torch.lowering.precision import autocast, exact
-from archir_torch.lowering.replay import AFTER, Replayed
+from archir_torch.lowering.precision import autocast, full_precision
+from archir_torch.lowering.replay import CALLS_BEFORE_RECORDING, GraphedNetwork
 from archir_torch.measuring.latency import random_input
-from archir_torch.supernet.tuning import Plan, planned
+from archir_torch.supernet.tuning import Plan, lower_with_plan
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -106,7 +106,7 @@ def networks() -> Table:
             network.to(DEVICE)
             torch.cuda.reset_peak_memory_stats()
             there = [one.to(DEVICE) for one in given]
-            with exact(DEVICE):
+            with full_precision(DEVICE):
                 found = {"float32": _first(network(*there))}
             found["TF32"] = _first(network(*there))
             with autocast("bf16", DEVICE):
@@ -133,7 +133,7 @@ def search() -> Table:
     relaxed = search_step.graph(16)
 
     def ours(plan: Plan, precision: str = "float32", *, replayed: bool = False) -> search_step.Search:
-        return search_step.from_graph(planned(relaxed, plan), DEVICE, replayed=replayed, precision=precision)
+        return search_step.from_graph(lower_with_plan(relaxed, plan), DEVICE, replayed=replayed, precision=precision)
 
     wide = Plan(channels_last=True, batch=True)
     made: dict[str, Callable[[], search_step.Search]] = {
@@ -154,7 +154,7 @@ def search() -> Table:
         torch.cuda.reset_peak_memory_stats()
         reserved, used = torch.cuda.memory_reserved(), torch.cuda.memory_allocated()
         searches[name] = one = make()
-        for _ in range(AFTER + 2):
+        for _ in range(CALLS_BEFORE_RECORDING + 2):
             one.step(*batches)
         held[name] = torch.cuda.max_memory_allocated() - used
         if one.run is not None and one.run.possible:  # what a record needs is kept in a pool of its own
@@ -204,7 +204,7 @@ def training() -> Table:
 
 def _training(network: nn.Module, graph: Graph, batch: int, precision: str, *, replayed: bool) -> Callable[[], None]:
     network = network.to(DEVICE).train()
-    call: Callable[..., Any] = Replayed(network) if replayed else network
+    call: Callable[..., Any] = GraphedNetwork(network) if replayed else network
     (number,) = graph.inputs.values()
     x = torch.randn(batch, *archir.ir.typing.infer(graph)[number].shape, device=DEVICE)
     y = torch.randint(10, (batch,), device=DEVICE)
@@ -233,7 +233,7 @@ def exports() -> Table:
         ]
         on = network.to(DEVICE)
         program = torch.export.export(on, tuple(given)).module()
-        with torch.no_grad(), exact(DEVICE):
+        with torch.no_grad(), full_precision(DEVICE):
             one, two = _first(on(*given)), _first(program(*given))
         table.add(name, "torch.export", f"{float((one - two).abs().max() / one.abs().max()):.1e}")
         for provider in ("CUDAExecutionProvider", "TensorrtExecutionProvider"):

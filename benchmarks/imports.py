@@ -37,26 +37,29 @@ from archir.equivalence.canonical import canonical_hash  # noqa: E402
 from archir_torch.importing import proof  # noqa: E402
 from benchmarks.python_lines import defined  # noqa: E402
 
-HEAD = """# Models that were imported
+HEAD = """# Imported models
 
-`python benchmarks/imports.py -o docs/imported.md` makes this page. Models of timm {timm}, torchvision {torchvision} and
-transformers {transformers} with random weights are imported, written as programs, and compared with their sources on
-random inputs; where random statistics of norms make a network's own rounding errors grow beyond 0.002%, norms have the
-statistics of random images. *Parameters* are the source's; *as they are* says how many archir has as they are: the
-others are not needed for what is computed, or are computed with before they meet an input (tables of position biases
-that are looked up, weights that are standardised), and are stored as what comes of that. *Difference* is the largest
-one, relative to the largest output.
+This page shows how well `archir import` works on models of timm {timm}, torchvision {torchvision} and transformers
+{transformers}. Each model, with random weights, is imported, written as a program, and compared with its source on
+random inputs. If random statistics of norms amplify a network's own rounding errors above 0.002%, norms get the
+statistics of random images. The columns are:
 
-*Python* are the lines that define the model in its library, without comments, docstrings and blank lines: of the files
-that hold a class of its modules, these classes, and the functions that run while the model is made and called. *Lines*
-are those of the program, *share* how many of the Python's that is. *Check* is clean where `archir check --strict` has
-nothing to say of the program. *Back* is yes where archir's own ONNX file of the network, imported, has the same
-canonical hash.
+- *Parameters*: those of the source.
+- *Unchanged*: how many of them archir stores unchanged. The others do not affect the result, or are transformed before
+  they meet an input (position biases that are looked up, weights that are standardised) and stored transformed.
+- *Difference*: the largest difference of outputs, relative to the largest output.
+- *Python lines*: lines that define the model in its library, without comments, docstrings and blank lines: of the files
+  that hold a class of its modules, these classes, and the functions that run while the model is made and called.
+- *Program lines*: lines of the program; *share* is their number as a percentage of the Python lines.
+- *Check*: clean if `archir check --strict` reports nothing about the program.
+- *Round trip*: yes if archir's own ONNX file of the network, imported again, has the same canonical hash.
+
+`python benchmarks/imports.py -o docs/imported.md` makes this page.
 
 <!-- generated -->
 {summary}
 
-| model | parameters | as they are | difference | Python | lines | share | check | back |
+| model | parameters | unchanged | difference | Python lines | program lines | share | check | round trip |
 |---|---:|---:|---:|---:|---:|---:|---|---|
 """
 TIMM: dict[str, tuple[int, dict[str, Any]]] = {
@@ -334,8 +337,8 @@ def main() -> None:
     done = [row for row in rows if not row.why]
     kept, whole = sum(row.kept == row.params for row in done), sum(row.whole for row in rows)
     summary = (
-        f"{len(done)} of {len(rows)} were imported, {kept} with all parameters as they are. Of {whole}, everything "
-        "holds: equal to 1e-5, at most a third of the lines, clean, and the same network from archir's own file."
+        f"{len(done)} of {len(rows)} models were imported, {kept} with all parameters unchanged. {whole} meet every "
+        "condition: equal to 1e-5, at most a third of the lines, clean, and the same network from archir's own file."
     )
     print(summary)
     if options.output:

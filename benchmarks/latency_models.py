@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import archir
-from archir.costs.latencies.counts import Counts, of_codes
-from archir.costs.latencies.fill import spearman
-from archir.costs.latencies.fitting import fit
-from archir.tabular.table import rows_of
+from archir.costs.latencies.counts import RunCounts, counts_of_codes
+from archir.costs.latencies.fitting import fit_model
+from archir.costs.latencies.measurement import spearman
+from archir.tabular.results import read_codes
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, RESULTS = ROOT / "examples", ROOT / "benchmarks" / "results" / "latency_models_cpu.txt"
@@ -39,8 +39,8 @@ class Tables:
     """Latencies of one space's networks on several devices: milliseconds [n] of each."""
 
     name: str
-    counts: Counts
-    usual: Counts
+    counts: RunCounts
+    usual: RunCounts
     devices: dict[str, NDArray[np.float64]]
 
 
@@ -68,7 +68,7 @@ TABLES = {"help_nas_bench_201": nas_bench_201, "help_fbnet": fbnet, "help_ofa": 
 def _of_file(file: Path, name: str, space: str, mapping: str, column: str = "", cell: int = 0) -> Tables:
     arrays = np.load(file)
     rows = arrays[column][:, 0] == cell if column else slice(None)
-    codes = rows_of(file, EXAMPLES / f"tables/{mapping}.toml", archir.load(EXAMPLES / space))
+    codes = read_codes(file, EXAMPLES / f"tables/{mapping}.toml", archir.load(EXAMPLES / space))
     return _tables(
         name,
         space,
@@ -80,7 +80,7 @@ def _of_file(file: Path, name: str, space: str, mapping: str, column: str = "", 
 def _tables(name: str, path: str, codes: NDArray[np.int16], devices: dict[str, NDArray[np.float32]]) -> Tables:
     space = archir.load(EXAMPLES / path)
     usual = space.sample_codes(USUAL, np.random.default_rng(0))
-    both = of_codes(space.account, np.concatenate([codes, usual]))
+    both = counts_of_codes(space.account, np.concatenate([codes, usual]))
     values = {one: values.astype(np.float64) for one, values in devices.items()}
     return Tables(name, both[: len(codes)], both[len(codes) :], values)
 
@@ -93,8 +93,8 @@ def one(tables: Tables, device: str, measured: int, draw: int, tested: int) -> t
     known, others = order[:measured], order[measured : measured + tested]
     if np.ptp(latencies[known]) == 0:  # a coarse clock, and few networks: nothing can be told
         return 0.0, float((latencies[others] == latencies[known[0]]).mean()), 0.0
-    some = Counts(tables.counts.workloads, tables.counts.times[known])
-    model = fit(some, latencies[known], usual=tables.usual)
+    some = RunCounts(tables.counts.workloads, tables.counts.times[known])
+    model = fit_model(some, latencies[known], reference=tables.usual)
     entries = np.array([model.entries[one.key] for one in tables.counts.workloads])
     predicted = model.offset + tables.counts.times[others] @ entries
     within = np.abs(predicted - latencies[others]) <= model.margin(0.95)

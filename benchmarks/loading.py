@@ -75,12 +75,12 @@ def measured(folder: Path, count: int, rounds: int) -> Table:
     by_hand = ByHand(folder, count)
     loader = DataLoader(by_hand, BATCH, shuffle=True, num_workers=2, persistent_workers=True)
     feeds, epochs = {}, dict.fromkeys(("decoded each time", "decoded once"), 0)
-    kept = pixels.KEPT
+    kept = pixels.MAX_STORED_BYTES
     for name, most in (("decoded each time", 0), ("decoded once", kept)):
-        pixels.KEPT = most
+        pixels.MAX_STORED_BYTES = most
         data = load(f"parquet:{folder}", (3, SIZE, SIZE), limit=count)
         feeds[name] = Feed(data.train, BATCH, seed=0, augment=Augment(shift=4, flip=True))
-    pixels.KEPT = kept
+    pixels.MAX_STORED_BYTES = kept
 
     def epoch(name: str) -> None:
         begin, epochs[name] = epochs[name] * feeds[name].steps, epochs[name] + 1

@@ -48,9 +48,9 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "grammar")]
 
 import archir  # noqa: E402
-from archir.backends.ranges import ranged_inputs  # noqa: E402
-from archir.diagrams.cases import Value, support  # noqa: E402
+from archir.backends.input_ranges import ranged_inputs  # noqa: E402
 from archir.diagrams.lifting import lift  # noqa: E402
+from archir.diagrams.mdd import Value, support  # noqa: E402
 from archir.equivalence.canonical import canonical_hash  # noqa: E402
 from archir.ir.graph import Graph  # noqa: E402
 from archir.ir.op import View  # noqa: E402
@@ -66,7 +66,7 @@ from archir.ops.pool import MaxOver, MeanOver, SumOver  # noqa: E402
 from archir.ops.routing import TopK  # noqa: E402
 from archir_torch.lowering.module import lower  # noqa: E402
 from archir_torch.reuse.measures import Trained  # noqa: E402
-from archir_torch.reuse.order import ordered  # noqa: E402
+from archir_torch.reuse.order import order_channels  # noqa: E402
 from archir_torch.supernet import SuperNetwork, extract  # noqa: E402
 from archir_torch.training.recalibration import recalibrate  # noqa: E402
 from benchmarks.drawn_imports import FAMILIES  # noqa: E402
@@ -147,9 +147,9 @@ def given(graph: Graph, seed: int) -> Tensor:
     """Two random samples."""
     (x,) = ranged_inputs(graph).values()
     generator = torch.Generator().manual_seed(seed)
-    if x.numeric:
+    if x.is_floating:
         return torch.randn(2, *x.shape, generator=generator)
-    return torch.randint(0, x.below or 2, (2, *x.shape), generator=generator)
+    return torch.randint(0, x.integer_limit or 2, (2, *x.shape), generator=generator)
 
 
 def steps(module: nn.Module, graph: Graph, seed: int) -> bool:
@@ -192,7 +192,7 @@ def differences(network: Graph, seed: int, settled: bool) -> tuple[float, float,
     if settled and x.is_floating_point():
         recalibrate(module, [random_images(x)])
     weights = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-    after = ordered(Trained(network, weights), "l1")
+    after = order_channels(Trained(network, weights), "l1")
     found, plain = [], []
     for dtype in (torch.float, torch.double):
         outputs = []
@@ -305,7 +305,7 @@ def compare(name: str, network: Graph, found: archir.Opened, drawn: int, seed: i
     row = replace(row, loads=difference(_outputs(extract(model, found.full), inputs), whole) < MOST_DOUBLE)
     kept = {choice.path for choice in support(*sizes(space.graph))}
     removed = {one.label for one in found.opened if one.kind == "depths"}
-    full = {choice.path: choice.outcomes - 1 for choice in space.choices}
+    full = {choice.path: choice.outcome_count - 1 for choice in space.choices}
     rng, others = random.Random(seed), set()
     for _ in range(drawn):
         chosen = space.sample(rng).outcomes
@@ -366,8 +366,8 @@ def _inputs(graph: Graph, seed: int) -> list[Tensor]:
     generator = torch.Generator().manual_seed(seed)
     return [
         torch.randn(2, *x.shape, generator=generator).double()
-        if x.numeric
-        else torch.randint(0, x.below or 2, (2, *x.shape), generator=generator)
+        if x.is_floating
+        else torch.randint(0, x.integer_limit or 2, (2, *x.shape), generator=generator)
         for x in ranged_inputs(graph).values()
     ]
 

@@ -107,7 +107,7 @@ def smaller(count: int) -> None:
         network, limits = instance(seed, 6 + seed % 15, 2 + seed % 9, (0.2, 0.5))
         answer, (_, value, impossible) = optimum(network, limits), highs(network, limits)
         none += impossible
-        if not answer.settled or answer.value != value or impossible != (answer.value is None):
+        if not answer.is_proved or answer.value != value or impossible != (answer.value is None):
             differ.append((seed, answer.value, value))
     print(f"{count} smaller problems, {none} of them without an answer: {len(differ)} differ from HiGHS {differ[:5]}")
 
@@ -117,7 +117,7 @@ def llama() -> None:
     space = archir.load(HERE.parent / "examples" / "llama" / "llama3.arch")
     rng = np.random.default_rng(0)
     terms = [
-        Term((choice.path,), {(i,): Fraction(int(rng.integers(10**9)), 10**9) for i in range(choice.outcomes)})
+        Term((choice.path,), {(i,): Fraction(int(rng.integers(10**9)), 10**9) for i in range(choice.outcome_count)})
         for choice in space.choices
     ]
     for points in (1_000, None):
@@ -160,7 +160,7 @@ def main() -> None:
         start = process_time()
         answer = optimum(network, limits)
         took["archir"].append(process_time() - start)
-        text = f"{seed:3} {took['archir'][-1]:6.2f} s  {answer.value}  proved: {answer.settled}"
+        text = f"{seed:3} {took['archir'][-1]:6.2f} s  {answer.value}  proved: {answer.is_proved}"
         for name, solve in solvers.items():
             seconds, value, _ = solve(network, limits)
             took[name].append(seconds)

@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import archir
-from archir.costs.latencies.fill import spearman
+from archir.costs.latencies.measurement import spearman
 from archir.ir.graph import Graph
 
 ROOT = Path(__file__).resolve().parents[1]

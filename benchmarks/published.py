@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 import archir
 from archir.ir.graph import Graph
-from archir.ir.verify import typed
+from archir.ir.verify import checked_types
 from archir.ops.norm import BatchNorm
 from archir.ops.pool import GlobalAvgPool
 from archir.spaces.space import Space
-from archir.tabular.table import rows_of
+from archir.tabular.results import read_codes
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, RESULTS = ROOT / "examples", ROOT / "benchmarks" / "results"
@@ -90,7 +90,7 @@ def accel_nasbench(folder: Path) -> Iterator[str]:
 
 def other_operations(graph: Graph) -> int:
     """What is counted there beside multiply-accumulates."""
-    types, found = typed(graph), 0
+    types, found = checked_types(graph), 0
     for number in graph:
         made = prod(types[number].shape)
         if isinstance(graph[number].op, BatchNorm):
@@ -107,7 +107,7 @@ def counted(space: Space, path: Path, mapping: str) -> dict[str, NDArray[np.int6
 
 def codes_of(space: Space, path: Path, mapping: str) -> NDArray[np.int16]:
     """The architecture of each row of a table. All are of the space."""
-    codes = rows_of(path, EXAMPLES / f"tables/{mapping}.toml", space)
+    codes = read_codes(path, EXAMPLES / f"tables/{mapping}.toml", space)
     assert (codes > -2).all()
     return codes
 

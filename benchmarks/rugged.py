@@ -14,7 +14,7 @@ from itertools import combinations
 from math import exp
 
 import archir
-from archir.diagrams.cases import at
+from archir.diagrams.mdd import value_at
 from archir.search.candidate import MultiTrial
 from archir.search.pareto import hypervolume
 from archir.spaces.architecture import Architecture
@@ -52,7 +52,7 @@ class Rugged:
 
     def __init__(self, seed: int) -> None:
         rng = random.Random(seed)
-        outcomes = [(choice.path, outcome) for choice in space().choices for outcome in range(choice.outcomes)]
+        outcomes = [(choice.path, outcome) for choice in space().choices for outcome in range(choice.outcome_count)]
         self.single = {one: rng.gauss(0, 1) for one in outcomes}
         self.pairs = {pair: rng.gauss(0, STRENGTH) for pair in combinations(outcomes, 2) if rng.random() < PAIRS}
 
@@ -134,9 +134,9 @@ def reference(rugged: Rugged, objectives: int, budget: int, population: int, see
 
 def suggested(suggest: Callable[[str, list[int]], int]) -> Architecture:
     """The architecture of what is suggested for each choice, of which those that are inactive do not matter."""
-    wished = {choice.path: suggest(choice.path, list(range(choice.outcomes))) for choice in space().choices}
+    wished = {choice.path: suggest(choice.path, list(range(choice.outcome_count))) for choice in space().choices}
     outcomes: dict[str, int] = {}
     for decision in space().order:
-        if at(decision.active, outcomes) is True:
+        if value_at(decision.active, outcomes) is True:
             outcomes[decision.choice.path] = wished[decision.choice.path]
     return space().decode([outcomes.get(choice.path, -1) for choice in space().choices])

@@ -20,16 +20,16 @@ import torch
 from measure import Table, machine
 
 import archir
-from archir.recipes.borrowing import supernet_of
 from archir.recipes.spaces import space_of
-from archir.reuse.specializing import trained
+from archir.recipes.start_weights import read_supernet
+from archir.reuse.specializing import find_supernet
 from archir.spaces.architecture import Architecture
-from archir.spaces.partial import largest
+from archir.spaces.completion import largest
 from archir.spaces.space import Space
 from archir_torch.lowering.weights import read_weights
-from archir_torch.search.inheritance import restored
+from archir_torch.search.inheritance import restore_supernet
 from archir_torch.search.job import Job
-from archir_torch.search.preparation import images, of_run
+from archir_torch.search.preparation import load_images, search_of_run
 from archir_torch.search.task import Task
 from archir_torch.supernet.network import extract
 
@@ -131,7 +131,7 @@ def compared(space: Space, run: str, part: float, draws: int, seed: int) -> Comp
     allowed = int(part * space.account.extremes("macs")[1].value)
     within = space.where(f"macs <= {allowed}")
     answer = archir.optimize(within, maximize=scores)
-    assert answer.settled
+    assert answer.proved
     assert scores(answer.best) == answer.values[0]
     networks = [largest(space), answer.best, *(within.sample(seed * draws + i) for i in range(draws))]
     macs = space.cost(networks, ["macs"])["macs"].tolist()
@@ -142,20 +142,20 @@ def compared(space: Space, run: str, part: float, draws: int, seed: int) -> Comp
 
 def held_out(source: str, space: Space, several: list[Architecture]) -> list[float]:
     """The accuracies of networks with the weights that they have in a supernet, on held-out samples."""
-    run, phase, record = trained(source)
-    found = of_run(run, "cpu")
+    run, phase, record = find_supernet(source)
+    found = search_of_run(run, "cpu")
     own = space_of(found.recipe, phase, found.folder)
     settings = found.recipe.data_of(phase)
-    (data,) = images({}, found.recipe, settings, own).values()
-    assert supernet_of(run, f"phases/{phase.name}/supernet.json") == record
-    model = restored(record, read_weights(run.folder / "phases" / phase.name / "weights.safetensors")[0])
+    (data,) = load_images({}, found.recipe, settings, own).values()
+    assert read_supernet(run, f"phases/{phase.name}/supernet.json") == record
+    model = restore_supernet(record, read_weights(run.folder / "phases" / phase.name / "weights.safetensors")[0])
     job = Job(phase.model_copy(update={"data": settings}), own, data, found.recipe.seed, "cpu")
     task = Task(job, model.graph)
     accuracies = []
     for architecture in several:
-        network = extract(model, record.own(model.graph, architecture)).eval()
+        network = extract(model, record.to_supernet(model.graph, architecture)).eval()
         with torch.no_grad():
-            accuracies.append(float(task.measured(network, data.held_out, 0)["accuracy"]))
+            accuracies.append(float(task.measure(network, data.held_out, 0)["accuracy"]))
     return accuracies
 
 

@@ -25,9 +25,9 @@ from archir.passes.cse import cse
 from archir.passes.relax import relax
 from archir_torch.lowering.kernels import library
 from archir_torch.lowering.precision import autocast
-from archir_torch.lowering.replay import Replayed
+from archir_torch.lowering.replay import GraphedNetwork
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
-from archir_torch.supernet.tuning import Plan, planned, tuned
+from archir_torch.supernet.tuning import Plan, lower_with_plan, tuned
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 Loss = Callable[[Tensor, Tensor, list[Tensor]], Tensor]
@@ -47,7 +47,7 @@ class Search:
         self.weights = list(module.parameters())
         self.adam = torch.optim.Adam(self.alphas, 3e-4, betas=(0.5, 0.999), weight_decay=1e-3)
         self.sgd = torch.optim.SGD(self.weights, 0.025, momentum=0.9, weight_decay=3e-4)
-        self.run: Replayed | None = None
+        self.run: GraphedNetwork | None = None
 
     def step(self, held_out: tuple[Tensor, Tensor], training: tuple[Tensor, Tensor]) -> None:
         """Both updates."""
@@ -124,7 +124,7 @@ def from_graph(
 ) -> Search:  # fmt: skip
     network = network.to(device)
     run: Callable[..., Tensor] = torch.compile(network) if compiled else network
-    record = Replayed(network, possible=replayed)
+    record = GraphedNetwork(network, possible=replayed)
 
     def loss(images: Tensor, labels: Tensor, alphas: list[Tensor]) -> Tensor:
         weights = alphas_in_graph(*(alpha.softmax(-1) for alpha in alphas))
@@ -146,7 +146,7 @@ def graph(channels: int, cells: int = 8) -> Graph:
 
 def agreement(kernels: bool = False) -> float:
     """How far gradients of the two networks, with 4 channels, are apart in float64, as a part of the largest norm."""
-    hand, ours = DartsSearch(4).double(), planned(graph(4), Plan(True, True, True)).double()
+    hand, ours = DartsSearch(4).double(), lower_with_plan(graph(4), Plan(True, True, True)).double()
     if kernels:
         ours.use_kernels()
     named, own = weights_in_graph(hand), dict(ours.named_parameters())
@@ -166,7 +166,7 @@ def candidates(relaxed: Graph, device: str, best: Plan) -> dict[str, Callable[[]
     """What is compared: passes one after the other, the measured plan, and the plan with one thing off."""
 
     def ours(plan: Plan, **given: bool) -> Callable[[], Search]:
-        return lambda: from_graph(planned(relaxed, plan), device, **given)
+        return lambda: from_graph(lower_with_plan(relaxed, plan), device, **given)
 
     def merged(graph: Graph, *, fold_norms: bool = True) -> Callable[[], Search]:
         return lambda: from_graph(lower_mixed(graph, fold_norms=fold_norms), device, sparing=False)
@@ -226,13 +226,13 @@ def compiled(device: str, quick: bool) -> Table:
     plan = Plan(channels_last=True, depthwise=True)
     made = {
         "by hand": lambda: by_hand(device, cells=cells),
-        f"archir: {plan}": lambda: from_graph(planned(graph(16, cells), plan), device),
+        f"archir: {plan}": lambda: from_graph(lower_with_plan(graph(16, cells), plan), device),
     }
     if device == "cpu":
         made["archir: compiled"] = lambda: from_graph(_with_kernels(graph(16, cells)), device)
     else:
         made["by hand, compiled"] = lambda: by_hand(device, cells=cells, compiled=True)
-        whole = planned(graph(16, cells), plan)
+        whole = lower_with_plan(graph(16, cells), plan)
         made[f"archir: {plan}, compiled"] = lambda: from_graph(whole, device, compiled=True)
     title = f"a search step of the network of DARTS with {cells} cells and 16 channels, batch {size}"
     if device == "cpu":
@@ -260,7 +260,7 @@ def compiled(device: str, quick: bool) -> Table:
 
 
 def _with_kernels(relaxed: Graph) -> MixedNetwork:
-    network = planned(relaxed, Plan(channels_last=True))
+    network = lower_with_plan(relaxed, Plan(channels_last=True))
     network.use_kernels()
     return network
 
@@ -268,8 +268,8 @@ def _with_kernels(relaxed: Graph) -> MixedNetwork:
 def _forget_kernels() -> None:
     """Kernels are compiled when they are used next."""
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
-    library.library.cache_clear()
-    library.function.cache_clear()
+    library.load_library.cache_clear()
+    library.kernel_function.cache_clear()
 
 
 def _batches(size: int, device: str) -> list[tuple[Tensor, Tensor]]:

@@ -32,7 +32,7 @@ from archir.spaces.space import Space
 from archir.utils import toml
 from archir_torch.lowering.weights import read_weights, save_weights
 from archir_torch.reuse import Trained
-from archir_torch.reuse.order import ordered
+from archir_torch.reuse.order import order_channels
 
 NETS = Path(__file__).resolve().parent.parent / "examples" / "shrink" / "cifar.arch"
 LR = 2e-3
@@ -130,7 +130,9 @@ class Comparison:
         """By the same share of every layer."""
         uniform = largest_uniform(self.space, archir.cost(self.full).macs / 2)
         model = archir.supernet(self.space)
-        model.load_state_dict(model.state_dict() | ordered(Trained(self.full, read_weights(self.weights)[0]), "l1"))
+        model.load_state_dict(
+            model.state_dict() | order_channels(Trained(self.full, read_weights(self.weights)[0]), "l1")
+        )
         folder = self.folder / ("taught" if taught else "pruned")
         folder.mkdir(exist_ok=True)
         save_weights(archir.extract(model, uniform), folder / "start.safetensors")
@@ -156,7 +158,7 @@ class Comparison:
                 {"name": "tuned", **trained, **phase, **({"also": [teacher]} if taught else {})},
             ],
         }  # fmt: skip
-        (folder / "recipe.toml").write_text(toml.written(recipe), "utf-8")
+        (folder / "recipe.toml").write_text(toml.dump_toml(recipe), "utf-8")
         phases = archir.run(folder / "recipe.toml", folder / "run", device=self.given.device)["phases"]
         graph = self.space.specialize(uniform)
         made = {name: phases[phase]["accuracy"] for name, phase in (("accuracy", "tuned"), ("cut", "cut"))}
@@ -165,8 +167,8 @@ class Comparison:
 
 def largest_uniform(space: Space, macs: float) -> Any:
     """The most expensive architecture, within a bound, of those that take the same outcome of every choice."""
-    most = min(choice.outcomes for choice in space.choices)
-    within = [space.exactly({choice.path: outcome for choice in space.choices}) for outcome in range(most)]
+    most = min(choice.outcome_count for choice in space.choices)
+    within = [space.from_outcomes({choice.path: outcome for choice in space.choices}) for outcome in range(most)]
     costs = space.cost(within, ["macs"])["macs"]
     return within[max((cost, number) for number, cost in enumerate(costs) if cost <= macs)[1]]
 

@@ -26,7 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # each process has a core
 
 import archir
 from archir.spaces.space import Space
-from archir.tabular.table import Results
+from archir.tabular.results import Results
 
 ROOT = Path(__file__).resolve().parents[1]
 MEASURES = {"CIFAR-10": "accuracy", "CIFAR-100": "accuracy_cifar100", "ImageNet16": "accuracy_imagenet16"}

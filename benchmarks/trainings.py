@@ -38,7 +38,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "grammar")]
 import archir  # noqa: E402
 from archir.diagnostics.errors import Interrupted  # noqa: E402
 from archir.runs import manifest  # noqa: E402
-from archir.search.near import near  # noqa: E402
+from archir.search.near_bounds import restrict  # noqa: E402
 from archir.spaces.space import Space  # noqa: E402
 from archir.utils import toml  # noqa: E402
 from archir.utils.files import write_atomic  # noqa: E402
@@ -207,7 +207,7 @@ class Comparison:
 
     def drawn(self, macs: int) -> list[dict[str, Any]]:
         """Architectures that cost at most so many MACs, and nearly as many."""
-        within, rng = near(self.space(), f"macs <= {macs}", USED), random.Random(self.seed)
+        within, rng = restrict(self.space(), f"macs <= {macs}", USED), random.Random(self.seed)
         return [dict(within.sample(rng)) for _ in range(DRAWS)]
 
     def train(
@@ -221,7 +221,7 @@ class Comparison:
         recipe = tomllib.loads(self.recipe.read_text("utf-8"))
         last = {key: value for key, value in recipe["phase"][-1].items() if key not in ("start", "parameters")}
         recipe |= {"space": space, "phase": [last | {"fixed": dict(choices)}]}
-        write_atomic(folder / "recipe.toml", toml.written(recipe).encode())
+        write_atomic(folder / "recipe.toml", toml.dump_toml(recipe).encode())
         others = tuple(f"{phase}." for phase in self.example.searching)
         overrides = {key: value for key, value in self.overrides(parameters).items() if not key.startswith(others)}
         self.once(file, kind, folder / "recipe.toml", overrides)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from statistics import median, quantiles
 
 from archir.tools.lsp import nets
-from archir.tools.lsp.checking import Place
+from archir.tools.lsp.checking import Checker
 from archir.tools.lsp.view import View
 
 BLOCK = """
@@ -43,7 +43,7 @@ def program() -> str:
 def main(strokes: int = 400) -> None:
     """Print medians and tails, in milliseconds."""
     chance, right = random.Random(0), program()
-    place, text = Place("many.arch"), right
+    place, text = Checker("many.arch"), right
     typed: list[tuple[float, float]] = []
     shaped: list[tuple[float, float]] = []
     for stroke in range(strokes):
@@ -52,7 +52,7 @@ def main(strokes: int = 400) -> None:
         typed.append(_timed(lambda text=text: place.check_names(text)))
         if stroke % 20 == 19:
             typed_net = View(right, "many.arch")
-            shaped.append(_timed(lambda view=typed_net: nets.shapes(view, nets.nets(view))))
+            shaped.append(_timed(lambda view=typed_net: nets.shape_hints(view, nets.nets(view))))
     print(f"{right.count(chr(10))} lines, {strokes} keystrokes")
     for index, clock in enumerate(("", ", processor time")):
         times = [one[index] for one in typed]

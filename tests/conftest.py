@@ -80,7 +80,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
 def _plugins_of_one_test() -> Iterator[None]:
     """What one test asked for, later ones did not."""
     yield
-    loading._ASKED.clear()
+    loading._REQUESTED.clear()
 
 
 @pytest.fixture

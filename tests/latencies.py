@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from archir.costs.latencies.fill import Network, Validation, fill, start
+from archir.costs.latencies.measurement import MeasuredNetwork, Validation, fill_table, new_table
 from archir.costs.latencies.table import Correction, Entry, LatencyTable
-from archir.costs.latencies.timing import Effort, Timed, Timing
-from archir.costs.latencies.workloads import workloads
+from archir.costs.latencies.timing import Effort, TimedRun, Timing
+from archir.costs.latencies.workloads import space_workloads
 from archir.ir.graph import Graph
 from archir.spaces.space import Space
 
-QUICK = Effort(sample=1e3, precision=0.5, least=3, most=3, limit=1e6)
+QUICK = Effort(sample_ns=1e3, precision=0.5, min_samples=3, max_samples=3, max_ns=1e6)
 
 
 class FakeBench:
@@ -28,7 +28,7 @@ class FakeBench:
     def free(self, graph: Graph) -> bool:
         return any(graph[number].op.name == "identity" for number in graph) and len(graph) == 2
 
-    def timed(self, graph: Graph) -> Timed:
+    def timed(self, graph: Graph) -> TimedRun:
         if len(self.asked) == self.interrupt_at:
             raise KeyboardInterrupt
         self.asked.append(graph)
@@ -78,10 +78,10 @@ SMALL = {
 
 
 def filled(bench: FakeBench, space: Space, table: LatencyTable | None = None, **options: Any) -> LatencyTable:
-    table = table or start("cpu", 1, bench, QUICK)
-    fill(table, workloads(space.graph), bench, effort=QUICK, **({"save": lambda one: None} | options))
+    table = table or new_table("cpu", 1, bench, QUICK)
+    fill_table(table, space_workloads(space.graph), bench, effort=QUICK, **({"save": lambda one: None} | options))
     return table
 
 
 def validation(pairs: Iterable[tuple[float, float]]) -> Validation:
-    return Validation(tuple(Network(x, Timing(y, 0, 3)) for x, y in pairs))
+    return Validation(tuple(MeasuredNetwork(x, Timing(y, 0, 3)) for x, y in pairs))

@@ -23,7 +23,7 @@ def forgotten(folder: Path) -> Iterator[None]:
         yield
     finally:
         for one, things, origins in before:
-            one._things, one.origins = things, origins
+            one._entries, one.origins = things, origins
         for name in {*sys.modules} - modules:
             if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(folder):
                 del sys.modules[name]

@@ -9,53 +9,64 @@ WIDER = "keeps more than is needed; totals are compared with the bounds afterwar
 
 _REASONS: dict[str, dict[str, dict[str, str]]] = {
     "archir/costs/account.py": {
-        "Account._contributed": {"if rule.tokens not in self._lengths: -> if True:": CACHE},
+        "Account._node_costs": {"if rule.tokens not in self._resized: -> if True:": CACHE},
     },
-    "archir/costs/counting/distribution.py": {"Distribution._fitting": {"2 -> 3": WIDER}},
-    "archir/costs/counting/merged_steps.py": {
-        "Strides.__init__": {"0 -> 1": SPEED, "STATE * len(states) -> STATE // len(states)": SPEED},
+    "archir/costs/counting/distribution.py": {"Distribution._within_reach": {"2 -> 3": WIDER}},
+    "archir/costs/counting/stages.py": {
+        "Stages.__init__": {
+            "0 -> 1": SPEED,
+            "STATE_WEIGHT * len(states) -> STATE_WEIGHT // len(states)": SPEED,
+        },
     },
     "archir/costs/counting/plain.py": {
-        "Spread.quantiles": {"len(self.keys) - 1 -> len(self.keys)": "no fraction is above 1"},
+        "Histogram.quantiles": {"len(self.keys) - 1 -> len(self.keys)": "no fraction is above 1"},
     },
-    "archir/costs/counting/slack.py": {
-        "Lattice.small": {"prod(self.sizes) <= MOST_CELLS -> prod(self.sizes) < MOST_CELLS": SPEED},
+    "archir/costs/counting/joint_bounds.py": {
+        "ResidualGrid.is_small": {"prod(self.sizes) <= MAX_CELLS -> prod(self.sizes) < MAX_CELLS": SPEED},
     },
     "archir/costs/counting/totals.py": {
-        "merged": {"64 * rows -> 64": SPEED, "64 * rows -> 64 // rows": SPEED, "64 -> 63": SPEED},
+        "merge_histograms": {"64 * rows -> 64": SPEED, "64 * rows -> 64 // rows": SPEED, "64 -> 63": SPEED},
     },
-    "archir/costs/extremes/forward.py": {
+    "archir/costs/extremes/forward_search.py": {
         "_work": {
             "rows * (1 + choices / 16) -> rows // (1 + choices / 16)": SPEED,
             "1 + choices / 16 -> 1 - choices / 16": SPEED,
             "16 -> 17": SPEED,
         },
     },
-    "archir/costs/latencies/counts.py": {"of_codes.<locals>.of": {"if found not in numbers: -> if True:": CACHE}},
-    "archir/costs/latencies/fitting.py": {"_Block.__init__": {"1 -> 2": "where no feature differs, all are 0"}},
-    "archir/costs/latencies/process.py": {"_drawn": {"1.0 -> 100.0": "shares are divided by their sum"}},
+    "archir/costs/latencies/counts.py": {
+        "counts_of_codes.<locals>.expansion_id": {"if indices not in expansion_index: -> if True:": CACHE}
+    },
+    "archir/costs/latencies/fitting.py": {"_FeatureBlock.__init__": {"1 -> 2": "where no feature differs, all are 0"}},
+    "archir/costs/latencies/gaussian_process.py": {
+        "_sample_hyperparameters": {"1.0 -> 100.0": "shares are divided by their sum"}
+    },
     "archir/costs/optimal/multipliers.py": {
-        "multipliers": {
-            "found.bound * best.weights[0] > best.bound * found.weights[0] -> "
-            "found.bound * best.weights[0] >= best.bound * found.weights[0]": "of two proofs of one bound, the other",
-            "best.least > infeasible -> best.least >= infeasible": SPEED,
+        "find_multipliers": {
+            "candidate.bound * best.weights[0] > best.bound * candidate.weights[0] -> candidate.bound * "
+            "best.weights[0] >= best.bound * candidate.weights[0]": "two proofs of the same bound are equally good",
+            "best.min_objective > max_objective -> best.min_objective >= max_objective": SPEED,
         },
     },
     "archir/costs/optimal/optimum.py": {
         "_Search.result": {"1 -> 0": "a search that is not finished has a bound that is less by one"}
     },
     "archir/costs/optimal/paths.py": {
-        "_Follow._next": {
-            "len(apart.states) < ALIKE * len(found.states) -> len(apart.states) <= ALIKE * len(found.states)": SPEED
+        "_PathSearch._extend": {
+            "len(undominated.states) < KEPT_FRACTION * len(extended.states) -> "
+            "len(undominated.states) <= KEPT_FRACTION * len(extended.states)": SPEED
         },
-        "_Follow._part": {"0 -> -1": WIDER},
+        "_PathSearch._extend_block": {"0 -> -1": WIDER},
     },
-    "archir/costs/symbolic.py": {"Symbolic._costs": {"0 -> -1": "the outcomes of no choice are one combination"}},
+    "archir/costs/symbolic.py": {
+        "SymbolicCosts._node_terms": {"0 -> -1": "the outcomes of no choice are one combination"}
+    },
     "archir/costs/tables.py": {
-        "_factors": {
-            "len(union) == len(known) or prod((choice.outcomes for choice in union)) <= "
-            "(MOST_CELLS if shared else MOST_CELLS // 16) -> len(union) == len(known) and prod((choice.outcomes "
-            "for choice in union)) <= (MOST_CELLS if shared else MOST_CELLS // 16)": SPEED
+        "_merge_factors": {
+            "len(union) == len(merged_choices) or prod((choice.outcomes for choice in union)) <= "
+            "(MAX_MERGED_CELLS if overlaps else MAX_MERGED_CELLS // 16) -> "
+            "len(union) == len(merged_choices) and prod((choice.outcomes for choice in union)) <= "
+            "(MAX_MERGED_CELLS if overlaps else MAX_MERGED_CELLS // 16)": SPEED
         },
     },
     "archir/ir/typing.py": {
@@ -83,14 +94,14 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
         "expand": {"if not any((isinstance(graph[number].op, Composite) for number in graph)): -> if False:": SPEED},
     },
     "archir/passes/fold.py": {
-        "Site._transposed": {
+        "FoldSite._transposed": {
             "if source == self.operands[0]: -> if False:": "the same transposition, with its axes written out"
         },
     },
     "archir/passes/prune.py": {
         "prune": {"needs(graph).keys() if needed is None else needed -> needs(graph).keys()": SPEED},
     },
-    "archir/passes/places.py": {"Places.places": {"0 -> -1": CACHE}},
+    "archir/passes/channel_placement.py": {"ChannelPlacement.positions": {"0 -> -1": CACHE}},
     "archir/passes/freeze.py": {"freeze.<locals>.step": {"if varied: -> if True:": "nothing is replaced"}},
     "backends/archir_onnx/verification/verify.py": {"verify": {"False -> True": SPEED}},
 }

@@ -14,7 +14,7 @@ from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from archir.tools.studio.policy import policy
+from archir.tools.studio.server import content_security_policy
 
 ROOT = Path(__file__).resolve().parent.parent
 STUDIO = ROOT / "editors" / "studio"
@@ -65,7 +65,7 @@ def build(folder: Path) -> dict[str, object]:
 def _index(page: str) -> str:
     """The page, which asks its worker, and says itself what it may do."""
     page = page.replace('data-engine="server"', 'data-engine="worker"')
-    allowed = policy(" 'wasm-unsafe-eval'")
+    allowed = content_security_policy(" 'wasm-unsafe-eval'")
     page = page.replace("<title>", f'<meta http-equiv="Content-Security-Policy" content="{allowed}">\n<title>', 1)
     return page.replace("archir studio</title>", "archir playground</title>")
 

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from archir.language.syntax.reading import grammar
+from archir.language.syntax.strict_parse import grammar
 
 FILE = Path(__file__).resolve().parent.parent / "editors" / "vscode" / "syntaxes" / "arch.tmLanguage.json"
 ROLES = {

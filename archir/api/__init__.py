@@ -1,6 +1,6 @@
-"""The Python side of every command, grouped by what people do: load, analyse, search, lower, measure.
+"""Python interface of every command, one module per task: load, analyse, search, lower, measure.
 
-What a module here lists in its `__all__` is public: `archir` offers it. The rest is for the command line.
+Names in the `__all__` of a module are public and available from `archir`. All others are for the command line.
 """
 
 from archir.api.analysis import *

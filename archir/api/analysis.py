@@ -1,4 +1,4 @@
-"""What is known of spaces and networks without running them: costs, warnings, differences, canonical forms."""
+"""Analysis of spaces and networks without running them: costs, lint warnings, differences, canonical forms."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archir.api.loading import graph_of, proved, source, space_of
+from archir.api.loading import as_graph, load_checked, read_source, require_space
 from archir.diagnostics.errors import Diagnostics
 from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import Graph
 from archir.ir.printer import print_graph
 from archir.language.elaboration.context import Limits
-from archir.language.elaboration.files import Loader, split
+from archir.language.elaboration.files import Loader, split_net
 from archir.passes import cost as costs
 
 if TYPE_CHECKING:
     from archir.linting.subject import Purpose
     from archir.passes.cost import Cost
-    from archir.spaces.architecture import Architecture, Written
+    from archir.spaces.architecture import Architecture, ArchitectureFile
     from archir.spaces.diff import Difference
     from archir.spaces.optimal.membership import Membership
     from archir.spaces.space import Space
@@ -27,8 +27,11 @@ __all__ = ["canonical_hash", "cost", "diff", "lint", "membership", "print_graph"
 
 
 def cost(network: Graph | Space) -> Cost:
-    """Parameters and multiply-accumulates of a network, or a space, without choices. Raises ArchError (A0901)."""
-    return costs.cost(graph_of(network))
+    """Return the parameters and multiply-accumulates of a network.
+
+    `network` is a graph, or a space without choices. Raises ArchError (A0901) if choices are left.
+    """
+    return costs.cost(as_graph(network))
 
 
 def lint(
@@ -39,7 +42,14 @@ def lint(
     limits: Limits | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> Diagnostics:
-    """Warnings of what wrecks searches of a file's nets (see docs/lint.md); `purpose` is that of `linted`."""
+    """Return warnings about constructs that harm a search, for all nets of a file (see docs/lint.md).
+
+    `path` is a file, or `FILE:NET` for a single net. `purpose` is the kind of search that the space is meant for:
+    `"differentiable"`, `"shared"` (shared weights), or None for any. `root` is the folder that relative imports may not
+    leave, by default the file's folder; `limits` bound the size of the program and the work of checking it;
+    `parameters` are the net's. Returns `Diagnostics`, which is empty if there is nothing to warn about. Raises
+    ArchError if the file has errors.
+    """
     return linted(path, purpose=purpose, root=root, limits=limits, parameters=parameters)[1]
 
 
@@ -51,36 +61,46 @@ def linted(
     limits: Limits | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> tuple[list[Graph], Diagnostics]:
-    """The graphs of a file's nets, and warnings about them. Raises ArchError where there are errors.
+    """Return the graphs of a file's nets, and the lint warnings about them.
 
-    `purpose` is `"differentiable"` or `"shared"`, if the space is to be searched so.
+    Arguments are those of `lint`. Raises ArchError if the file has errors.
     """
     from archir.linting.lint import lint
 
-    file, net = split(str(path))
-    text, folder = source(file)
-    found = proved(text, folder, file, net, root, limits, parameters)
+    file, net = split_net(str(path))
+    text, folder = read_source(file)
+    nets = load_checked(text, folder, file, net, root, limits, parameters)
     module = Loader(root if root is not None else folder).load(text, file, folder)
-    return found, Diagnostics(lint(module, found, purpose))
+    return nets, Diagnostics(lint(module, nets, purpose))
 
 
 def membership(space: Space, network: Space) -> Membership:
-    """Which architecture of a space computes the same as a network, a space without choices: its largest one, another
-    one, or none. Raises ArchError (A1602)."""
+    """Find the architecture of a space that computes the same function as a network.
+
+    `network` is a space without choices. Returns a `Membership`: the `architecture`, or None, and whether it is the
+    `largest` of the space. If there is none, `nearest` has most operations in common with the network, with
+    `differences`. Raises ArchError (A1602) if the diagrams of the space's choices become too large.
+    """
     from archir.spaces.optimal.membership import membership
 
-    return membership(space_of(space), graph_of(network))
+    return membership(require_space(space), as_graph(network))
 
 
-def diff(one: Space | Architecture | Written, other: Space | Architecture | Written) -> list[Difference]:
-    """What differs between two spaces, or between two architectures: nothing, if they are the same."""
-    from archir.spaces.architecture import Architecture, Written
+def diff(
+    first: Space | Architecture | ArchitectureFile, second: Space | Architecture | ArchitectureFile
+) -> list[Difference]:
+    """Return the differences between two spaces, or between two architectures; an empty list if there are none.
+
+    `one` and `other` are both spaces, or both architectures (as objects, or as read from a file). Raises TypeError for
+    any other combination.
+    """
+    from archir.spaces.architecture import Architecture, ArchitectureFile
     from archir.spaces.diff import diff_architectures, diff_spaces
     from archir.spaces.space import Space
 
-    if isinstance(one, Space) and isinstance(other, Space):
-        return diff_spaces(one, other)
-    if isinstance(one, (Architecture, Written)) and isinstance(other, (Architecture, Written)):
-        return diff_architectures(one, other)
-    kinds = f"{type(one).__name__} and {type(other).__name__}"
+    if isinstance(first, Space) and isinstance(second, Space):
+        return diff_spaces(first, second)
+    if isinstance(first, (Architecture, ArchitectureFile)) and isinstance(second, (Architecture, ArchitectureFile)):
+        return diff_architectures(first, second)
+    kinds = f"{type(first).__name__} and {type(second).__name__}"
     raise TypeError(f"{kinds} cannot be compared: expected two spaces or two architectures")

@@ -1,4 +1,4 @@
-"""What the functions take, give and raise: classes that are offered by name, for annotations and for `except`."""
+"""Classes of arguments, results and exceptions that are public, for annotations and `except`."""
 
 from archir.costs.latencies.model import LatencyModel
 from archir.costs.latencies.table import LatencyTable

@@ -1,4 +1,4 @@
-"""Pictures of spaces, networks and architectures, where they are asked for."""
+"""Pictures of spaces, networks and architectures."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["show"]
 
-MOST_LINES = 40
-MOST_NODES = 2_500
-"""Of a graph whose picture is made without being asked for: that takes half a second."""
+MAX_LINES = 40
+"""Maximum number of lines of a graph's text that `show` prints."""
+MAX_NODES = 2_500
+"""Maximum number of nodes of a graph that a notebook draws automatically, which takes half a second."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as SVG, and the same as text."""
+    """A picture as SVG, with a text for displays without graphics."""
 
     svg: str
     text: str
@@ -43,41 +44,45 @@ def show(
     block: str | None = None,
     heat: str | None = None,
 ) -> None:
-    """Draw a graph, a space or the network of an architecture.
+    """Draw a graph, a space, or the network of an architecture.
 
-    The picture appears in a notebook's cell or is written to the file `path`; elsewhere the first lines of the graph's
-    text are printed. It shows `depth` levels of blocks, or one `block` alone, by scope or name. `heat` is a cost like
-    `"macs"`: boxes are coloured by their share of it, of a space by their mean share. A path ends in `.svg`, `.html` (a
-    page whose blocks open and close), `.mermaid` or `.dot`. Raises ArchError: A1301 (no such block), A1302 (no such
-    format), A1604 (no such cost).
+    With a `path`, the picture is written to a file: `.svg`, `.html` (a page in which blocks can be opened and closed),
+    `.mermaid` or `.dot`. Otherwise it is displayed in a notebook; outside of a notebook, the first lines of the graph's
+    text are printed. `depth` is the number of nested levels of blocks that are drawn. `block` is the scope or the name
+    of the only block to draw. `heat` is a cost such as `"macs"`: boxes are coloured by their share of it, in a space by
+    the mean share over all architectures.
+
+    Raises ArchError: A1301 (no such block), A1302 (no such format, or the architecture does not know its space), A1604
+    (no such cost).
     """
-    graph = graph_of(value)
+    graph = drawable_graph(value)
     if path is not None:
-        form = Path(path).suffix[1:]
-        if form not in FORMATS:
+        file_format = Path(path).suffix[1:]
+        if file_format not in FORMATS:
             endings = ", ".join(f".{name}" for name in FORMATS)
-            raise fail("A1302", f"no pictures are written to `{path}`", None, f"its name may end in {endings}")
-        write_atomic(Path(path), drawn(graph, form, depth, block, heat).encode())
+            raise fail("A1302", f"`{path}` has no suffix of a picture format", None, f"use one of {endings}")
+        write_atomic(Path(path), render(graph, file_format, depth, block, heat).encode())
     elif in_notebook():
         from IPython.display import display
 
-        display(Picture(drawn(graph, "svg", depth, block, heat), repr(graph)))
+        display(Picture(render(graph, "svg", depth, block, heat), repr(graph)))
     else:
-        print(brief(graph))
+        print(preview(graph))
 
 
-def graph_of(value: Graph | Space | Architecture) -> Graph:
-    """The graph to draw."""
+def drawable_graph(value: Graph | Space | Architecture) -> Graph:
+    """Return the graph of a graph, a space or an architecture."""
     from archir.ir.graph import Graph
     from archir.spaces.space import Space
 
     if isinstance(value, Graph):
         return value
-    return value.graph if isinstance(value, Space) else network(value)
+    return value.graph if isinstance(value, Space) else architecture_graph(value)
 
 
-def network(architecture: Architecture) -> Graph:
-    """The graph of an architecture. Raises ArchError (A1302) for one that came from another process."""
+def architecture_graph(architecture: Architecture) -> Graph:
+    """Return the graph of an architecture. Raises ArchError (A1302) if it came from another process, without its
+    space."""
     from archir.passes.specialize import specialize
 
     if architecture.graph is None:
@@ -86,44 +91,44 @@ def network(architecture: Architecture) -> Graph:
     return specialize(architecture.graph, architecture.outcomes)
 
 
-def drawn(graph: Graph, form: str, depth: int = 1, block: str | None = None, heat: str | None = None) -> str:
-    """A picture in one of the formats. Raises ArchError (A1301, A1302, A1604)."""
+def render(graph: Graph, file_format: str, depth: int = 1, block: str | None = None, heat: str | None = None) -> str:
+    """Return a picture in one of the formats; arguments are those of `show`. Raises ArchError (A1301, A1302, A1604)."""
     if heat is None:
-        return picture(graph, form, depth, block)
+        return picture(graph, file_format, depth, block)
     from archir.costs.means import means
     from archir.pictures.shading import Heat
     from archir.spaces.space import Space
 
     share = Heat(heat, means(Space(graph).account, heat), bool(graph.decisions))
-    return picture(graph, form, depth, block, share)
+    return picture(graph, file_format, depth, block, share)
 
 
-def brief(graph: Graph) -> str:
-    """The first lines of a graph's text."""
+def preview(graph: Graph) -> str:
+    """Return the first lines of a graph's text."""
     lines = print_graph(graph).splitlines()
-    shown = [repr(graph), *lines[:MOST_LINES]]
-    if len(lines) > MOST_LINES:
+    shown = [repr(graph), *lines[:MAX_LINES]]
+    if len(lines) > MAX_LINES:
         hint = 'archir.print_graph(graph), or archir.show(graph, "graph.html")'
-        shown.append(f"... {len(lines) - MOST_LINES:,} more lines: {hint}")
+        shown.append(f"... {len(lines) - MAX_LINES:,} more lines: {hint}")
     return "\n".join(shown)
 
 
-def beside(graph: Graph) -> str:
-    """The picture of a graph as HTML, if it is made quickly and is not too large."""
-    if len(graph) > MOST_NODES:
+def html_picture(graph: Graph) -> str:
+    """Return the picture of a graph as HTML, or a hint if the graph or the picture is too large."""
+    if len(graph) > MAX_NODES:
         return markup.heading("Picture", "", "of many nodes: archir.show(graph) draws it")
-    svg = drawn(graph, "svg")
-    if len(svg) > markup.MOST_PICTURE:
+    svg = render(graph, "svg")
+    if len(svg) > markup.MAX_PICTURE_BYTES:
         return markup.heading("Picture", "", 'a large one: archir.show(graph, "graph.html") draws it')
     return markup.image(svg, repr(graph))
 
 
 def in_notebook() -> bool:
-    """Whether what is displayed is seen in a notebook, or whatever else has a kernel."""
-    return shell() is not None and hasattr(shell(), "kernel")
+    """True if output is displayed by a notebook or another Jupyter front end."""
+    return ipython_shell() is not None and hasattr(ipython_shell(), "kernel")
 
 
-def shell() -> Any:
-    """IPython's shell, if this runs in one."""
+def ipython_shell() -> Any:
+    """Return the current IPython shell, or None outside of IPython."""
     ipython = sys.modules.get("IPython")
     return None if ipython is None else ipython.get_ipython()

@@ -1,4 +1,4 @@
-"""From networks of other frameworks to archir's."""
+"""Import of networks from other frameworks."""
 
 from __future__ import annotations
 
@@ -19,42 +19,51 @@ def from_torch(
     module: Any, example_inputs: Any | Sequence[Any] | Mapping[str, Any], *, name: str | None = None,
     partial: bool = False, seed: int = 0,
 ) -> Imported:  # fmt: skip
-    """The graph and the weights of a torch module, by `torch.export`: `from_torch(model, torch.randn(1, 3, 224, 224))`.
+    """Import a torch module by `torch.export`: `from_torch(model, torch.randn(1, 3, 224, 224))`.
 
-    `example_inputs` is a tensor, several, or tensors by the name of an argument; the first axis of each is that of the
-    samples. Weights are the module's own tensors, not copies of them. The import is compared with the module on random
-    inputs that the `seed` draws; `name` is the graph's, by default that of the class. Raises ArchError (A3201 to A3203)
-    with everything that archir has no words for; if it is `partial`, the largest part without that is imported, and
-    the import's `problems` say what is left out.
+    `example_inputs` is a tensor, a sequence of tensors, or tensors by argument name; the first axis of each is the
+    sample axis. `name` is the name of the graph, by default that of the module's class. With `partial`, operations that
+    archir cannot express are tolerated: the largest part without them is imported, and `problems` of the result lists
+    what was left out. The import is compared with the module on random inputs generated from `seed`.
+
+    Returns an `Imported` with the graph and the weights, which are the module's own tensors rather than copies. Raises
+    ArchError: A3201 to A3203, with a diagnostic for everything that archir cannot express.
     """
-    return backends.get("torch").imported(module, example_inputs, name=name, partial=partial, seed=seed)
+    return backends.get("torch").import_module(module, example_inputs, name=name, partial=partial, seed=seed)
 
 
 def from_onnx(
     path: str | Path, *, shapes: Mapping[str, Sequence[int]] | None = None, partial: bool = False, seed: int = 0
 ) -> Imported:
-    """The graph and the weights of an ONNX file: `from_onnx("model.onnx")`.
+    """Import an ONNX file: `from_onnx("model.onnx")`.
 
-    The first axis of every input is that of the samples, whether the file says 1 or leaves it open; `shapes` are the
-    other axes of inputs that it leaves open, by name: `{"image": (3, 224, 224)}`. Weights are compared with the file in
-    onnxruntime on a random sample that the `seed` draws. Raises ArchError: A0916 for what is no model, A3202 for
-    everything that archir has no words for, at once, A3203 for a difference. If it is `partial`, the largest part
-    without what archir has no words for is imported, and the import's `problems` say what is left out.
+    The first axis of every input is the sample axis, whether the file gives its size as 1 or leaves it open. `shapes`
+    are the other axes of inputs whose sizes the file leaves open, by name: `{"image": (3, 224, 224)}`. With `partial`,
+    operations that archir cannot express are tolerated: the largest part without them is imported, and `problems` of
+    the result lists what was left out. The import is compared with the file in onnxruntime on a random sample generated
+    from `seed`.
+
+    Returns an `Imported` with the graph and the weights. Raises ArchError: A0916 (the file is no ONNX model), A3202 (a
+    diagnostic for everything that archir cannot express), A3203 (the import computes something else).
     """
     file, onnx = Path(path), backends.get("onnx")
-    calls, fixed = onnx.calls(file, {name: tuple(shape) for name, shape in (shapes or {}).items()}, partial=partial)
+    calls, fixed_shapes = onnx.calls(
+        file, {name: tuple(shape) for name, shape in (shapes or {}).items()}, partial=partial
+    )
 
     def reference(inputs: Any, types: Any, outputs: Sequence[str]) -> Any:
         return onnx.run_part(file, inputs, types, outputs) if partial else onnx.run(file, inputs)
 
-    return backends.get("torch").followed(calls, reference, fixed=fixed, seed=seed, partial=partial)
+    return backends.get("torch").import_calls(calls, reference, fixed=fixed_shapes, seed=seed, partial=partial)
 
 
 def save_import(imported: Imported, path: str | Path, *, origin: str = "") -> Saved:
-    """Write an import as a program that a person can read and edit: `net.arch`, its weights and their names.
+    """Write an import as a readable program with its weights: `net.arch` and files with other suffixes.
 
-    `net.safetensors` has the weights, `net.import.json` the name that each has in the source, and how it was moved;
-    `origin` is kept there, too. The program is proved to be the same network. Raises ArchError (A0809, A0908).
+    `net.safetensors` has the weights. `net.import.json` has the name of each weight in the source and how it was
+    transformed, and `origin`, a description of the source. The program is proved to define the same network as the
+    import. Returns the written program as `Saved`. Raises ArchError: A0809 (a file exists that archir did not write, or
+    cannot be written), A0908 (the program could not be proved to be the same network).
     """
     from archir.backends.imports import save
 

@@ -1,4 +1,4 @@
-"""From files and texts to spaces, graphs and architectures; and what is wrong with them."""
+"""Loading and checking of programs: from files and text to spaces, graphs and architectures."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.diagnostics.errors import ArchError, Diagnostic, Diagnostics
-from archir.diagnostics.work import bounded
+from archir.diagnostics.work import work_budget
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.elaborate import elaborate, survey
-from archir.language.elaboration.files import read, split
-from archir.language.elaboration.recursion import keeping
+from archir.language.elaboration.files import read_program, split_net
+from archir.language.elaboration.recursion import without_gc
+from archir.language.file_kinds import require_kind
 from archir.language.formatter import canonical
-from archir.language.kinds import require_kind
 from archir.plugins import loading
 
 if TYPE_CHECKING:
-    from archir.spaces.architecture import Written
+    from archir.spaces.architecture import ArchitectureFile
     from archir.spaces.space import Space
 
 __all__ = ["check", "format", "load", "loads", "plugin"]
 
 
 def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any) -> Space:
-    """The space of a net: `"space.arch"`, or `"spaces.arch:name"` where a file has several nets.
+    """Load the space of a net from a file.
 
-    `parameters` are the net's. Relative imports stay in `root`, by default the file's folder. Raises ArchError.
+    `path` is `"space.arch"`, or `"spaces.arch:name"` if the file has several nets. `root` is the folder that relative
+    imports may not leave, by default the file's folder. `limits` bound the size of the program and the work of
+    elaborating it. All other keyword arguments are parameters of the net. Returns a `Space`. Raises ArchError if the
+    program has errors.
     """
     from archir.spaces.space import Space
 
@@ -37,13 +40,14 @@ def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = 
 
 
 def loads(text: str, *, name: str = "<text>", net: str | None = None, **parameters: Any) -> Space:
-    """The space of a net of a text, which can import the library but no files.
+    """Load the space of a net from the text of a program, which can import the library, but no files.
 
-    `net` names it where the text has several; `name` is what the text is called in errors. Raises ArchError.
+    `net` selects a net if the text has several; `name` is the name of the text in error messages. All other keyword
+    arguments are parameters of the net. Returns a `Space`. Raises ArchError if the program has errors.
     """
     from archir.spaces.space import Space
 
-    return Space(elaborate(text_of(text), name, net=net, parameters=parameters))
+    return Space(elaborate(require_text(text), name, net=net, parameters=parameters))
 
 
 def graph(
@@ -53,32 +57,43 @@ def graph(
     limits: Limits | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """The graph of a net, as `load` finds it; `-` reads standard input. Raises ArchError."""
-    file, net = split(str(path))
-    text, folder = source(file)
+    """Return the graph of a net; the path `-` reads standard input.
+
+    Arguments are as for `load`, except that `parameters` is a mapping. Raises ArchError.
+    """
+    file, net = split_net(str(path))
+    text, folder = read_source(file)
     return elaborate(text, file, folder=folder, root=root, net=net, parameters=parameters, limits=limits)
 
 
 def plugin(name: str, *, folder: str | Path | None = None) -> None:
-    """Import a plugin, as `--plugin` does: what it registers is known from there on, and so are its library files.
+    """Import a plugin, as the option `--plugin` does.
 
-    It may lie in the current folder, and in `folder`. Raises ArchError (A31xx).
+    `name` is the name of a module, which may lie in the current folder or in `folder`. Afterwards, everything that it
+    registers is available, and so are its library files. Raises ArchError (A31xx) if it cannot be imported.
     """
-    loading.asked(name, () if folder is None else (Path(folder),))
+    loading.load_requested(name, () if folder is None else (Path(folder),))
 
 
-def source(file: str) -> tuple[str, Path | None]:
-    """The text of a program, and the folder that its relative imports start from. Raises ArchError (A0801)."""
+def read_source(file: str) -> tuple[str, Path | None]:
+    """Return the text of a program, and the folder from which its relative imports start. `-` reads standard input.
+
+    Raises ArchError (A0801).
+    """
     if file == "-":
         return sys.stdin.read(), None
     require_kind(Path(file), ".arch", "A0801")
-    return read(Path(file)), Path(file).resolve().parent
+    return read_program(Path(file)), Path(file).resolve().parent
 
 
 def check(
     path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any
 ) -> Diagnostics:
-    """Everything that is wrong with a file: every net is elaborated, every architecture of it shape-checked."""
+    """Check all nets of a file and return a diagnostic for every error.
+
+    Every net is elaborated, and the shapes of all its architectures are checked. `path`, `root`, `limits` and
+    `parameters` are as for `load`. Returns `Diagnostics`, which is empty if the file is correct.
+    """
     try:
         graphs(path, root=root, limits=limits, parameters=parameters)
     except ArchError as error:
@@ -93,73 +108,83 @@ def graphs(
     limits: Limits | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> list[Graph]:
-    """The graphs of all nets of a file (or of the one that the path names). Raises ArchError with all problems."""
-    file, net = split(str(path))
-    return proved(*source(file), file, net, root, limits, parameters)
+    """Return the graphs of all nets of a file, or of the single net that `path` names.
+
+    Raises ArchError with the diagnostics of all nets.
+    """
+    file, net = split_net(str(path))
+    return load_checked(*read_source(file), file, net, root, limits, parameters)
 
 
-def proved(
+def load_checked(
     text: str, folder: Path | None, file: str, net: str | None, root: Path | None, limits: Limits | None,
     parameters: Mapping[str, Any] | None,
 ) -> list[Graph]:  # fmt: skip
-    """The graphs of all nets of a text, or of one. Raises ArchError with all problems."""
-    with bounded((limits or Limits()).work), keeping():
-        return _elaborated(text, folder, file, net, root, limits, parameters)
+    """Return the graphs of all nets of a text, or of a single one, after checking them completely.
+
+    Raises ArchError with the diagnostics of all nets.
+    """
+    with work_budget((limits or Limits()).work), without_gc():
+        return _elaborate_all(text, folder, file, net, root, limits, parameters)
 
 
-def _elaborated(
+def _elaborate_all(
     text: str, folder: Path | None, file: str, net: str | None, root: Path | None, limits: Limits | None,
     parameters: Mapping[str, Any] | None,
 ) -> list[Graph]:  # fmt: skip
-    nets, said = ([net], []) if net is not None else survey(text, file, folder=folder, root=root)
-    found: list[Graph] = []
-    problems: dict[Any, Diagnostic] = {(d.code, str(d.span), d.message): d for d in said}
+    """Elaborate and check the nets of a text within the current work budget."""
+    nets, warnings = ([net], []) if net is not None else survey(text, file, folder=folder, root=root)
+    checked: list[Graph] = []
+    problems: dict[Any, Diagnostic] = {(d.code, str(d.span), d.message): d for d in warnings}
     for name in nets:
         try:
-            made = elaborate(text, file, folder=folder, root=root, net=name, parameters=parameters, limits=limits)
-            if made.constraints:
+            elaborated = elaborate(text, file, folder=folder, root=root, net=name, parameters=parameters, limits=limits)
+            if elaborated.constraints:
                 from archir.spaces.space import Space
 
-                space = Space(made)
-                space.prove_some()
-                if space.bounded:
-                    space.prove()
-            found.append(made)
+                space = Space(elaborated)
+                space.check_satisfiable()
+                if space.has_cost_bounds:
+                    space.check_bounds()
+            checked.append(elaborated)
         except ArchError as error:
             problems.update({(d.code, str(d.span), d.message): d for d in error.diagnostics})
     if problems:
         raise ArchError(*problems.values())
-    return found
+    return checked
 
 
-def architecture(path: str | Path) -> Written:
-    """An architecture file as it is written; `-` reads standard input. Raises ArchError."""
+def architecture(path: str | Path) -> ArchitectureFile:
+    """Read an architecture file without resolving it in a space; `-` reads standard input. Raises ArchError."""
     from archir.spaces.architecture import read_architecture
 
-    return read_architecture(sys.stdin.read() if str(path) == "-" else read(Path(path)), str(path))
+    return read_architecture(sys.stdin.read() if str(path) == "-" else read_program(Path(path)), str(path))
 
 
 def format(text: str, name: str = "<text>") -> str:
-    """A text in the canonical layout: the same tokens and comments, other blanks and line breaks. Raises ArchError."""
-    return canonical(text_of(text), name)
+    """Return a program in the canonical layout: the same tokens and comments with other white space.
+
+    `text` is the program, `name` its name in error messages. Raises ArchError if it cannot be parsed.
+    """
+    return canonical(require_text(text), name)
 
 
-def graph_of(network: Graph | Space) -> Graph:
-    """A graph, or that of a space; if it has choices left, whoever needs one network says so. Raises TypeError."""
-    return network if isinstance(network, Graph) else space_of(network, "a graph or a space").graph
+def as_graph(network: Graph | Space) -> Graph:
+    """Return a graph unchanged, and the graph of a space; choices may be left. Raises TypeError for anything else."""
+    return network if isinstance(network, Graph) else require_space(network, "a graph or a space").graph
 
 
-def space_of(space: Space, wanted: str = "a space") -> Space:
-    """The space that was given. Raises TypeError for anything else."""
+def require_space(space: Space, expected: str = "a space") -> Space:
+    """Return a space unchanged. Raises TypeError for anything else; `expected` describes it."""
     from archir.spaces.space import Space
 
     if not isinstance(space, Space):
-        raise TypeError(f"expected {wanted}, such as `archir.load(path)` returns, and got {type(space).__name__}")
+        raise TypeError(f"expected {expected}, such as `archir.load(path)` returns, and got {type(space).__name__}")
     return space
 
 
-def text_of(text: str) -> str:
-    """The text that was given. Raises TypeError for anything else."""
+def require_text(text: str) -> str:
+    """Return a text unchanged. Raises TypeError for anything else."""
     if not isinstance(text, str):
         raise TypeError(f"expected the text of a program, and got {type(text).__name__}")
     return text

@@ -1,4 +1,4 @@
-"""From networks to what runs: modules, ONNX models, int8 models."""
+"""Lowering of networks to executable forms: torch modules, ONNX models, int8 models."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from archir import backends
-from archir.api.loading import graph_of
-from archir.backends.suffixes import ONNX, form_of
+from archir.api.loading import as_graph
+from archir.backends.suffixes import ONNX_FORMATS, output_format
 from archir.diagnostics.errors import RuleError, fail
 from archir.ir.graph import Graph
 from archir.passes.block import block as part
-from archir.passes.resize import following
+from archir.passes.resize import trim_position_tables
 from archir.utils.files import require_writable
 
 if TYPE_CHECKING:
@@ -28,30 +28,52 @@ __all__ = ["block", "compile", "export", "quantize"]
 
 
 @overload
-def compile(graph: Graph | Space, to: Literal["torch"] = "torch", *, seed: int | None = None) -> Network: ...
+def compile(graph: Graph | Space, to: Literal["torch"] = "torch", *, seed: int | None = None) -> Network:
+    """Lower a network by a backend; by default to a torch `nn.Module`.
+
+    `graph` is a graph, or a space without choices. `to` is the name of a backend: `torch`, or that of a plugin; `onnx`
+    needs weights, see `export`. `seed` generates the initial weights (default 0); it is passed to other backends only
+    if it is given.
+
+    A torch module takes tensors [N, ...] and returns a tensor, or a dictionary by name if the net has several outputs.
+    Raises ArchError: A0901 (choices are left), A0903 (no such backend), A0904 (the backend cannot lower an operation).
+    """
 
 
 @overload
-def compile(graph: Graph | Space, to: str, *, seed: int | None = None) -> Any: ...
+def compile(graph: Graph | Space, to: str, *, seed: int | None = None) -> Any:
+    """Lower a network by a backend; by default to a torch `nn.Module`.
+
+    `graph` is a graph, or a space without choices. `to` is the name of a backend: `torch`, or that of a plugin; `onnx`
+    needs weights, see `export`. `seed` generates the initial weights (default 0); it is passed to other backends only
+    if it is given.
+
+    A torch module takes tensors [N, ...] and returns a tensor, or a dictionary by name if the net has several outputs.
+    Raises ArchError: A0901 (choices are left), A0903 (no such backend), A0904 (the backend cannot lower an operation).
+    """
 
 
 def compile(graph: Graph | Space, to: str = "torch", *, seed: int | None = None) -> Any:
-    """A graph, or a space, without choices lowered by a backend: for `torch` an `nn.Module`, its weights drawn by the
-    `seed` (0).
+    """Lower a network by a backend; by default to a torch `nn.Module`.
 
-    A module takes tensors [N, ...] and gives one, or a dictionary by name where the net has several outputs. `onnx`
-    needs weights: see `export`. Backends of others are told the seed if there is one. Raises ArchError (A0901, A0903,
-    A0904).
+    `graph` is a graph, or a space without choices. `to` is the name of a backend: `torch`, or that of a plugin; `onnx`
+    needs weights, see `export`. `seed` generates the initial weights (default 0); it is passed to other backends only
+    if it is given.
+
+    A torch module takes tensors [N, ...] and returns a tensor, or a dictionary by name if the net has several outputs.
+    Raises ArchError: A0901 (choices are left), A0903 (no such backend), A0904 (the backend cannot lower an operation).
     """
-    return backends.get(to).lower(graph_of(graph), **({} if seed is None else {"seed": seed}))
+    return backends.get(to).lower(as_graph(graph), **({} if seed is None else {"seed": seed}))
 
 
 def block(graph: Graph | Space, name: str) -> Graph:
-    """One block of a network as a network of its own: `"hoga"`, or `"hoga@scope"` where its calls differ.
+    """Return one block of a network as a network of its own.
 
-    Its inputs and outputs are what the block reads and gives. Raises ArchError (A0901, A0906).
+    `graph` is a graph, or a space without choices. `name` is the name of the block, `"hoga"`, or `"hoga@scope"` if its
+    calls differ. The inputs and outputs of the result are the tensors that the block reads and returns. Raises
+    ArchError: A0901 (choices are left), A0906 (there is no such block, or it is ambiguous).
     """
-    return part(graph_of(graph), name)
+    return part(as_graph(graph), name)
 
 
 def export(
@@ -73,25 +95,32 @@ def export(
     tolerance: float | None = None,
     providers: Sequence[str] | None = None,
 ) -> Report:
-    """Write a network with a module's weights to an ONNX file, compared with the module; the comparison's report.
+    """Write a network with a module's weights to an ONNX file, and verify the model against the module.
 
-    Weights are of a `precision`, inputs and outputs float32; `opset` is 17 to 26; `attention` says by which operators
-    it is computed (docs/deployment.md). `dynamic` names the axes whose sizes are open; a batch that is not open has
-    `batch` samples. With `pixels`, a mean and a deviation for each channel, the model takes images uint8 [N, H, W, C]
-    as they come; with `scales`, inputs by name, other numbers as well: `result.images["scales"]` of a training, or
-    `{"tone": {"of": "numbers", "mean": [0.0], "std": [2.0]}}`. `deployed=False` keeps what acts in training alone;
-    `metadata` is written into the model, as texts by name; `certified` writes a certificate beside it. It is compared
-    on random inputs and on `real` ones, arrays [N, ...] by input, on `providers` of onnxruntime (by default all that
-    are here), to a relative `tolerance` that suits the precision. What was there before stays unless all of it holds.
-    Raises ArchError (A0902 to A0931, A0809 for a name that does not end in .onnx).
+    `graph` is a graph, or a space without choices; `path` must end in `.onnx`; `module` has the weights. The form of
+    the model: `opset` is 17 to 26. `precision` is the type of the weights; inputs and outputs are float32. `dynamic`
+    lists the axes of open size; if the batch is not among them, it has `batch` samples. `attention` selects the
+    operators that compute attention (docs/deployment.md). `deployed=False` keeps operations that act only in training.
+
+    The model's inputs: with `pixels`, a mean and a standard deviation per channel, the model takes raw images, uint8
+    [N, H, W, C]. `scales` does the same for other inputs, by name: `result.images["scales"]` of a training, or
+    `{"tone": {"of": "numbers", "mean": [0.0], "std": [2.0]}}`. `metadata` are texts by name, stored in the model.
+
+    The model is compared with the module on random inputs and on the samples in `real`, arrays [N, ...] by input name,
+    on the onnxruntime `providers` (by default all available ones), up to a relative `tolerance` (by default one that
+    suits the precision). With `certified`, a certificate is written beside the model. An existing file is replaced only
+    if all comparisons succeed.
+
+    Returns the report of the comparison. Raises ArchError: A0809 (the path does not end in `.onnx`), A0902 to A0931
+    (the network cannot be exported in this form, or the model differs from the module).
     """
     try:
-        form_of(None, Path(path), ONNX)
+        output_format(None, Path(path), ONNX_FORMATS)
     except RuleError as error:
         raise fail("A0809", error.message) from None
-    torch, graph = backends.get("torch"), graph_of(graph)
+    torch, graph = backends.get("torch"), as_graph(graph)
     if "tokens" in dynamic:
-        graph, state = following(graph), module.state_dict()
+        graph, state = trim_position_tables(graph), module.state_dict()
         module = torch.lower(graph)
         module.load_state_dict(state)
     return backends.get("onnx").write(
@@ -114,19 +143,25 @@ def quantize(
     keep: Sequence[str] = (),
     max_loss: float = 1.0,
 ) -> Quantised:
-    """Write an ONNX model of float32 in int8, with a certificate and a report beside it; the report.
+    """Quantise a float32 ONNX model to int8; writes the model, a certificate and a report.
 
-    `calibration` samples of the source `data`, on which the network was trained, drawn by the `seed`, give the ranges
-    of activations; on those that are held out, an `objective` measures, as in training: by default classification, if
-    they have labels, else none. `mode` says when ranges are found: once (`static`), or for each input (`dynamic`, for
-    transformers). As many layers stay in float as it takes to lose at most `max_loss` points of the objective's
-    criterion, or percent where it is no part of a whole, on half of the held-out samples, the others being what is
-    reported, and those whose names match one of `keep`. Raises ArchError (A0809, A0916, A11xx, A19xx, A28xx).
+    `path` is the model and `output` the file to write. `data` is the data source on which the network was trained;
+    `calibration` of its samples, selected by `seed`, determine the ranges of activations. `objective` measures quality
+    on the held-out samples, as in training: by default classification if they have labels, otherwise nothing. With
+    `mode="static"`, ranges are determined once; with `"dynamic"`, for each input, which suits transformers; `"auto"`
+    decides.
+
+    Layers whose names match one of the patterns in `keep` stay in float. Further layers stay in float until at most
+    `max_loss` points of the objective's criterion (percent, if the criterion is no fraction) are lost on one half of
+    the held-out samples. The report is measured on the other half.
+
+    Returns the report. Raises ArchError: A0809 (the output cannot be written), A0916 (the file is no model), A11xx (the
+    data), A19xx, A28xx (the model cannot be quantised, or not within `max_loss`).
     """
     if Path(path).resolve() == Path(output).resolve():
         raise fail("A0809", f"cannot write {output}: it is the model that is read", None, "name another file")
     require_writable(Path(output))
     onnx = backends.get("onnx")
     interface = onnx.interface(Path(path))
-    known = backends.get("torch").samples(data, interface, objective=objective, training=calibration, seed=seed)
-    return onnx.quantize(Path(path), Path(output), known, mode=mode, keep=keep, max_loss=max_loss)
+    samples = backends.get("torch").samples(data, interface, objective=objective, training=calibration, seed=seed)
+    return onnx.quantize(Path(path), Path(output), samples, mode=mode, keep=keep, max_loss=max_loss)

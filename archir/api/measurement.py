@@ -1,4 +1,4 @@
-"""How long operations and whole networks take: latency tables, and networks side by side."""
+"""Latency of operations and of whole networks: latency tables, latency models, and side-by-side measurement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archir import backends
-from archir.api.loading import graph_of, space_of
+from archir.api.loading import as_graph, require_space
 from archir.diagnostics.errors import ArchError, fail, suggest
 from archir.ir.graph import Graph
 from archir.utils.arrays import np
@@ -17,9 +17,9 @@ from archir.utils.arrays import np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from archir.backends.speed.figures import Speeds
-    from archir.costs.latencies.counts import Counts
-    from archir.costs.latencies.fill import Bench, Validation, Watch
+    from archir.backends.speed.measurements import Speeds
+    from archir.costs.latencies.counts import RunCounts
+    from archir.costs.latencies.measurement import Bench, ProgressWrapper, Validation
     from archir.costs.latencies.model import LatencyModel
     from archir.costs.latencies.table import Device, LatencyTable
     from archir.spaces.architecture import Architecture
@@ -30,16 +30,16 @@ __all__ = [
     "bench", "fit_latency", "latency_model", "latency_table", "measure", "measured_latency", "validate",
 ]  # fmt: skip
 
-_USUAL = 256
-"""Random networks by which a model knows how much features differ."""
-_TRIES = 4
-"""Draws for each architecture that is wanted, of which some are the same."""
+_REFERENCE_NETWORKS = 256
+"""Number of random networks from which a latency model learns how much the features of a space vary."""
+_SAMPLES_PER_NETWORK = 4
+"""Number of random architectures that are sampled for each one requested, as some are duplicates."""
 
 BENCHES = {
     "cpu": ("torch", "cpu"), "cuda": ("torch", "cuda"),
     "onnxruntime-cpu": ("onnx", "cpu"), "onnxruntime-cuda": ("onnx", "cuda"),
 }  # fmt: skip
-"""The devices of latency tables: which backend has them, and how it calls them."""
+"""Devices of latency tables, each with its backend and the name that the backend gives it."""
 
 
 def bench(
@@ -50,46 +50,59 @@ def bench(
     batch: int = 1,
     threads: int | None = None,
     resume: bool = False,
-    watch: Watch | None = None,
+    progress: ProgressWrapper | None = None,
 ) -> LatencyTable:
-    """Time every operation of a space on a device, once; the table of them, which is written to `path`, too.
+    """Time every operation of a space on a device and write a latency table.
 
-    Each is timed on inputs of `batch` samples; `device` is one of `BENCHES`, `threads` those of the CPU, by default the
-    framework's own number. With `resume`, a table that is there is gone on with, with its number of threads if none is
-    given. `watch` is told what is timed. Figures are nanoseconds. Raises ArchError (A1501, A1503, A1505, A1506).
+    `space` is a space or a graph, `path` the file of the table. `device` is `cpu`, `cuda`, `onnxruntime-cpu` or
+    `onnxruntime-cuda`. Operations are timed on inputs with `batch` samples and with `threads` CPU threads, by default
+    the framework's own number. With `resume`, an existing table is completed, with its number of threads if none is
+    given. `progress`, called with items, count and label, wraps the operations and may report progress.
+
+    Returns the table, in nanoseconds. Raises ArchError: A1501 (the existing file is no table), A1503 (it was measured
+    on another machine or with other settings), A1505 (no such device), A1506 (the file exists and `resume` is not set).
     """
-    from archir.costs.latencies import fill as benches
-    from archir.costs.latencies.workloads import workloads
+    from archir.costs.latencies import measurement as benches
+    from archir.costs.latencies.workloads import space_workloads
 
-    graph = graph_of(space)
-    known = None
+    graph = as_graph(space)
+    existing = None
     if Path(path).exists():
         if not resume:
-            raise fail("A1506", f"{path} is there already", None, "go on with it: --resume; or name another file")
-        known = latency_table(path)
-        threads = threads or known.threads
-    todo = workloads(graph)
-    with _bench(device, batch, threads) as ready:
-        if known is not None:
-            benches.belongs(known, device, batch, ready)
-        table = known or benches.start(device, batch, ready)
-        benches.fill(table, todo, ready, save=lambda one: one.write(path), watch=watch or benches.unwatched)
+            raise fail("A1506", f"{path} exists already", None, "continue it with --resume, or name another file")
+        existing = latency_table(path)
+        threads = threads or existing.threads
+    operations = space_workloads(graph)
+    with _bench(device, batch, threads) as device_bench:
+        if existing is not None:
+            benches.check_same_machine(existing, device, batch, device_bench)
+        table = existing or benches.new_table(device, batch, device_bench)
+        benches.fill_table(
+            table,
+            operations,
+            device_bench,
+            save=lambda current: current.write(path),
+            progress=progress or benches.without_progress,
+        )
     return table
 
 
 def validate(
-    table: LatencyTable, space: Space, n: int = 20, *, seed: int = 0, watch: Watch | None = None
+    table: LatencyTable, space: Space, n: int = 20, *, seed: int = 0, progress: ProgressWrapper | None = None
 ) -> Validation:
-    """Measure `n` random architectures whole, on the table's device, against its sums.
+    """Compare the sums of a latency table with measurements of whole networks.
 
-    They are drawn by the `seed`; `watch` is told which is measured. Raises ArchError.
+    `n` random architectures of the `space`, sampled by `seed`, are measured on the table's device. `progress`,
+    called with items, count and label, wraps them and may report progress. Returns a `Validation` with predicted and
+    measured latencies, their rank correlation and mean error. Raises ArchError, for example A1505 if the device is not
+    available.
     """
-    from archir.costs.latencies import fill as benches
+    from archir.costs.latencies import measurement as benches
 
     rng = random.Random(seed)
-    networks = [space_of(space).specialize(space.sample(rng)) for _ in range(n)]
-    with _bench(table.device, table.batch, table.threads) as ready:
-        return benches.validate(table, networks, ready, watch=watch or benches.unwatched)
+    networks = [require_space(space).specialize(space.sample(rng)) for _ in range(n)]
+    with _bench(table.device, table.batch, table.threads) as device_bench:
+        return benches.validate(table, networks, device_bench, progress=progress or benches.without_progress)
 
 
 def measure(
@@ -99,17 +112,22 @@ def measure(
     batches: Sequence[int] = (1,),
     threads: int | None = None,
     seconds: float = 2.0,
-    watch: Watch | None = None,
+    progress: ProgressWrapper | None = None,
 ) -> Speeds:
-    """Measure whole networks, side by side: graphs without choices, and ONNX files; several have names.
+    """Measure latency, throughput and memory of whole networks, side by side.
 
-    `on` are `torch`, `torch-compile`, `onnxruntime-cpu`, `torch-cuda`, `torch-compile-cuda`, `onnxruntime-cuda` and
-    `tensorrt`; by default, all of them that are there. Each is measured for so many `seconds` at each size of
-    `batches`, with so many `threads` of the CPU (by default a thread per core); `watch` is told how far it is. Raises
-    ArchError (A1505, A1508, and what backends do).
+    `networks` is a graph without choices, the path of an ONNX file, or several of them by name. `on` are the targets:
+    `torch`, `torch-compile`, `onnxruntime-cpu`, `torch-cuda`, `torch-compile-cuda`, `onnxruntime-cuda` and `tensorrt`;
+    by default all that are available. `batches` are the batch sizes, each measured for `seconds` with `threads` CPU
+    threads (by default one per core). `progress`, called with steps, count and label, wraps the steps and may report
+    progress.
+
+    Returns `Speeds`: `found` are the measurements, `left_out` the targets that were not available. Raises TypeError for
+    anything that is not a network. Raises ArchError: A1505 (no such target), A1508 (a network cannot be measured), and
+    errors of backends.
     """
     from archir.backends.speed.subjects import speeds
-    from archir.costs.latencies.fill import unwatched
+    from archir.costs.latencies.measurement import without_progress
 
     if isinstance(networks, Graph):
         networks = {networks.name: networks}
@@ -117,21 +135,22 @@ def measure(
         networks = {str(networks): Path(networks)}
     elif not isinstance(networks, Mapping):
         raise TypeError(f"expected a graph without choices, or the path of a model, and got {type(networks).__name__}")
-    return speeds(networks, on, batches, threads, seconds, watch or unwatched)
+    return speeds(networks, on, batches, threads, seconds, progress or without_progress)
 
 
 def latency_table(path: str | Path) -> LatencyTable:
-    """The latency table of a file. Raises ArchError (A1501)."""
+    """Read a latency table from the file `path`. Raises ArchError (A1501) if it is no valid table."""
     from archir.costs.latencies import files
 
-    return files.table(path)
+    return files.read_table(path)
 
 
 def latency_model(path: str | Path) -> LatencyModel:
-    """The latency model of a file, as `fit_latency` writes it. Raises ArchError (A1501)."""
+    """Read a latency model from the file `path`, as `fit_latency` writes it. Raises ArchError (A1501) if it is no valid
+    model."""
     from archir.costs.latencies import files
 
-    return files.model(path)
+    return files.read_model(path)
 
 
 def fit_latency(
@@ -144,42 +163,50 @@ def fit_latency(
     device: str = "",
     seed: int = 0,
 ) -> LatencyModel:
-    """A model of what a space's networks take on a device, fitted to some that were measured: n architectures, and
-    nanoseconds [n] of each. It is written to `path`, if there is one.
+    """Fit a model of the latency of a space's networks to measured networks.
 
-    The best of several models by leaving one out; a latency table of single `operations` takes part if it is given, and
-    `device` is a note of where they were measured.
-    `model.margin(0.95)` says how far predictions are off. The `seed` draws networks that say how much a space's differ,
-    and what is averaged over. Raises ArchError: A1510 for too few networks or for times that are none, A1502 if the
-    table lacks operations.
+    `architectures` are n architectures of the `space`, and `nanoseconds` are their measured latencies, [n]. Several
+    kinds of models are fitted and the best one by leave-one-out error is returned; with a latency table of single
+    `operations`, models that use it take part. `device` is a note about where the networks were measured. `seed`
+    generates the random networks from which the model learns how much the networks of the space differ, and the
+    hyperparameters over which it is averaged. With a `path`, the model is written to a file.
+
+    Returns a `LatencyModel`, whose `margin(0.95)` is half the width of the interval around a prediction
+    that contains the latency of a new network with a probability of 95%. Raises ArchError:
+    A1510 (too few networks, or invalid times), A1502 (the table lacks operations).
     """
-    from archir.costs.latencies.fitting import fit
+    from archir.costs.latencies.fitting import fit_model
 
-    free = space_of(space).unbounded  # a bound on the latency may name the file that is made here
-    usual = free.sample_codes(_USUAL, np.random.default_rng(seed))
-    codes = np.array([one.codes for one in architectures], np.int16).reshape(len(architectures), len(space.order))
+    unbounded = require_space(space).unbounded  # a latency bound may refer to the file that this function writes
+    reference = unbounded.sample_codes(_REFERENCE_NETWORKS, np.random.default_rng(seed))
+    codes = np.array([architecture.codes for architecture in architectures], np.int16).reshape(
+        len(architectures), len(space.order)
+    )
     measured = np.asarray(nanoseconds, np.float64)
     if len(measured) != len(codes):
-        raise fail("A1510", f"there are {len(codes):,} architectures, and {len(measured):,} times")
-    all_of_them = _counts(free, np.concatenate([codes, usual]))
-    found = fit(
-        all_of_them[: len(codes)], measured, usual=all_of_them[len(codes) :], table=operations, device=device, seed=seed
+        raise fail("A1510", f"there are {len(codes):,} architectures, but {len(measured):,} times")
+    counts = _counts(unbounded, np.concatenate([codes, reference]))
+    model = fit_model(
+        counts[: len(codes)], measured, reference=counts[len(codes) :], table=operations, device=device, seed=seed
     )
     if path is not None:
-        found.write(path)
-    return found
+        model.write(path)
+    return model
 
 
-def _counts(space: Space, codes: Codes) -> Counts:
-    """How often rows of outcomes run each operation; network by network where choices are too entangled."""
-    from archir.costs.latencies.counts import of_codes, of_graphs
+def _counts(space: Space, codes: Codes) -> RunCounts:
+    """Return how often the networks of rows of outcomes run each operation.
+
+    The networks are counted one by one if the diagrams of the space's choices become too large.
+    """
+    from archir.costs.latencies.counts import counts_of_codes, counts_of_graphs
 
     try:
-        return of_codes(space.account, codes)
+        return counts_of_codes(space.account, codes)
     except ArchError as error:
         if error.diagnostics[0].code not in ("A1601", "A1602"):
             raise
-    return of_graphs([space.specialize(space.decode(row)) for row in codes], space.graph)
+    return counts_of_graphs([space.specialize(space.decode(row)) for row in codes], space.graph)
 
 
 def measured_latency(
@@ -190,26 +217,31 @@ def measured_latency(
     batch: int = 1,
     threads: int | None = None,
     seed: int = 0,
-    watch: Watch | None = None,
+    progress: ProgressWrapper | None = None,
 ) -> tuple[list[Architecture], list[float]]:
-    """`n` random architectures, all different where there are so many, and the median of nanoseconds that each takes.
+    """Measure random architectures of a space.
 
-    They are drawn by the `seed`, whatever bounds on costs the space has, and are measured in turns on inputs of `batch`
-    samples; `device` is one of `BENCHES`, `threads` those of the CPU, by default the framework's own number. `watch` is
-    told which is measured. Raises ArchError (A1505).
+    `n` distinct architectures (fewer, if the space has fewer) are sampled by `seed`, ignoring the space's cost bounds,
+    and measured in turns on inputs with `batch` samples. `device` is `cpu`, `cuda`, `onnxruntime-cpu` or
+    `onnxruntime-cuda`; `threads` is the number of CPU threads, by default the framework's own. `progress`, called with
+    items, count and label, wraps the networks and may report progress.
+
+    Returns the architectures and the median latency of each in nanoseconds. Raises ArchError (A1505) for an unknown or
+    unavailable device.
     """
-    from archir.costs.latencies import fill as benches
+    from archir.costs.latencies import measurement as benches
 
     rng = random.Random(seed)
-    free = space_of(space).unbounded
-    drawn = list(dict.fromkeys(free.sample(rng) for _ in range(_TRIES * n)))[:n]
-    with _bench(device, batch, threads) as ready:
-        graphs = [free.specialize(one) for one in drawn]
-        found = benches.times(graphs, ready, watch=watch or benches.unwatched)
-    return drawn, [one.median for one in found]
+    unbounded = require_space(space).unbounded
+    sampled = list(dict.fromkeys(unbounded.sample(rng) for _ in range(_SAMPLES_PER_NETWORK * n)))[:n]
+    with _bench(device, batch, threads) as device_bench:
+        graphs = [unbounded.specialize(item) for item in sampled]
+        timings = benches.measure_networks(graphs, device_bench, progress=progress or benches.without_progress)
+    return sampled, [item.median for item in timings]
 
 
 def _bench(device: str, batch: int, threads: int | None) -> AbstractContextManager[Bench]:
+    """Return the context manager of a device's benchmark. Raises ArchError (A1505) for an unknown device."""
     if device not in BENCHES:
         hint = suggest(device, BENCHES) or f"devices are {', '.join(BENCHES)}"
         raise fail("A1505", f"there is no device `{device}`", None, hint)

@@ -1,4 +1,5 @@
-"""Spaces made of networks: numbers of their programs become choices, with what was trained as the largest one."""
+"""Elastic spaces of trained networks: numbers in the program become choices, with the network as largest
+architecture."""
 
 from __future__ import annotations
 
@@ -6,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from archir.api.loading import source
-from archir.language.elaboration.files import split
-from archir.language.elastic.ladders import KINDS
-from archir.language.elastic.opening import Row, open_text
-from archir.utils.files import drafts
+from archir.api.loading import read_source
+from archir.language.elaboration.files import split_net
+from archir.language.elastic.choice_values import KINDS
+from archir.utils.files import staged_output
 
 if TYPE_CHECKING:
+    from archir.language.elastic.elastic_space import ElasticChoice
     from archir.spaces.architecture import Architecture
     from archir.spaces.space import Space
 
@@ -21,54 +22,63 @@ __all__ = ["Opened", "open_network"]
 
 @dataclass(frozen=True)
 class Opened:
-    """A space that was made of a network.
+    """The elastic space of a network.
 
-    `text` is its program: that of the network, in which numbers are choices. `full` is the architecture that is the
-    network. `opened` are the choices, `left` what was not made one, and why.
+    `text` is its program: the network's, with numbers replaced by choices. `space` is the space, and `full` the
+    architecture that equals the network. `opened` are the choices; `left` are the numbers that were not opened, with
+    reasons.
     """
 
     text: str
     space: Space
     full: Architecture
-    opened: tuple[Row, ...]
-    left: tuple[Row, ...]
+    opened: tuple[ElasticChoice, ...]
+    left: tuple[ElasticChoice, ...]
 
     def __repr__(self) -> str:
-        from archir.spaces.counting import many
+        from archir.spaces.counting import format_count
 
-        return f"<Opened: {many(len(self.opened), 'choice')}, {len(self.left):,} left; {self.space!r}>"
+        return f"<Opened: {format_count(len(self.opened), 'choice')}, {len(self.left):,} left; {self.space!r}>"
 
     def save(self, path: str | Path) -> Path:
-        """Write the program, and beside it `NAME.full.json`, the architecture that is the network; this file's path.
+        """Write the program to `path`, and the architecture that equals the network to `NAME.full.json` in the same
+        folder.
 
-        Raises ArchError if files that the program imports are not to be found from there, or if archir did not write
-        the second file that is there (A0809).
+        Returns the path of the second file. Raises ArchError if imports of the program cannot be found from there, or
+        if the second file exists and was not written by archir (A0809).
         """
         from archir.language.elaboration.elaborate import elaborate
 
         file = Path(path)
         elaborate(self.text, str(file), folder=file.resolve().parent, net=self.space.name)
-        beside = file.with_name(f"{file.stem}.full.json")
-        with drafts(file) as draft:
+        full_path = file.with_name(f"{file.stem}.full.json")
+        with staged_output(file) as draft:
             draft.write_text(self.text, "utf-8")
-            draft.with_name(beside.name).write_text(self.full.to_json(self.space.graph.parameters), "utf-8")
-        return beside
+            draft.with_name(full_path.name).write_text(self.full.to_json(self.space.graph.parameters), "utf-8")
+        return full_path
 
 
 def open_network(path: str | Path, choose: str = ",".join(KINDS), *, where: str | None = None) -> Opened:
-    """The space of a network of a file, `"net.arch"` or `"nets.arch:name"`.
+    """Create an elastic space from a network: numbers of its program become choices.
 
-    `choose` says what is opened: `widths`, `depths`, `heads`, `kernels`, `ratios`, separated by commas; each may say
-    what parts of the trained value there are, or which kernels: `"widths=0.5,0.75,1,kernels=3,5"`. With `operators`,
-    others are offered beside calls with weights: nothing at all, or a separable convolution. `where` is a pattern
-    of scopes outside of which nothing changes. Every architecture is checked, and the network is proved to be the
-    largest one. Raises ArchError: A3211 to A3214, A3230, A3231, and what is wrong with the file.
+    `path` is `"net.arch"`, or `"nets.arch:name"`. `choose` lists what is opened, separated by commas: `widths`,
+    `depths`, `heads`, `kernels`, `ratios`. Each may be followed by fractions of the trained value or, for kernels, by
+    sizes: `"widths=0.5,0.75,1,kernels=3,5"`. With `operators`, calls with weights get alternatives: no operation, or a
+    separable convolution. `where` is a pattern of scopes to which the changes are restricted.
+
+    Every architecture is checked, and the network is proved to be the largest one. Returns an `Opened`. Raises
+    ArchError: A3211 (invalid `choose`), A3212 (no number can become a choice), A3213 (the program has choices already),
+    A3214 (the network is not the largest architecture of the result), A3230 (no scope matches `where`), A3231 (no
+    consistent set of choices was found in 200 rounds), and errors of the file.
     """
+    from archir.language.elastic.elastic_space import make_elastic
     from archir.spaces.space import Space
 
-    file, net = split(str(path))
-    text, folder = source(file)
-    found = open_text(text, choose, file, folder=folder, net=net, where=where)
-    space = Space(found.graph)
-    full = space.decode([found.full[choice.path] for choice in space.choices])
-    return Opened(found.text, space, full, found.opened, found.left)
+    if not isinstance(path, str | Path):
+        raise TypeError(f"expected the path of a program, such as `net.arch`, got {type(path).__name__}")
+    file, net = split_net(str(path))
+    text, folder = read_source(file)
+    result = make_elastic(text, choose, file, folder=folder, net=net, where=where)
+    space = Space(result.graph)
+    full = space.decode([result.full[choice.path] for choice in space.choices])
+    return Opened(result.text, space, full, result.opened, result.left)

@@ -1,4 +1,4 @@
-"""The best architectures of a space within bounds, proved."""
+"""Exact optimisation over a space: the best architectures within bounds, with a proof."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archir.api.loading import space_of
+from archir.api.loading import require_space
 from archir.diagnostics.errors import fail, suggest
 
 if TYPE_CHECKING:
@@ -29,15 +29,18 @@ def optimize(
     fixed: Mapping[str, Any] | None = None,
     seconds: float | None = None,
 ) -> Answer:
-    """The architectures of the least cost, or of the greatest cost or scores, in order; with a proof.
+    """Find the architectures of minimum cost, or of maximum cost or scores, with a proof of optimality.
 
-    `maximize` is a cost, a file of scores (`archir scores`) or `Scores`; `where` are bounds such as
-    `"macs <= 0.5x and params <= 2M"`, `fixed` are labels of choices by path. `best` says how many architectures. With
-    `seconds`, the answer may be what was found by then, which says so (`settled`) and how much better another may be
-    (`bound`). If nothing is within the bounds, `conflict` says which of them contradict each other.
+    Exactly one of `minimize` and `maximize` must be given. `minimize` is a cost such as `"macs"`; `maximize` is a cost,
+    a file written by `archir scores`, or `Scores`. `where` are bounds such as `"macs <= 0.5x and params <= 2M"`,
+    `fixed` are labels of choices by path, and `best` is the number of architectures. `seconds` limits the time.
 
-    Raises ArchError: A1604 (no such cost), A1601, A1602 (choices are too entangled), A3302 (a bound that is no range),
-    A3303 (no such choice, or label), A3322 (a file that has no scores of this space).
+    Returns an `Answer` with the architectures in order. If time ran out, `settled` is False and `bound` limits how good
+    others can be. If no architecture is within the bounds, `conflict` lists bounds that contradict each other.
+
+    Raises ArchError: A1604 (no such cost), A1601, A1602 (the diagrams of the space's choices become too large), A3302
+    (a bound that is no range), A3303 (no such choice or label), A3305 (both or neither of `minimize` and `maximize`),
+    A3322 (the file has no scores of this space).
     """
     from archir.spaces.optimal.answers import optimize
 
@@ -54,10 +57,14 @@ def exact_front(
     fixed: Mapping[str, Any] | None = None,
     seconds: float | None = None,
 ) -> Front:
-    """All architectures of the front of a cost, or scores, and one or two `costs`: least costs, greatest scores.
+    """Find the Pareto front of two or three objectives, with a proof that it is complete.
 
-    With `points`, about so many, spread evenly over `costs`. `where` are bounds, `fixed` labels of choices by path;
-    after `seconds`, what was found by then. Raises ArchError as `optimize` does; A3301 if nothing is within the bounds.
+    `first` is a cost to minimise, or scores to maximise (`Scores`, or a file written by `archir scores`); `costs` are
+    one or two further costs to minimise. With `points`, about that many architectures are returned, spread evenly over
+    `costs`. `where` are bounds such as `"macs <= 0.5x"`, and `fixed` are labels of choices by path. After `seconds`,
+    the front found so far is returned.
+
+    Returns a `Front`. Raises ArchError as `optimize` does, and A3301 if no architecture is within the bounds.
     """
     from dataclasses import replace
 
@@ -68,21 +75,24 @@ def exact_front(
     if not 1 <= len(costs) <= 2:
         raise fail("A3305", "a front is of two or three objectives", None, 'exact_front(space, "macs", "params")')
     objective = _objective(space, None, first) if scores else Objective(str(first))
-    others = [Objective(one) for one in costs]
-    found = front(_bounded(space, where), objective, others, points, _outcomes(space, fixed), seconds)
-    return replace(found, names=tuple(one.name for one in (objective, *others)))
+    others = [Objective(item) for item in costs]
+    result = front(_bounded(space, where), objective, others, points, _outcomes(space, fixed), seconds)
+    return replace(result, names=tuple(item.name for item in (objective, *others)))
 
 
 def _bounded(space: Space, where: str | None) -> Space:
-    return space_of(space) if where is None else space_of(space).where(where)
+    """Return the space restricted by bounds."""
+    return require_space(space) if where is None else require_space(space).where(where)
 
 
 def _objective(space: Space, minimize: str | None, maximize: str | Path | Scores | None) -> Objective:
+    """Return the objective of a search. Raises ArchError: A3305 (not exactly one is given), A3322 (unsuitable
+    scores)."""
     from archir.spaces.optimal.problem import Objective
     from archir.spaces.scores import read
 
     if (minimize is None) == (maximize is None):
-        raise fail("A3305", "one thing is optimised", None, 'minimize="macs", or maximize="scores.json"')
+        raise fail("A3305", "give exactly one objective", None, 'minimize="macs", or maximize="scores.json"')
     if minimize is not None:
         return Objective(minimize)
     if isinstance(maximize, Path) or (isinstance(maximize, str) and maximize.endswith(".json")):
@@ -92,15 +102,15 @@ def _objective(space: Space, minimize: str | None, maximize: str | Path | Scores
 
 
 def _outcomes(space: Space, fixed: Mapping[str, Any] | None) -> dict[str, int]:
-    """Outcomes by path. Raises ArchError (A3303)."""
-    choices = {choice.path: choice for choice in space_of(space).choices}
-    found = {}
+    """Convert labels of choices to outcomes, by path. Raises ArchError (A3303)."""
+    choices = {choice.path: choice for choice in require_space(space).choices}
+    outcomes = {}
     for path, label in (fixed or {}).items():
         if path not in choices:
             raise fail("A3303", f"there is no choice `{path}`", None, suggest(path, choices))
         outcome = choices[path].outcome(label)
         if outcome is None:
-            labels = [str(one) for one in choices[path].alternatives]
+            labels = [str(alternative) for alternative in choices[path].alternatives]
             raise fail("A3303", f"`{path}` has no `{label}`", None, f"there are {', '.join(labels[:8])}")
-        found[path] = outcome
-    return found
+        outcomes[path] = outcome
+    return outcomes

@@ -1,4 +1,4 @@
-"""Progress of long work: bars on a terminal and in notebooks, elsewhere a line per epoch on standard error."""
+"""Progress reports of training and search: bars on terminals and in notebooks, elsewhere a line per epoch on stderr."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from archir.api.bars import bar
-from archir.diagnostics.visible import visible
-from archir.search.fronts.figures import measures, shown
+from archir.diagnostics.escaping import escape_unprintable
+from archir.search.fronts.metric_format import format_metric, select_measures
 
 
-def _text(found: Mapping[str, float]) -> str:
-    """Measures as text; an accuracy that is alone has no name."""
-    named = {name: value for name, value in found.items() if "loss" not in name} or found
-    texts = [(name, shown(name, value, 1)) for name, value in named.items()]
+def _format_measures(values: Mapping[str, float]) -> str:
+    """Format measures as text; a single accuracy is shown without its name."""
+    named = {name: value for name, value in values.items() if "loss" not in name} or values
+    texts = [(name, format_metric(name, value, 1)) for name, value in named.items()]
     return ", ".join(text if name == "accuracy" and len(texts) == 1 else f"{name} {text}" for name, text in texts)
 
 
 def remaining(seconds: float, epochs: int) -> str:
-    """How long so many epochs will take, each as long as the last: `, about 3 min left`; nothing if none is left."""
+    """Return the estimated time for `epochs` more epochs of `seconds` each, as text: `, about 3 min left`, or nothing
+    for 0."""
     if epochs <= 0:
         return ""
     total = seconds * epochs
@@ -31,7 +32,7 @@ def remaining(seconds: float, epochs: int) -> str:
 
 
 class TrainingProgress:
-    """Shows epoch, loss, held-out measures and the time that is left. Used in a `with` statement."""
+    """Progress of a training: epoch, loss, held-out measures and remaining time. A context manager."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -48,7 +49,7 @@ class TrainingProgress:
             self._bar.stop()
 
     def start(self, epochs: int, steps: int) -> None:
-        """Training begins."""
+        """Start the report: `epochs` epochs, `steps` steps in total."""
         self._epochs = epochs
         self._bar = bar("epoch {task.fields[epoch]}", "loss {task.fields[loss]}  held out {task.fields[accuracy]}")
         if self._bar is None:
@@ -57,22 +58,22 @@ class TrainingProgress:
         self._bar.start()
 
     def step(self, loss: float) -> None:
-        """A step was done."""
+        """Report the loss of a step."""
         if self._bar is not None:
             self._bar.update(self._task, advance=1, loss=f"{loss:.3f}")
 
     def epoch(self, done: Any) -> None:
-        """An epoch was done."""
-        number, accuracy = done.epoch + 1, _text(done.measures)
+        """Report a finished epoch."""
+        number, accuracy = done.epoch + 1, _format_measures(done.measures)
         if self._bar is not None:
             self._bar.update(self._task, epoch=f"{min(number + 1, self._epochs)}/{self._epochs}", accuracy=accuracy)
         else:
             text = f"epoch {number}/{self._epochs}: loss {done.loss:.3f}, held out {accuracy}, {done.seconds:.1f} s"
-            _say(text + remaining(done.seconds, self._epochs - number))
+            _print_line(text + remaining(done.seconds, self._epochs - number))
 
 
 class SearchProgress:
-    """Shows phase, epoch, loss, measures and the time that is left. Used in a `with` statement."""
+    """Progress of a search: phase, epoch, loss, measures and remaining time. A context manager."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -93,14 +94,15 @@ class SearchProgress:
             self._bar = None
 
     def counts(self, unit: str) -> None:
-        """What the epochs of the next phase are called."""
+        """Set the name of the next phase's epochs, such as `generation`."""
         self._unit = unit
 
     def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
-        """A phase begins; before the first, the folder is shown."""
+        """Report the start of a phase, `done` of whose steps are already complete; the first call also shows the run's
+        folder."""
         self._end()
         if self._folder is not None:
-            _say(f"run: {self._folder}")
+            _print_line(f"run: {self._folder}")
             self._folder = None
         self._phase, self._epochs, self._steps, self._accuracy = phase, epochs, steps, "-"
         self._bar = bar(
@@ -116,19 +118,19 @@ class SearchProgress:
         self._bar.start()
 
     def step(self, index: int, measured: Mapping[str, float]) -> None:
-        """A step was done."""
+        """Report the first metric of a step."""
         if self._bar is not None:
             name, value = next(iter(measured.items()))
-            said = f"{value:.0f}" if name == "failed" else f"{value:.3f}"
-            self._bar.update(self._task, completed=index + 1, figure=f"{name} {said}")
+            text = f"{value:.0f}" if name == "failed" else f"{value:.3f}"
+            self._bar.update(self._task, completed=index + 1, figure=f"{name} {text}")
 
     def epoch(self, row: Mapping[str, Any]) -> None:
-        """An epoch was done."""
+        """Report the metrics of a finished epoch."""
         number = int(row["epoch"]) + 1
         measured = ""
-        unnamed = "score" if "trials" in row else "held out"  # of candidates, by a proxy or a scorer of somebody's own
+        unnamed = "score" if "trials" in row else "held out"  # candidates are scored by proxies or plugins
         for prefix, words in (("validation_", "validation"), ("", unnamed)):
-            if text := _text(measures(row, prefix)):
+            if text := _format_measures(select_measures(row, prefix)):
                 measured = self._accuracy = f"{words} {text}"
         if self._bar is not None:
             now = f"{min(number + 1, self._epochs)}/{self._epochs}"
@@ -138,8 +140,9 @@ class SearchProgress:
         parts += [measured] if measured else []
         seconds = float(row["seconds"])
         parts.append(f"{seconds:.1f} s{remaining(seconds, self._epochs - number)}")
-        _say(f"{self._phase}: {self._unit} {number}/{self._epochs}: {', '.join(parts)}")
+        _print_line(f"{self._phase}: {self._unit} {number}/{self._epochs}: {', '.join(parts)}")
 
 
-def _say(text: str) -> None:
-    print(visible(text), file=sys.stderr, flush=True)
+def _print_line(text: str) -> None:
+    """Print a line to standard error."""
+    print(escape_unprintable(text), file=sys.stderr, flush=True)

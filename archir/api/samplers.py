@@ -1,4 +1,7 @@
-"""Samplers of other libraries: `archir.optuna.suggest(trial, space)`, `archir.nevergrad.parametrization(space)`."""
+"""Adapters to samplers of other libraries.
+
+`archir.optuna.suggest(trial, space)` and `archir.nevergrad.parametrization(space)`.
+"""
 
 from __future__ import annotations
 

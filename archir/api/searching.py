@@ -1,4 +1,4 @@
-"""Training and searching: networks trained, recipes run, weights shared, candidates asked for and scored."""
+"""Training and searching: training of networks, recipes, supernets, and strategies with an ask-and-tell interface."""
 
 from __future__ import annotations
 
@@ -9,24 +9,37 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from archir import backends
-from archir.api.loading import graph_of, space_of
+from archir.api.loading import as_graph, require_space
 from archir.ir.graph import Graph
 
 if TYPE_CHECKING:
-    from archir.reuse.columns import Trials
+    from archir.reuse.trial_columns import Trials
     from archir.search.candidate import MultiTrial
     from archir.spaces.architecture import Architecture
     from archir.spaces.scores import Scores
     from archir.spaces.space import Space
-    from archir.tabular.table import Results
+    from archir.tabular.results import Results
     from archir_torch.lowering.module import Network  # noqa: TID251  (types, never imported)
     from archir_torch.search.single import Progress, Result  # noqa: TID251
     from archir_torch.supernet.network import SuperNetwork  # noqa: TID251
-    from archir_torch.training.loop import Watch  # noqa: TID251
+    from archir_torch.training.loop import Callback  # noqa: TID251
 
 __all__ = [
-    "apart", "check_recipe", "extract", "read_scores", "results", "resume", "run", "score", "scorer", "scores",
-    "specialize", "strategy", "supernet", "train", "trials",
+    "check_recipe",
+    "extract",
+    "read_scores",
+    "results",
+    "resume",
+    "run",
+    "score",
+    "scorer",
+    "scores",
+    "specialize",
+    "strategy",
+    "supernet",
+    "train",
+    "trials",
+    "without_dedup",
 ]  # fmt: skip
 
 
@@ -43,37 +56,45 @@ def train(
     names: str | Path | None = None,
     threads: int | None = None,
 ) -> tuple[Network, Result]:
-    """Train a network without choices: the module, and what was measured.
+    """Train a network without choices.
 
-    `data` is a source by its name or its path, or what Python has: a pair of arrays, a dataset, parts by name
-    (docs/data.md). Images of files are resized to the net's input [C, H, W]. `settings` are the
-    options of `archir train` (docs/commands.md), such as `{"epochs": 5, "lr": 1e-3, "seed": 0}`. In a `folder`,
-    checkpoints are kept, and with `resume` a training that was stopped goes on. `device` is by default a GPU where
-    there is one; `progress` is told of steps and epochs, or with `progress=True` there is a bar of them. Training
-    begins with new weights, or with those of a safetensors file, `weights`; the file `names` says what they are called
-    there (docs/search.md). `threads` are those of the CPU. Raises ArchError (A11xx, A0902, A2220).
+    `graph` is the network. `data` is a data source: a name, a path, or a Python object such as a pair of arrays, a
+    torch dataset, or parts by name (docs/data.md); image files are resized to the net's input [C, H, W]. `settings` are
+    the options of `archir train` (docs/commands.md), such as `{"epochs": 5, "lr": 1e-3, "seed": 0}`.
+
+    With a `folder`, checkpoints are written there, and `resume` continues an interrupted training. `device` is by
+    default a GPU if there is one; `threads` is the number of CPU threads. `progress` is called for steps and epochs;
+    `True` shows a progress bar. Training starts from random weights, or from the safetensors file `weights`, whose
+    names are mapped to those of the network by the file `names` (docs/search.md).
+
+    Returns the module with the final weights, and a `Result` with the measures of every epoch. Raises ArchError: A11xx
+    (the data or settings), A0902 (the weights do not fit), A2220 (the map of names).
     """
-    from archir.backends import naming
+    from archir.backends import weight_names
 
-    torch, kept = backends.get("torch"), None if folder is None else Path(folder)
-    with _training(progress) as told:
+    torch, checkpoint_folder = backends.get("torch"), None if folder is None else Path(folder)
+    with _training_progress(progress) as callback:
         return torch.train(
-            graph_of(graph), data=data, settings=settings, folder=kept, resume=resume, device=device, progress=told,
-            start=None if weights is None else Path(weights), names=None if names is None else naming.read(Path(names)),
+            as_graph(graph), data=data, settings=settings, folder=checkpoint_folder, resume=resume, device=device,
+            progress=callback,
+            start=None if weights is None else Path(weights),
+            names=None if names is None else weight_names.read(Path(names)),
             threads=threads,
         )  # fmt: skip
 
 
-def _training(progress: Progress | bool) -> AbstractContextManager[Progress | None]:
+def _training_progress(progress: Progress | bool) -> AbstractContextManager[Progress | None]:
+    """Return the context manager of a training's progress; `True` stands for a progress bar."""
     from archir.api.progress import TrainingProgress
 
     return TrainingProgress() if progress is True else nullcontext(progress or None)
 
 
-def _watching(watch: Watch | bool) -> AbstractContextManager[Watch | None]:
+def _search_progress(callback: Callback | bool) -> AbstractContextManager[Callback | None]:
+    """Return the context manager of a search's progress; `True` stands for progress bars."""
     from archir.api.progress import SearchProgress
 
-    return SearchProgress() if watch is True else nullcontext(watch or None)
+    return SearchProgress() if callback is True else nullcontext(callback or None)
 
 
 def run(
@@ -83,17 +104,21 @@ def run(
     overrides: Mapping[str, str] | None = None,
     device: str | None = None,
     executor: str | None = None,
-    watch: Watch | bool = False,
+    progress: Callback | bool = False,
 ) -> Mapping[str, Any]:
-    """Run a recipe in a new folder; a summary of what it came to, which the folder has as `summary.json`, too.
+    """Run a recipe in a new folder.
 
-    `overrides` replace settings: `{"search.training.epochs": "2"}`; `device` is by default a GPU where there is one;
-    `executor` is who scores candidates, such as `processes:4` (docs/executors.md); `watch` is told of phases, steps
-    and epochs, or with `watch=True` there are bars of them. Raises ArchError; `Interrupted` when it was stopped.
+    `recipe` is a TOML file and `folder` the new folder of the run. `overrides` replace settings of the recipe:
+    `{"search.training.epochs": "2"}`. `device` is by default a GPU if there is one. `executor` scores candidates, for
+    example `processes:4` (docs/executors.md). `progress` is called for phases, steps and epochs; `True` shows progress
+    bars.
+
+    Returns the summary of the results, which is also written to the folder as `summary.json`. Raises ArchError if the
+    recipe, its spaces or its data are invalid; `Interrupted` if the search was interrupted, after saving its state.
     """
-    with _watching(watch) as told:
+    with _search_progress(progress) as callback:
         return backends.get("torch").search(
-            Path(recipe), Path(folder), overrides=overrides, device=device, executor=executor, watch=told
+            Path(recipe), Path(folder), overrides=overrides, device=device, executor=executor, progress=callback
         )
 
 
@@ -105,14 +130,15 @@ def check_recipe(
     executor: str | None = None,
     trust_code: bool = False,
 ) -> Mapping[str, Any]:
-    """Check a recipe, its spaces and its data as `run` does before it trains anything, and leave no file.
+    """Check a recipe with its spaces and data, as `run` does before training, without writing files.
 
-    No module is imported that the recipe names, unless you `trust_code`: phases that need one which is not imported
-    are not checked, and `not_looked_at` has its name.
+    `recipe`, `overrides`, `device` and `executor` are as for `run`. Modules named in the recipe are imported only with
+    `trust_code`; otherwise, phases that need a module which is not loaded are not checked, and `not_looked_at` lists
+    the modules.
 
-    By name of a phase: its `strategy`, the name of its `space`, and among how many `architectures` it searches: one, if
-    it searches none, and at most so many, where costs are bounded or an earlier phase fixes more. `overrides`, `device`
-    and `executor` are those of `run`. Raises ArchError.
+    Returns a dictionary by phase name with its `strategy`, the name of its `space`, and the number of `architectures`
+    that it searches: 1 if it searches none; an upper bound if costs are bounded, or if an earlier phase fixes more
+    choices. Raises ArchError if anything is invalid.
     """
     return backends.get("torch").check_recipe(
         Path(recipe), overrides=overrides, device=device, executor=executor, trust_code=trust_code
@@ -126,21 +152,22 @@ def resume(
     fall_back: bool = False,
     device: str | None = None,
     executor: str | None = None,
-    watch: Watch | bool = False,
+    progress: Callback | bool = False,
 ) -> Mapping[str, Any]:
-    """Go on with a search that was stopped, exactly where it was; a summary of what it came to.
+    """Continue an interrupted search exactly where it stopped.
 
-    `overrides` extend it: options of phases that try candidates, such as `{"evolve.options.trials": "200"}`. What was
-    tried is kept, and the phases after it begin anew. With `fall_back`, a damaged checkpoint is left for the one before
-    it. `device`, `executor` and `watch` are those of `run`, and may be others than before.
+    `folder` is the folder of the run. `overrides` extend the search by changing options of phases that try candidates,
+    such as `{"evolve.options.trials": "200"}`: existing trials are kept, and later phases start again. With
+    `fall_back`, a damaged checkpoint is replaced by the one before it. `device`, `executor` and `progress` are as for
+    `run` and may differ from those used before.
 
-    Raises ArchError, of the code A2216 for overrides that a run cannot go on with; `Interrupted` when it was stopped
-    again.
+    Returns the summary of the results. Raises ArchError, in particular A2216 for overrides with which the run cannot be
+    resumed; `Interrupted` if the search was interrupted again.
     """
-    with _watching(watch) as told:
+    with _search_progress(progress) as callback:
         return backends.get("torch").search(
             None, Path(folder), resume=True, fall_back=fall_back, overrides=overrides, device=device,
-            executor=executor, watch=told,
+            executor=executor, progress=callback,
         )  # fmt: skip
 
 
@@ -153,72 +180,89 @@ def specialize(
     samples: int | None = None,
     device: str | None = None,
     executor: str | None = None,
-    watch: Watch | bool = False,
+    progress: Callback | bool = False,
 ) -> Mapping[str, Any]:
-    """A network within each of some bounds, all with the weights of one supernet, in a new folder; a summary.
+    """Find a network within each of several budgets, all with the weights of one supernet.
 
-    The `run` trained the supernet; `RUN:PHASE` says which, if it has several. `where` are bounds such as
-    `"macs <= 0.5x and params < 1M"`, a text for each network; `0.5x` is half of the most in the space. For each, so
-    many `trials` are scored on the run's samples for validation, or as many `samples` of them; what is reported is
-    measured on those that are held out. A folder in which the same was begun is gone on with. `device`, `executor` and
-    `watch` are those of `run`. Raises ArchError, of the code A2207 for a run without a supernet; `Interrupted`.
+    `run` is the folder of the run that trained the supernet, or `RUN:PHASE` if it trained several. `where` has one text
+    per network with its bounds, such as `"macs <= 0.5x and params < 1M"`; `0.5x` is half of the space's maximum. For
+    each network, `trials` architectures are scored on the run's validation samples, or on at most `samples` of them;
+    the reported measures are from the held-out samples. `folder` is the folder of the new run; if the same run was
+    already started there, it is continued. `device`, `executor` and `progress` are as for `run`.
+
+    Returns the summary of the results. Raises ArchError, in particular A2207 if the run has no supernet; `Interrupted`
+    if the search was interrupted.
     """
     from archir.reuse import specializing
     from archir.runs import Run, manifest
 
     path = Path(folder)
-    with TemporaryDirectory() as draft:
+    with TemporaryDirectory() as draft_folder:
         options = specializing.evolution(trials, images=samples)
-        recipe = specializing.prepare(str(run), where, options, Path(draft))
-        begun = (path / manifest.NAME).exists() and Run.open(path).content("recipe.toml") == recipe.read_bytes()
-        with _watching(watch) as told:
+        recipe = specializing.prepare(str(run), where, options, Path(draft_folder))
+        is_started = (path / manifest.NAME).exists() and Run.open(path).content("recipe.toml") == recipe.read_bytes()
+        with _search_progress(progress) as callback:
             return backends.get("torch").search(
-                None if begun else recipe, path, resume=begun, device=device, executor=executor, watch=told
+                None if is_started else recipe,
+                path,
+                resume=is_started,
+                device=device,
+                executor=executor,
+                progress=callback,
             )
 
 
 def trials(folder: str | Path, phase: str | None = None) -> Trials:
-    """What a search tried, of one phase or of all: columns of one length, such as `scores.accuracy`, `costs.macs` and
-    `choices.PATH`, with a row for each trial; `to_frame()` makes a data frame of them.
+    """Return the trials of a search as columns, such as `scores.accuracy`, `costs.macs` and `choices.PATH`.
 
-    The search may still be going on. Raises ArchError (A1207) if nothing was tried in a phase of this name.
+    `folder` is the folder of the run, which may still be in progress; `phase` selects one phase, by default all. The
+    result has one row per trial; `to_frame()` converts it to a data frame. Raises ArchError (A1207) if there is no such
+    phase with trials.
     """
-    from archir.reuse.columns import columns
+    from archir.reuse.trial_columns import read_trials
 
-    return columns(Path(folder), phase)
+    return read_trials(Path(folder), phase)
 
 
 def supernet(space: Space, *, seed: int = 0, sharing: Literal["heads", "leading"] = "heads") -> SuperNetwork:
-    """A space as one module with shared weights: `model(x, architecture)`, x being [N, ...].
+    """Create a supernet: a module for a whole space with shared weights, called as `model(x, architecture)` with x [N,
+    ...].
 
-    The `seed` draws the weights. A smaller attention has the first channels of each head, or with `sharing="leading"`
-    the first channels of all. Raises ArchError (A0904).
+    `seed` generates the initial weights. `sharing` selects the channels of a smaller attention: the first channels of
+    each head (`"heads"`), or the first ones of all (`"leading"`). Raises ArchError (A0904) if an operation cannot be
+    lowered.
     """
-    return backends.get("torch").supernet(space_of(space).graph, seed=seed, sharing=sharing)
+    return backends.get("torch").supernet(require_space(space).graph, seed=seed, sharing=sharing)
 
 
 def extract(model: SuperNetwork, architecture: Architecture) -> Network:
-    """An architecture's own module with copies of the weights that it has in a supernet."""
+    """Return an architecture's own module with copies of its weights in a supernet.
+
+    `model` is the supernet, `architecture` one of its space.
+    """
     return backends.get("torch").extract(model, architecture)
 
 
 def score(
     graph: Graph, proxy: str, *, seed: int = 0, data: str = "digits", batch: int = 64, device: str = "cpu"
 ) -> float:
-    """The score of an untrained network by a zero-cost proxy, such as `naswot` or `synflow`; more is better.
+    """Score an untrained network by a zero-cost proxy, such as `naswot` or `synflow`; larger is better.
 
-    The `seed` draws weights and a minibatch of `batch` images of the source `data`, which is scored on `device`.
-    `scorer` is for many networks. Raises ArchError (A1110, A1111).
+    `graph` is the network and `proxy` the name of the proxy. `seed` generates the weights and selects a minibatch of
+    `batch` images from the data source `data`; `device` computes the score. For many networks, use `scorer`. Raises
+    ArchError: A1110 (no such proxy), A1111 (the proxy or the minibatch does not suit the network).
     """
-    return scorer([proxy], seed=seed, data=data, batch=batch, device=device)(graph_of(graph))[proxy]
+    return scorer([proxy], seed=seed, data=data, batch=batch, device=device)(as_graph(graph))[proxy]
 
 
 def scorer(
     proxies: Sequence[str], *, seed: int = 0, data: str = "digits", batch: int = 64, device: str = "cpu"
 ) -> Callable[[Graph], dict[str, float]]:
-    """A function from a network to its scores by name, on the same minibatch for all networks of one input size.
+    """Return a function that scores networks by zero-cost proxies.
 
-    `seed`, `data`, `batch` and `device` are those of `score`. Raises ArchError (A1110).
+    `proxies` are the names of proxies; `seed`, `data`, `batch` and `device` are as for `score`. The function takes a
+    graph and returns its scores by proxy name. All networks with the same input size are scored on the same minibatch.
+    Raises ArchError (A1110) if a proxy does not exist.
     """
     return backends.get("torch").scorer(proxies, seed=seed, data=data, batch=batch, device=device)
 
@@ -236,17 +280,21 @@ def scores(
     pairs: bool = False,
     samples: int | None = None,
 ) -> Scores:
-    """Scores of a space's alternatives that add up to an architecture's, from one source; more is better.
+    """Compute additive scores: one score per alternative of a space, whose sum ranks architectures; larger is better.
 
-    `trials` is a run that tried architectures, or `RUN:PHASE`: a model is fitted to their `score`, with `pairs` one of
-    pairs of choices. `logits` is a run of a differentiable search. Of the others, each alternative is put alone into
-    the largest architecture: with the weights of the run that trained a `supernet`, on so many `samples` for
-    validation; by the opposite of a `cost`; by a zero-cost `proxy`; by any `function` of yours.
-    `scores.write(path, space)` writes the file. Raises ArchError (A1110, A1604, A2207, A3323, A3324).
+    Exactly one source must be given. `trials` is a run that tried architectures, or `RUN:PHASE`: an additive model is
+    fitted to their `score`, with `pairs` also to pairs of choices. `logits` is a run of a differentiable search. For
+    all other sources, each alternative is put alone into the largest architecture, which is then scored: with the
+    weights of the run that trained a `supernet`, on at most `samples` validation samples; by the negative of a `cost`;
+    by a zero-cost `proxy`; or by a `function` from architectures to numbers.
+
+    Returns `Scores`; `scores.write(path, space)` writes them to a file. Raises TypeError unless exactly one source is
+    given; ArchError: A1110 (no such proxy), A1604 (no such cost), A2207 (the run has no supernet), A3323, A3324 (the
+    run has no suitable trials or logits).
     """
     from archir.scoring import sources
 
-    given = {
+    sources_by_name = {
         "trials": trials,
         "logits": logits,
         "supernet": supernet,
@@ -254,74 +302,82 @@ def scores(
         "proxy": proxy,
         "function": function,
     }
-    space_of(space)
-    named = [name for name, value in given.items() if value is not None]
+    require_space(space)
+    named = [name for name, value in sources_by_name.items() if value is not None]
     if len(named) != 1:
-        raise TypeError(f"scores have one source: {', '.join(given)}")
+        raise TypeError(f"scores have one source: {', '.join(sources_by_name)}")
     match named[0]:
         case "trials":
-            return sources.of_trials(str(trials), space, score, pairs)
+            return sources.scores_from_run(str(trials), space, score, pairs)
         case "logits":
-            return sources.of_logits(str(logits), space)
+            return sources.scores_from_logits(str(logits), space)
         case "supernet":
-            return _replaced(space, str(supernet), score, samples)
+            return _supernet_scores(space, str(supernet), score, samples)
         case "cost":
-            return sources.of_cost(space, str(cost))
+            return sources.scores_from_cost(space, str(cost))
         case "proxy":
-            name, scored = str(proxy), scorer([str(proxy)])
-            return sources.of_function(space, lambda one: scored(space.specialize(one))[name], {"proxy": name})
+            name, score_network = str(proxy), scorer([str(proxy)])
+            return sources.scores_from_function(
+                space, lambda architecture: score_network(space.specialize(architecture))[name], {"proxy": name}
+            )
         case _:
             assert function is not None
-            return sources.of_function(space, function, {})
+            return sources.scores_from_function(space, function, {})
 
 
-def _replaced(space: Space, source: str, score: str, samples: int | None) -> Scores:
-    """Scores by a supernet's weights: a search that tries all replacements, in a folder that is not kept."""
+def _supernet_scores(space: Space, source: str, score: str, samples: int | None) -> Scores:
+    """Score alternatives with a supernet's weights, by a search in a temporary folder that tries all single changes."""
     from archir.reuse import specializing
     from archir.scoring import sources
 
     with TemporaryDirectory() as draft:
         options = {} if samples is None else {"scorer": {"kind": "inherited", "images": samples}}
-        recipe = specializing.one_by_one(source, options, Path(draft))
+        recipe = specializing.prepare_single_changes(source, options, Path(draft))
         backends.get("torch").search(recipe, Path(draft) / "run")
-        return sources.of_trials(str(Path(draft) / "run"), space, score)
+        return sources.scores_from_run(str(Path(draft) / "run"), space, score)
 
 
 def read_scores(path: str | Path, space: Space) -> Scores:
-    """The scores that a file has, of this space. Raises ArchError (A3322)."""
+    """Read scores of the alternatives of a `space` from the file `path`. Raises ArchError (A3322) if they are of
+    another space."""
     from archir.spaces.scores import read
 
-    return read(Path(path), space_of(space))
+    return read(Path(path), require_space(space))
 
 
-def apart(space: Space) -> Space:
-    """The same space, whose architectures are told apart by what is chosen: searches try networks that compute the
-    same, too. That is for tables of results, in which they have rows of their own (docs/results.md)."""
-    from archir.search.apart import apart as told
+def without_dedup(space: Space) -> Space:
+    """Return the same space without deduplication: searches also try architectures that compute the same as others.
 
-    return told(space_of(space))
+    This is for tables of results in which such architectures have separate rows (docs/results.md).
+    """
+    from archir.search.no_dedup import without_dedup as disable_dedup
+
+    return disable_dedup(require_space(space))
 
 
 def results(path: str | Path, space: Space, *, map: str | Path | None = None, measures: Sequence[str] = ()) -> Results:
-    """What a table says of a space's architectures: `found(architecture)` are its measures, and `found.scored(batch)`
-    what a strategy is told of a batch (docs/results.md).
+    """Read a table with results of a space's architectures.
 
-    The table is a `.npz`, `.csv` or `.parquet` file; `map` says which of its columns are which choices and measures, by
-    default the `.toml` beside it of the same name. Of several `measures`, those named. Raises ArchError (A2251, A2252,
-    A11xx), and for architectures without a row A2250.
+    `path` is a `.npz`, `.csv` or `.parquet` file. `map` is a TOML file that assigns columns to choices and measures, by
+    default the table's path with the suffix `.toml`. `measures` selects measures, by default all.
+
+    Returns `Results`: `found(architecture)` are the measures of an architecture, and `found.scored(batch)` are the
+    scores of a batch for a strategy's `tell` (docs/results.md), where `found` is the result. Raises ArchError: A2251,
+    A2252, A11xx (the table or the map is invalid); looking up an architecture without a row raises A2250.
     """
-    from archir.tabular.table import results as read
+    from archir.tabular.results import read_results as read
 
-    return read(Path(path), None if map is None else Path(map), space_of(space), measures)
+    return read(Path(path), None if map is None else Path(map), require_space(space), measures)
 
 
 def strategy(name: str, space: Space, options: Mapping[str, Any] | None = None, *, seed: int = 0) -> MultiTrial:
-    """A strategy that tries many architectures, by name: `random`, `evolution`, `nsga2`... (docs/multi.md).
+    """Create a search strategy that tries many architectures: `random`, `evolution`, `nsga2` and others
+    (docs/multi.md).
 
-    `ask()` gives candidates, `tell(...)` takes their scores. `options` are the strategy's, such as `{"trials": 100}`;
-    the `seed` decides what is drawn. Raises ArchError (A2504) for a name that there is not, and (A1109) for options
-    that cannot be.
+    `name` is the strategy and `space` the space to search. `options` are those of the strategy, such as `{"trials":
+    100}`; `seed` determines all random decisions. The strategy's `ask()` returns candidates, and `tell(...)` takes
+    their scores. Raises ArchError: A2504 (no such strategy), A1109 (invalid options).
     """
     from archir.search.registry import create
 
-    return create(name, space_of(space), options, seed)
+    return create(name, require_space(space), options, seed)

@@ -1,4 +1,4 @@
-"""Trained networks made smaller, and what came of it, side by side."""
+"""Shrinking of trained networks, with a comparison before and after."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from archir.api.measurement import measure
 from archir.api.opening import Opened, open_network
 from archir.diagnostics.errors import ArchError
 from archir.ir.serial import from_json
-from archir.language.elaboration.files import split
-from archir.language.elastic.ladders import KINDS, fewer
+from archir.language.elaboration.files import split_net
+from archir.language.elastic.choice_values import KINDS, without_last_kind
 
 if TYPE_CHECKING:
     from archir.runs.folder import Content
-    from archir_torch.training.loop import Watch  # noqa: TID251  (a type, never imported)
+    from archir_torch.training.loop import Callback  # noqa: TID251  (a type, never imported)
 
 __all__ = ["shrink"]
 
 BEFORE_AND_AFTER = "before_and_after.json"
-ON = ("torch", "onnxruntime-cpu")
+"""File in the run with the comparison of both networks."""
+TARGETS = ("torch", "onnxruntime-cpu")
+"""Targets on which both networks are measured."""
 _SECONDS = 1.0
+"""Seconds for which each network is measured on each target."""
 
 
 def shrink(
@@ -40,93 +43,103 @@ def shrink(
     settings: Mapping[str, Any] | None = None,
     device: str | None = None,
     int8: bool = True,
-    watch: Watch | None = None,
+    progress: Callback | None = None,
     said: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """Make a trained network smaller, in a new folder; what it was and what it is, by name: measures, costs, sizes.
+    """Make a trained network smaller, in a new folder, and compare it with the original.
 
-    The `net` is an .arch file of one network, `weights` are its safetensors, and the `space` is a file whose largest
-    architecture it is; without one, the net is opened, as `choose` says (`open_network`). Channels are ordered by their
-    importance, the space's weights are trained with the full network for a teacher, architectures within the `budget`
-    (`"macs <= 0.5x"`, or several bounds with `and`) are tried with them, and the best one is trained on. `settings` are
-    those of `archir.reuse.shrinking.Plan`. At the end both networks are measured in torch and in onnxruntime,
-    and, with `int8`, written in eight bits. A folder in which the same was begun is gone on with. `device` and `watch`
-    are those of `run`; `said` is told what is measured.
+    `net` is an .arch file with a single network, and `weights` is the safetensors file with its weights. `budget` are
+    bounds such as `"macs <= 0.5x"`, joined by `and`. `folder` is the folder of the run; if the same run was already
+    started there, it is continued. `space` is a file whose largest architecture is the network; by default, the network
+    is opened (`open_network`) as `choose` says. `settings` are the fields of `archir.reuse.shrinking.Plan`.
 
-    Raises ArchError: A2224 (the net is not the largest architecture), A0902 (the weights are not the net's), and what
-    is wrong with files, data or the budget.
+    Channels are sorted by importance, the space's weights are refitted, or trained with the full network as teacher,
+    architectures within the budget are tried with them, and the best one is trained further. At the end, both networks
+    are measured in torch and onnxruntime and, with `int8`, quantised. `device` and `progress` are as for `run`; `said`
+    is called with a text for every step of the measurement.
+
+    Returns measures, costs and sizes of the networks `before`, `after` and `cut` (the small network before it was
+    trained further). Raises ArchError: A2224 (the network is not the space's largest architecture), A0902 (the weights
+    do not fit the network), and errors of the files, the data or the budget.
     """
     from archir.reuse import shrinking
     from archir.runs import Run, manifest
-    from archir.utils.settings import parsed
+    from archir.utils.settings import parse_settings
 
-    path, plan = Path(folder), parsed(shrinking.Plan, settings or {})
+    path, plan = Path(folder), parse_settings(shrinking.Plan, settings or {})
     torch = backends.get("torch")
-    with TemporaryDirectory() as draft, TemporaryDirectory() as made:
+    with TemporaryDirectory() as draft_folder, TemporaryDirectory() as space_folder:
         if space is None:
-            space = _opened(net, choose, Path(made), said)
-        recipe = shrinking.prepare(Path(net), Path(space), Path(weights), budget, plan, Path(draft))
-        torch.load(torch.lower(graph(net)), Path(weights))  # raises where they do not fit
-        begun = (path / manifest.NAME).exists() and shrinking.begun(Run.open(path), recipe, Path(weights))
-        summary = torch.search(None if begun else recipe, path, resume=begun, device=device, executor=None, watch=watch)
+            space = _open_in(net, choose, Path(space_folder), said)
+        recipe = shrinking.prepare(Path(net), Path(space), Path(weights), budget, plan, Path(draft_folder))
+        torch.load(torch.lower(graph(net)), Path(weights))  # raises if the weights do not fit
+        is_started = (path / manifest.NAME).exists() and shrinking.is_run_of(Run.open(path), recipe, Path(weights))
+        summary = torch.search(
+            None if is_started else recipe, path, resume=is_started, device=device, executor=None, progress=progress
+        )
     names = {"before": shrinking.FULL, "after": shrinking.TUNED}
-    found = {when: {**summary["networks"][name]} for when, name in names.items()}
-    found["cut"] = {**summary["networks"][shrinking.CUT]}
+    comparison = {role: {**summary["networks"][name]} for role, name in names.items()}
+    comparison["cut"] = {**summary["networks"][shrinking.CUT]}
     said("measuring both networks")
-    networks = {when: path / "networks" / name for when, name in names.items()}
-    graphs = {when: from_json(json.loads((one / "network.json").read_bytes())) for when, one in networks.items()}
-    for speed in measure(graphs, on=ON, seconds=_SECONDS).found:
-        found[speed.subject.name][f"milliseconds, {speed.subject.on}"] = speed.latency.percentile(50) / 1e6
-    with TemporaryDirectory() as draft:
-        for when, one in networks.items():
-            model = one / "model.onnx"
-            found[when]["bytes"] = model.stat().st_size
+    networks = {role: path / "networks" / name for role, name in names.items()}
+    graphs = {
+        role: from_json(json.loads((network_folder / "network.json").read_bytes()))
+        for role, network_folder in networks.items()
+    }
+    for speed in measure(graphs, on=TARGETS, seconds=_SECONDS).measurements:
+        comparison[speed.subject.name][f"milliseconds, {speed.subject.on}"] = speed.latency.percentile(50) / 1e6
+    with TemporaryDirectory() as draft_folder:
+        for role, network_folder in networks.items():
+            model = network_folder / "model.onnx"
+            comparison[role]["bytes"] = model.stat().st_size
             if int8:
-                said(f"int8 of the network {when}")
-                found[when] |= _in_int8(model, Path(draft) / f"{when}.onnx", plan.data)
-        files: dict[str, Content] = {f"int8/{file.name}": file for file in Path(draft).iterdir()}
+                said(f"int8 of the network {role}")
+                comparison[role] |= _int8_results(model, Path(draft_folder) / f"{role}.onnx", plan.data)
+        files: dict[str, Content] = {f"int8/{file.name}": file for file in Path(draft_folder).iterdir()}
         with Run.resume(path) as run:
-            run.write(files | {BEFORE_AND_AFTER: json.dumps(found, indent=1) + "\n"})
-    return found
+            run.write(files | {BEFORE_AND_AFTER: json.dumps(comparison, indent=1) + "\n"})
+    return comparison
 
 
-def _opened(net: str | Path, choose: str, folder: Path, said: Callable[[str], None]) -> str:
-    """The file of a space of a network, with what it imports beside it; with `:NET`."""
+def _open_in(net: str | Path, choose: str, folder: Path, said: Callable[[str], None]) -> str:
+    """Open a network as an elastic space in `folder`, with copies of its imports; returns `FILE:NET`."""
     from archir.recipes.spaces import files_of
 
-    found, opens = _searchable(net, choose)
-    file, _ = split(str(net))
+    result, opens = _searchable(net, choose)
+    file, _ = split_net(str(net))
     for name, text in files_of(Path(file).name, Path(file).resolve().parent).items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
-    (folder / Path(file).name).write_text(found.text, "utf-8")
-    said(f"opened {opens} of {file}: {len(found.space.choices)} choices")
-    return f"{folder / Path(file).name}:{found.space.name}"
+    (folder / Path(file).name).write_text(result.text, "utf-8")
+    said(f"opened {opens} of {file}: {len(result.space.choices)} choices")
+    return f"{folder / Path(file).name}:{result.space.name}"
 
 
 def _searchable(net: str | Path, choose: str) -> tuple[Opened, str]:
-    """A space of a network whose costs are known exactly, and what was opened for it: where that is too much, kinds are
-    left, the least important first."""
-    from archir.spaces.partial import largest
+    """Open a network so that the costs of the space can be computed exactly; returns the space and what was opened.
+
+    While the diagrams of its choices are too large (A1602), the least important kind in `choose` is dropped.
+    """
+    from archir.spaces.completion import largest
 
     while True:
-        found = open_network(net, choose)
+        elastic = open_network(net, choose)
         try:
-            largest(found.space)
+            largest(elastic.space)
         except ArchError as error:
-            less = fewer(choose)
-            if error.diagnostics[0].code != "A1602" or less is None:
+            reduced = without_last_kind(choose)
+            if error.diagnostics[0].code != "A1602" or reduced is None:
                 raise
-            choose = less
+            choose = reduced
         else:
-            return found, choose
+            return elastic, choose
 
 
-def _in_int8(model: Path, output: Path, data: str) -> dict[str, Any]:
-    """What a network is in int8; why it is not, where it cannot be."""
+def _int8_results(model: Path, output: Path, data: str) -> dict[str, Any]:
+    """Quantise a network and return its size and measures; if it cannot be quantised, the reason."""
     try:
-        made = quantize(model, output, data=data, max_loss=100)
+        quantised = quantize(model, output, data=data, max_loss=100)
     except ArchError as error:
         return {"int8": error.diagnostics[0].message}
-    return {"int8_bytes": made.bytes_after, **{f"int8_{name}": value for name, value in made.after.items()}}
+    return {"int8_bytes": quantised.bytes_after, **{f"int8_{name}": value for name, value in quantised.after.items()}}

@@ -1,7 +1,7 @@
-"""Backends: found by entry point, ours like anybody else's.
+"""Backends, which are discovered by entry point; archir's own are registered like those of plugins.
 
-A backend is an import package whose attribute `BACKEND` offers what `Backend` says, registered under the entry-point
-group `archir.backends`. Nothing in archir imports one by name.
+A backend is an import package with an attribute `BACKEND` that implements `Backend`, registered under the entry-point
+group `archir.backends`. Nothing in archir imports a backend by name.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from archir.diagnostics.errors import Diagnostic, fail, suggest
 from archir.ir.graph import Graph
-from archir.ir.needs import needs
 from archir.ir.op import Composite, Op
+from archir.ir.reachability import reachability_conditions
 from archir.ir.structure import Input, Mix, Select
 
 if TYPE_CHECKING:
@@ -24,33 +24,37 @@ if TYPE_CHECKING:
     from archir_torch import TorchBackend  # noqa: TID251
 
 GROUP = "archir.backends"
+"""Entry-point group of backends."""
 _BUNDLED = {"torch": "archir_torch", "onnx": "archir_onnx"}
-"""Where the bundled backends are when archir runs from a source tree that is not installed."""
+"""Modules of the bundled backends, used if archir runs from a source tree that is not installed."""
 
 
 class Backend(Protocol):
-    """What every backend offers; further abilities are its own."""
+    """Interface of every backend; a backend may have further methods."""
 
     name: str
 
     def supports(self, graph: Graph) -> list[Diagnostic]:
-        """What of a graph cannot be lowered, with places; nothing if all of it can."""
+        """Return diagnostics for the nodes of a graph that cannot be lowered; an empty list if the graph is
+        supported."""
         ...
 
     def lower(self, graph: Graph, *args: Any, **options: Any) -> Any:
-        """The backend's form of a graph."""
+        """Lower a graph to the backend's representation."""
         ...
 
 
 def unlowered(
     graph: Graph, rules: Container[type[Op]], backend: str, *, mixtures: bool = False, choices: bool = False
 ) -> list[Diagnostic]:
-    """What of a graph a backend with these lowering rules cannot lower: choices that are not made, other operations.
+    """Return diagnostics for the nodes of a graph that a backend cannot lower.
 
-    `mixtures` says that the backend takes choices that are relaxed, `choices` that it takes those that are not made.
+    `rules` are the operations for which the backend has lowering rules, `backend` is its name in messages. Reported are
+    operations without a rule (A0904) and unresolved choices (A0901), except relaxed choices if the backend supports
+    `mixtures`, and all choices if it supports `choices`.
     """
     problems = []
-    for number in sorted(needs(graph)):
+    for number in sorted(reachability_conditions(graph)):
         op, span = graph[number].op, graph[number].span
         if mixtures and isinstance(op, Mix):
             continue
@@ -66,39 +70,43 @@ def unlowered(
 
 
 def names() -> list[str]:
-    """The names of all backends there are."""
+    """Return the names of all available backends, sorted."""
     return sorted(modules())
 
 
 def modules() -> dict[str, str]:
-    """The modules of all backends there are, by name."""
+    """Return the modules of all available backends, by name."""
     return {**_BUNDLED, **_installed(tuple(sys.path))}
 
 
 @cache
 def _installed(_: tuple[str, ...]) -> dict[str, str]:
-    """Modules of installed backends by name; all installed packages are looked through, so once for a path."""
+    """Return the modules of installed backends by name, cached for each `sys.path`: all installed packages are
+    searched."""
     return {entry.name: entry.value for entry in entry_points(group=GROUP)}
 
 
 @overload
-def get(name: Literal["torch"]) -> TorchBackend: ...
+def get(name: Literal["torch"]) -> TorchBackend:
+    """Return a backend by name. Raises ArchError (A0903) if it does not exist or cannot be loaded."""
 
 
 @overload
-def get(name: Literal["onnx"]) -> OnnxBackend: ...
+def get(name: Literal["onnx"]) -> OnnxBackend:
+    """Return a backend by name. Raises ArchError (A0903) if it does not exist or cannot be loaded."""
 
 
 @overload
-def get(name: str) -> Any: ...
+def get(name: str) -> Any:
+    """Return a backend by name. Raises ArchError (A0903) if it does not exist or cannot be loaded."""
 
 
 def get(name: str) -> Any:
-    """The backend of a name. Raises ArchError (A0903) if there is none, or it cannot be loaded."""
-    home = _installed(tuple(sys.path)).get(name) or _BUNDLED.get(name)
-    if home is None:
+    """Return a backend by name. Raises ArchError (A0903) if it does not exist or cannot be loaded."""
+    location = _installed(tuple(sys.path)).get(name) or _BUNDLED.get(name)
+    if location is None:
         raise fail("A0903", f"there is no backend `{name}`", None, suggest(name, names()))
     try:
-        return import_module(home.split(":")[0]).BACKEND
+        return import_module(location.split(":")[0]).BACKEND
     except (ImportError, AttributeError) as error:
         raise fail("A0903", f"the backend `{name}` cannot be loaded: {error}") from error

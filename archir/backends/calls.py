@@ -1,4 +1,5 @@
-"""A network of another format as a list of calls: what one backend reads from a file, another one can follow."""
+"""A network in another format as a list of operator calls: one backend reads it from a file, another one executes
+it."""
 
 from __future__ import annotations
 
@@ -15,33 +16,34 @@ from archir.ir.types import TensorType
 
 @dataclass(frozen=True)
 class Call:
-    """An operator of a file on tensors by name, empty for one that is left out. `place` is its path: `layer1.0`."""
+    """An operator call on named tensors. An omitted optional operand has an empty name. `place` is its path:
+    `layer1.0`."""
 
     operator: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     place: str = ""
-    named: str = ""
-    """What messages call it."""
+    display_name: str = ""
+    """Name of the call in messages."""
 
 
 @dataclass(frozen=True)
 class Calls:
-    """A network: calls in an order in which what they read comes first, and the tensors that are stored."""
+    """A network: its calls in topological order, and its stored tensors."""
 
     name: str
     inputs: Mapping[str, TensorType]
-    """Without the axis of samples, by what the calls name them."""
+    """Input types without the sample axis, by tensor name."""
     outputs: Mapping[str, str]
-    """What calls name them, by label."""
+    """Tensor names of the outputs, by label."""
     calls: Sequence[Call]
     tensors: Mapping[str, NDArray[np.generic]]
     version: int = 0
-    """Of the operators."""
+    """Version of the operator set."""
     refused: Mapping[str, Diagnostic] = field(default_factory=dict)
-    """What the reader says of operators that are no functions of tensors, such as control flow, by operator."""
+    """Diagnostics for operators that are not functions of tensors, such as control flow, by operator."""
     types: Mapping[str, TensorType] = field(default_factory=dict)
-    """Of what other calls give, without the axis of samples, as far as it is known where a part is wanted."""
-    lost: Sequence[Diagnostic] = ()
-    """What is said of inputs that nothing can take: they are left out."""
+    """Types of intermediate tensors without the sample axis, so far as known; used for partial imports."""
+    input_problems: Sequence[Diagnostic] = ()
+    """Diagnostics for inputs that have no equivalent in archir and are left out."""

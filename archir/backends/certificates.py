@@ -1,9 +1,9 @@
-"""What was proved of a model, in a JSON file beside it: `NAME.onnx.json`, `NAME.pt2.json`.
+"""Certificates of exported models: a JSON file `NAME.onnx.json` or `NAME.pt2.json` with the result of verification.
 
-A certificate has the SHA-256 of the model's files, how it was verified and with what versions, and what the network
-computed of some numbers, which anybody can compute again. Its own SHA-256 is in it, too. It shows that files belong
-together and are whole; it is no signature: who may have written both is not known. So what a certificate says is
-believed of nothing but these files, and no code is run because of it.
+A certificate has the SHA-256 of the model's files, the method and versions of its verification, and the network's
+outputs for inputs that anybody can generate again. It includes its own SHA-256. It shows that files belong together
+and are intact. It is not a signature: its author is unknown. So it is trusted only for the files whose hashes it has,
+and no code is run because of it.
 """
 
 from __future__ import annotations
@@ -25,100 +25,111 @@ from archir.diagnostics.errors import fail
 from archir.utils.files import read_bytes, sha256, write_atomic
 
 SCHEMA = 2
+"""Version of the certificate format."""
 SEED = 0
-SHOWN = 64
-"""Numbers of each output that are kept."""
-MOST_BYTES = 1 << 23
-MOST_TOLERANCE = 0.1
-"""What may be certified at most, relative to the largest magnitude of an output: more would say nothing."""
-MOST_ELEMENTS = 1 << 25
-"""Numbers that a model is asked for a second look."""
+"""Seed of the inputs whose outputs a certificate records."""
+MAX_VALUES = 64
+"""Maximum number of values of each output that a certificate records."""
+MAX_BYTES = 1 << 23
+"""Maximum size of a certificate, in bytes."""
+MAX_TOLERANCE = 0.1
+"""Maximum tolerance of a certificate, relative to the largest magnitude of an output; a larger one would prove
+nothing."""
+MAX_ELEMENTS = 1 << 25
+"""Maximum number of input elements with which a model is verified again."""
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
-"""Where models are computed: onnxruntime's execution providers, by the devices that options name."""
+"""Execution providers of onnxruntime, by device option."""
 
 _HASH = re.compile("[0-9a-f]{64}")
+"""A SHA-256 as hexadecimal digits."""
 _FILE = re.compile(r"(?!\.\.?$)[^/\\:\0]{1,255}")
+"""A file name without a folder."""
 
 
 @dataclass(frozen=True)
-class Verified:
-    """What came of a second look: the files that are as they were, and the largest relative difference by provider."""
+class Verification:
+    """Result of verifying a model again: its unchanged files, and the largest relative difference by execution
+    provider."""
 
     files: tuple[str, ...]
     differences: Mapping[str, float]
     certificate: Mapping[str, Any]
 
 
-def beside(path: Path) -> Path:
-    """Where a model's certificate is."""
+def certificate_path(path: Path) -> Path:
+    """Return the path of a model's certificate."""
     return path.with_name(f"{path.name}.json")
 
 
-def facts(file: Path) -> dict[str, Any]:
-    """The hash and the size of a file."""
+def file_facts(file: Path) -> dict[str, Any]:
+    """Return the SHA-256 and the size of a file."""
     return {"sha256": sha256(file), "bytes": file.stat().st_size}
 
 
-def shown(outputs: Mapping[str, ArrayLike]) -> dict[str, list[float]]:
-    """What a certificate keeps of outputs."""
-    return {name: np.asarray(array, np.float64).reshape(-1)[:SHOWN].tolist() for name, array in outputs.items()}
+def first_values(outputs: Mapping[str, ArrayLike]) -> dict[str, list[float]]:
+    """Return the first values of each output, as a certificate records them."""
+    return {name: np.asarray(array, np.float64).reshape(-1)[:MAX_VALUES].tolist() for name, array in outputs.items()}
 
 
-def compare(path: Path, where: str, found: Mapping[str, ArrayLike], known: Mapping[str, Any]) -> float:
-    """The largest relative difference of outputs to those that a certificate knows.
+def compare(path: Path, provider: str, outputs: Mapping[str, ArrayLike], certificate: Mapping[str, Any]) -> float:
+    """Return the largest relative difference between outputs and those in a certificate.
 
-    Raises ArchError: A0918 (they are others), A0913 (they differ by more than its tolerance).
+    `path` is the model and `provider` where it ran, for messages. Raises ArchError: A0918 (the outputs have other names
+    or sizes), A0913 (they differ by more than the certificate's tolerance).
     """
-    wanted, worst = known["computed"]["outputs"], Difference()
-    for name, numbers in {**dict.fromkeys(wanted), **shown(found)}.items():
-        if numbers is None or len(numbers) != len(wanted.get(name, ())):
-            raise fail("A0918", f"{path} has an output `{name}` that is not the one that was certified")
-        worst |= Difference.of(numbers, wanted[name])
-    if not worst.relative <= known["computed"]["tolerance"]:
-        raise fail("A0913", f"{path} computes something else on {where}: {worst}")
+    expected, worst = certificate["computed"]["outputs"], Difference()
+    for name, numbers in {**dict.fromkeys(expected), **first_values(outputs)}.items():
+        if numbers is None or len(numbers) != len(expected.get(name, ())):
+            raise fail("A0918", f"the output `{name}` of {path} differs in name or size from the certified one")
+        worst |= Difference.of(numbers, expected[name])
+    if not worst.relative <= certificate["computed"]["tolerance"]:
+        raise fail("A0913", f"{path} computes something else on {provider}: {worst}")
     return worst.relative
 
 
 def write(path: Path, content: Mapping[str, Any]) -> Path:
-    """Write a model's certificate; its file."""
+    """Write a model's certificate and return its path."""
     sealed = {"schema": SCHEMA, **content}
-    write_atomic(beside(path), (json.dumps({**sealed, "sha256": _digest(sealed)}, indent=1) + "\n").encode())
-    return beside(path)
+    write_atomic(certificate_path(path), (json.dumps({**sealed, "sha256": _digest(sealed)}, indent=1) + "\n").encode())
+    return certificate_path(path)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The certificate of a model whose files are what they were. Raises ArchError (A0916 to A0918)."""
+    """Read the certificate of a model and check that its files are unchanged. Raises ArchError (A0916 to A0918)."""
     if not path.is_file():
         raise fail("A0916", f"{path} is no file" if path.exists() else f"there is no model {path}")
-    known = _read(beside(path))
-    if path.name not in known["files"]:
-        hint = "a model keeps the name that it was written under: give it back, or export it under this one"
-        raise fail("A0917", f"{beside(path)} is the certificate of {', '.join(known['files'])}", None, hint)
-    for name, wanted in known["files"].items():
-        if not _is(path.parent / name, wanted):
+    certificate = _read(certificate_path(path))
+    if path.name not in certificate["files"]:
+        hint = "a certified model cannot be renamed: restore its name, or export it under the new one"
+        raise fail(
+            "A0917", f"{certificate_path(path)} is the certificate of {', '.join(certificate['files'])}", None, hint
+        )
+    for name, recorded in certificate["files"].items():
+        if not _is_unchanged(path.parent / name, recorded):
             hint = "export it again, or put back the file that was certified"
             raise fail("A0918", f"{path.parent / name} is not the file that was certified", None, hint)
-    return known
+    return certificate
 
 
-def _is(file: Path, wanted: Mapping[str, Any]) -> bool:
-    """Whether a file is the one that a certificate knows."""
+def _is_unchanged(file: Path, recorded: Mapping[str, Any]) -> bool:
+    """True if a file has the recorded hash and size."""
     try:
-        return facts(file) == wanted
+        return file_facts(file) == recorded
     except OSError:
         return False
 
 
 def _digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a certificate's content."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A certificate. Raises ArchError (A0917)."""
+    """Read and validate a certificate. Raises ArchError (A0917)."""
     hint = "`archir export` writes it beside the model"
     try:
-        content = json.loads(read_bytes(path, MOST_BYTES).decode(), parse_constant=_refuse)
+        content = json.loads(read_bytes(path, MAX_BYTES).decode(), parse_constant=_reject_constant)
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
             raise fail("A0917", f"{path} is no certificate", None, hint)
         seal, digest = content.pop("sha256", None), _digest(content)
@@ -127,43 +138,49 @@ def _read(path: Path) -> dict[str, Any]:
         raise fail("A0917", text, None, hint) from None
     if seal != digest:
         raise fail("A0917", f"the certificate {path} was changed", None, hint)
-    if wrong := next((what for what, right in _parts(content).items() if not right), None):
-        raise fail("A0917", f"{path} is no certificate: {wrong} is not what it must be", None, hint)
+    if wrong := next((what for what, right in _part_validity(content).items() if not right), None):
+        raise fail("A0917", f"{path} is no certificate: {wrong} is invalid", None, hint)
     return content
 
 
-def _refuse(word: str) -> float:
+def _reject_constant(word: str) -> float:
+    """Reject NaN and infinities in JSON. Raises ValueError."""
     raise ValueError(f"{word} is no number")
 
 
-def _parts(content: Mapping[str, Any]) -> dict[str, bool]:
-    """Whether each part of a certificate is what it must be: anybody can seal anything."""
+def _part_validity(content: Mapping[str, Any]) -> dict[str, bool]:
+    """Return for each part of a certificate whether it is well-formed; a valid hash proves nothing, as anybody can
+    compute it."""
     files, model, computed = (_object(content.get(name)) for name in ("files", "model", "computed"))
     return {
-        "`files`": bool(files) and all(_FILE.fullmatch(name) and _is_facts(known) for name, known in files.items()),
-        "`model.metadata`": _is_texts(model.get("metadata")),
-        "`computed.tolerance`": _is_number(computed.get("tolerance")) and 0 <= computed["tolerance"] <= MOST_TOLERANCE,
+        "`files`": bool(files) and all(_FILE.fullmatch(name) and _is_file_facts(recorded) for name,
+        recorded in files.items()),
+        "`model.metadata`": _is_string_map(model.get("metadata")),
+        "`computed.tolerance`": _is_number(computed.get("tolerance")) and 0 <= computed["tolerance"] <= MAX_TOLERANCE,
         "`computed.outputs`": isinstance(computed.get("outputs"), dict)
-        and all(isinstance(one, list) and len(one) <= SHOWN and all(map(_is_number, one))
-                for one in computed["outputs"].values()),
-        "`versions`": _is_texts(content.get("versions")) and "archir" in content["versions"],
+        and all(isinstance(values, list) and len(values) <= MAX_VALUES and all(map(_is_number, values))
+                for values in computed["outputs"].values()),
+        "`versions`": _is_string_map(content.get("versions")) and "archir" in content["versions"],
     }  # fmt: skip
 
 
 def _object(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object, or an empty one instead of any other value."""
     return value if isinstance(value, dict) else {}
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is a finite number, of which floats hold something."""
+    """True for finite floats, and for integers that fit into 64 bits."""
     return isfinite(value) if type(value) is float else type(value) is int and abs(value) < 2**63
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(type(one) is str for one in value.values())
+def _is_string_map(value: Any) -> bool:
+    """True for a JSON object whose values are strings."""
+    return isinstance(value, dict) and all(type(text) is str for text in value.values())
 
 
-def _is_facts(value: Any) -> bool:
+def _is_file_facts(value: Any) -> bool:
+    """True for a JSON object with exactly a SHA-256 and a size."""
     match value:
         case {"sha256": str(digest), "bytes": int(size)}:
             return len(value) == 2 and bool(_HASH.fullmatch(digest)) and type(size) is int and size >= 0

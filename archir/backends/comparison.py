@@ -1,4 +1,4 @@
-"""How networks in two forms are compared: on random inputs, by the largest difference of what they compute."""
+"""Comparison of two forms of a network: random inputs, and the largest difference of the outputs."""
 
 from __future__ import annotations
 
@@ -13,38 +13,41 @@ from archir.diagnostics.errors import fail
 from archir.ir.types import TensorType
 
 _DTYPES = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
-_LEAST = 1e-12
-"""The magnitude that an output of zeros counts as."""
+"""numpy types of archir's element types."""
+_MIN_SCALE = 1e-12
+"""Minimum magnitude of an output for relative differences, so that an output of zeros has a scale."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The largest difference, and the largest one relative to the largest magnitude of the output it is in.
+    """Largest absolute difference of outputs, and largest difference relative to the largest magnitude of its output.
 
-    Both sides agree where both have no number, or the same infinity: a logarithm of what is negative is none in either
-    form. Both differences are NaN, which no tolerance allows for, where one side alone is not finite, and where
-    nothing of an output is: nothing was compared, then.
+    Values that are NaN on both sides, or the same infinity, agree: the logarithm of a negative number is NaN in either
+    form. Both differences are NaN, which exceeds every tolerance, if only one side is not finite, and if no value of an
+    output is finite, since nothing was compared then.
     """
 
     absolute: float = 0.0
     relative: float = 0.0
 
     @staticmethod
-    def of(found: ArrayLike, wanted: ArrayLike) -> Difference:
-        """Of one output; it is infinite where shapes differ."""
-        one, other = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
-        if one.shape != other.shape:
+    def of(actual: ArrayLike, expected: ArrayLike) -> Difference:
+        """Return the difference of one output; infinite if the shapes differ."""
+        left, right = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
+        if left.shape != right.shape:
             return Difference(np.inf, np.inf)
-        finite = np.isfinite(one)
-        alike = np.array_equal(one[~finite], other[~finite], equal_nan=True) and bool(np.isfinite(other[finite]).all())
-        if not alike or (one.size and not finite.any()):
+        finite = np.isfinite(left)
+        nonfinite_agree = np.array_equal(left[~finite], right[~finite], equal_nan=True) and bool(
+            np.isfinite(right[finite]).all()
+        )
+        if not nonfinite_agree or (left.size and not finite.any()):
             return Difference(np.nan, np.nan)
-        absolute = float(np.abs(one[finite] - other[finite]).max(initial=0))
-        scale = float(np.abs(other[finite]).max(initial=0))
-        return Difference(absolute, absolute / max(scale, _LEAST))
+        absolute = float(np.abs(left[finite] - right[finite]).max(initial=0))
+        scale = float(np.abs(right[finite]).max(initial=0))
+        return Difference(absolute, absolute / max(scale, _MIN_SCALE))
 
     def __or__(self, other: Difference) -> Difference:
-        """The larger ones of two; `max` would lose a NaN."""
+        """Return the elementwise maximum of two differences; NaN wins, unlike with `max`."""
         return Difference(
             float(np.maximum(self.absolute, other.absolute)), float(np.maximum(self.relative, other.relative))
         )
@@ -54,16 +57,21 @@ class Difference:
 
 
 def random_input(rng: np.random.Generator, batch: int, kind: TensorType) -> NDArray[Any]:
-    """A batch of normal numbers; of integers, those below what the type says, or else zeros and ones. Raises ArchError
-    (A0907)."""
+    """Return a random batch [batch, ...] of a type: normal numbers, or integers below the type's limit (by default 0
+    and 1).
+
+    Raises ArchError (A0907) for an element type that numpy does not have.
+    """
     if kind.dtype not in _DTYPES:
-        raise fail("A0907", f"an input is {kind}, of which numpy has no numbers to try the network on")
+        raise fail("A0907", f"an input has type {kind}, for which numpy cannot generate values to test the network")
     shape = (batch, *kind.shape)
-    numbers = rng.standard_normal(shape) if kind.dtype.startswith("f") else rng.integers(0, kind.below or 2, shape)
+    numbers = (
+        rng.standard_normal(shape) if kind.dtype.startswith("f") else rng.integers(0, kind.integer_limit or 2, shape)
+    )
     return numbers.astype(_DTYPES[kind.dtype])
 
 
 def random_inputs(inputs: Mapping[str, TensorType], batch: int, seed: int) -> dict[str, NDArray[Any]]:
-    """Random inputs by name. Raises ArchError (A0907)."""
+    """Return a random batch of each input, by name. Raises ArchError (A0907)."""
     rng = np.random.default_rng(seed)
     return {name: random_input(rng, batch, kind) for name, kind in inputs.items()}

@@ -1,4 +1,7 @@
-"""Imports as files: a program, its weights, and a map of the weights to the source's names, which goes both ways."""
+"""Files of an import: the program, its weights, and a map between the weights and the tensors of the source.
+
+With the map, weights can be converted back to the source's format.
+"""
 
 from __future__ import annotations
 
@@ -12,118 +15,121 @@ from typing import Any
 import numpy as np
 
 from archir.backends.tensors import write_tensors
-from archir.diagnostics.errors import ArchError, Diagnostic, fail, listed
+from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
 from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import state_name
 from archir.ir.typing import infer
-from archir.language.decompiler.imported import Array, Imported, Move, Source, brought_back, digest, moved
-from archir.language.decompiler.write import Written, write
-from archir.utils.files import drafts, read_bytes, require_own, require_writable
+from archir.language.decompiler.decompile import DecompiledProgram, decompile
+from archir.language.decompiler.imported import Array, Imported, Move, Source, apply_moves, digest, restore_tensors
+from archir.utils.files import read_bytes, require_overwritable, require_writable, staged_output
 
 VERSION = 1
-MOST_BYTES = 2**28
-"""A map of weights is smaller than this."""
+"""Version of the map's format."""
+MAX_BYTES = 2**28
+"""Maximum size of a map of weights, in bytes."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """A program, and the weights and their sources by their names in it."""
+    """An imported program, with its weights and their sources by name."""
 
     text: str
     weights: Mapping[str, Array]
     sources: Mapping[str, Source]
-    rest: Mapping[str, Array | None]
-    """Tensors of the source that the weights do not hold whole."""
+    leftover: Mapping[str, Array | None]
+    """Tensors of the source that the weights do not contain completely; None for those that cannot be stored in a
+    file."""
 
     @property
     def lines(self) -> int:
-        """Those of the program that are not empty."""
+        """Number of lines of the program that are not empty."""
         return sum(bool(line.strip()) for line in self.text.splitlines())
 
 
 @dataclass(frozen=True)
 class Saved(Program):
-    """A program that was written to files."""
+    """An imported program that was written to files."""
 
     files: tuple[Path, ...]
 
 
-def map_of(program: Path) -> Path:
-    """Where the map of an import's weights is: `net.arch` has `net.import.json`."""
+def map_path(program: Path) -> Path:
+    """Return the path of an import's map of weights: `net.import.json` for `net.arch`."""
     return program.with_suffix(".import.json")
 
 
-def rest_of(names: Path) -> Path:
-    """Where the tensors of the source are that the weights do not hold whole: `net.import.safetensors`."""
+def leftover_path(names: Path) -> Path:
+    """Return the path of the source's tensors that the weights do not contain completely: `net.import.safetensors`."""
     return names.with_suffix(".safetensors")
 
 
 def save(imported: Imported, program: Path, origin: str = "") -> Saved:
-    """Write an import: `net.arch`, and beside it `net.safetensors`, `net.import.json` and, if the weights do not hold
-    all tensors of the source whole, `net.import.safetensors`; none of them, if one fails.
+    """Write an import: `net.arch`, `net.safetensors`, `net.import.json` and, if needed, `net.import.safetensors`.
 
-    `origin` says what was imported. Raises ArchError (A0809), also where `require_replaceable` does, and what `write`
-    raises.
+    The last file has the tensors of the source that the weights do not contain completely. If one file cannot be
+    written, none is. `origin` describes the source. Raises ArchError: A0809 (as `require_import_replaceable`), and
+    errors of decompiling.
     """
-    require_replaceable(program)
-    made = program_of(imported)
-    files = program, program.with_suffix(".safetensors"), map_of(program)
-    rest = {name: array for name, array in made.rest.items() if array is not None}
+    require_import_replaceable(program)
+    result = program_of(imported)
+    files = program, program.with_suffix(".safetensors"), map_path(program)
+    leftover = {name: array for name, array in result.leftover.items() if array is not None}
     record = {
         "version": VERSION,
         "origin": origin,
         "architecture": canonical_hash(imported.graph),
-        "weights": {name: asdict(source) for name, source in made.sources.items()},
-        "rest": [*made.rest],
+        "weights": {name: asdict(source) for name, source in result.sources.items()},
+        "rest": [*result.leftover],
     }
-    left = rest_of(files[2])
-    with drafts(program, (left,), derived=True) as draft:
-        draft.write_text(made.text, "utf-8")
-        write_tensors(draft.with_name(files[1].name), made.weights)
+    leftover_file = leftover_path(files[2])
+    with staged_output(program, (leftover_file,), derived=True) as draft:
+        draft.write_text(result.text, "utf-8")
+        write_tensors(draft.with_name(files[1].name), result.weights)
         draft.with_name(files[2].name).write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-        if rest:
-            write_tensors(draft.with_name(left.name), rest)
-    return Saved(made.text, made.weights, made.sources, made.rest, (*files, left) if rest else files)
+        if leftover:
+            write_tensors(draft.with_name(leftover_file.name), leftover)
+    return Saved(
+        result.text, result.weights, result.sources, result.leftover, (*files, leftover_file) if leftover else files
+    )
 
 
-def require_replaceable(program: Path) -> None:
-    """Raise ArchError (A0809) if one of an import's files is there and archir did not write it: what somebody wrote
-    stays."""
-    for file in (program, program.with_suffix(".safetensors"), map_of(program), rest_of(map_of(program))):
-        require_own(file)
+def require_import_replaceable(program: Path) -> None:
+    """Raise ArchError (A0809) if one of an import's files exists and was not written by archir."""
+    for file in (program, program.with_suffix(".safetensors"), map_path(program), leftover_path(map_path(program))):
+        require_overwritable(file)
     require_writable(program)
 
 
 def program_of(imported: Imported) -> Program:
-    """The program of an import, proved to be the same network. Raises ArchError (A0908)."""
-    written = write(imported)
-    names = _names(imported, written)
+    """Decompile an import to a program, which is proved to define the same network. Raises ArchError (A0908)."""
+    decompiled = decompile(imported)
+    names = _import_names(imported, decompiled)
     weights = {name: imported.weights[old] for name, old in names.items()}
     sources = {name: imported.sources[old] for name, old in names.items()}
-    return Program(written.text, weights, sources, imported.rest)
+    return Program(decompiled.text, weights, sources, imported.rest)
 
 
-def _names(imported: Imported, written: Written) -> dict[str, str]:
-    """The weights' names in the program, and in what was imported."""
+def _import_names(imported: Imported, decompiled: DecompiledProgram) -> dict[str, str]:
+    """Return the weight names of the import, by the weight names of the program."""
     graph, types = imported.graph, infer(imported.graph)
-    found = {}
+    names = {}
     for number in graph:
         scope = graph[number].scope
         for weight in graph[number].op.weights(*(types[operand] for operand in graph.operands(number))):
-            found[state_name(written.scopes[scope], weight)] = state_name(scope, weight)
-    return found
+            names[state_name(decompiled.scopes[scope], weight)] = state_name(scope, weight)
+    return names
 
 
 def read_map(path: Path) -> tuple[dict[str, Source], list[str]]:
-    """The sources of weights by their names in a program, and the names of tensors that the weights do not hold whole.
+    """Read a map: the sources of weights by name, and the names of tensors that the weights do not contain completely.
 
-    Raises ArchError (A3204) for what is no map.
+    Raises ArchError (A3204) for an invalid file.
     """
     try:
-        record = json.loads(read_bytes(path, MOST_BYTES))
+        record = json.loads(read_bytes(path, MAX_BYTES))
         if record["version"] != VERSION:
             raise fail("A3204", f"{path} is a map of version {record['version']}, not {VERSION}")
-        sources = {str(name): _source(one) for name, one in record["weights"].items()}
+        sources = {str(name): _parse_source(entry) for name, entry in record["weights"].items()}
         return sources, [str(name) for name in record["rest"]]
     except OSError as error:
         raise fail("A3204", f"cannot read the map of an import in {path}: {error}") from None
@@ -131,35 +137,36 @@ def read_map(path: Path) -> tuple[dict[str, Source], list[str]]:
         raise fail("A3204", f"{path} is no map of an import: {error}") from None
 
 
-def _source(written: Mapping[str, Any]) -> Source:
-    shape = tuple(int(size) for size in written["shape"])
+def _parse_source(entry: Mapping[str, Any]) -> Source:
+    """Parse the JSON object of a weight's source. Raises ValueError, KeyError or TypeError if it is invalid."""
+    shape = tuple(int(size) for size in entry["shape"])
     moves = []
-    for kind, numbers in written["moves"]:
+    for kind, numbers in entry["moves"]:
         if kind not in ("permute", "reshape", "slice", "strided"):
             raise ValueError(f"`{kind}` is no move")
-        moves.append(Move(kind, tuple(int(one) for one in numbers)))
-    also = tuple(str(name) for name in written.get("also", ()))
-    return Source(str(written["name"]), shape, tuple(moves), str(written["computed"]), also, str(written["digest"]))
+        moves.append(Move(kind, tuple(int(number) for number in numbers)))
+    also = tuple(str(name) for name in entry.get("also", ()))
+    return Source(str(entry["name"]), shape, tuple(moves), str(entry["computed"]), also, str(entry["digest"]))
 
 
-def to_source(
-    weights: Mapping[str, Array], sources: Mapping[str, Source], rest: Mapping[str, Array | None]
+def to_source_tensors(
+    weights: Mapping[str, Array], sources: Mapping[str, Source], leftover: Mapping[str, Array | None]
 ) -> dict[str, Array]:
-    """All tensors of the source that the weights were imported from, by its names and in its shapes; `rest` as it was.
+    """Convert weights back to all tensors of the source, with its names and shapes; `leftover` is added unchanged.
 
-    Raises ArchError (A3204) with everything that does not fit or cannot go back: the architecture must be the one that
-    was imported, and weights that were computed at import the ones that were computed.
+    Raises ArchError (A3204) with a diagnostic for every weight that cannot be converted: the architecture must be the
+    imported one, and weights that were computed at import must not have changed since.
     """
     problems = []
     missing, more = sources.keys() - weights.keys(), weights.keys() - sources.keys()
-    for names, where in ((missing, "the map, and not in the weights"), (more, "the weights, and not in the map")):
+    for names, where in ((missing, "the map, but not in the weights"), (more, "the weights, but not in the map")):
         if names:
-            text = f"in {where}: {listed(sorted(names), 4)}"
-            problems.append(Diagnostic("A3204", text, None, "the map is that of another import"))
+            text = f"in {where}: {join_names(sorted(names), 4)}"
+            problems.append(Diagnostic("A3204", text, None, "the map belongs to another import"))
     for name in sources.keys() & weights.keys():
         source = sources[name]
         try:
-            wanted = source.shape if source.computed else _shape(source)
+            wanted = source.shape if source.computed else _moved_shape(source)
         except ValueError as error:
             raise fail("A3204", f"the map of `{name}` is broken: {error}") from None
         if weights[name].shape != wanted:
@@ -167,28 +174,31 @@ def to_source(
             problems.append(Diagnostic("A3204", f"`{name}` has shape {shapes}: the architecture is another one"))
     if problems:
         raise ArchError(*problems)
-    back = brought_back(weights, sources, rest)
+    tensors = restore_tensors(weights, sources, leftover)
     why = "cannot go back: it shares memory with another tensor, or has a type that no file of tensors holds"
-    problems = [Diagnostic("A3204", f"`{name}` {why}") for name, array in rest.items() if array is None]
+    problems = [Diagnostic("A3204", f"`{name}` {why}") for name, array in leftover.items() if array is None]
     for name, source in sources.items():
         if source.computed and digest(weights[name]) != source.digest:
             text = f"`{name}` was changed, and no tensor of the source is like it: it was computed ({source.computed})"
             problems.append(Diagnostic("A3204", text))
-        elif not source.computed and not _equal(moved(back[source.name], source.moves), weights[name]):
-            others = [one for one, other in sources.items() if other.name == source.name and one != name]
+        elif not source.computed and not _is_equal(apply_moves(tensors[source.name], source.moves), weights[name]):
+            others = [
+                other_name for other_name, other in sources.items() if other.name == source.name and other_name != name
+            ]
             text = f"`{name}` was changed, and differs from what shares `{source.name}` with it in the source"
-            problems.append(Diagnostic("A3204", f"{text}: {listed(others, 4)}" if others else text))
+            problems.append(Diagnostic("A3204", f"{text}: {join_names(others, 4)}" if others else text))
     if problems:
         raise ArchError(*problems)
-    return back
+    return tensors
 
 
-def _equal(a: Array, b: Array) -> bool:
+def _is_equal(a: Array, b: Array) -> bool:
+    """True if arrays are equal; NaN equals NaN."""
     return np.array_equal(a, b, equal_nan=np.issubdtype(a.dtype, np.inexact))
 
 
-def _shape(source: Source) -> tuple[int, ...]:
-    """The shape that a source's tensor comes in."""
+def _moved_shape(source: Source) -> tuple[int, ...]:
+    """Return the shape of a weight after the moves from its source's tensor. Raises ValueError for an invalid move."""
     shape = source.shape
     for kind, numbers in source.moves:
         if kind == "permute":
@@ -201,8 +211,8 @@ def _shape(source: Source) -> tuple[int, ...]:
             shape = numbers
         elif kind == "strided":
             rank = len(numbers) // 2
-            offset, sizes, strides = numbers[0], numbers[1 : 1 + rank], numbers[1 + rank :]
-            last = offset + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))
+            offset, sizes, steps = numbers[0], numbers[1 : 1 + rank], numbers[1 + rank :]
+            last = offset + sum((size - 1) * step for size, step in zip(sizes, steps, strict=True))
             if min(numbers) < 0 or (0 not in sizes and last >= prod(shape)):
                 raise ValueError(f"{[*numbers]} reaches outside of {[*shape]}")
             shape = sizes

@@ -1,4 +1,4 @@
-"""Samples as arrays, and what is measured on others: what one backend hands to another."""
+"""Samples as arrays, and evaluation of models on held-out samples: what one backend passes to another."""
 
 from __future__ import annotations
 
@@ -8,48 +8,51 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from archir.diagnostics.errors import NOWHERE
+from archir.diagnostics.errors import NO_SPAN
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
 from archir.ir.types import TensorType
 
 Arrays = Mapping[str, NDArray[Any]]
-"""Of many samples, by the names of inputs or outputs."""
+"""Arrays [n, ...] by the names of inputs or outputs."""
 Call = Callable[[Arrays], Arrays]
-"""A model, as a function of its inputs."""
+"""A model as a function from inputs to outputs."""
 
 
-class Judge(Protocol):
-    """Held-out samples, and an objective that measures on them what models compute."""
+class Evaluator(Protocol):
+    """Held-out samples, and an objective that measures a model's outputs on them."""
 
     @property
     def criterion(self) -> str:
-        """The measure that says which of two models is better."""
+        """The measure by which models are compared."""
 
     @property
     def larger(self) -> bool:
-        """Whether more of it is better."""
+        """True if larger values of the criterion are better."""
 
     def __len__(self) -> int:
-        """How many samples."""
+        """Return the number of samples."""
 
     def measured(self, call: Call) -> dict[str, float]:
-        """What a model comes to, the criterion first."""
+        """Return the measures of a model on all samples, the criterion first."""
 
-    def halves(self) -> tuple[Judge, Judge]:
-        """The same with each half of the samples: of every class, every other one."""
+    def halves(self) -> tuple[Evaluator, Evaluator]:
+        """Split into two evaluators with half of the samples each; the samples of every class alternate between
+        them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Samples as a network takes them: `training` are some of those that it is trained on, `held_out` a few of the
-    others. `scales` say by the names of inputs how they were normalised: `mean`, `std`, and `of` what, pixels or
-    numbers. `judge` is None where nothing can be measured."""
+    """Samples as a network takes them, with the evaluator of its held-out data.
+
+    `training` is a part of the training samples, `held_out` a few of the others. `scales` describe the normalisation of
+    each input: `mean`, `std`, and `of`, which is `pixels` or `numbers`. `evaluator` is None if nothing can be measured.
+    """
 
     training: Arrays
     held_out: Arrays = field(default_factory=dict)
     scales: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    judge: Judge | None = None
+    evaluator: Evaluator | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.training.values())))
@@ -57,7 +60,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Interface:
-    """The types of samples that a model takes and gives, by name."""
+    """Types of a model's inputs and outputs without the sample axis, by name."""
 
     name: str
     inputs: Mapping[str, TensorType]
@@ -65,12 +68,12 @@ class Interface:
 
     @property
     def graph(self) -> Graph:
-        """A graph that has these inputs and outputs, and nothing between: for whoever asks what they are."""
-        made = Graph(self.name)
-        made.outputs = {
-            name: made.add(Node(Input(f"output {name}", one.shape, one.dtype), NOWHERE, name))
-            for name, one in self.outputs.items()
+        """A graph that has these inputs and outputs and no operations between them."""
+        result = Graph(self.name)
+        result.outputs = {
+            name: result.add(Node(Input(f"output {name}", kind.shape, kind.dtype), NO_SPAN, name))
+            for name, kind in self.outputs.items()
         }
-        for name, one in self.inputs.items():
-            made.add(Node(Input(name, one.shape, one.dtype), NOWHERE, name))
-        return made
+        for name, kind in self.inputs.items():
+            result.add(Node(Input(name, kind.shape, kind.dtype), NO_SPAN, name))
+        return result

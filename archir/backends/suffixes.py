@@ -1,4 +1,4 @@
-"""What a file's name says of what is written into it: by `archir compile`, `archir export` and `archir.export`."""
+"""Output formats by file suffix, for `archir compile`, `archir export` and `archir.export`."""
 
 from __future__ import annotations
 
@@ -7,55 +7,64 @@ from pathlib import Path
 
 from archir.diagnostics.errors import RuleError, suggest
 
-COMPILED = {".onnx": ("onnx",), ".py": ("torch",), ".pt2": ("exported", "aot"), ".json": ("json",), ".ir": ("ir",)}
-"""The forms of a suffix, the one that it stands for first."""
-EXPORTED = {".onnx": ("onnx",), ".py": ("python",), ".pt2": ("exported", "aot"), ".arch": ("program",)}
-ONNX = {".onnx": ("onnx",)}
-_ELSE = {
+COMPILE_FORMATS = {
+    ".onnx": ("onnx",),
+    ".py": ("torch",),
+    ".pt2": ("exported", "aot"),
+    ".json": ("json",),
+    ".ir": ("ir",),
+}
+"""Formats that `archir compile` writes, by suffix, the default first."""
+EXPORT_FORMATS = {".onnx": ("onnx",), ".py": ("python",), ".pt2": ("exported", "aot"), ".arch": ("program",)}
+"""Formats that `archir export` writes, by suffix, the default first."""
+ONNX_FORMATS = {".onnx": ("onnx",)}
+"""Formats that `archir.export` writes, by suffix."""
+_OTHER_MEANINGS = {
     ".safetensors": "the name of a file of weights",
     ".arch": "the name of a program",
     ".pt": "the name of a file that torch.save writes",
     ".pth": "the name of a file that torch.save writes",
 }
-"""What names stand for that nothing of the forms here has."""
-_NEEDED = ("exported", "aot", "program")
-"""Forms whose files cannot be read again without their suffix."""
+"""Meaning of suffixes that no output format has."""
+_SUFFIX_REQUIRED = ("exported", "aot", "program")
+"""Formats whose files can be read again only with their suffix."""
 
 
-def form_of(to: str | None, output: Path, known: Mapping[str, tuple[str, ...]]) -> str:
-    """The form that is asked for, or else that which the name of the file stands for.
+def output_format(to: str | None, output: Path, formats: Mapping[str, tuple[str, ...]]) -> str:
+    """Return the requested format `to`, or else the default format of the file's suffix.
 
-    Raises RuleError for a name that stands for none, or for another one than is asked for.
+    `formats` are the formats by suffix. Raises RuleError if the suffix has no format, or another one than `to`.
     """
     suffix = output.suffix
     if to is not None:
-        _require_fits(to, output, known)
+        _require_fits(to, output, formats)
         return to
-    if suffix in known:
-        return known[suffix][0]
-    listed = ", ".join(f"{one} ({forms[0]})" for one, forms in known.items())
+    if suffix in formats:
+        return formats[suffix][0]
+    options = ", ".join(f"{ending} ({forms[0]})" for ending, forms in formats.items())
     if suffix == ".safetensors":
-        said = f"{output} is {_ELSE[suffix]}, which are written beside a network"
+        problem = f"{output} is {_OTHER_MEANINGS[suffix]}, which are written beside a network"
     elif not suffix:
-        said = f"{output} has no suffix to say what is to be written"
+        problem = f"{output} has no suffix to say what is to be written"
     else:
-        near = suggest(suffix, known)
-        said = f"{suffix} does not say what is to be written into {output}{f'; {near}' if near else ''}"
-    raise RuleError(f"{said}: name it {listed}")
+        correction = suggest(suffix, formats)
+        problem = f"{suffix} does not say what is to be written into {output}{f'; {correction}' if correction else ''}"
+    raise RuleError(f"{problem}: name it {options}")
 
 
-def _require_fits(form: str, output: Path, known: Mapping[str, tuple[str, ...]]) -> None:
+def _require_fits(form: str, output: Path, formats: Mapping[str, tuple[str, ...]]) -> None:
+    """Raise RuleError if a file's suffix does not fit the requested format."""
     suffix = output.suffix
-    ending = next((one for one, forms in known.items() if form in forms), None)
-    if form in _NEEDED and suffix != ending:
+    ending = next((candidate for candidate, forms in formats.items() if form in forms), None)
+    if form in _SUFFIX_REQUIRED and suffix != ending:
         what = "a program" if form == "program" else "a package of torch"
         raise RuleError(f"the name of {what} ends in {ending}, that of {output} does not")
-    if ending is None or suffix == ending:  # a backend of a plugin, whose files are called as it likes
+    if ending is None or suffix == ending:  # no suffix is defined for the formats of plugins
         return
-    if suffix in known:
-        stands = f"{output} is the name of another kind of file, {known[suffix][0]}"
-    elif suffix in _ELSE:
-        stands = f"{output} is {_ELSE[suffix]}"
+    if suffix in formats:
+        problem = f"{output} is the name of another kind of file, {formats[suffix][0]}"
+    elif suffix in _OTHER_MEANINGS:
+        problem = f"{output} is {_OTHER_MEANINGS[suffix]}"
     else:
         return
-    raise RuleError(f"{stands}; that of this one ends in {ending}")
+    raise RuleError(f"{problem}; that of this one ends in {ending}")

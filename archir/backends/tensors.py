@@ -1,4 +1,4 @@
-"""Arrays as a safetensors file, written piece by piece: what is written is in memory once."""
+"""Writing of safetensors files array by array, without a second copy of the data in memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ CODES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
     "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
-ALIGNED = 8
-"""The header ends at a multiple of so many bytes."""
+"""Element types of safetensors, by numpy type."""
+HEADER_ALIGNMENT = 8
+"""The size of the header is a multiple of this number of bytes."""
 
 
 def write_tensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
-    """Write arrays by name, and text metadata."""
+    """Write arrays by name, and text metadata, to a safetensors file."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     end = 0
     for name, array in arrays.items():
@@ -29,9 +30,10 @@ def write_tensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapp
         code = CODES[array.dtype.name]
         header[name] = {"dtype": code, "shape": [*array.shape], "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % ALIGNED)
+    text += b" " * (-len(text) % HEADER_ALIGNMENT)
 
     def pieces() -> Iterator[bytes | memoryview]:
+        """Yield the header and then the bytes of each array."""
         yield len(text).to_bytes(8, "little") + text
         for array in arrays.values():
             if array.nbytes:

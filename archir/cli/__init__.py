@@ -1,4 +1,4 @@
-"""The command line: `archir COMMAND`. Each command is a file, imported when it is called."""
+"""The command line `archir COMMAND`. Each command has its own module, which is imported when the command is called."""
 
 from archir.cli.main import main
 

@@ -1,4 +1,4 @@
-"""`archir bench`."""
+"""Command `archir bench`: benchmark networks, time operations, and fit latency models."""
 
 from __future__ import annotations
 
@@ -9,35 +9,99 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from archir import api
-from archir.backends.speed.subjects import ON
-from archir.cli.kinds import Output, Place, Real
-from archir.cli.options import OF_NETS, SEED, force_option, json_option, net_options, refuse
+from archir.backends.speed.subjects import TARGETS
+from archir.cli.net_arguments import select_network, space_of
+from archir.cli.options import NET_PARAMETERS, SEED, force_option, json_option, net_options, refuse
 from archir.cli.output import emit, say, table
-from archir.cli.progress import tracked
-from archir.cli.speed import show
-from archir.cli.subject import picked, space_of
+from archir.cli.param_types import FiniteRange, OutputFile, PathParam
+from archir.cli.progress import track_progress
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.utils.files import require_writable
 
 if TYPE_CHECKING:
-    from archir.costs.latencies.fill import Validation
+    from archir.costs.latencies.measurement import Validation
     from archir.costs.latencies.model import LatencyModel
     from archir.costs.latencies.table import LatencyTable
     from archir.spaces.architecture import Architecture
     from archir.spaces.space import Space
+from math import floor, log10
 
-_SHOWN = 10
-_NOISY = 0.2
-"""Interquartile range, relative to the median, that is worth a remark."""
+from archir.backends.speed.measurements import PERCENTILES, Speed, Speeds
+from archir.backends.speed.picture import picture
+from archir.backends.speed.subjects import NO_GPU
+from archir.utils.files import write_atomic
+
+_MILLI, _MICRO = 1e6, 1e3
+"""Nanoseconds per millisecond and per microsecond."""
+_NOISE_THRESHOLD = 0.2
+"""Interquartile range, relative to the median, above which a measurement is reported as noisy."""
+
+
+def show(speeds: Speeds, as_json: bool, file: Path | None) -> None:
+    """Print the measurements, and write a chart of them if `file` is set."""
+    if as_json:
+        emit(speeds.as_json())
+    else:
+        _print(speeds)
+    if file is not None:
+        write_atomic(file, picture(speeds).encode())
+        if not as_json:
+            say(f"wrote {file}")
+
+
+def _print(speeds: Speeds) -> None:
+    unit = _MILLI if max(speed.latency.percentile(50) for speed in speeds.measurements) >= _MILLI else _MICRO
+    batches = len({speed.subject.batch for speed in speeds.measurements}) > 1
+    columns = ["on", *(["batch"] if batches else []), *(f"p{percent}" for percent in PERCENTILES), "min", "iqr"]
+    columns += ["per s", "MB"]
+    for name in dict.fromkeys(speed.subject.name for speed in speeds.measurements):
+        rows = [_row(speed, batches, unit) for speed in speeds.measurements if speed.subject.name == name]
+        table(name, columns, rows, right=range(1, len(columns)))
+    facts = ", ".join(f"{name} {value}" for name, value in speeds.machine.items())
+    threads = speeds.measurements[0].threads
+    say(f"{'micro' if unit == _MICRO else 'milli'}seconds of a run, {threads} thread{'s' * (threads > 1)}; {facts}")
+    missing = dict.fromkeys(speed.subject.on for speed in speeds.left_out if speed.reason == NO_GPU)
+    if missing:
+        say(f"left out: {', '.join(missing)}: {NO_GPU}", err=True)
+    for speed in speeds.left_out:
+        if speed.reason != NO_GPU:
+            say(f"left out: {speed.subject}: {speed.reason}", err=True)
+    noisy = sum(speed.latency.spread > _NOISE_THRESHOLD * speed.latency.percentile(50) for speed in speeds.measurements)
+    if noisy:
+        say(
+            f"{noisy} of {len(speeds.measurements)} measurements vary by more than {_NOISE_THRESHOLD:.0%}: "
+            "is the machine busy?",
+            err=True,
+        )
+
+
+def _row(speed: Speed, with_batch: bool, unit: float) -> list[str]:
+    latency = speed.latency
+    times = [*map(latency.percentile, PERCENTILES), latency.least, latency.spread]
+    memory = "-" if speed.memory is None else f"{speed.memory / 1e6:,.0f}"
+    batch = [str(speed.subject.batch)] if with_batch else []
+    return [speed.subject.on, *batch, *(_number(time / unit) for time in times), _number(speed.throughput), memory]
+
+
+def _number(value: float) -> str:
+    """Format with four significant digits, but keep all integer digits and at most three decimals."""
+    return f"{value:,.{min(3, max(0, 3 - floor(log10(value))))}f}" if value else "0"
+
+
+_MAX_SHOWN = 10
+"""Number of the slowest operations that are printed."""
+_NOISE_THRESHOLD = 0.2
+"""Interquartile range, relative to the median, above which a measurement is reported as noisy."""
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
-_MODES = {
+"""Nanoseconds per unit of time."""
+_MODE_OPTIONS = {
     "--table": {"device", "batch", "threads", "resume"},
     "--validate": {"count", "seed", "calibrate"},
     "--fit": {"device", "batch", "threads", "count", "seed", "operations", "measured", "about", "measure", "unit"},
     "measuring whole networks": {"where", "batch", "threads", "seconds", "picture", "arch", "seed"},
 }
-"""The options of what the command does, besides those that are always to be had."""
+"""Options that belong to each mode of the command; all other options are accepted in every mode."""
 
 
 @click.command("bench")
@@ -46,57 +110,82 @@ _MODES = {
     "--on",
     "where",
     multiple=True,
-    type=click.Choice(list(ON)),
-    help="What to measure on [all there is]; may be repeated.",
+    type=click.Choice(list(TARGETS)),
+    help="Runtime and device to measure on [all available]; may be repeated.",
 )
 @click.option(
     "--batch",
     multiple=True,
     type=click.IntRange(1, 2**20),
     default=(1,),
-    help="Samples in a run [1]; may be repeated.",
+    help="Batch size [1]; may be repeated.",
 )
-@click.option("--threads", type=click.IntRange(1, 2**16), help="Threads that compute [all, or the table's].")
-@click.option("--seconds", type=Real(0.01), default=2.0, show_default=True, help="How long to run each.")
+@click.option("--threads", type=click.IntRange(1, 2**16), help="Number of threads [all, or that of the table].")
+@click.option(
+    "--seconds", type=FiniteRange(0.01), default=2.0, show_default=True, help="Seconds to run each network for."
+)
 @force_option
-@click.option("--picture", type=Output(), help="An SVG file to write, too.")
-@click.option("--arch", type=Place(dir_okay=False, allow_dash=True), help="The architecture of a space.")
-@click.option("--seed", type=SEED, help="Sample the architecture with this seed; of --validate: all of them [0].")
+@click.option("--picture", type=OutputFile(), help="Also write a chart to this SVG file.")
+@click.option(
+    "--arch", type=PathParam(dir_okay=False, allow_dash=True), help="Architecture file, for FILEs that are spaces."
+)
+@click.option(
+    "--seed", type=SEED, help="Seed of the sampled architecture; with --validate and --fit, of all of them [0]."
+)
 @click.option(
     "--table",
     "output",
-    type=Output("resume"),
-    help="Time operations instead; the JSON file to write.",
+    type=OutputFile("resume"),
+    help="Time the operations of a space instead, and write them to this JSON file.",
 )
-@click.option("--device", type=click.Choice(list(api.BENCHES)), default="cpu", show_default=True, help="Of --table.")
-@click.option("--resume", is_flag=True, is_eager=True, help="Go on with a table: measure what it lacks.")
+@click.option(
+    "--device",
+    type=click.Choice(list(api.BENCHES)),
+    default="cpu",
+    show_default=True,
+    help="Device of --table and --fit.",
+)
+@click.option(
+    "--resume", is_flag=True, is_eager=True, help="With --table: measure only the operations the table lacks."
+)
 @click.option(
     "--validate",
     "check",
-    type=Place(dir_okay=False, path_type=Path),
-    help="A table to compare with whole networks.",
+    type=PathParam(dir_okay=False, path_type=Path),
+    help="Compare this latency table with measurements of whole networks.",
 )
-@click.option("-n", "count", type=click.IntRange(1), help="Networks of --validate [20] and --fit [30].")
+@click.option("-n", "count", type=click.IntRange(1), help="Number of networks for --validate [20] and --fit [30].")
 @click.option(
     "--fit",
     "model",
-    type=Output(),
-    help="Fit a model to measured networks instead; the JSON file to write.",
+    type=OutputFile(),
+    help="Fit a latency model to measured networks instead, and write it to this JSON file.",
 )
 @click.option(
     "--measured",
-    type=Place(dir_okay=False, path_type=Path),
-    help="Of --fit: a table of architectures and latencies, and nothing is measured.",
-)
-@click.option("--map", "about", type=Place(dir_okay=False, path_type=Path), help="Its mapping [beside it, .toml].")
-@click.option("--measure", help="The measure of the mapping that is the latency [the first].")
-@click.option(
-    "--unit", type=click.Choice(list(_UNITS)), default="ms", show_default=True, help="What the table counts in."
+    type=PathParam(dir_okay=False, path_type=Path),
+    help="With --fit: read architectures and latencies from this table instead of measuring.",
 )
 @click.option(
-    "--operations", type=Place(dir_okay=False, path_type=Path), help="Of --fit: a latency table to make use of."
+    "--map",
+    "about",
+    type=PathParam(dir_okay=False, path_type=Path),
+    help="With --measured: column mapping of the table [the .toml next to it].",
 )
-@click.option("--calibrate", is_flag=True, help="Write the fitted correction into the validated table.")
+@click.option("--measure", help="With --measured: name of the measure that is the latency [the first one].")
+@click.option(
+    "--unit",
+    type=click.Choice(list(_UNITS)),
+    default="ms",
+    show_default=True,
+    help="With --measured: unit of the latencies.",
+)
+@click.option(
+    "--operations",
+    type=PathParam(dir_okay=False, path_type=Path),
+    help="With --fit: latency table to combine with the measurements.",
+)
+@click.option("--calibrate", is_flag=True, help="With --validate: store the fitted correction in the table.")
 @net_options
 @json_option
 @click.pass_context
@@ -108,89 +197,104 @@ def bench_command(
     operations: Path | None, calibrate: bool,
     parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
-    """Measure networks, .arch and .onnx files, side by side: latency, throughput, memory.
+    """Benchmark networks (.arch and .onnx files) side by side: latency, throughput, memory.
 
     \b
-    archir bench net.arch net.onnx --batch 1 --batch 8          on all there is
+    archir bench net.arch net.onnx --batch 1 --batch 8          on all available devices
     archir bench space.arch --seed 0 --on torch --on onnxruntime-cpu --picture speed.svg
 
-    With --table, time every operation of a space on a device, once, so that any architecture's latency can be added up.
+    With --table, time every operation of a space once on a device. The latency of any architecture is then estimated as
+    a sum.
 
     \b
     archir bench --table cpu.json --device cpu --threads 1 space.arch
     archir bench --validate cpu.json space.arch -n 20 --calibrate
 
-    With --fit, fit a model of the latency to random architectures that are measured whole, or to a table of measured
-    ones. It says how wrong it is, and bounds can ask for its confidence.
+    With --fit, fit a latency model to random architectures that are measured as whole networks, or to a table of
+    measurements. The model's error is reported, and cost bounds can require a confidence level.
 
     \b
     archir bench --fit cpu.json space.arch -n 30 --threads 1
     archir bench --fit phone.json space.arch --measured phone.csv --unit ms
 
-    An interrupted run of --table keeps what it measured, and goes on with --resume. --validate measures random
-    architectures on the table's device, with its batch size and threads, and says how well its sums predict them.
+    An interrupted --table keeps its measurements; continue it with --resume. --validate measures random architectures
+    on the table's device, with its batch size and threads, and reports how well the sums predict their latencies.
     """
     modes = {"--table": output, "--validate": check, "--fit": model}
-    asked = [name for name, file in modes.items() if file is not None]
-    if len(asked) > 1:
-        raise click.UsageError(f"give one of {' and '.join(asked)}")
-    mode = asked[0] if asked else "measuring whole networks"
+    selected_modes = [name for name, file in modes.items() if file is not None]
+    if len(selected_modes) > 1:
+        raise click.UsageError(f"give one of {' and '.join(selected_modes)}")
+    mode = selected_modes[0] if selected_modes else "measuring whole networks"
     for option in context.command.params:
-        given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
-        if given and option.name in set().union(*_MODES.values()) - _MODES[mode]:
-            raise click.UsageError(f"{option.opts[0]} is no option of {mode}")
+        is_given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
+        if is_given and option.name in set().union(*_MODE_OPTIONS.values()) - _MODE_OPTIONS[mode]:
+            raise click.UsageError(f"{option.opts[0]} does not apply to {mode}")
     if picture is not None and picture.suffix != ".svg":
-        raise click.UsageError(f"--picture writes SVG: its name ends in .svg, that of {picture} does not")
+        raise click.UsageError(f"--picture writes SVG: {picture} does not end in .svg")
     for file in (picture, output, model):
         if file is not None:
             require_writable(file)
     if all(file.endswith(".onnx") for file in files):
-        refuse(OF_NETS | {"arch", "seed"}, "is for nets, not for ONNX models")
-    if not asked:
+        refuse(NET_PARAMETERS | {"arch", "seed"}, "only applies to nets, not to ONNX models")
+    if not selected_modes:
         networks = {file: _network(file, arch, seed, parameters, root, limits) for file in files}
-        found = api.measure(networks, on=where, batches=batch, threads=threads, seconds=seconds, watch=tracked)
-        show(found, as_json, picture)
+        speeds = api.measure(
+            networks, on=where, batches=batch, threads=threads, seconds=seconds, progress=track_progress
+        )
+        show(speeds, as_json, picture)
         return
     if len(files) > 1 or len(batch) > 1:
         raise click.UsageError(f"{mode} takes one FILE and one --batch")
     space = space_of(files[0], parameters, root, limits)
     if output is not None:
         try:
-            made = api.bench(
-                space, output, device=device, batch=batch[0], threads=threads, resume=resume, watch=tracked
+            latency_table = api.bench(
+                space, output, device=device, batch=batch[0], threads=threads, resume=resume, progress=track_progress
             )
         except KeyboardInterrupt:
-            say(f"stopped; {output} holds what was measured: go on with --resume", err=True)
+            say(f"stopped; {output} holds the measurements so far: continue with --resume", err=True)
             raise click.Abort from None
-        _made(output, made, as_json)
+        _print_table(output, latency_table, as_json)
     elif check is not None:
-        _validated(check, space, count or 20, seed or 0, calibrate, as_json)
+        _validate_table(check, space, count or 20, seed or 0, calibrate, as_json)
     elif model is not None:
-        known = None if operations is None else api.latency_table(operations)
+        operation_table = None if operations is None else api.latency_table(operations)
         if measured is None:
-            drawn, times = api.measured_latency(
-                space, count or 30, device=device, batch=batch[0], threads=threads, seed=seed or 0, watch=tracked
+            architectures, times = api.measured_latency(
+                space,
+                count or 30,
+                device=device,
+                batch=batch[0],
+                threads=threads,
+                seed=seed or 0,
+                progress=track_progress,
             )
             on = f"{device}, batch {batch[0]}"
         else:
-            drawn, times, on = _read(space, measured, about, measure, unit)
-        made_of = api.fit_latency(space, drawn, times, model, operations=known, device=on, seed=seed or 0)
-        _fitted(model, made_of, as_json)
+            architectures, times, on = _read_measured(space, measured, about, measure, unit)
+        fitted = api.fit_latency(
+            space, architectures, times, model, operations=operation_table, device=on, seed=seed or 0
+        )
+        _print_model(model, fitted, as_json)
 
 
-def _read(
+def _read_measured(
     space: Space, file: Path, about: Path | None, measure: str | None, unit: str
 ) -> tuple[list[Architecture], list[float], str]:
-    """Architectures of a table, and nanoseconds of each."""
-    found = api.results(file, space, map=about, measures=[measure] if measure else ())
-    name = found.criterion
-    _, values = found.values[name][-1]
-    rows = [(codes, float(values[row])) for codes, row in found.rows.items()]
-    known = [(space.decode(codes), value * _UNITS[unit]) for codes, value in rows if isfinite(value)]
-    return [one for one, _ in known], [value for _, value in known], f"{name} of {file.name}"
+    """Read measured architectures from a table of results.
+
+    Returns the architectures, the latency of each in nanoseconds, and the name of the measure.
+    """
+    measured_table = api.results(file, space, map=about, measures=[measure] if measure else ())
+    name = measured_table.criterion
+    _, values = measured_table.values[name][-1]
+    rows = [(codes, float(values[row])) for codes, row in measured_table.rows.items()]
+    pairs = [(space.decode(codes), value * _UNITS[unit]) for codes, value in rows if isfinite(value)]
+    return [architecture for architecture, _ in pairs], [value for _, value in pairs], f"{name} of {file.name}"
 
 
-def _fitted(path: Path, model: LatencyModel, as_json: bool) -> None:
+def _print_model(path: Path, model: LatencyModel, as_json: bool) -> None:
+    """Print the errors of the latency models that were tried and a summary of the chosen one."""
     margin = model.margin()
     if as_json:
         facts = model.model_dump(include={"model", "device", "networks", "error", "rank_correlation", "tried"})
@@ -200,66 +304,85 @@ def _fitted(path: Path, model: LatencyModel, as_json: bool) -> None:
     table("", ["model", "error, us"], rows, right=(1,))
     rank = model.rank_correlation
     say(f"{path}: `{model.model}`, fitted to {model.networks:,} networks ({model.device})")
-    say(f"networks left out: rank correlation {'-' if rank is None else f'{rank:.3f}'}, error {_us(model.error)} us")
+    say(f"leave-one-out: rank correlation {'-' if rank is None else f'{rank:.3f}'}, error {_us(model.error)} us")
     say(f"95% of new networks are expected within {_us(margin)} us of the prediction")
 
 
 def _us(nanoseconds: float) -> str:
+    """Format nanoseconds as microseconds."""
     return f"{nanoseconds / 1000:,.1f}"
 
 
 def _network(
     file: str, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits
 ) -> Graph | Path:
-    return Path(file) if file.endswith(".onnx") else picked(file, arch, seed, parameters, root, limits)[0]
+    """Return the path of an ONNX model, or the graph of a net without choices."""
+    return Path(file) if file.endswith(".onnx") else select_network(file, arch, seed, parameters, root, limits)[0]
 
 
-def _made(path: Path, made: LatencyTable, as_json: bool) -> None:
-    dearest = sorted(made.entries.items(), key=lambda item: -item[1].median)
+def _print_table(path: Path, latency_table: LatencyTable, as_json: bool) -> None:
+    """Print the slowest operations of a latency table and a summary."""
+    slowest = sorted(latency_table.entries.items(), key=lambda item: -item[1].median)
     if as_json:
-        facts = made.model_dump(include={"device", "batch", "threads", "machine", "overhead"})
-        emit({"table": str(path), **facts, "operations": len(dearest)})
+        facts = latency_table.model_dump(include={"device", "batch", "threads", "machine", "overhead"})
+        emit({"table": str(path), **facts, "operations": len(slowest)})
         return
-    rows = [(key, f"{one.median / 1000:,.1f}", f"{one.spread / 1000:,.1f}") for key, one in dearest[:_SHOWN]]
-    table("", ["dearest operations", "us", "spread"], rows, right=(1, 2))
-    on = f"{made.device}, {made.threads} thread{'s' * (made.threads > 1)}, batch {made.batch}"
-    say(f"{path}: {len(dearest):,} operations on {on}; a call costs {made.overhead.median / 1000:.1f} us")
-    noisy = sum(entry.spread > _NOISY * (entry.median + made.overhead.median) for entry in made.entries.values())
+    rows = [
+        (key, f"{timing.median / 1000:,.1f}", f"{timing.spread / 1000:,.1f}") for key, timing in slowest[:_MAX_SHOWN]
+    ]
+    table("", ["slowest operations", "us", "spread"], rows, right=(1, 2))
+    on = (
+        f"{latency_table.device}, {latency_table.threads} thread{'s' * (latency_table.threads > 1)}, batch "
+        f"{latency_table.batch}"
+    )
+    say(f"{path}: {len(slowest):,} operations on {on}; a call costs {latency_table.overhead.median / 1000:.1f} us")
+    noisy = sum(
+        entry.spread > _NOISE_THRESHOLD * (entry.median + latency_table.overhead.median)
+        for entry in latency_table.entries.values()
+    )
     if noisy:
-        say(f"{noisy:,} of them spread by more than {_NOISY:.0%}: is the machine busy?", err=True)
+        say(f"{noisy:,} of them vary by more than {_NOISE_THRESHOLD:.0%}: is the machine busy?", err=True)
 
 
-def _validated(path: Path, space: Space, count: int, seed: int, calibrate: bool, as_json: bool) -> None:
-    made = api.latency_table(path)
-    found = api.validate(made, space, count, seed=seed, watch=tracked)
+def _validate_table(path: Path, space: Space, count: int, seed: int, calibrate: bool, as_json: bool) -> None:
+    """Compare a latency table with measurements of whole networks, and print the errors."""
+    latency_table = api.latency_table(path)
+    validation = api.validate(latency_table, space, count, seed=seed, progress=track_progress)
     if calibrate:
-        made.correction = found.correction()
-        made.write(path)
+        latency_table.correction = validation.correction()
+        latency_table.write(path)
     if as_json:
         emit(
             {
                 "table": str(path),
-                "networks": [{"predicted": one.predicted, "measured": one.measured.median} for one in found.networks],
-                "rank_correlation": found.rank_correlation,
-                "error": found.error,
-                "corrected_error": found.corrected_error,
-                "correction": made.correction and made.correction.model_dump(),
+                "networks": [
+                    {"predicted": network.predicted, "measured": network.measured.median}
+                    for network in validation.networks
+                ],
+                "rank_correlation": validation.rank_correlation,
+                "error": validation.error,
+                "corrected_error": validation.corrected_error,
+                "correction": latency_table.correction and latency_table.correction.model_dump(),
             }
         )
         return
-    table("", ["", ""], _rows(found), right=(1,))
-    if made.correction is not None and calibrate:
-        line = made.correction
+    table("", ["", ""], _validation_rows(validation), right=(1,))
+    if latency_table.correction is not None and calibrate:
+        line = latency_table.correction
         say(f"wrote {path}: latency is {line.scale:.3f} x sum {line.offset / 1000:+,.1f} us")
 
 
-def _rows(found: Validation) -> list[tuple[str, str]]:
-    measured = sorted(one.measured.median / 1000 for one in found.networks)
-    corrected = found.corrected_error
+def _validation_rows(validation: Validation) -> list[tuple[str, str]]:
+    """Return the table rows of a validation."""
+    measured = sorted(network.measured.median / 1000 for network in validation.networks)
+    corrected = validation.corrected_error
     return [
-        ("networks", f"{len(found.networks)}"),
+        ("networks", f"{len(validation.networks)}"),
         ("measured, us", f"{measured[0]:,.0f} to {measured[-1]:,.0f}"),
-        ("rank correlation (Spearman)", "-" if found.rank_correlation is None else f"{found.rank_correlation:.3f}"),
-        ("mean error of the sums", f"{100 * found.error:.1f}%"),
+        (
+            "rank correlation (Spearman)",
+            "-" if validation.rank_correlation is None else f"{validation.rank_correlation:.3f}",
+        ),
+        ("mean error of the sums", f"{100 * validation.error:.1f}%"),
         ("after an affine correction (leave-one-out)", "-" if corrected is None else f"{100 * corrected:.1f}%"),
     ]

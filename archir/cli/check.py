@@ -1,4 +1,4 @@
-"""`archir check`."""
+"""Command `archir check`: check that every architecture of the given files is valid."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ from typing import Any
 import click
 
 from archir import api
-from archir.api.loading import source
-from archir.cli.formats import Format, format_option, report
-from archir.cli.kinds import Place
+from archir.api.loading import read_source
+from archir.cli.arch_files import expand_paths
+from archir.cli.diagnostic_formats import Format, format_option, report
+from archir.cli.file_watcher import watch_files
 from archir.cli.options import net_options
-from archir.cli.output import counted, say, unified, write
-from archir.cli.sources import sources
-from archir.cli.watching import watched
+from archir.cli.output import count_noun, say, unified_diff_text, write
+from archir.cli.param_types import PathParam
 from archir.diagnostics.errors import ArchError, Diagnostic
-from archir.diagnostics.work import anew
+from archir.diagnostics.work import fresh_budget
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
-from archir.language.elaboration.files import split
+from archir.language.elaboration.files import split_net
 from archir.utils.files import write_atomic
 
 
 @click.command("check")
-@click.argument("paths", metavar="FILE[:NET]...", nargs=-1, required=True, type=Place())
-@click.option("--lint", is_flag=True, help="Warn of what wrecks searches, too.")
+@click.argument("paths", metavar="FILE[:NET]...", nargs=-1, required=True, type=PathParam())
+@click.option("--lint", is_flag=True, help="Also warn about patterns that make searches fail.")
 @click.option(
     "--for", "purpose", type=click.Choice(["differentiable", "shared"]),
-    help="How the space will be searched: by gradients, or by a supernet of single paths. Implies --lint.",
+    help="How the space will be searched: by gradients (differentiable), or with a weight-sharing supernet that trains "
+    "one path at a time (shared). Implies --lint.",
 )  # fmt: skip
 @click.option(
     "--fix", is_flag=True,
-    help="Mend what can be mended first, and print what changed: `conv(8 8)` becomes `conv(8, 8)`, `batchnorm` "
-    "`batch_norm`. A file is written only if fewer mistakes are left in it.",
+    help="Repair simple mistakes first and print the changes: `conv(8 8)` becomes `conv(8, 8)`, `batchnorm` becomes "
+    "`batch_norm`. A file is written only if the changes leave fewer errors in it.",
 )  # fmt: skip
 @click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings. Implies --lint.")
 @click.option(
     "--watch", is_flag=True,
-    help="Check again whenever a file changes, or one that it imports; Ctrl-C ends.",
+    help="Check again whenever one of the files, or a file they import, changes. Press Ctrl-C to stop.",
 )  # fmt: skip
 @net_options
 @format_option
@@ -47,85 +48,88 @@ def check_command(
     paths: tuple[str, ...], lint: bool, purpose: Any, fix: bool, strict: bool, watch: bool, parameters: dict[str, Any],
     root: Path | None, limits: Limits, form: Format,
 ) -> None:  # fmt: skip
-    """Prove every architecture of every FILE well-formed, or say what is wrong.
+    """Check that every architecture of every FILE is valid, and report errors.
 
-    Every net is elaborated and every shape proved, for every reachable combination of choices. Of a folder, all .arch
-    files are meant, but for those in hidden folders such as .venv; what is wrong with one file does not keep the others
-    from being checked.
+    Every net is elaborated, and its shapes are proved for every reachable combination of choices. Directories are
+    searched recursively for .arch files; hidden directories such as .venv are skipped. An error in one file does not
+    stop the others from being checked.
     """
     if fix and "-" in paths:
-        raise click.UsageError("--fix writes files: `-` is none")
+        raise click.UsageError("--fix changes files: it cannot be used with standard input (`-`)")
 
     def check() -> bool:
-        checked = Checked()
-        for file in sources(paths, checked.told):
+        checked = CheckResults()
+        for file in expand_paths(paths, checked.diagnostics):
             try:
                 if fix:
-                    _mend(file, root, limits, parameters, form != "text")
+                    _fix_file(file, root, limits, parameters, form != "text")
                 graphs = checked.add(file, lint or bool(purpose) or strict, purpose, parameters, root, limits)
             except ArchError as error:
-                checked.told += error.diagnostics
+                checked.diagnostics += error.diagnostics
             else:
                 if form == "text":
-                    _tell(file, graphs)
-        report(checked.told, form, checked.homes, {"nets": checked.nets})
-        return any(one.severity == "error" for one in checked.told) or (strict and bool(checked.told))
+                    _print_nets(file, graphs)
+        report(checked.diagnostics, form, checked.import_roots, {"nets": checked.nets})
+        return any(diagnostic.severity == "error" for diagnostic in checked.diagnostics) or (
+            strict and bool(checked.diagnostics)
+        )
 
     if watch:
         if fix or form != "text" or "-" in paths:
-            raise click.UsageError("--watch shows people what is wrong with files: no --fix, no other --format, no `-`")
-        watched(check, lambda: [*map(Path, sources(paths, []))])
+            raise click.UsageError("--watch cannot be combined with --fix, with a --format other than text or with `-`")
+        watch_files(check, lambda: [*map(Path, expand_paths(paths, []))])
     elif check():
         click.get_current_context().exit(1)
 
 
-class Checked:
-    """What was found of the files so far."""
+class CheckResults:
+    """Results of `archir check`, collected over all files."""
 
     def __init__(self) -> None:
-        self.told: list[Diagnostic] = []
+        self.diagnostics: list[Diagnostic] = []
         self.nets: list[dict[str, Any]] = []
-        self.homes: list[Path] = []
-        """Folders that names of imported files start from."""
+        self.import_roots: list[Path] = []
+        """Folders that the names of imported files are relative to."""
 
     def add(
         self, file: str, lint: bool, purpose: Any, parameters: dict[str, Any], root: Path | None, limits: Limits
     ) -> Sequence[Graph]:
-        """Check a file, and give the graphs of its nets. Raises ArchError."""
-        self.homes.append(root or Path(split(file)[0]).parent)
+        """Check one file, record its warnings and nets, and return the graphs of its nets. Raises ArchError."""
+        self.import_roots.append(root or Path(split_net(file)[0]).parent)
         warnings: list[Diagnostic] = []
-        with anew():  # what one file takes is not missed by the next
+        with fresh_budget():  # each file has a work budget of its own
             if lint:
                 graphs, warnings = api.linted(file, purpose=purpose, root=root, limits=limits, parameters=parameters)
             else:
                 graphs = api.graphs(file, root=root, limits=limits, parameters=parameters)
-        self.told += warnings
+        self.diagnostics += warnings
         self.nets += [{"file": file, "net": g.name, "nodes": len(g), "choices": len(g.decisions)} for g in graphs]
         return graphs
 
 
-def _mend(file: str, root: Path | None, limits: Limits, parameters: dict[str, Any], silent: bool) -> None:
-    """Mend a file on disk as far as that leaves fewer mistakes. Raises ArchError if it cannot be read."""
-    from archir.tools.fixing.repair import repaired
-    from archir.tools.lsp.checking import Place as Named
+def _fix_file(file: str, root: Path | None, limits: Limits, parameters: dict[str, Any], quiet: bool) -> None:
+    """Apply automatic fixes to a file on disk, as long as they leave fewer errors. Raises ArchError if it cannot be
+    read."""
+    from archir.tools.fixing.repair import repair_text
+    from archir.tools.lsp.checking import Checker as TextChecker
 
-    path, net = split(file)
-    text, folder = source(path)
-    place = Named(path, folder, root, net, limits, parameters)
-    repair = repaired(text, path, place.check, place.check_names)
+    path, net = split_net(file)
+    text, folder = read_source(path)
+    place = TextChecker(path, folder, root, net, limits, parameters)
+    repair = repair_text(text, path, place.check, place.check_names)
     if not repair.changes:
-        if repair.left and not silent:
-            say(f"{path}: nothing was mended: no change that was tried leaves fewer mistakes")
+        if repair.remaining and not quiet:
+            say(f"{path}: nothing was fixed: none of the changes that were tried leaves fewer errors")
         return
     write_atomic(Path(path).resolve(), repair.text.encode())
-    if not silent:
-        write(unified(text, repair.text, path, f"{path} (fixed)"))
+    if not quiet:
+        write(unified_diff_text(text, repair.text, path, f"{path} (fixed)"))
         say(f"{path}: {'; '.join(change.title for change in repair.changes)}")
 
 
-def _tell(file: str, graphs: Sequence[Graph]) -> None:
+def _print_nets(file: str, graphs: Sequence[Graph]) -> None:
     for graph in graphs:
-        size = f"{counted(len(graph), 'node')}, {counted(len(graph.decisions), 'choice')}"
+        size = f"{count_noun(len(graph), 'node')}, {count_noun(len(graph.decisions), 'choice')}"
         say(f"{file}: net {graph.name}: {size}: every architecture is well-formed")
     if not graphs:
         say(f"{file}: no nets; its names are fine")

@@ -1,4 +1,4 @@
-"""`archir completion`."""
+"""Command `archir completion`: print a shell completion script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archir.cli.output import write
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes archir's commands in SHELL: `eval "$(archir completion bash)"`."""
+    """Print the completion script for SHELL: `eval "$(archir completion bash)"`."""
     script = get_completion_class(shell)
     assert script is not None
     write(script(ctx.find_root().command, {}, "archir", "_ARCHIR_COMPLETE").source() + "\n")

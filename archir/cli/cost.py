@@ -1,4 +1,4 @@
-"""`archir cost`."""
+"""Command `archir cost`: show costs of a network or a space."""
 
 from __future__ import annotations
 
@@ -9,53 +9,57 @@ import click
 
 from archir import api
 from archir.cli import space_cost
-from archir.cli.kinds import DRAWS
+from archir.cli.net_arguments import select_network, space_of
 from archir.cli.options import (
     SEED,
     arch_options,
     file_argument,
     json_option,
-    names,
     net_options,
     proxy_options,
     refuse,
+    split_names,
     where_option,
 )
 from archir.cli.output import emit, table
-from archir.cli.subject import picked, space_of
-from archir.costs.scopes import prefix
+from archir.cli.param_types import SAMPLE_COUNT
+from archir.costs.scopes import scope_prefix
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
-from archir.language.elaboration.costs import unit
-from archir.language.elaboration.locals import latency_name
-from archir.passes.cost import SUMMED, Cost, costs
+from archir.language.elaboration.cost_calls import unit
+from archir.language.elaboration.name_analysis import latency_name
+from archir.passes.cost import ADDITIVE_COSTS, Cost, costs
 
 
 @click.command("cost")
 @file_argument
 @click.option(
-    "--by", type=click.Choice(["scope"]), help="Costs of the parts of a net, or of all architectures of a space."
+    "--by", type=click.Choice(["scope"]), help="Costs per part of a net; for a space, over all architectures."
 )
-@click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Levels of scopes to tell apart.")
+@click.option(
+    "--depth", type=click.IntRange(1), default=1, show_default=True, help="With --by scope: number of scope levels."
+)
 @click.option(
     "--latency", "tables", metavar="TABLE.json", multiple=True,
-    help="Nanoseconds, too, by a table of `archir bench`; may be repeated.",
+    help="Also estimate the latency in nanoseconds, with a table of `archir bench`; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--cost", "further", metavar="COST", multiple=True,
-    help="A further cost, such as 'kv_bytes(context=4096)' or flops; may be repeated.",
+    help="Another cost to compute, such as 'kv_bytes(context=4096)' or flops; may be repeated.",
 )  # fmt: skip
 @click.option(
-    "--proxy", "proxies", metavar="NAME,...", callback=names,
-    help="Scores of the untrained network, too: naswot, synflow, ...; `archir doctor` lists them.",
+    "--proxy", "proxies", metavar="NAME,...", callback=split_names,
+    help="Also compute zero-cost proxies of the untrained network: naswot, synflow, ...; `archir doctor` lists them.",
 )  # fmt: skip
 @click.option(
-    "--init-seed", type=SEED, default=0, show_default=True, help="Seed of weights and minibatch, for proxies."
+    "--init-seed", type=SEED, default=0, show_default=True, help="With --proxy: seed of the weights and the minibatch."
 )
 @proxy_options
-@click.option("-n", "count", type=DRAWS, help="Costs of so many architectures, drawn by --seed.")
-@click.option("--distribution", metavar="COST", help="Quantiles and a histogram of a cost over the whole space.")
-@click.option("--alternatives", metavar="COST", help="Least and greatest cost with each alternative of each choice.")
+@click.option("-n", "count", type=SAMPLE_COUNT, help="Costs of this many architectures, sampled with --seed.")
+@click.option("--distribution", metavar="COST", help="Quantiles and a histogram of this cost over the whole space.")
+@click.option(
+    "--alternatives", metavar="COST", help="Minimum and maximum of this cost for each alternative of each choice."
+)
 @where_option
 @arch_options
 @net_options
@@ -66,84 +70,89 @@ def cost_command(
     where: str | None, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None,
     limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
-    """Parameters and multiply-accumulates of a net, of one architecture of a space (--arch, --seed), or of all of it.
+    """Show parameters, multiply-accumulates and other costs of a net, of one architecture of a space, or of a whole
+    space.
 
-    A space without an architecture: the least and the greatest of each cost, exactly; with --by scope, of each of its
-    parts the least, the mean and the greatest over all architectures. COST is params, macs, activation_bytes, kernels,
-    or such as 'latency("cpu.json")', flops, 'weight_bytes("int8")' or 'kv_bytes(batch=1, context=4096)'. With --proxy,
-    scores that need weights but no training, on a minibatch; more is better.
+    --arch or --seed selects one architecture of a space. Without them, the exact minimum and maximum of each cost over
+    all
+    architectures are printed; with --by scope, the minimum, mean and maximum of each part of the net. COST is params,
+    macs,
+    activation_bytes, kernels, flops, or a call such as 'latency("cpu.json")', 'weight_bytes("int8")' or
+    'kv_bytes(batch=1, context=4096)'. --proxy computes scores that need weights but no training, on one minibatch;
+    larger
+    is better.
     """
     if not proxies:
-        refuse({"data", "batch", "init_seed"}, "is for proxies: add --proxy NAME")
+        refuse({"data", "batch", "init_seed"}, "only applies to proxies: add --proxy NAME")
     if by is None:
-        refuse({"depth"}, "is for parts of a net: add --by scope")
+        refuse({"depth"}, "only applies to parts of a net: add --by scope")
     if arch is not None:
-        refuse({"where"}, "is for spaces, and --arch names one architecture")
-    asked = {"distribution": distribution, "alternatives": alternatives, "count": count}
-    if first := next((name for name, given in asked.items() if given is not None), None):
-        others = {*asked, "by", "proxies", "arch", *(() if first == "count" else ("seed",))} - {first}
-        refuse(others, f"does not go with {'-n' if first == 'count' else f'--{first}'}")
+        refuse({"where"}, "only applies to spaces, but --arch names one architecture")
+    modes = {"distribution": distribution, "alternatives": alternatives, "count": count}
+    if first := next((name for name, argument in modes.items() if argument is not None), None):
+        others = {*modes, "by", "proxies", "arch", *(() if first == "count" else ("seed",))} - {first}
+        refuse(others, f"cannot be combined with {'-n' if first == 'count' else f'--{first}'}")
     wanted = tuple(dict.fromkeys((*map(latency_name, tables), *further)))
     if arch is None:
-        of = space_of(file, parameters, root, limits, where)
+        searched = space_of(file, parameters, root, limits, where)
         for name in wanted:
-            of.account.known(name)
-            of.account.include(name)
-        if of.bounded:
-            of.prove()
+            searched.account.check_cost(name)
+            searched.account.add_cost(name)
+        if searched.has_cost_bounds:
+            searched.check_bounds()
         if distribution is not None:
-            space_cost.distribution(of, distribution, as_json)
+            space_cost.distribution(searched, distribution, as_json)
             return
         if alternatives is not None:
-            space_cost.alternatives(of, alternatives, as_json)
+            space_cost.alternatives(searched, alternatives, as_json)
             return
         if count is not None:
-            space_cost.samples(of, count, seed or 0, as_json)
+            space_cost.samples(searched, count, seed or 0, as_json)
             return
-        if of.choices and seed is None and by is not None:
-            space_cost.scopes(of, depth, as_json)
+        if searched.choices and seed is None and by is not None:
+            space_cost.scopes(searched, depth, as_json)
             return
-        if of.choices and seed is None:
-            space_cost.extremes(of, as_json)
+        if searched.choices and seed is None:
+            space_cost.extremes(searched, as_json)
             return
-    graph, architecture, space = picked(file, arch, seed, parameters, root, limits, where)
-    more = {name: int(space.cost([architecture], [name])[name][0]) for name in wanted}
-    parts = by_scope(graph, depth)
+    graph, architecture, space = select_network(file, arch, seed, parameters, root, limits, where)
+    extra_costs = {name: int(space.cost([architecture], [name])[name][0]) for name in wanted}
+    parts = costs_by_scope(graph, depth)
     total = sum(parts.values(), Cost(0, 0, 0))
     scores = api.scorer(proxies, data=data, batch=batch, seed=init_seed)(graph) if proxies else {}
     if as_json:
-        scopes = {"scopes": {scope: _summed(part) for scope, part in parts.items()}} if by else {}
-        facts = _summed(total) | {"peak_bytes": total.peak_bytes} | more
+        scopes = {"scopes": {scope: _summed_costs(part) for scope, part in parts.items()}} if by else {}
+        facts = _summed_costs(total) | {"peak_bytes": total.peak_bytes} | extra_costs
         emit({"net": space.name, **facts} | scopes | ({"scores": scores} if scores else {}))
         return
     rows = [(scope, *_cells(part)) for scope, part in parts.items()]
     heads = ["scope", "params", "MACs", "activations", "kernels"]
     table("", heads, [*rows, ("total", *_cells(total))], right=(1, 2, 3, 4))
-    if more:
-        rows = [(name, f"{value:,}", unit(name)) for name, value in more.items()]
+    if extra_costs:
+        rows = [(name, f"{value:,}", unit(name)) for name, value in extra_costs.items()]
         table("", ["cost", "value", "unit"], rows, right=(1,))
     if scores:
         table("", ["proxy", "score"], [(name, f"{score:.6g}") for name, score in scores.items()], right=(1,))
 
 
-def by_scope(graph: Graph, depth: int) -> dict[str, Cost]:
-    """Costs added up over the first components of scopes."""
+def costs_by_scope(graph: Graph, depth: int) -> dict[str, Cost]:
+    """Return the summed costs of nodes by the first `depth` components of their scopes."""
     parts: dict[str, Cost] = {}
     for number, part in costs(graph).items():
-        scope = prefix(graph[number].scope, depth)
+        scope = scope_prefix(graph[number].scope, depth)
         parts[scope] = parts.get(scope, Cost(0, 0, 0)) + part
     return parts
 
 
-def _summed(cost: Cost) -> dict[str, int]:
-    return {name: getattr(cost, name) for name in SUMMED}
+def _summed_costs(cost: Cost) -> dict[str, int]:
+    return {name: getattr(cost, name) for name in ADDITIVE_COSTS}
 
 
 def _cells(cost: Cost) -> tuple[str, ...]:
-    return f"{cost.params:,}", f"{cost.macs:,}", _size(cost.activation_bytes), f"{cost.kernels:,}"
+    return f"{cost.params:,}", f"{cost.macs:,}", _format_bytes(cost.activation_bytes), f"{cost.kernels:,}"
 
 
-def _size(count: int) -> str:
+def _format_bytes(count: int) -> str:
     for name, size in (("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
             return f"{count / size:,.1f} {name}"

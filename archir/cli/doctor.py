@@ -1,4 +1,4 @@
-"""`archir doctor`."""
+"""Command `archir doctor`: report versions, devices, plugins and installation problems."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ from archir.cli.output import emit, say, table
 from archir.diagnostics.errors import ArchError
 from archir.plugins import installed, loading
 from archir.plugins.libraries import library_file, library_names
-from archir.plugins.registry import REGISTRIES, spelled
+from archir.plugins.registry import REGISTRIES, key_name
 
 _PACKAGES = ("torch", "numpy", "networkx", "lark", "onnx", "safetensors", "onnxruntime-gpu", "onnxruntime")
+"""Python packages whose versions are reported."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that was looked at."""
+    """One row of the report: what was checked, the result, and the problem if there is one."""
 
     what: str
-    found: str
-    trouble: str = ""
+    value: str
+    problem: str = ""
     source: str = ""
-    """Who registered what was found: archir, or a module and its file."""
+    """Origin of a registered name: archir, or a module and its file."""
 
 
 def findings() -> Iterator[Finding]:
-    """Versions, backends, devices, and what is wrong with them."""
+    """Yield versions, backends, devices, plugins and registered names, with the problems found."""
     yield Finding("archir", __version__)
     yield Finding("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     versions = {name: _version(name) for name in _PACKAGES}
-    for name, found in versions.items():
-        if found is not None:
-            yield Finding(name, found)
+    for name, value in versions.items():
+        if value is not None:
+            yield Finding(name, value)
         elif not name.startswith("onnxruntime"):
             yield Finding(name, "missing", f"install it: pip install {name}")
-    yield _runtimes(versions)
+    yield _onnxruntime_packages(versions)
     for name in backends.names():
         try:
             backend = backends.get(name)
@@ -54,30 +55,30 @@ def findings() -> Iterator[Finding]:
         if hasattr(backend, "complete"):
             backend.complete()
         if hasattr(backend, "devices"):
-            for what, found, trouble in backend.devices():
-                yield Finding(what, found, trouble)
+            for what, value, trouble in backend.devices():
+                yield Finding(what, value, trouble)
     yield from _registered()
 
 
 def _registered() -> Iterator[Finding]:
-    """The plugins there are, and by kind what they and archir register."""
+    """Yield the installed plugins, and by registry the names that archir and each plugin register."""
     broken = installed.load()
     for name, problem in broken.items():
         yield Finding(f"plugin {name}", "broken", str(problem))
     for plugin in loading.loaded().values():
-        yield Finding(f"plugin {plugin.name}", "loaded", source=str(plugin.homes[0]) if plugin.homes else "")
+        yield Finding(f"plugin {plugin.name}", "loaded", source=str(plugin.own_paths[0]) if plugin.own_paths else "")
     for registry in REGISTRIES:
-        homes: dict[str, list[str]] = {}
+        names_by_origin: dict[str, list[str]] = {}
         for key, origin in registry.origins.items():
-            homes.setdefault(origin.home, []).append(spelled(key))
-        for home, names in sorted(homes.items(), key=lambda pair: (pair[0] != "archir", pair[0])):
-            yield Finding(registry.kinds, ", ".join(sorted(names)), source=home)
+            names_by_origin.setdefault(origin.location, []).append(key_name(key))
+        for origin_name, names in sorted(names_by_origin.items(), key=lambda pair: (pair[0] != "archir", pair[0])):
+            yield Finding(registry.kinds, ", ".join(sorted(names)), source=origin_name)
     for name in library_names():
         yield Finding("library", name, source=str(library_file(name)))
 
 
-def _runtimes(versions: dict[str, str | None]) -> Finding:
-    """onnxruntime and onnxruntime-gpu install the same files: together, both are broken."""
+def _onnxruntime_packages(versions: dict[str, str | None]) -> Finding:
+    """Check that only one of onnxruntime and onnxruntime-gpu is installed: they overwrite each other's files."""
     installed = [name for name in ("onnxruntime-gpu", "onnxruntime") if versions[name]]
     if len(installed) == 2:
         cure = "the second overwrote the first: pip uninstall -y onnxruntime onnxruntime-gpu, then install one of them"
@@ -88,6 +89,7 @@ def _runtimes(versions: dict[str, str | None]) -> Finding:
 
 
 def _version(name: str) -> str | None:
+    """Return the installed version of a package, or None."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -97,19 +99,19 @@ def _version(name: str) -> str | None:
 @click.command("doctor")
 @json_option
 def doctor_command(as_json: bool) -> None:
-    """Report versions, backends and devices, what is registered and by whom, and installation traps; exits with 1 if
-    something is wrong."""
-    found = list(findings())
+    """Report versions, backends, devices, registered plugins and installation problems; exits with 1 if there is a
+    problem."""
+    rows = list(findings())
     if as_json:
-        emit([_as_json(finding) for finding in found])
+        emit([_as_json(finding) for finding in rows])
     else:
-        table("", ["what", "found", "from", "trouble"], [(f.what, f.found, f.source, f.trouble) for f in found])
-    if any(finding.trouble for finding in found):
+        table("", ["what", "found", "from", "trouble"], [(f.what, f.value, f.source, f.problem) for f in rows])
+    if any(finding.problem for finding in rows):
         sys.exit(1)
     if not as_json:
-        say("nothing is wrong")
+        say("no problems found")
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:
-    said = {"what": finding.what, "found": finding.found, "trouble": finding.trouble or None}
-    return said | ({"from": finding.source} if finding.source else {})
+    row = {"what": finding.what, "found": finding.value, "trouble": finding.problem or None}
+    return row | ({"from": finding.source} if finding.source else {})

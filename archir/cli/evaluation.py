@@ -1,4 +1,4 @@
-"""`archir eval`."""
+"""Command `archir eval`: evaluate an expression inside a net."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any
 import click
 
 from archir import api
-from archir.api.loading import source
+from archir.api.loading import read_source
+from archir.cli.net_arguments import stored_parameters
 from archir.cli.options import arch_options, json_option, net_options
-from archir.cli.output import big, emit, say
-from archir.cli.subject import given_parameters
-from archir.diagnostics.errors import ArchError, fail, listed, suggest
-from archir.diagnostics.work import bounded
-from archir.diagrams.cases import Value, at, support
-from archir.diagrams.cases import when as when_is
-from archir.diagrams.conditions import both
-from archir.language.elaboration.asking import asked
+from archir.cli.output import emit, format_count, say
+from archir.diagnostics.errors import ArchError, fail, join_names, suggest
+from archir.diagnostics.work import work_budget
+from archir.diagrams.conditions import conjoin
+from archir.diagrams.mdd import Value, support, value_at
+from archir.diagrams.mdd import outcome_in as when_is
 from archir.language.elaboration.context import Limits
-from archir.language.elaboration.files import split
+from archir.language.elaboration.expression_query import evaluate_expression
+from archir.language.elaboration.files import split_net
 from archir.spaces.space import Space
 
-MOST_SHOWN = 40
+MAX_SHOWN = 40
+"""Maximum number of values that are printed without `--json`."""
 
 
 @click.command("eval")
@@ -31,7 +32,8 @@ MOST_SHOWN = 40
 @click.argument("file", metavar="FILE[:NET]")
 @click.option(
     "--choose", "chosen", metavar="PATH=LABEL", multiple=True,
-    help="Only architectures in which a choice came to this, such as width=16 or 'paths=a,b'; may be repeated.",
+    help="Only consider architectures in which this choice has this alternative, such as width=16 or 'paths=a,b'; may "
+    "be repeated.",
 )  # fmt: skip
 @arch_options
 @net_options
@@ -40,11 +42,11 @@ def eval_command(
     expression: str, file: str, chosen: tuple[str, ...], arch: str | None, seed: int | None,
     parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
-    """Print what an EXPRESSION comes to at the end of a net, where its variables are known.
+    """Print the value of EXPRESSION at the end of a net, where all of the net's variables are in scope.
 
-    A value that depends on choices is printed as all that it may be, each with how many architectures have it; of a
-    tensor, its type is. --choose leaves out some of them; --arch and --seed take one architecture. Of a file without
-    nets, constants and blocks are known.
+    If the value depends on choices, every possible value is printed with the number of architectures that have it. For
+    a tensor, its type is printed. --choose restricts the architectures; --arch and --seed select a single one. In a
+    file without nets, the expression can use constants and blocks.
 
     \b
     archir eval 'width * 2' net.arch
@@ -54,37 +56,42 @@ def eval_command(
     """
     if sum([arch is not None, seed is not None, bool(chosen)]) > 1:
         raise click.UsageError("--arch, --seed and --choose exclude each other")
-    written = api.architecture(arch) if arch is not None else None
-    if written is not None:
-        parameters = {**given_parameters(written), **parameters}
-    path, net = split(file)
-    if path != "-" and not Path(path).exists() and Path(split(expression)[0]).is_file():
+    stored = api.architecture(arch) if arch is not None else None
+    if stored is not None:
+        parameters = {**stored_parameters(stored), **parameters}
+    path, net = split_net(file)
+    if path != "-" and not Path(path).exists() and Path(split_net(expression)[0]).is_file():
         raise click.UsageError(f"the expression comes first: archir eval '{file}' {expression}")
-    text, folder = source(path)
-    answer = asked(expression, text, path, folder=folder, root=root, net=net, parameters=parameters, limits=limits)
+    text, folder = read_source(path)
+    answer = evaluate_expression(
+        expression, text, path, folder=folder, root=root, net=net, parameters=parameters, limits=limits
+    )
     space = Space(answer.graph)
     values: Sequence[tuple[str, str, Value]] = answer.values
-    if written is not None or seed is not None:
-        one = space.architecture(written.choices) if written is not None else space.sample(seed or 0)
-        values = [(text, kind, True) for text, kind, when in values if at(when, one.outcomes) is True]
-    given = _given(space, chosen)
-    counts = [_count(space, both(given, when)) for _, _, when in values]
-    found = [(*value[:2], count) for value, count in zip(values, counts, strict=True) if count != 0]
-    total = _count(space, given)
+    if stored is not None or seed is not None:
+        selected = space.architecture(stored.choices) if stored is not None else space.sample(seed or 0)
+        values = [(text, kind, True) for text, kind, when in values if value_at(when, selected.outcomes) is True]
+    condition = _chosen_condition(space, chosen)
+    counts = [_count(space, conjoin(condition, when)) for _, _, when in values]
+    reachable = [(*value[:2], count) for value, count in zip(values, counts, strict=True) if count != 0]
+    total = _count(space, condition)
     if total == 0:
         raise fail("A1004", "no architecture makes these choices together")
     if as_json:
-        named = [{"value": text, "kind": kind, "architectures": count} for text, kind, count in found]
+        named = [{"value": text, "kind": kind, "architectures": count} for text, kind, count in reachable]
         emit({"net": space.name, "of": total, "values": named})
-    elif len(found) == 1:
-        say(found[0][0])
+    elif len(reachable) == 1:
+        say(reachable[0][0])
     else:
-        _print(found, total, ", before bounds on costs" if space.bounded else "")
+        _print(reachable, total, ", before bounds on costs" if space.has_cost_bounds else "")
 
 
-def _given(space: Space, chosen: Sequence[str]) -> Value:
-    """The condition that choices came to labels. Raises ArchError (A1002, A1003)."""
-    given: Value = True
+def _chosen_condition(space: Space, chosen: Sequence[str]) -> Value:
+    """Return the condition under which choices have the outcomes that `--choose PATH=LABEL` asks for.
+
+    Raises ArchError: A1002 (no such choice), A1003 (no such alternative).
+    """
+    condition: Value = True
     for text in chosen:
         path, equals, label = text.partition("=")
         if not equals:
@@ -92,38 +99,50 @@ def _given(space: Space, chosen: Sequence[str]) -> Value:
         decision = space.graph.decisions.get(path)
         if decision is None:
             every = list(space.graph.decisions)
-            raise fail("A1002", f"`{space.name}` has no choice `{path}`", None, suggest(path, every) or _listed(every))
+            raise fail(
+                "A1002", f"`{space.name}` has no choice `{path}`", None, suggest(path, every) or _choices_hint(every)
+            )
         choice = decision.choice
-        outcome = choice.outcome(label if choice.take is None else label.split(","))
+        outcome = choice.outcome(label if choice.k is None else label.split(","))
         if outcome is None:
             names = ", ".join(map(str, choice.alternatives))
-            wanted = f"one of {names}" if choice.take is None else f"{choice.take} of {names}"
+            wanted = f"one of {names}" if choice.k is None else f"{choice.k} of {names}"
             raise fail("A1003", f"`{path}` is {label}, but must be {wanted}")
-        given = both(given, both(decision.active, when_is(choice, [outcome])))
-    return given
+        condition = conjoin(condition, conjoin(decision.active, when_is(choice, [outcome])))
+    return condition
 
 
-def _listed(paths: Sequence[str]) -> str:
-    return f"there are {listed(paths)}" if paths else "it has no choices"
+def _choices_hint(paths: Sequence[str]) -> str:
+    """Return the hint that lists the paths of all choices."""
+    return f"there are {join_names(paths)}" if paths else "it has no choices"
 
 
 def _count(space: Space, when: Value) -> int | None:
-    """In how many architectures a condition holds; None where it is about choices that no architecture makes."""
+    """Return the number of architectures for which a condition holds.
+
+    Returns None if the condition depends on choices that are not part of the space, or if counting exceeds the work
+    limit.
+    """
     if when is True:
         return space.satisfying
     if any(choice.path not in space.graph.decisions for choice in support(when)):
         return None
     try:
-        with bounded():
-            return space.holding(when)
+        with work_budget():
+            return space.count_where(when)
     except ArchError:
         return None
 
 
-def _print(found: Sequence[tuple[str, str, int | None]], total: int | None, when: str) -> None:
-    width = max(len(text) for text, _, _ in found[:MOST_SHOWN])
-    for text, _, count in found[:MOST_SHOWN]:
-        known = f"  in {big(count)} of {big(total)} architectures{when}" if count is not None and total else ""
-        say(f"{text:<{width}}{known}" if known else text)
-    if len(found) > MOST_SHOWN:
-        say(f"and {len(found) - MOST_SHOWN:,} more values; --json lists all")
+def _print(values: Sequence[tuple[str, str, int | None]], total: int | None, when: str) -> None:
+    """Print each value with the number of architectures that have it."""
+    width = max(len(text) for text, _, _ in values[:MAX_SHOWN])
+    for text, _, count in values[:MAX_SHOWN]:
+        suffix = (
+            f"  in {format_count(count)} of {format_count(total)} architectures{when}"
+            if count is not None and total
+            else ""
+        )
+        say(f"{text:<{width}}{suffix}" if suffix else text)
+    if len(values) > MAX_SHOWN:
+        say(f"and {len(values) - MAX_SHOWN:,} more values; --json lists all")

@@ -1,4 +1,4 @@
-"""`archir explain`."""
+"""Command `archir explain`: explain diagnostic codes, operations, libraries and keywords."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.explain import codes, page
 
 
-def _known(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Names that begin as what was typed does: of all that is explained."""
-    from archir.tools.mcp.explaining import known_libraries, listed
+def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return shell completions: all explainable names that start with the typed text."""
+    from archir.tools.mcp.explanations import list_topics, standard_libraries
 
-    names = [name for found in listed().values() for name, _ in found]
-    return [name for name in [*known_libraries(), *names] if incomplete and name.startswith(incomplete)]
+    names = [name for rows in list_topics().values() for name, _ in rows]
+    return [name for name in [*standard_libraries(), *names] if incomplete and name.startswith(incomplete)]
 
 
 @click.command("explain")
-@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=_known)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=_complete_name)
 def explain_command(names: tuple[str, ...]) -> None:
-    """Explain what NAME is: the code of a diagnostic, an operation, a library or a block of it, or a word of the
-    language. Without NAME, list all there are.
+    """Explain NAME: a diagnostic code, an operation, a library, a block of a library, or a keyword of the language.
+
+    Without NAME, list all names.
 
     \b
     archir explain A0401
@@ -32,25 +33,26 @@ def explain_command(names: tuple[str, ...]) -> None:
     if names:
         say("\n\n".join(_page(name).rstrip("\n") for name in names))
         return
-    from archir.tools.mcp.explaining import listed
+    from archir.tools.mcp.explanations import list_topics
 
-    for kind, found in listed().items():
+    for kind, rows in list_topics().items():
         say(f"\n{kind}\n")
-        width = max(len(name) for name, _ in found)
-        for name, text in found:
+        width = max(len(name) for name, _ in rows)
+        for name, text in rows:
             say(f"{name:<{width}}  {text}")
 
 
 def _page(name: str) -> str:
-    if name.upper() in codes():  # what is asked most often, without what the others need
+    """Return the explanation of a name. Raises ArchError (A1201) if there is none."""
+    if name.upper() in codes():  # the most frequent case, answered without slow imports
         return page(name.upper())
-    from archir.tools.mcp.explaining import explained
+    from archir.tools.mcp.explanations import explanation
 
     try:
-        return explained(name)
+        return explanation(name)
     except ArchError:
-        if (found := _of_recipes(name)) is not None:
-            raise found from None
+        if (error := _recipe_kind_error(name)) is not None:
+            raise error from None
         parent = click.get_current_context().parent
         group = parent.command if parent is not None else None
         if parent is None or not isinstance(group, click.Group) or name not in group.list_commands(parent):
@@ -58,17 +60,17 @@ def _page(name: str) -> str:
         raise fail("A1201", f"`{name}` is a command", None, f"`archir {name} --help` explains it") from None
 
 
-def _of_recipes(name: str) -> ArchError | None:
-    """Where a strategy or an objective of recipes is described."""
+def _recipe_kind_error(name: str) -> ArchError | None:
+    """Return an error that points to the description of a recipe's strategy or objective; None for other names."""
     from archir import backends
-    from archir.diagnostics.errors import listed
+    from archir.diagnostics.errors import join_names
 
     if not name.isidentifier() or "torch" not in backends.names():
         return None
     pages = {"strategy": "docs/search.md and docs/multi.md describe", "objective": "docs/objectives.md describes"}
-    for kind, known in backends.get("torch").recipe_kinds().items():
-        if name in known:
-            settings = listed([*known[name].model_fields]) or "none"
+    for kind, options in backends.get("torch").recipe_kinds().items():
+        if name in options:
+            settings = join_names([*options[name].model_fields]) or "none"
             hint = f"{pages[kind]} it; its settings: {settings}"
             return fail(
                 "A1201", f"`{name}` is the name of {'an' if kind == 'objective' else 'a'} {kind} of recipes", None, hint

@@ -1,4 +1,4 @@
-"""`archir import`."""
+"""Command `archir import`: convert an ONNX file or a torch module to an .arch program."""
 
 from __future__ import annotations
 
@@ -10,30 +10,39 @@ from typing import Any
 import click
 
 from archir import api, backends
-from archir.backends.imports import Saved, require_replaceable, save
-from archir.cli.kinds import Output, Place
-from archir.cli.options import _parameters, force_option, json_option, seed_option
-from archir.cli.output import counted, emit, say
+from archir.backends.imports import Saved, require_import_replaceable, save
+from archir.cli.options import force_option, json_option, parse_parameters, seed_option
+from archir.cli.output import count_noun, emit, say
+from archir.cli.param_types import OutputFile, PathParam
 from archir.language.decompiler.imported import Imported
 
 
 @click.command("import")
-@click.argument("model", metavar="[MODEL.onnx]", required=False, type=Place(dir_okay=False, path_type=Path))
-@click.option("--torch", "torch_name", metavar="MODULE:CALLABLE", help="What gives a torch module.")
+@click.argument("model", metavar="[MODEL.onnx]", required=False, type=PathParam(dir_okay=False, path_type=Path))
 @click.option(
-    "-p", "--param", "arguments", metavar="NAME=VALUE", multiple=True, callback=_parameters, help="An argument of it."
+    "--torch", "torch_name", metavar="MODULE:CALLABLE", help="Function or class that returns the torch module."
+)
+@click.option(
+    "-p",
+    "--param",
+    "arguments",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parse_parameters,
+    help="Keyword argument for CALLABLE; may be repeated.",
 )
 @click.option(
     "--input", "inputs", metavar="[NAME=][TYPE:]SIZES", multiple=True,
-    help="An input without the axis of samples: 3x224x224, i64:128. Files say it, unless they leave it open.",
+    help="Shape of an input without the batch axis, such as 3x224x224 or i64:128; may be repeated. An ONNX file needs "
+    "it only for axes of open size.",
 )  # fmt: skip
-@click.option("--weights", type=Place(dir_okay=False, path_type=Path), help="A state dict for the module.")
+@click.option("--weights", type=PathParam(dir_okay=False, path_type=Path), help="State dict to load into the module.")
 @force_option
-@click.option("-o", "--output", type=Output(), required=True, help="The .arch file.")
+@click.option("-o", "--output", type=OutputFile(), required=True, help="The .arch file.")
 @click.option(
     "--partial",
     is_flag=True,
-    help="Take the largest part that can be had, and say what is left out.",
+    help="Import the largest supported subgraph and list what was skipped.",
 )
 @seed_option
 @json_option
@@ -41,12 +50,13 @@ def import_command(
     model: Path | None, torch_name: str | None, arguments: dict[str, Any], inputs: tuple[str, ...],
     weights: Path | None, output: Path, partial: bool, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Write an ONNX file or a torch module as a program, its weights, and a map of their names.
+    """Convert an ONNX file or a torch module to an .arch program, its weights, and a map of the weights' names.
 
-    MODULE:CALLABLE is called with the arguments of -p, which runs its code; it may lie in the current folder. The
-    program, OUTPUT, is compared with the module on random inputs, or with onnxruntime on the file. Beside it lie its
-    weights (.safetensors) and where each comes from (.import.json), by which `archir export --to source` gives the
-    source's names back, with the tensors that the program does not hold whole (.import.safetensors).
+    MODULE:CALLABLE is called with the arguments of -p, which executes its code; MODULE may be in the current folder.
+    The program, OUTPUT, is verified on random inputs against the module, or against onnxruntime for a file. Next to it
+    are written its weights (.safetensors), a map to the source's tensor names (.import.json), and tensors that the
+    program holds only in part (.import.safetensors); `archir export --to source` uses them to restore the original
+    state dict.
 
     \b
     archir import model.onnx -o net.arch
@@ -58,15 +68,15 @@ def import_command(
     archir import --torch ranked:Ranked --input 3x32x32 --partial -o body.arch
     """
     if output.suffix != ".arch":
-        raise click.UsageError(f"{output} is no name of a program, which ends in .arch")
+        raise click.UsageError(f"the output {output} must end in .arch")
     if model is None and torch_name is None:
-        raise click.UsageError("name a file, MODEL.onnx, or a torch module by --torch")
-    require_replaceable(output)
+        raise click.UsageError("give an ONNX file (MODEL.onnx) or a torch module (--torch)")
+    require_import_replaceable(output)
     if torch_name is None:
         assert model is not None
         if arguments or weights is not None:
-            raise click.UsageError("-p and --weights are for torch modules")
-        imported = api.from_onnx(model, shapes=_shapes(inputs), partial=partial, seed=seed)
+            raise click.UsageError("-p and --weights are only for torch modules")
+        imported = api.from_onnx(model, shapes=_parse_shapes(inputs), partial=partial, seed=seed)
         saved = save(imported, output, model.name)
         if imported.problems:
             _report_part(imported, saved, output, as_json)
@@ -74,12 +84,12 @@ def import_command(
         _report(saved, output, None, as_json)
         return
     if model is not None:
-        raise click.UsageError("name a file or a torch module, not both")
+        raise click.UsageError("give an ONNX file or a torch module, not both")
     if not inputs:
-        raise click.UsageError("say what the module takes: --input 3x224x224")
+        raise click.UsageError("give the shape of the module's input, such as --input 3x224x224")
     torch = backends.get("torch")
-    module, example = torch.called(torch_name, arguments, inputs, weights)
-    imported = torch.imported(module, example, partial=partial, seed=seed)
+    module, example = torch.load_module(torch_name, arguments, inputs, weights)
+    imported = torch.import_module(module, example, partial=partial, seed=seed)
     saved = save(imported, output, torch_name)
     if imported.problems:
         _report_part(imported, saved, output, as_json)
@@ -89,33 +99,35 @@ def import_command(
 
 
 def _report_part(imported: Imported, saved: Saved, output: Path, as_json: bool) -> None:
+    """Print the result of a partial import: files, inputs and outputs of the imported part, and what was skipped."""
     graph = api.loads(saved.text, name=str(output)).graph
     params = api.cost(graph).params
-    left_out = [one.message for one in imported.problems]
+    left_out = [problem.message for problem in imported.problems]
     if as_json:
         files = [str(file) for file in saved.files]
-        ends = {"inputs": [*graph.inputs], "outputs": [*graph.outputs]}
-        emit({"files": files, "lines": saved.lines, "params": params, "left_out": left_out, **ends})
+        interface = {"inputs": [*graph.inputs], "outputs": [*graph.outputs]}
+        emit({"files": files, "lines": saved.lines, "params": params, "left_out": left_out, **interface})
         return
     names = ", ".join(str(file) for file in saved.files)
-    say(f"wrote a part to {names}: {counted(saved.lines, 'line')}, {counted(params, 'parameter')}")
-    say(f"from {', '.join(graph.inputs)} to {', '.join(graph.outputs)}; left out:")
+    say(f"wrote a part of the model to {names}: {count_noun(saved.lines, 'line')}, {count_noun(params, 'parameter')}")
+    say(f"from {', '.join(graph.inputs)} to {', '.join(graph.outputs)}; skipped:")
     for message in left_out:
         say(f"  {message}")
 
 
-def _shapes(inputs: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """`3x48x320`, or `image=3x48x320`, as sizes by the name of an input; without one, of all."""
-    found = {}
+def _parse_shapes(inputs: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Parse `3x48x320` or `image=3x48x320` into shapes by input name; the name "" stands for all inputs."""
+    shapes = {}
     for text in inputs:
         name, _, sizes = text.rpartition("=")
         if not re.fullmatch(r"\d{1,9}(x\d{1,9})*", sizes):
-            raise click.UsageError(f"`{text}` is no input: inputs of files are 3x224x224 or name=3x224x224")
-        found[name] = tuple(map(int, sizes.split("x")))
-    return found
+            raise click.UsageError(f"`{text}` is not an input shape; write 3x224x224 or name=3x224x224")
+        shapes[name] = tuple(map(int, sizes.split("x")))
+    return shapes
 
 
 def _report(saved: Saved, output: Path, error: float | None, as_json: bool) -> None:
+    """Print the result of a complete import."""
     params = api.cost(api.loads(saved.text, name=str(output)).graph).params
     if as_json:
         files = [str(file) for file in saved.files]
@@ -123,4 +135,4 @@ def _report(saved: Saved, output: Path, error: float | None, as_json: bool) -> N
         return
     names = ", ".join(str(file) for file in saved.files)
     compared = "compared with onnxruntime" if error is None else f"differs by {error:.1e}"
-    say(f"wrote {names}: {counted(saved.lines, 'line')}, {counted(params, 'parameter')}; {compared}")
+    say(f"wrote {names}: {count_noun(saved.lines, 'line')}, {count_noun(params, 'parameter')}; {compared}")

@@ -1,4 +1,4 @@
-"""`archir lsp`."""
+"""Command `archir lsp`: run the language server."""
 
 from __future__ import annotations
 
@@ -8,21 +8,26 @@ from archir.diagnostics.errors import fail
 
 
 @click.command("lsp")
-@click.option("--port", type=click.IntRange(1, 65535), help="Listen on this port of loopback, for one editor.")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    help="Listen on this port of 127.0.0.1 for one editor, instead of using standard input and output.",
+)
 def lsp_command(port: int | None) -> None:
-    """Serve editors: diagnostics while typing, hover, completion, renames, shapes along pipes, fixes, layout.
+    """Run the language server: diagnostics while typing, hover, completion, renames, shape hints, quick fixes,
+    formatting.
 
-    Editors start it themselves and talk to it over standard input and output; docs/editors.md has their settings. It
-    needs the extra `lsp`: `pip install 'archir[lsp]'`.
+    Editors start it themselves and talk to it over standard input and output; see docs/editors.md for their settings.
+    Requires the extra `lsp`: `pip install 'archir[lsp]'`.
     """
     try:
-        from archir.tools.lsp.features import make
+        from archir.tools.lsp.features import make_server
     except ModuleNotFoundError as error:
         if error.name not in ("pygls", "lsprotocol"):
             raise
         hint = "pip install 'archir[lsp]'"
         raise fail("A2602", "the language server needs pygls, which is not installed", None, hint) from None
-    server = make()
+    server = make_server()
     if port is not None:
         server.start_tcp("127.0.0.1", port)
     else:

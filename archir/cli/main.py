@@ -1,73 +1,110 @@
-"""The group of commands."""
+"""The `archir` command group: it imports a command's module when the command is called."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from errno import EPIPE
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from archir import __version__
 from archir.cli.output import ARGUMENTS
-from archir.cli.plugins import fault_of_plugin, load_plugins
 from archir.diagnostics.errors import ArchError, Interrupted, fail, suggest
-from archir.diagnostics.visible import visible
-from archir.utils.files import protected
+from archir.diagnostics.escaping import escape_unprintable
+from archir.utils.files import protect_outputs
 
-FAULT = 70
-"""The exit code of a failure that is no fault of the user's: that of sysexits.h for errors in software."""
+if TYPE_CHECKING:
+    from archir.diagnostics.errors import ArchError
+
+
+_PROGRAMS = (".arch", ".toml")
+"""Suffixes of files that can use what a plugin registers; a plugin may be in the same folder as such a file."""
+
+
+def load_plugins(names: Sequence[str], arguments: Sequence[str]) -> None:
+    """Import the plugins that `--plugin` names, also from the folders of the command's files. Raises ArchError
+    (A31xx)."""
+    if names:
+        from archir.plugins.loading import load_requested
+
+        folders = [*_folders(arguments)]
+        for name in names:
+            load_requested(name, folders)
+
+
+def plugin_fault(error: Exception) -> ArchError | None:
+    """Return the diagnostic of an exception that a plugin's own code raised, or None for other exceptions."""
+    from archir.plugins.loading import plugin_error
+
+    return plugin_error(error)
+
+
+def _folders(arguments: Sequence[str]) -> Iterator[Path]:
+    for argument in arguments:
+        file, _, net = argument.rpartition(":")
+        path = Path(file if net.isidentifier() and file.endswith(_PROGRAMS) else argument)
+        if path.suffix in _PROGRAMS:
+            yield path.parent
+
+
+INTERNAL_ERROR_EXIT = 70
+"""Exit code of an internal failure of archir: EX_SOFTWARE of sysexits.h."""
 TRACEBACK = "--traceback"
 PLUGIN = "--plugin"
-MOST_TEXT = 300
+MAX_TEXT = 300
+"""Maximum number of characters of an exception's text in the one-line report of an internal failure."""
 
 _COMMANDS = {
-    "new": ("new", "Begin a project: a space, a recipe, data, a test and a README, ready to run."),
-    "check": ("check", "Prove every architecture of a file well-formed, or say what is wrong."),
-    "fmt": ("fmt", "Lay out files canonically, or say which are not."),
-    "lsp": ("lsp", "Serve editors: diagnostics while typing, hover, completion, renames, fixes."),
-    "studio": ("studio", "A page to write a space on: problems, picture, counts, costs."),
-    "mcp": ("mcp", "Serve programs that write spaces: check, fix, count, cost, sample, by MCP."),
-    "grammar": ("grammar", "Write the grammar for programs that hold a language model to it."),
-    "show": ("show", "Show the graph of a net: as text, or as a picture."),
-    "eval": ("evaluation", "Print what an expression comes to in a net, whichever choices are made."),
-    "count": ("count_sample", "Count the architectures of a space, exactly."),
-    "sample": ("count_sample", "Draw architectures of a space, uniformly."),
+    "new": ("new", "Create a project: a space, a recipe, data, a test and a README, ready to run."),
+    "check": ("check", "Check that every architecture of a file is valid, and report errors."),
+    "fmt": ("fmt", "Format .arch files, or list those that are not formatted."),
+    "lsp": ("lsp", "Run the language server for editors: diagnostics, hover, completion, renames, fixes."),
+    "studio": ("studio", "Edit a space in the browser, with errors, picture, counts and costs."),
+    "mcp": ("mcp", "Run an MCP server for agents that write spaces: check, fix, count, cost, sample."),
+    "grammar": ("grammar", "Write the language's grammar, for constrained decoding with language models."),
+    "show": ("show", "Show the graph of a net, as text or as a picture."),
+    "eval": ("evaluation", "Evaluate an expression inside a net, for all combinations of choices."),
+    "count": ("count_sample", "Count the architectures of a space exactly."),
+    "sample": ("count_sample", "Sample architectures of a space uniformly."),
     "diff": ("diff", "Compare two architectures, or two spaces."),
-    "optimize": ("optimize", "Find the best architecture within bounds, with a proof."),
-    "cost": ("cost", "Parameters and multiply-accumulates of a network."),
-    "import": ("importing", "Write a torch module as a program, with its weights."),
-    "open": ("open_net", "Make a space of a network: numbers of its program become choices."),
-    "bench": ("bench", "Measure networks side by side; time the operations of a space."),
-    "compile": ("compile", "Lower a network: to standalone torch code, or to ONNX."),
-    "search": ("search", "Search a space as a recipe says: train, derive, retrain, export."),
-    "specialize": ("specialize", "A network for each of several budgets, out of one trained supernet."),
-    "scores": ("scores", "A table of scores that add up, of trials, logits, a supernet, costs or proxies."),
-    "shrink": ("shrink", "Make a trained network smaller, and keep what it knows."),
-    "train": ("train", "Train one network on labelled images."),
-    "export": ("export", "Write a trained network as a verified ONNX model, or for torch."),
-    "quantize": ("quantize", "Write an ONNX model in int8, and say what that costs, layer by layer."),
-    "verify": ("verify", "Check a model against its certificate."),
-    "compare": ("compare", "Compare strategies on tables of results, over many seeds."),
-    "runs": ("runs_list", "List runs: how far each came, and whether it is whole."),
-    "explain": ("explain", "Explain a code, an operation, a library or a block of one."),
-    "doctor": ("doctor", "Report versions, devices and installation traps."),
-    "man": ("man", "Write manual pages, for `man archir-check` and the others."),
-    "completion": ("completion", "Print the script that completes commands in a shell."),
+    "optimize": ("optimize", "Find the best architecture within cost bounds, with a proof of optimality."),
+    "cost": ("cost", "Show parameters and multiply-accumulates of a network or a space."),
+    "import": ("importing", "Convert a torch module or an ONNX model to an .arch program with its weights."),
+    "open": ("open_net", "Turn a network into a search space: numbers in its program become choices."),
+    "bench": ("bench", "Benchmark networks side by side, or time the operations of a space."),
+    "compile": ("compile", "Compile a network to standalone PyTorch code, a torch package or ONNX."),
+    "search": ("search", "Run an architecture search from a recipe: train, derive, retrain, export."),
+    "specialize": ("specialize", "Derive a network for each of several budgets from one trained supernet."),
+    "scores": ("scores", "Compute additive scores from trials, logits, a supernet, costs or proxies."),
+    "shrink": ("shrink", "Shrink a trained network to a budget, reusing its weights."),
+    "train": ("train", "Train one network on a data set."),
+    "export": ("export", "Export a trained network as a verified ONNX model, or for PyTorch."),
+    "quantize": ("quantize", "Quantize an ONNX model to int8 and report the error of each layer."),
+    "verify": ("verify", "Verify that a model file matches its certificate."),
+    "compare": ("compare", "Compare search strategies on tabular benchmarks, over many seeds."),
+    "runs": ("runs_list", "List runs, with progress, scores and an integrity check."),
+    "explain": ("explain", "Explain a diagnostic code, an operation, a library, a block or a keyword."),
+    "doctor": ("doctor", "Report versions, devices, plugins and installation problems."),
+    "man": ("man", "Write manual pages, for `man archir-check` and the like."),
+    "completion": ("completion", "Print the shell completion script."),
 }
-"""Each command's module, and its help in the list of commands."""
+"""Module and one-line help of each command, by name."""
 
 
-class Commands(click.Group):
-    """Commands that are imported when they are called, so that `check` does not wait for what `train` needs."""
+class LazyCommands(click.Group):
+    """Command group that imports a command's module when it is called: `check` need not wait for what `train`
+    imports."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names, in the order in which they are used."""
+        """Return the command names in the order in which they are typically used."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name."""
+        """Import and return the command with this name, or return None if there is none."""
         if cmd_name not in _COMMANDS:
             return None
         module = import_module(f"archir.cli.{_COMMANDS[cmd_name][0]}")
@@ -75,36 +112,40 @@ class Commands(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """The command that is called; a near name is suggested for an unknown one."""
+        """Return the command to call; for an unknown name, suggest a similar one."""
         if args and args[0] not in _COMMANDS:
             hint = suggest(args[0], _COMMANDS)
             ctx.fail(f"there is no command '{args[0]}'{f'; {hint}' if hint else ''}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without importing them."""
+        """Write the list of commands without importing their modules."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; its ArchError is printed, and exits with 1; one that was stopped and can go on, with 130."""
+        """Run a command and turn exceptions into exit codes.
+
+        An ArchError is printed and exits with 1, an interruption that can be resumed exits with 130, and an internal
+        failure with 70 (FAULT).
+        """
         as_json = "--json" in ctx.args
         try:
             try:
                 load_plugins(ctx.params["plugins"], [*ctx._protected_args, *ctx.args])
-                with protected() as ctx.obj:
+                with protect_outputs() as ctx.obj:
                     return super().invoke(ctx)
             except OSError as error:
-                if error.errno in (None, EPIPE):  # of sockets and the like; whoever read what was printed has gone
+                if error.errno in (None, EPIPE):  # errors of sockets and the like; the reader of our output has gone
                     raise
                 where = f"{error.filename2 or error.filename}: " if error.filename else ""
                 raise fail("A1206", f"{where}{error.strerror}") from error
         except click.UsageError as error:
-            if (text := visible(_hinted(error))) == error.format_message():
+            if (text := escape_unprintable(_usage_message(error))) == error.format_message():
                 raise
             raise click.UsageError(text, error.ctx) from None
         except ArchError as error:
-            _complain(ctx, error, as_json)
+            _print_diagnostics(ctx, error, as_json)
             ctx.exit(1)
         except Interrupted as stop:
             from archir.cli.output import say
@@ -118,32 +159,32 @@ class Commands(click.Group):
                 raise
             from archir.cli.output import say
 
-            if (fault := fault_of_plugin(error)) is not None:
-                _complain(ctx, fault, as_json)
+            if (fault := plugin_fault(error)) is not None:
+                _print_diagnostics(ctx, fault, as_json)
                 ctx.exit(1)
-            say(_apology(error), err=True)
-            ctx.exit(FAULT)
+            say(_bug_report_line(error), err=True)
+            ctx.exit(INTERNAL_ERROR_EXIT)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Arguments; --traceback and --plugin may stand anywhere."""
+        """Parse the arguments; --traceback and --plugin are accepted at any position."""
         ctx.meta[ARGUMENTS] = args
         end = args.index("--") if "--" in args else len(args)
-        ours: list[str] = []
-        others: list[str] = []
+        global_args: list[str] = []
+        command_args: list[str] = []
         words = iter(args[:end])
         for word in words:
             if word == PLUGIN:
                 name = next(words, None)
                 if name is None:
                     ctx.fail(f"Option '{PLUGIN}' requires an argument.")
-                ours += [word, name]
+                global_args += [word, name]
             else:
-                (ours if word == TRACEBACK or word.startswith(f"{PLUGIN}=") else others).append(word)
-        return super().parse_args(ctx, [*ours, *others, *args[end:]])
+                (global_args if word == TRACEBACK or word.startswith(f"{PLUGIN}=") else command_args).append(word)
+        return super().parse_args(ctx, [*global_args, *command_args, *args[end:]])
 
 
-def _hinted(error: click.UsageError) -> str:
-    """The message of wrong usage, in plain words, and with the value that may have been meant."""
+def _usage_message(error: click.UsageError) -> str:
+    """Return the message of a usage error in plain words, with a suggestion if a similar value is allowed."""
     text = error.format_message()
     kind = error.param.type if isinstance(error, click.BadParameter) and error.param is not None else None
     if isinstance(kind, click.IntRange | click.FloatRange):
@@ -151,43 +192,46 @@ def _hinted(error: click.UsageError) -> str:
     value = re.match(r"'(.*)' is not one of", error.message, re.DOTALL) if isinstance(kind, click.Choice) else None
     if value is None:
         return text
-    from archir.utils.settings import meant
+    from archir.utils.settings import suggest_setting
 
     assert isinstance(kind, click.Choice)
-    hint = meant(value[1], [str(one) for one in kind.choices])
+    hint = suggest_setting(value[1], [str(value_choice) for value_choice in kind.choices])
     return text if hint is None else f"{text.removesuffix('.')}; {hint}"
 
 
-def _complain(ctx: click.Context, error: ArchError, as_json: bool) -> None:
-    """Print diagnostics in the format that the command was asked for."""
-    from archir.cli.formats import FORMAT, report
-    from archir.cli.output import complain
+def _print_diagnostics(ctx: click.Context, error: ArchError, as_json: bool) -> None:
+    """Print diagnostics in the output format that the command was called with."""
+    from archir.cli.diagnostic_formats import FORMAT, report
+    from archir.cli.output import print_error
 
     if FORMAT in ctx.meta:
         report(error.diagnostics, ctx.meta[FORMAT])
     else:
-        complain(error, as_json)
+        print_error(error, as_json)
 
 
-def _apology(error: Exception) -> str:
-    """What is said of a failure that is no fault of the user's, in one line."""
+def _bug_report_line(error: Exception) -> str:
+    """Return the one-line report of an internal failure."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-    short = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}..."
+    short = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."
     return f"archir failed: {short}. This is a bug: please report it, with what {TRACEBACK} prints"
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="archir")
-@click.option(TRACEBACK, is_flag=True, help="Show where archir itself failed, in full; it may stand anywhere.")
+@click.option(
+    TRACEBACK, is_flag=True, help="Show the full Python traceback of an internal failure. Accepted at any position."
+)
 @click.option(
     PLUGIN, "plugins", multiple=True, metavar="MODULE",
-    help="A module that registers operations, strategies and the like (docs/plugins.md); it may stand anywhere.",
+    help="Import a module that registers operations, strategies and the like (docs/plugins.md). May be repeated; "
+    "accepted at any position.",
 )  # fmt: skip
 def main(traceback: bool, plugins: tuple[str, ...]) -> None:
-    """Search spaces of neural architectures as programs: check, count, sample, train, export.
+    """Define, check, count, sample, train and export neural architecture search spaces written as programs.
 
-    FILE is an .arch file; FILE:NET picks one net of several, `-` reads standard input.
-    Exit codes: 0 success, 1 something is wrong with an input, 2 wrong usage, 70 archir itself failed, 130 stopped, and
-    can go on.
+    FILE is an .arch file; FILE:NET selects one of several nets, and `-` reads standard input.
+    Exit codes: 0 success, 1 an input has errors, 2 wrong usage, 70 internal failure of archir, 130 interrupted (can be
+    resumed).
     """

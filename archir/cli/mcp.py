@@ -1,4 +1,4 @@
-"""`archir mcp`."""
+"""Command `archir mcp`: run the MCP server."""
 
 from __future__ import annotations
 
@@ -6,28 +6,24 @@ from pathlib import Path
 
 import click
 
-from archir.cli.kinds import Place
+from archir.cli.param_types import PathParam
 from archir.diagnostics.errors import fail
 
 
 @click.command("mcp")
-@click.argument("folders", metavar="FOLDER...", nargs=-1, type=Place(path_type=Path))
+@click.argument("folders", metavar="FOLDER...", nargs=-1, type=PathParam(path_type=Path))
 def mcp_command(folders: tuple[Path, ...]) -> None:
-    """Serve programs that write spaces, over standard input and output: check, fix, format, count, cost, sample, show,
-    explain, and how far searches came.
+    """Run an MCP server on standard input and output, for agents that write search spaces.
 
-    Nothing outside of the FOLDERs is read or written; without one, the current folder is meant. Clients start it
-    themselves; docs/agents.md has their settings. It needs the extra `mcp`: `pip install 'archir[mcp]'`.
-
-    \b
-    archir mcp
-    archir mcp spaces runs
+    Its tools check, fix, format, count, cost, sample, show and explain spaces, and report the progress of searches. It
+    reads and writes only inside the FOLDERs (default: the current folder). MCP clients start the server themselves; see
+    docs/agents.md for their settings. Requires the extra `mcp`: `pip install 'archir[mcp]'`.
     """
     try:
-        from archir.tools.mcp.server import make
+        from archir.tools.mcp.server import make_server
     except ModuleNotFoundError as error:
         if error.name not in ("mcp", "anyio"):
             raise
         hint = "pip install 'archir[mcp]'"
-        raise fail("A2602", "serving programs needs the package mcp, which is not installed", None, hint) from None
-    make(folders or (Path(),)).run("stdio")
+        raise fail("A2602", "`archir mcp` needs the package mcp, which is not installed", None, hint) from None
+    make_server(folders or (Path(),)).run("stdio")

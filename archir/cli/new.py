@@ -1,4 +1,4 @@
-"""`archir new`."""
+"""Command `archir new`: create a project from a template."""
 
 from __future__ import annotations
 
@@ -10,49 +10,54 @@ from tempfile import mkdtemp
 
 import click
 
-from archir.cli.kinds import Place
 from archir.cli.output import say
+from archir.cli.param_types import PathParam
 
 TEMPLATES = Path(__file__).with_name("templates")
-SUFFIX, NAME = ".template", "__NAME__"
-_NAMES = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+"""Folder of project templates, one subfolder each."""
+TEMPLATE_SUFFIX, NAME_PLACEHOLDER = ".template", "__NAME__"
+_VALID_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+"""Pattern of valid project names."""
 
 
 @click.command("new")
-@click.argument("folder", metavar="NAME", type=Place(path_type=Path))
+@click.argument("folder", metavar="NAME", type=PathParam(path_type=Path))
 @click.option(
     "--template", default="image", show_default=True, type=click.Choice(sorted(os.listdir(TEMPLATES))),
-    help="What it begins with: images in classes, tokens such as bytes of a text, or a torch module to be imported.",
+    help="Starting point: image classification, language modelling on tokens, or a torch module to import and shrink.",
 )  # fmt: skip
 def new_command(folder: Path, template: str) -> None:
-    """Begin a project: a folder NAME with a space, a recipe, data, a test and a README, ready to run.
+    """Create a project: a folder NAME with a space, a recipe, data, a test and a README, ready to run.
 
-    The data are drawn by data.py, so that every command works at once; one line of the recipe names your own.
+    data.py generates synthetic data, so that every command works immediately; to use your own data, change one line of
+    the recipe.
 
     \b
     archir new birds
     archir new poems --template tokens
     archir new smaller --template import
     """
-    if not _NAMES.fullmatch(folder.name):
-        raise click.UsageError(f"{folder.name} is no name of a project: letters, digits, - and _, a letter first")
+    if not _VALID_NAME.fullmatch(folder.name):
+        raise click.UsageError(
+            f"{folder.name} is not a valid project name: use letters, digits, - and _, starting with a letter"
+        )
     if folder.exists() or folder.is_symlink():
-        raise click.UsageError(f"{folder} is there already; nothing in it was changed")
+        raise click.UsageError(f"{folder} already exists; nothing in it was changed")
     if not folder.absolute().parent.is_dir():
         raise click.UsageError(f"there is no folder {folder.parent}")
     _write(folder, template)
-    files = sorted(one.name for one in folder.iterdir() if not one.name.startswith("."))
+    files = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
     say(f"wrote {folder}: {', '.join(files)}")
-    say(f"next: cd {folder}, and the commands of README.md in their order")
+    say(f"next: cd {folder}, then run the commands of README.md in order")
 
 
 def _write(folder: Path, template: str) -> None:
-    """The whole folder, or nothing."""
+    """Write the whole project folder atomically: if anything fails, nothing is left."""
     draft = Path(mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
     try:
         for source in sorted((TEMPLATES / template).iterdir()):
-            text = source.read_text(encoding="utf-8").replace(NAME, folder.name)
-            (draft / source.name.removesuffix(SUFFIX)).write_text(text, encoding="utf-8")
+            text = source.read_text(encoding="utf-8").replace(NAME_PLACEHOLDER, folder.name)
+            (draft / source.name.removesuffix(TEMPLATE_SUFFIX)).write_text(text, encoding="utf-8")
         (draft / ".gitignore").write_text("runs/\n__pycache__/\n*.onnx\n", encoding="utf-8")
         mask = os.umask(0)
         os.umask(mask)

@@ -1,4 +1,4 @@
-"""`archir open`."""
+"""Command `archir open`: turn a network into a search space."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ import click
 
 from archir import api
 from archir.api.opening import Opened
-from archir.cli.kinds import Output, Place
 from archir.cli.options import force_option, json_option
-from archir.cli.output import big, emit, say, table
-from archir.language.elaboration.files import split
-from archir.language.elastic.ladders import KINDS, with_parts
-from archir.language.elastic.opening import Row
+from archir.cli.output import emit, format_count, say, table
+from archir.cli.param_types import OutputFile, PathParam
+from archir.language.elaboration.files import split_net
+from archir.language.elastic.choice_values import KINDS, with_fractions
+from archir.language.elastic.elastic_space import ElasticChoice
 
 
 @click.command("open")
-@click.argument("net", metavar="FILE[:NET]", type=Place())
+@click.argument("net", metavar="FILE[:NET]", type=PathParam())
 @click.option(
     "--choose", default=",".join(KINDS), show_default=True, metavar="KINDS",
-    help='What is opened; "widths=0.5,0.75,1" says which parts of the trained value, "kernels=3,5" which kernels; '
-    '"operators" offers others in place of convolutions and blocks.',
+    help='Kinds of numbers that become choices. "widths=0.5,0.75,1" sets the fractions of the trained value, '
+    '"kernels=3,5" the kernel sizes; "operators" offers alternatives to convolutions and blocks.',
 )  # fmt: skip
-@click.option("--widths", metavar="PARTS", help='Short for "widths=PARTS" among KINDS: which parts of trained widths.')
 @click.option(
-    "--where", metavar="SCOPE", help="Change nothing outside of the scopes of this pattern, such as `stage[0]*`."
+    "--widths", metavar="PARTS", help='Short for "widths=PARTS" in --choose: fractions of the trained widths.'
 )
+@click.option("--where", metavar="SCOPE", help="Only change scopes that match this pattern, such as `stage[0]*`.")
 @force_option
-@click.option("-o", "--output", type=Output(), required=True, help="The .arch file.")
+@click.option("-o", "--output", type=OutputFile(), required=True, help="The .arch file to write.")
 @json_option
 def open_command(
     net: str, choose: str, widths: str | None, where: str | None, output: Path, as_json: bool
 ) -> None:  # fmt: skip
-    """Write a space whose largest architecture is the network of FILE.
+    """Turn the network of FILE into a search space whose largest architecture is the network.
 
-    Numbers in the text of the network become choices; everything else of it stays. Widths that must be equal are one
-    choice. Every architecture is checked, the network is proved to be the largest one, and its weights fit by their
-    names. Beside OUTPUT lies the architecture that is the network, OUTPUT's name with .full.json.
+    Numbers in the network's program become choices; the rest of the program is unchanged. Widths that must be equal
+    share one choice. Every architecture is checked, the network is proved to be the largest one, and its weights can be
+    loaded by name. The architecture that equals the network is written next to OUTPUT, with the suffix .full.json.
 
     \b
     archir open net.arch -o space.arch
@@ -48,45 +48,49 @@ def open_command(
     archir open net.arch --choose "widths=0.25,0.5,0.75,1,kernels=3,5" --where "layer4*" -o space.arch
     """
     if output.suffix != ".arch":
-        raise click.UsageError(f"{output} is no name of a program, which ends in .arch")
+        raise click.UsageError(f"the output {output} must end in .arch")
     if net == "-":
-        raise click.UsageError("name a file: what is opened has a place beside it")
-    if output.resolve() == Path(split(net)[0]).resolve():
+        raise click.UsageError("standard input cannot be opened as a space: name a file")
+    if output.resolve() == Path(split_net(net)[0]).resolve():
         raise click.UsageError(f"{output} is the network itself: name another file")
     if widths is not None:
-        choose = with_parts(choose, "widths", widths)
-    found = api.open_network(net, choose, where=where)
-    beside = found.save(output)
+        choose = with_fractions(choose, "widths", widths)
+    elastic = api.open_network(net, choose, where=where)
+    full_file = elastic.save(output)
     if as_json:
-        emit(_plain(found, output, beside))
+        emit(_result_json(elastic, output, full_file))
         return
-    _show("opened", found.opened)
-    _show("not opened", found.left)
-    say(f"wrote {output}: {big(found.space.size)} architectures, {len(found.space.choices)} choices")
-    say(f"the network is the largest of them, {beside}")
+    _show("opened", elastic.opened)
+    _show("not opened", elastic.left)
+    say(f"wrote {output}: {format_count(elastic.space.size)} architectures, {len(elastic.space.choices)} choices")
+    say(f"the network is the largest of them, {full_file}")
 
 
-def _show(title: str, rows: Iterable[Row]) -> None:
-    shown = [[row.label or row.kind, ", ".join(row.values), _places(row), row.reason] for row in rows]
+def _show(title: str, rows: Iterable[ElasticChoice]) -> None:
+    """Print a table of opened or skipped numbers."""
+    shown = [[row.label or row.kind, ", ".join(row.values), _positions(row), row.reason] for row in rows]
     if shown:
         table(title, ["what", "values", "line:column", "why not more"], shown)
 
 
-def _places(row: Row) -> str:
+def _positions(row: ElasticChoice) -> str:
+    """Return the positions of a number in the program, as line:column."""
     return ", ".join(f"{span.line}:{span.column}" for span in row.places)
 
 
-def _plain(found: Opened, output: Path, beside: Path) -> dict[str, object]:
-    def rows(several: Iterable[Row]) -> list[dict[str, object]]:
+def _result_json(elastic: Opened, output: Path, full_file: Path) -> dict[str, object]:
+    """Return the result as JSON data."""
+
+    def rows(several: Iterable[ElasticChoice]) -> list[dict[str, object]]:
         return [
             {"kind": row.kind, "choice": row.label, "values": row.values, "places": [str(span) for span in row.places],
              "reason": row.reason} for row in several
         ]  # fmt: skip
 
     return {
-        "files": [str(output), str(beside)],
-        "size": str(found.space.size),
-        "choices": len(found.space.choices),
-        "opened": rows(found.opened),
-        "left": rows(found.left),
+        "files": [str(output), str(full_file)],
+        "size": str(elastic.space.size),
+        "choices": len(elastic.space.choices),
+        "opened": rows(elastic.opened),
+        "left": rows(elastic.left),
     }

@@ -1,4 +1,4 @@
-"""`archir optimize`."""
+"""Command `archir optimize`: find provably optimal architectures."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from archir import api
-from archir.cli.kinds import Output
+from archir.cli.net_arguments import space_of
 from archir.cli.options import file_argument, force_option, json_option, net_options
-from archir.cli.output import counted, emit, say, table
-from archir.cli.subject import space_of
+from archir.cli.output import count_noun, emit, say, table
+from archir.cli.param_types import OutputFile
 from archir.language.elaboration.context import Limits
 from archir.utils.files import write_atomic
 
@@ -22,32 +22,53 @@ if TYPE_CHECKING:
     from archir.spaces.optimal.fronts import Front
 
 
-def _fixed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for one in given:
-        path, equals, label = one.rpartition("=")
+def _parse_fixed(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
+    """Parse the values of `--fix PATH=LABEL` into labels by the path of the choice."""
+    labels: dict[str, Any] = {}
+    for text in texts:
+        path, equals, label = text.rpartition("=")
         if not equals or not path:
-            raise click.BadParameter(f"`{one}` is no PATH=LABEL")
-        found[path] = int(label) if label.removeprefix("-").isdigit() and len(label) < 20 else label
-    return found
+            raise click.BadParameter(f"`{text}` is not of the form PATH=LABEL")
+        labels[path] = int(label) if label.removeprefix("-").isdigit() and len(label) < 20 else label
+    return labels
 
 
 @click.command("optimize")
 @file_argument
-@click.option("--minimize", metavar="COST", help="The cost that is to be least, such as macs.")
-@click.option("--maximize", metavar="SCORES", help="The scores of a file of `archir scores`, or a cost.")
+@click.option("--minimize", metavar="COST", help="Cost to minimize, such as macs.")
+@click.option("--maximize", metavar="SCORES", help="Scores to maximize: a file written by `archir scores`, or a cost.")
 @click.option(
-    "--front", metavar="COST,COST", help="The front of two or three costs; of scores and costs: scores.json,macs."
+    "--front",
+    metavar="COST,COST",
+    help="Compute the Pareto front of two or three costs, or of scores and costs: scores.json,macs.",
 )
-@click.option("--points", type=click.IntRange(2), help="With --front: about so many points of it, evenly spread.")
+@click.option("--points", type=click.IntRange(2), help="With --front: approximate number of evenly spread points.")
 @click.option(
     "--where", "bounds", multiple=True, metavar="BOUNDS", help='Bounds, such as "macs <= 0.5x and params <= 2M".'
 )
-@click.option("--best", type=click.IntRange(1, 10_000), default=1, show_default=True, help="How many, in order.")
-@click.option("--fix", "fixed", multiple=True, callback=_fixed, metavar="PATH=LABEL", help="What a choice is to have.")
-@click.option("--time-limit", type=click.FloatRange(0), metavar="SECONDS", help="Say what is known by then.")
+@click.option(
+    "--best",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    show_default=True,
+    help="Number of architectures to list, best first.",
+)
+@click.option(
+    "--fix",
+    "fixed",
+    multiple=True,
+    callback=_parse_fixed,
+    metavar="PATH=LABEL",
+    help="Fix a choice to an alternative; may be repeated.",
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    help="Stop after this time and report the best result so far.",
+)
 @force_option
-@click.option("-o", "--output", type=Output(), help="Write the best architecture, JSON.")
+@click.option("-o", "--output", type=OutputFile(), help="Write the best architecture, JSON.")
 @net_options
 @json_option
 def optimize_command(
@@ -57,8 +78,9 @@ def optimize_command(
 ) -> None:  # fmt: skip
     """Find the best architecture of FILE within bounds, with a proof that no other one is better.
 
-    If nothing is within the bounds, this says which of them contradict each other, and what would do. With
-    --time-limit, it may say the best that was found so far, and how much better another one may be.
+    If no architecture satisfies the bounds, the conflicting bounds are listed, with the nearest values that can be
+    reached. If --time-limit ends the search early, the best architecture so far is printed, with a bound on how much
+    better another one can be.
 
     \b
     archir optimize space.arch --minimize macs --where "params >= 20000"
@@ -66,53 +88,59 @@ def optimize_command(
     archir optimize space.arch --front macs,params --points 20
     archir optimize space.arch --front scores.json,macs,params
     """
-    if sum(one is not None for one in (minimize, maximize, front)) != 1:
-        raise click.UsageError("name one of --minimize, --maximize and --front")
+    if sum(objective is not None for objective in (minimize, maximize, front)) != 1:
+        raise click.UsageError("give exactly one of --minimize, --maximize and --front")
     space = space_of(file, parameters, root, limits)
     where = " and ".join(bounds) or None
     if front is None:
         if points is not None:
-            raise click.UsageError("--points goes with --front")
+            raise click.UsageError("--points needs --front")
         answer = api.optimize(space, minimize, maximize, where=where, best=best, fixed=fixed, seconds=time_limit)
-        _answer(answer, minimize or maximize or "", output, parameters, as_json)
+        _report_answer(answer, minimize or maximize or "", output, parameters, as_json)
         return
-    names = [one.strip() for one in re.split(r",(?![^(]*\))", front)]
+    names = [objective.strip() for objective in re.split(r",(?![^(]*\))", front)]
     if not 2 <= len(names) <= 3 or best != 1 or output is not None:
-        raise click.UsageError("--front takes two or three costs with commas between, and no --best or --output")
-    found = api.exact_front(space, *names, points=points, where=where, fixed=fixed, seconds=time_limit)
-    _front(found, names, as_json)
+        raise click.UsageError("--front takes two or three comma-separated costs, without --best or --output")
+    pareto_front = api.exact_front(space, *names, points=points, where=where, fixed=fixed, seconds=time_limit)
+    _print_front(pareto_front, names, as_json)
 
 
-def _answer(
+def _report_answer(
     answer: Answer, what: str, output: Path | None, parameters: dict[str, Any], as_json: bool
 ) -> None:  # fmt: skip
+    """Print the best architectures, and write the first one to `output`."""
     if as_json:
-        emit(_plain(answer))
+        emit(_answer_json(answer))
     best = answer.best  # if there is none, the error that says why
     if not as_json:
-        _say("score" if what.endswith(".json") else what, answer)
+        _print_answer("score" if what.endswith(".json") else what, answer)
     if output is not None:
         write_atomic(output, (best.to_json(parameters) + "\n").encode())
         if not as_json:
             say(f"wrote {output}")
 
 
-def _plain(answer: Answer) -> dict[str, Any]:
+def _answer_json(answer: Answer) -> dict[str, Any]:
+    """Return an answer as JSON data."""
     pairs = zip(answer.architectures, answer.values, strict=True)
     return {
-        "settled": answer.settled,
-        "bound": None if answer.bound is None else number(answer.bound),
-        "architectures": [{"value": number(value), "choices": dict(one)} for one, value in pairs],
-        "conflict": [{"bound": one.bound.text, "nearest": one.nearest} for one in answer.conflict],
+        "settled": answer.proved,
+        "bound": None if answer.bound is None else json_number(answer.bound),
+        "architectures": [{"value": json_number(value), "choices": dict(item)} for item, value in pairs],
+        "conflict": [{"bound": item.bound.text, "nearest": item.nearest_cost} for item in answer.conflict],
     }
 
 
-def _say(name: str, answer: Answer) -> None:
-    first = f"{name} = {shown(answer.values[0])}"
-    if answer.settled:
+def _print_answer(name: str, answer: Answer) -> None:
+    """Print the best value, whether it is proved optimal, and the architectures."""
+    first = f"{name} = {format_value(answer.values[0])}"
+    if answer.proved:
         say(f"{first}, proved: no architecture within the bounds is better")
     elif answer.bound is not None:
-        say(f"{first} is the best found in time; none is better than {shown(answer.bound)}")
+        say(
+            f"{first} is the best found within the time limit; no architecture is better than "
+            f"{format_value(answer.bound)}"
+        )
     if len(answer.architectures) > 1:
         pairs = enumerate(zip(answer.architectures, answer.values, strict=True), 1)
         rows = [_row(place, *pair, answer.best) for place, pair in pairs]
@@ -120,31 +148,37 @@ def _say(name: str, answer: Answer) -> None:
     say(str(answer.best))
 
 
-def _row(place: int, one: Any, value: Fraction, first: Any) -> tuple[str, str, str]:
-    differs = [f"{path} = {label}" for path, label in one.items() if path not in first or first[path] != label]
-    return str(place), shown(value), ", ".join(differs[:6]) + (", ..." if len(differs) > 6 else "")
+def _row(rank: int, architecture: Any, value: Fraction, first: Any) -> tuple[str, str, str]:
+    """Return the table row of one architecture: rank, value, and the choices that differ from the first."""
+    differs = [f"{path} = {label}" for path, label in architecture.items() if path not in first or first[path] != label]
+    return str(rank), format_value(value), ", ".join(differs[:6]) + (", ..." if len(differs) > 6 else "")
 
 
-def _front(found: Front, names: list[str], as_json: bool) -> None:
+def _print_front(front: Front, names: list[str], as_json: bool) -> None:
+    """Print the points of a Pareto front."""
     if as_json:
         points = [
-            {"values": [number(v) for v in one.values], "choices": dict(one.architecture)} for one in found.points
+            {"values": [json_number(v) for v in point.values], "choices": dict(point.architecture)}
+            for point in front.points
         ]
-        emit({"settled": found.settled, "names": names, "points": points})
+        emit({"settled": front.complete, "names": names, "points": points})
         return
     names = ["score" if name.endswith(".json") else name for name in names]
     table(
-        "", names, [[shown(Fraction(value)) for value in one.values] for one in found.points], right=range(len(names))
+        "",
+        names,
+        [[format_value(Fraction(value)) for value in point.values] for point in front.points],
+        right=range(len(names)),
     )
-    cut = "" if found.settled else ", as far as it was followed"
-    say(f"{counted(len(found.points), 'point')}{cut}; --json has their choices")
+    note = "" if front.complete else " (incomplete)"
+    say(f"{count_noun(len(front.points), 'point')}{note}; --json has their choices")
 
 
-def number(value: Fraction | int) -> float | int:
-    """A number as JSON has it."""
+def json_number(value: Fraction | int) -> float | int:
+    """Convert an exact value to a JSON number: an int if it is integral, else a float."""
     return int(value) if Fraction(value).denominator == 1 else float(value)
 
 
-def shown(value: Fraction) -> str:
-    """A value as it is read."""
+def format_value(value: Fraction) -> str:
+    """Format an exact value for people."""
     return f"{int(value):,}" if value.denominator == 1 else f"{float(value):.6g}"

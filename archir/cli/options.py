@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by several commands."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from archir.backends.suffixes import form_of
-from archir.cli.kinds import Place
+from archir.backends.suffixes import output_format
+from archir.cli.param_types import PathParam
 from archir.diagnostics.errors import ArchError, RuleError
-from archir.diagnostics.work import MOST_SEED, bounded
+from archir.diagnostics.work import MAX_SEED, work_budget
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.parameters import parse_parameter
 from archir.utils.files import Outputs
@@ -22,140 +22,149 @@ Command = Callable[..., Any]
 
 file_argument = click.argument("file", metavar="FILE[:NET]")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-SEED = click.IntRange(0, MOST_SEED)
+SEED = click.IntRange(0, MAX_SEED)
+"""Parameter type of seeds."""
 seed_option = click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random numbers.")
 
 
-def refuse(names: Collection[str], why: str) -> None:
-    """Raise UsageError if one of these options was given to the command that runs: it would have no effect."""
+def refuse(names: Collection[str], reason: str) -> None:
+    """Raise UsageError if one of these options was given to the running command, because it would have no effect."""
     context = click.get_current_context()
     for option in context.command.params:
-        given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
-        if given and option.name in names:
-            raise click.UsageError(f"{option.opts[0]} {why}")
+        is_given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
+        if is_given and option.name in names:
+            raise click.UsageError(f"{option.opts[0]} {reason}")
 
 
-def named_form(to: str | None, output: Path, known: Mapping[str, tuple[str, ...]]) -> str:
-    """The form that `--to` or the name of a file asks for. Raises UsageError (see `archir.backends.suffixes`)."""
+def resolve_output_format(to: str | None, output: Path, formats: Mapping[str, tuple[str, ...]]) -> str:
+    """Return the format that `--to` or the output's suffix selects. Raises UsageError (see
+    `archir.backends.suffixes`)."""
     try:
-        return form_of(to, output, known)
+        return output_format(to, output, formats)
     except RuleError as error:
         raise click.UsageError(f"{error.message}{'' if to else ', or give --to'}") from None
 
 
-def _parameters(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+def parse_parameters(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
+    """Parse the values of `-p NAME=VALUE`."""
     try:
-        return dict(parse_parameter(text) for text in given)
+        return dict(parse_parameter(text) for text in texts)
     except ArchError as error:
         raise click.BadParameter(error.diagnostics[0].message) from None
 
 
-TIMES = 10
-"""How many times as much work a command may do as a request to a service."""
+WORK_FACTOR = 10
+"""Factor by which a command's work limit exceeds that of a request to a service."""
 
 
-def _force(context: click.Context, _: click.Parameter, given: bool) -> None:
+def _force(context: click.Context, _: click.Parameter, force: bool) -> None:
+    """Record --force before any output option is parsed."""
     if (outputs := context.find_object(Outputs)) is not None:
-        outputs.force = given
+        outputs.force = force
 
 
 def force_option(command: Command) -> Command:
-    """--force: replace files that archir did not write."""
+    """Add --force, which allows replacing files that archir did not write."""
     return click.option(
         "--force", is_flag=True, is_eager=True, expose_value=False, callback=_force,
-        help="Replace files that archir did not write, or that were changed since.",
+        help="Replace existing files even if archir did not write them or they were changed since.",
     )(command)  # fmt: skip
 
 
 def _limits(_: click.Context, __: click.Parameter, nodes: int) -> Limits:
-    return Limits(nodes=nodes, work=TIMES * max(Limits.work, Limits.work // Limits.nodes * nodes))
+    """Return the limits for a maximum number of nodes; the work limit grows in proportion to it."""
+    return Limits(nodes=nodes, work=WORK_FACTOR * max(Limits.work, Limits.work // Limits.nodes * nodes))
 
 
-BOUNDED = {"check", "show", "count", "sample", "diff", "cost", "eval", "grammar", "optimize"}
-"""Commands that have one budget of work, for all that they do."""
+BUDGETED_COMMANDS = {"check", "show", "count", "sample", "diff", "cost", "eval", "grammar", "optimize"}
+"""Commands that run under a single work budget."""
 
 
 def limit_option(command: Command) -> Command:
-    """--limit: how much may be done."""
+    """Add --limit, which bounds the size of graphs and the work of the command."""
 
     @wraps(command)
-    def within(*args: Any, limits: Limits, **options: Any) -> Any:
-        if click.get_current_context().command.name not in BOUNDED:
+    def wrapper(*args: Any, limits: Limits, **options: Any) -> Any:
+        if click.get_current_context().command.name not in BUDGETED_COMMANDS:
             return command(*args, limits=limits, **options)
-        with bounded(limits.work):
+        with work_budget(limits.work):
             return command(*args, limits=limits, **options)
 
     return click.option(
         "--limit", "limits", type=click.IntRange(1), default=Limits.nodes, show_default=True, callback=_limits,
-        metavar="NODES", help="Nodes a graph may have; the work that may be done grows with it.",
-    )(within)  # fmt: skip
+        metavar="NODES", help="Maximum number of graph nodes; the limit on computing work scales with it.",
+    )(wrapper)  # fmt: skip
 
 
 def net_options(command: Command) -> Command:
-    """-p, --root and --limit: how a net is elaborated."""
+    """Add -p, --root and --limit, which control how a net is elaborated."""
     command = limit_option(command)
     command = click.option(
         "--root",
-        type=Place(exists=True, file_okay=False, path_type=Path),
-        help="Folder imports must stay in [FILE's folder].",
+        type=PathParam(exists=True, file_okay=False, path_type=Path),
+        help="Folder that imported files must be in [FILE's folder].",
     )(command)
     return click.option(
-        "-p", "--param", "parameters", multiple=True, callback=_parameters, metavar="NAME=VALUE",
-        help="A parameter of the net, such as channels=96 or ratio=1/4; may be repeated.",
+        "-p", "--param", "parameters", multiple=True, callback=parse_parameters, metavar="NAME=VALUE",
+        help="Set a parameter of the net, such as channels=96 or ratio=1/4; may be repeated.",
     )(command)  # fmt: skip
 
 
-OF_NETS = {"parameters", "root", "limits"}
-"""Options of commands that say how a net is elaborated."""
-OF_ARCHITECTURES = {"arch", "seed"}
+NET_PARAMETERS = {"parameters", "root", "limits"}
+"""Parameters that `net_options` adds."""
+ARCH_PARAMETERS = {"arch", "seed"}
+"""Parameters that `arch_options` adds."""
 
 
 def arch_options(command: Command) -> Command:
-    """--arch and --seed: which architecture of a space is meant."""
+    """Add --arch and --seed, which select one architecture of a space."""
     command = click.option("--seed", type=SEED, help="Sample the architecture with this seed.")(command)
     return click.option(
         "--arch",
         "arch",
-        type=Place(dir_okay=False, allow_dash=True),
-        help="Architecture file, as `sample` writes it.",
+        type=PathParam(dir_okay=False, allow_dash=True),
+        help="Use the architecture in this file, as written by `archir sample`.",
     )(command)
 
 
 SOURCES = "digits, a file, a folder, MODULE:FUNCTION, or FORM:PATH such as csv:houses.csv#price"
-"""What `--data` takes (docs/data.md)."""
+"""Values that `--data` accepts (docs/data.md)."""
 
 
-def objective_settings(_: click.Context, __: click.Parameter, given: str | None) -> dict[str, Any] | None:
-    """The callback of an option that takes a kind of objective, or a table: `{kind = "regression", loss = "mae"}`."""
-    if given is None:
+def objective_settings(_: click.Context, __: click.Parameter, text: str | None) -> dict[str, Any] | None:
+    """Option callback: parse the kind of an objective, or a TOML table such as `{kind = "regression", loss =
+    "mae"}`."""
+    if text is None:
         return None
-    if not given.lstrip().startswith("{"):
-        return {"kind": given}
+    if not text.lstrip().startswith("{"):
+        return {"kind": text}
     try:
-        found: dict[str, Any] = tomllib.loads(f"objective = {given}")["objective"]
+        settings: dict[str, Any] = tomllib.loads(f"objective = {text}")["objective"]
     except tomllib.TOMLDecodeError as error:
-        raise click.BadParameter(f"it is no TOML table: {error}") from None
-    return found
+        raise click.BadParameter(f"the value is not a TOML table: {error}") from None
+    return settings
 
 
 def proxy_options(command: Command) -> Command:
-    """--data and --batch: the minibatch that zero-cost proxies look at."""
+    """Add --data and --batch, the minibatch on which zero-cost proxies are computed."""
     command = click.option(
-        "--batch", type=click.IntRange(2), default=64, show_default=True, help="Images that proxies look at."
+        "--batch", type=click.IntRange(2), default=64, show_default=True, help="Batch size for proxies."
     )(command)
     return click.option(
         "--data", default="digits", show_default=True,
-        help=f"Images for proxies: {SOURCES}.",
+        help=f"Data for proxies: {SOURCES}.",
     )(command)  # fmt: skip
 
 
-def names(_: click.Context, __: click.Parameter, given: str | None) -> list[str]:
-    """The callback of an option that takes names with commas between them."""
-    return [name.strip() for name in (given or "").split(",") if name.strip()]
+def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list[str]:
+    """Option callback: split comma-separated names."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def where_option(command: Command) -> Command:
-    """--where: further bounds on costs."""
+    """Add --where, which adds bounds on costs."""
     return click.option(
-        "--where", metavar="BOUNDS", help='Architectures within bounds only, such as "macs <= 600M and params < 5M".'
+        "--where",
+        metavar="BOUNDS",
+        help='Only use architectures within these bounds, such as "macs <= 600M and params < 5M".',
     )(command)

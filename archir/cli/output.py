@@ -1,4 +1,4 @@
-"""What commands print: text on standard output, problems and progress on standard error."""
+"""Output of commands: results on standard output, problems and progress on standard error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Interrupted
-from archir.diagnostics.visible import plain, visible
+from archir.diagnostics.escaping import escape_unprintable, rich_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 ARGUMENTS = "archir.arguments"
-"""Where the context of a command keeps the command line."""
+"""Key of the command line's arguments in click's `Context.meta`."""
 _STYLES: dict[str, dict[str, Any]] = {
     "place": {"bold": True},
     "error": {"fg": "red", "bold": True},
@@ -35,34 +35,35 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-def coloured(stream: IO[str]) -> bool:
-    """Whether a stream shows colours: a terminal, unless NO_COLOR is set."""
+def has_colours(stream: IO[str]) -> bool:
+    """Return True if a stream is a terminal and NO_COLOR is not set."""
     return not os.environ.get("NO_COLOR") and stream.isatty()
 
 
-def rendered(diagnostics: Iterable[Diagnostic], colour: bool) -> str:
-    """Diagnostics as text."""
+def render_diagnostics(diagnostics: Iterable[Diagnostic], colour: bool) -> str:
+    """Return diagnostics as text, with terminal colours if `colour` is set."""
     styled = (
         "".join(
-            click.style(text, **_STYLES[style]) if colour and style in _STYLES else text for style, text in one.pieces()
+            click.style(text, **_STYLES[style]) if colour and style in _STYLES else text
+            for style, text in diagnostic.styled_text()
         )
-        for one in diagnostics
+        for diagnostic in diagnostics
     )
     return "".join(styled)
 
 
 def say(text: str, err: bool = False) -> None:
-    """Print a message. What is in it from outside commands no terminal."""
-    click.echo(visible(text), err=err)
+    """Print a message, with control characters escaped: text from files or models must not control the terminal."""
+    click.echo(escape_unprintable(text), err=err)
 
 
 def write(text: str) -> None:
-    """Print what was asked for as it is, as a file would hold it; on a terminal, what does not print is shown."""
-    click.echo(visible(text) if is_terminal() else text, nl=False, color=True)  # a file's own escapes stay
+    """Print requested content verbatim, as a file would hold it; on a terminal, unprintable characters are escaped."""
+    click.echo(escape_unprintable(text) if is_terminal() else text, nl=False, color=True)  # a file's own escapes stay
 
 
-def unified(before: str, after: str, name: str, new: str) -> str:
-    """What changes between two texts, as `diff -u` shows it."""
+def unified_diff_text(before: str, after: str, name: str, new: str) -> str:
+    """Return the difference of two texts in the format of `diff -u`."""
     from difflib import unified_diff
 
     lines = unified_diff([*StringIO(before, newline="\n")], [*StringIO(after, newline="\n")], name, new)
@@ -70,16 +71,16 @@ def unified(before: str, after: str, name: str, new: str) -> str:
 
 
 def is_terminal() -> bool:
-    """Whether standard output is shown to somebody."""
+    """Return True if standard output is a terminal."""
     return sys.stdout.isatty()
 
 
-def complain(error: ArchError, as_json: bool = False) -> None:
-    """Print diagnostics: on standard error, or as JSON on standard output."""
+def print_error(error: ArchError, as_json: bool = False) -> None:
+    """Print the diagnostics of an error on standard error, or as JSON on standard output."""
     if as_json:
         emit({"diagnostics": [diagnostic.as_json() for diagnostic in error.diagnostics]})
         return
-    click.echo(rendered(error.diagnostics, coloured(sys.stderr)), err=True, nl=False)
+    click.echo(render_diagnostics(error.diagnostics, has_colours(sys.stderr)), err=True, nl=False)
     count = len(error.diagnostics)
     codes = sorted({diagnostic.code for diagnostic in error.diagnostics})
     word = "warning" if all(diagnostic.severity == "warning" for diagnostic in error.diagnostics) else "problem"
@@ -95,14 +96,14 @@ def resumable(command: Callable[[], str]) -> Iterator[None]:
         raise Interrupted(f"{stop}; resume it with `{command()}`") from None
 
 
-def repeated(*more: str) -> str:
-    """The command line as it was given, and options that it lacks."""
-    given = click.get_current_context().find_root().meta[ARGUMENTS]
-    return shlex.join(["archir", *given, *(one for one in more if one not in given)])
+def repeat_command(*more: str) -> str:
+    """Return the command line as it was called, with options appended that it lacks."""
+    arguments = click.get_current_context().find_root().meta[ARGUMENTS]
+    return shlex.join(["archir", *arguments, *(option for option in more if option not in arguments)])
 
 
 def emit(data: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Print JSON; of numbers that it cannot hold, such as what was not measured, null."""
+    """Print JSON; infinite and NaN numbers, such as values that were not measured, become null."""
     click.echo(json.dumps(_finite(data), indent=2, default=str, allow_nan=False))
 
 
@@ -118,7 +119,7 @@ def _finite(data: Any) -> Any:
 
 
 def console(stderr: bool = False) -> Console:
-    """A rich console that heeds NO_COLOR and is as wide as its terminal."""
+    """Return a rich console that respects NO_COLOR and is as wide as the terminal."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, soft_wrap=not (sys.stderr if stderr else sys.stdout).isatty())
@@ -129,41 +130,44 @@ def table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
     right: Sequence[int] = (),
-    spare: Sequence[str] = (),
+    droppable: Sequence[str] = (),
 ) -> None:
-    """Print a table; `right` are the positions of right-aligned columns. Where it is too wide for the terminal, columns
-    named in `spare` are left out, one after the other."""
+    """Print a table.
+
+    `right` are the positions of right-aligned columns. If the table is too wide for the terminal, columns named in
+    `droppable` are dropped in that order until it fits.
+    """
     from rich.measure import Measurement
 
-    to, cells = console(), [[*map(plain, row)] for row in rows]
-    for count in range(len(spare) + 1):
-        kept = [i for i, name in enumerate(columns) if name not in spare[:count]]
-        made = _made(title, [(columns[i], i in right) for i in kept], [[row[i] for i in kept] for row in cells])
-        if Measurement.get(to, to.options.update(width=10_000), made).maximum <= to.width:
+    target, cells = console(), [[*map(rich_text, row)] for row in rows]
+    for count in range(len(droppable) + 1):
+        kept = [i for i, name in enumerate(columns) if name not in droppable[:count]]
+        built = _build_table(title, [(columns[i], i in right) for i in kept], [[row[i] for i in kept] for row in cells])
+        if Measurement.get(target, target.options.update(width=10_000), built).maximum <= target.width:
             break
-    to.print(made)
+    target.print(built)
 
 
-def _made(title: str, columns: Iterable[tuple[str, bool]], rows: Iterable[Sequence[Text]]) -> Table:
-    """A table of columns, of which each has a name, and may be right-aligned."""
+def _build_table(title: str, columns: Iterable[tuple[str, bool]], rows: Iterable[Sequence[Text]]) -> Table:
+    """Build a rich table; `columns` are pairs of a name and whether the column is right-aligned."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    made = Table(title=plain(title) if title else None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    built = Table(title=rich_text(title) if title else None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for name, right in columns:
-        made.add_column(plain(name), justify="right" if right else "left", overflow="fold")
+        built.add_column(rich_text(name), justify="right" if right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*row)
-    return made
+        built.add_row(*row)
+    return built
 
 
-def big(number: int) -> str:
-    """A number with separators, and its magnitude where that helps."""
+def format_count(number: int) -> str:
+    """Format an integer with thousands separators, and with its order of magnitude if it has 13 to 300 digits."""
     return (
         f"{number:,}" if number < 10**12 else f"{number:,} (about {number:.2e})" if number < 10**300 else f"{number:,}"
     )
 
 
-def counted(number: int, what: str) -> str:
-    """A number of things, such as `1 choice` or `2 choices`."""
-    return f"{big(number)} {what}{'' if number == 1 else 's'}"
+def count_noun(number: int, noun: str) -> str:
+    """Format a number of things, such as `1 choice` or `2 choices`."""
+    return f"{format_count(number)} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Bars of what commands go through."""
+"""Progress bars of commands."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from archir.cli.output import console
 T = TypeVar("T")
 
 
-def tracked(items: Iterable[T], total: int, what: str) -> Iterable[T]:
-    """The same items, with a bar while they are taken."""
+def track_progress(items: Iterable[T], total: int, description: str) -> Iterable[T]:
+    """Yield the items, with a progress bar on standard error if it is a terminal."""
     if not sys.stderr.isatty():
         return items
     from rich.progress import track
 
-    return track(items, what, total, console=console(stderr=True), transient=True)
+    return track(items, description, total, console=console(stderr=True), transient=True)

@@ -1,4 +1,4 @@
-"""`archir quantize`."""
+"""Command `archir quantize`: quantize an ONNX model to int8."""
 
 from __future__ import annotations
 
@@ -9,49 +9,60 @@ from typing import Any, Literal
 import click
 
 from archir import api
-from archir.cli.kinds import Output, Place, Real
 from archir.cli.options import SEED, SOURCES, force_option, json_option, objective_settings
 from archir.cli.output import emit, say, table
-from archir.search.fronts.figures import shown as figure
+from archir.cli.param_types import FiniteRange, OutputFile, PathParam
+from archir.search.fronts.metric_format import format_metric as figure
 
-_WORST = 10
-"""Layers in int8 that are shown."""
+_MAX_SHOWN = 10
+"""Number of int8 layers that are printed, those with the largest errors."""
 
 
 @click.command("quantize")
-@click.argument("model", type=Place(dir_okay=False, path_type=Path))
+@click.argument("model", type=PathParam(dir_okay=False, path_type=Path))
 @force_option
-@click.option("-o", "--output", type=Output(), required=True, help="ONNX file to write.")
-@click.option("--data", default="digits", show_default=True, help=f"What MODEL was trained on: {SOURCES}.")
+@click.option("-o", "--output", type=OutputFile(), required=True, help="ONNX file to write.")
+@click.option("--data", default="digits", show_default=True, help=f"Data set MODEL was trained on: {SOURCES}.")
 @click.option(
     "--objective", callback=objective_settings,
-    help="What is measured, as in training: a kind, or a TOML table [classification, where there are labels].",
+    help="Objective to measure, as in training: a kind, or a TOML table [classification, if the data has labels].",
 )  # fmt: skip
-@click.option("--mode", type=click.Choice(["auto", "static", "dynamic"]), default="auto", show_default=True)
-@click.option("--keep", multiple=True, metavar="PATTERN", help="Layers to leave in float: *.stem.*; may be repeated.")
-@click.option("--max-loss", type=Real(0), default=1.0, show_default=True, help="Points, or percent, to lose at most.")
+@click.option(
+    "--mode", type=click.Choice(["auto", "static", "dynamic"]), default="auto", show_default=True,
+    help="How activation ranges are determined: calibrated (static) or computed at run time (dynamic).",
+)  # fmt: skip
+@click.option(
+    "--keep", multiple=True, metavar="PATTERN", help="Layers to leave in float, such as *.stem.*; may be repeated."
+)
+@click.option(
+    "--max-loss",
+    type=FiniteRange(0),
+    default=1.0,
+    show_default=True,
+    help="Maximum loss of accuracy, in points (other measures: percent).",
+)
 @click.option(
     "--calibration", type=click.IntRange(1), default=256, show_default=True,
-    help="Training samples that give the ranges of activations.",
+    help="Number of training samples to measure activation ranges on.",
 )  # fmt: skip
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed that draws them.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the sampling of calibration data.")
 @json_option
 def quantize_command(
     model: Path, output: Path, data: str, objective: dict[str, Any] | None,
     mode: Literal["auto", "static", "dynamic"], keep: tuple[str, ...],
     max_loss: float, calibration: int, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Write MODEL, an ONNX file of float32, in int8.
+    """Quantize MODEL, a float32 ONNX file, to int8.
 
-    Weights have one scale per channel. Ranges of activations come from training samples (static), or are found while
-    the model runs (dynamic, for linear maps alone); auto takes dynamic for transformers. While more than --max-loss
-    points of accuracy are lost, or of what the objective compares networks by (percent, where it is no part of a
-    whole), the layers that cost most go back to float; half of the held-out samples decide that, and the others say
-    what was lost.
+    Weights have one scale per channel. Activation ranges are calibrated on training samples (static), or computed while
+    the model runs (dynamic, for linear layers only); auto selects dynamic for transformers. If accuracy, or the
+    objective's measure, drops by more than --max-loss (points for measures that are fractions, percent for others), the
+    most sensitive layers stay in float. Half of the held-out samples select these layers; the loss is reported on the
+    other half.
 
-    Beside the model are its certificate, for `archir verify`, and the report, OUTPUT.int8.json.
+    The certificate for `archir verify` and the report OUTPUT.int8.json are written next to the model.
     """
-    made = api.quantize(
+    done = api.quantize(
         model,
         output,
         data=data,
@@ -63,28 +74,31 @@ def quantize_command(
         max_loss=max_loss,
     )
     if as_json:
-        emit({**asdict(made), "ratio": made.ratio})
+        emit({**asdict(done), "ratio": done.ratio})
         return
-    worst = sorted(made.layers, key=lambda row: -row.error)[:_WORST]
-    shown = [row for row in made.layers if row.why or row in worst]
+    worst = sorted(done.layers, key=lambda row: -row.error)[:_MAX_SHOWN]
+    shown = [row for row in done.layers if row.why or row in worst]
     table("", ["layer", "weights", "as", "error", "dB", "alone"], map(_row, shown), right=(1, 3, 4, 5))
-    if others := len(made.layers) - len(shown):
-        say(f"{others} more layers are in int8, with smaller errors; all of them: {made.files[-1]}")
+    if hidden_count := len(done.layers) - len(shown):
+        say(f"{hidden_count} more layers are in int8, with smaller errors; {done.files[-1]} lists all layers")
     say(
-        f"wrote {output}: int8 ({made.mode}), {len(made.layers) - len(made.in_float)} of {len(made.layers)} layers; "
-        f"{made.bytes_before:,} -> {made.bytes_after:,} bytes ({made.ratio:.3f}x)"
+        f"wrote {output}: int8 ({done.mode}), {len(done.layers) - len(done.in_float)} of {len(done.layers)} layers; "
+        f"{done.bytes_before:,} -> {done.bytes_after:,} bytes ({done.ratio:.3f}x)"
     )
-    if made.before:
-        chosen = f"; {made.chosen:,} others chose what stays in float" if made.chosen else ""
-        said = ", ".join(
-            f"{name.replace('_', ' ')} {figure(name, value)} -> {figure(name, made.after[name])}"
-            for name, value in made.before.items()
+    if done.before:
+        selection_note = (
+            f"; {done.chosen:,} other samples selected the layers that stay in float" if done.chosen else ""
         )
-        say(f"held-out {said}, of {made.held_out:,} samples{chosen}")
+        measures = ", ".join(
+            f"{name.replace('_', ' ')} {figure(name, value)} -> {figure(name, done.after[name])}"
+            for name, value in done.before.items()
+        )
+        say(f"held-out {measures}, on {done.held_out:,} samples{selection_note}")
 
 
 def _row(row: Any) -> list[str]:
+    """Return the table row of a layer."""
     stored = f"float: {row.why}" if row.why else "int8"
     snr = "" if row.snr is None else f"{row.snr:.1f}"
-    alone = "" if row.alone is None else f"{100 * row.alone:.2f}%"
-    return [row.name, f"{row.weights:,}", stored, f"{100 * row.error:.2f}%", snr, alone]
+    single_layer_error = "" if row.alone is None else f"{100 * row.alone:.2f}%"
+    return [row.name, f"{row.weights:,}", stored, f"{100 * row.error:.2f}%", snr, single_layer_error]

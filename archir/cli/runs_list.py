@@ -1,4 +1,4 @@
-"""`archir runs`."""
+"""Command `archir runs`: list, compare and serve runs."""
 
 from __future__ import annotations
 
@@ -11,90 +11,100 @@ from typing import Any
 
 import click
 
-from archir.cli.kinds import Output, Place
 from archir.cli.options import force_option, json_option
 from archir.cli.output import emit, say, table
+from archir.cli.param_types import OutputFile, PathParam
 from archir.diagnostics.errors import fail
 from archir.runs import Summary
-from archir.runs.compared import compared, number, score
-from archir.runs.report.together import together
-from archir.runs.summaries import placed
+from archir.runs.comparison import compare_runs, score_text, short_number
+from archir.runs.report.comparison_page import comparison_page
+from archir.runs.summaries import located_summaries
 from archir.utils.files import write_atomic
 
-_USUAL = Path("runs")
+_DEFAULT_FOLDER = Path("runs")
+"""Default folder of runs."""
 
 
 SORTS: Mapping[str, Callable[[Summary], Any]] = {
-    "name": lambda one: one.name,
-    "score": lambda one: (one.score is None, -(one.score or 0.0) if one.larger else one.score),
-    "seed": lambda one: (one.seed is None, one.seed),
-    "params": lambda one: (one.params is None, one.params),
-    "macs": lambda one: (one.macs is None, one.macs),
-    "changed": lambda one: one.changed,
+    "name": lambda run: run.name,
+    "score": lambda run: (run.score is None, -(run.score or 0.0) if run.larger else run.score),
+    "seed": lambda run: (run.seed is None, run.seed),
+    "params": lambda run: (run.params is None, run.params),
+    "macs": lambda run: (run.macs is None, run.macs),
+    "changed": lambda run: run.changed,
 }
+"""Sort keys of runs by the values of --sort; runs without a value come last."""
 _COLUMNS = ("run", "recipe", "seed", "phase", "epoch", "score", "params", "MACs", "state", "changed", "set")
-_SPARE = ("set", "seed", "recipe", "changed", "MACs", "params")
-"""What narrow terminals have no room for; `--json` and `--compare` have it."""
+_OPTIONAL_COLUMNS = ("set", "seed", "recipe", "changed", "MACs", "params")
+"""Columns that are dropped in this order if the terminal is too narrow; `--json` and `--compare` keep them."""
 _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
 
 
 @click.command("runs")
-@click.argument("folders", type=Place(path_type=Path), nargs=-1, metavar="[FOLDER]...")
+@click.argument("folders", type=PathParam(path_type=Path), nargs=-1, metavar="[FOLDER]...")
 @click.option(
-    "--sort", type=click.Choice(list(SORTS)), default="name", show_default=True, help="The best, or the least, first."
+    "--sort",
+    type=click.Choice(list(SORTS)),
+    default="name",
+    show_default=True,
+    help="Sort order: best score first, other keys in ascending order.",
 )
-@click.option(
-    "--compare", is_flag=True, help="Show the settings in which runs differ, and what they came to; of seeds, the mean."
-)
+@click.option("--compare", is_flag=True, help="Compare runs: settings that differ, and results, averaged over seeds.")
 @force_option
-@click.option("-o", "--output", type=Output(), help="With --compare: write a page of it, HTML.")
-@click.option("--serve", is_flag=True, help="Show them in a browser on this machine, as they go on, until Ctrl-C.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="With --serve; 0: any.")
+@click.option("-o", "--output", type=OutputFile(), help="With --compare: write the comparison to this HTML file.")
+@click.option("--serve", is_flag=True, help="Show the runs live in a browser on this machine, until Ctrl-C.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8765,
+    show_default=True,
+    help="Port of --serve; 0 picks a free one.",
+)
 @json_option
 def runs_command(
     folders: tuple[Path, ...], sort: str, compare: bool, output: Path | None, serve: bool, port: int, as_json: bool
 ) -> None:  # fmt: skip
-    """List the runs in each FOLDER: how far each came, what it came to, and whether it is whole.
+    """List the runs in each FOLDER: progress, results, and whether their files are intact.
 
-    Every file of every run is compared with the hash that was written down. FOLDER is `runs` if none is named, and may
-    be a run itself. Scores are the last ones on held-out samples, parameters and MACs those of the network that was
-    trained last; `set` is what was set instead of what the recipe says. States: running, interrupted (`archir search
-    --resume` goes on with it), finished, damaged.
+    Every file of every run is checked against its recorded hash. FOLDER defaults to `runs`, and may itself be a run.
+    Scores are the latest ones on held-out samples; parameters and MACs are those of the network that was trained last;
+    `set` lists settings that override the recipe. States: running, interrupted (resume it with `archir search
+    --resume`), finished, damaged.
     """
     if output is not None and not compare:
-        raise click.UsageError("--output goes with --compare")
-    folders = folders or (_USUAL,)
+        raise click.UsageError("--output needs --compare")
+    folders = folders or (_DEFAULT_FOLDER,)
     for folder in folders:
-        if not folder.is_dir() and folder != _USUAL:
+        if not folder.is_dir() and folder != _DEFAULT_FOLDER:
             raise fail("A1801", f"there is no folder {folder}")
     if serve:
         _serve(folders, port)
         return
-    once = {path.resolve(): (path, one) for folder in folders for path, one in placed(folder)}
-    found = sorted(once.values(), key=lambda pair: SORTS[sort](pair[1]))
-    whole = [(path, one) for path, one in found if one.state != "damaged"]
-    if output is not None and len(whole) < 2:
-        raise click.UsageError(f"runs side by side are two at least: here {'is one' if whole else 'is none'}")
+    unique_runs = {path.resolve(): (path, summary) for folder in folders for path, summary in located_summaries(folder)}
+    runs = sorted(unique_runs.values(), key=lambda pair: SORTS[sort](pair[1]))
+    undamaged = [(path, summary) for path, summary in runs if summary.state != "damaged"]
+    if output is not None and len(undamaged) < 2:
+        raise click.UsageError(f"a comparison needs at least two runs; found {len(undamaged)}")
     if output is not None:
-        write_atomic(output, together(whole).encode())
+        write_atomic(output, comparison_page(undamaged).encode())
     if compare:
-        _compare(whole, as_json)
+        _compare(undamaged, as_json)
         if output is not None and not as_json:
             say(f"wrote {output}")
     elif as_json:
-        emit([asdict(one) for _, one in found])
-    elif not found:
+        emit([asdict(summary) for _, summary in runs])
+    elif not runs:
         say(f"no runs of `archir search` in {', '.join(map(str, folders))}", err=True)
     else:
-        _list([one for _, one in found])
-    for _, one in found:
-        if one.problem is not None and not as_json:
-            say(f"{one.name}: {one.problem}", err=True)
+        _list([summary for _, summary in runs])
+    for _, summary in runs:
+        if summary.problem is not None and not as_json:
+            say(f"{summary.name}: {summary.problem}", err=True)
 
 
 def _serve(folders: Sequence[Path], port: int) -> None:
-    """Answer a browser until somebody stops it."""
-    from archir.cli.serving import Server
+    """Serve the runs over HTTP until the user presses Ctrl-C."""
+    from archir.cli.runs_server import Server
 
     try:
         server = Server(port, folders)
@@ -106,26 +116,26 @@ def _serve(folders: Sequence[Path], port: int) -> None:
             server.serve_forever()
 
 
-def _list(found: Sequence[Summary]) -> None:
-    """A table, without the columns that no run has anything for."""
-    rows = [_cells(one) for one in found]
+def _list(runs: Sequence[Summary]) -> None:
+    """Print a table of runs, without columns that are empty for all of them."""
+    rows = [_cells(summary) for summary in runs]
     kept = [i for i in range(len(_COLUMNS)) if any(row[i] for row in rows)]
-    right = [place for place, i in enumerate(kept) if _COLUMNS[i] in _NUMBERS]
-    table("", [_COLUMNS[i] for i in kept], ([row[i] for i in kept] for row in rows), right, _SPARE)
+    right = [position for position, i in enumerate(kept) if _COLUMNS[i] in _NUMBERS]
+    table("", [_COLUMNS[i] for i in kept], ([row[i] for i in kept] for row in rows), right, _OPTIONAL_COLUMNS)
 
 
-def _compare(found: Sequence[tuple[Path, Summary]], as_json: bool) -> None:
-    """What runs were told otherwise, and what they came to."""
-    said = compared(found)
+def _compare(runs: Sequence[tuple[Path, Summary]], as_json: bool) -> None:
+    """Print the settings in which runs differ, with their results."""
+    comparison = compare_runs(runs)
     if as_json:
-        emit({"runs": [asdict(one) for _, one in found], "differences": said.told})
+        emit({"runs": [asdict(summary) for _, summary in runs], "differences": comparison.settings})
     else:
-        table("", said.head, said.rows, right=range(1, len(said.head)))
+        table("", comparison.head, comparison.rows, right=range(1, len(comparison.head)))
 
 
-def _cells(one: Summary) -> list[str]:
-    when = datetime.fromisoformat(one.changed).astimezone().strftime("%Y-%m-%d %H:%M") if one.changed else ""
-    told = ", ".join(f"{key}={value}" for key, value in one.overrides.items())
-    seed, epoch = ("" if number is None else str(number) for number in (one.seed, one.epoch))
-    numbers = [epoch, score(one), number(one.params), number(one.macs)]
-    return [one.name, one.recipe, seed, one.phase or "", *numbers, one.state, when, told]
+def _cells(summary: Summary) -> list[str]:
+    when = datetime.fromisoformat(summary.changed).astimezone().strftime("%Y-%m-%d %H:%M") if summary.changed else ""
+    overrides = ", ".join(f"{key}={value}" for key, value in summary.overrides.items())
+    seed, epoch = ("" if number is None else str(number) for number in (summary.seed, summary.epoch))
+    numbers = [epoch, score_text(summary), short_number(summary.params), short_number(summary.macs)]
+    return [summary.name, summary.recipe, seed, summary.phase or "", *numbers, summary.state, when, overrides]

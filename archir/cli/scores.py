@@ -1,4 +1,4 @@
-"""`archir scores`."""
+"""Command `archir scores`: compute additive scores of alternatives."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from archir import api
-from archir.cli.kinds import Output
+from archir.cli.net_arguments import space_of
 from archir.cli.options import file_argument, force_option, json_option, net_options
 from archir.cli.output import emit, say, table
-from archir.cli.subject import space_of
+from archir.cli.param_types import OutputFile
 from archir.language.elaboration.context import Limits
 
 SOURCES = ("trials", "logits", "supernet", "cost", "proxy")
@@ -19,18 +19,26 @@ SOURCES = ("trials", "logits", "supernet", "cost", "proxy")
 
 @click.command("scores")
 @file_argument
-@click.option("--trials", metavar="RUN", help="A model fitted to what RUN (or RUN:PHASE) tried.")
-@click.option("--pairs", is_flag=True, help="With --trials: a score for each pair of choices, too.")
-@click.option("--logits", metavar="RUN", help="Log-probabilities that a differentiable search came to.")
-@click.option("--supernet", metavar="RUN", help="Each alternative alone in the largest network, with RUN's weights.")
+@click.option("--trials", metavar="RUN", help="Fit a model to the trials of RUN (or RUN:PHASE).")
+@click.option("--pairs", is_flag=True, help="With --trials: also fit a score for each pair of choices.")
+@click.option("--logits", metavar="RUN", help="Use the final log-probabilities of a differentiable search.")
 @click.option(
-    "--samples", type=click.IntRange(1), help="With --supernet: samples that are scored [all for validation]."
+    "--supernet",
+    metavar="RUN",
+    help="Score each alternative by itself in the largest network, with the supernet weights of RUN.",
 )
-@click.option("--cost", metavar="COST", help="Each alternative alone, by the opposite of a cost.")
-@click.option("--proxy", metavar="NAME", help="Each alternative alone, by a score of untrained networks: naswot, ...")
-@click.option("--score", help="With --trials and --supernet: the score that counts [accuracy].")
+@click.option(
+    "--samples", type=click.IntRange(1), help="With --supernet: number of samples to score on [all validation samples]."
+)
+@click.option("--cost", metavar="COST", help="Score each alternative by itself, by its negated cost.")
+@click.option(
+    "--proxy",
+    metavar="NAME",
+    help="Score each alternative by itself, by a zero-cost proxy of untrained networks: naswot, ...",
+)
+@click.option("--score", help="With --trials or --supernet: the measure to use [accuracy].")
 @force_option
-@click.option("-o", "--output", type=Output(), required=True, help="The file to write.")
+@click.option("-o", "--output", type=OutputFile(), required=True, help="JSON file to write.")
 @net_options
 @json_option
 def scores_command(
@@ -38,32 +46,33 @@ def scores_command(
     cost: str | None, proxy: str | None, score: str | None, output: Path, parameters: dict[str, Any], root: Path | None,
     limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
-    """Scores of the alternatives of FILE that add up to an architecture's, as JSON.
+    """Compute a score for each alternative of FILE, such that an architecture's score is the sum, and write them as
+    JSON.
 
-    One source is named: --trials, --logits, --supernet, --cost or --proxy. More is better in all of them: costs and
-    losses count with the opposite sign.
+    Give exactly one source: --trials, --logits, --supernet, --cost or --proxy. Larger is better for every source: costs
+    and losses are negated.
     """
-    given = {"trials": trials, "logits": logits, "supernet": supernet, "cost": cost, "proxy": proxy}
-    if sum(value is not None for value in given.values()) != 1:
-        raise click.UsageError(f"name one source: {', '.join(f'--{name}' for name in SOURCES)}")
+    source_options = {"trials": trials, "logits": logits, "supernet": supernet, "cost": cost, "proxy": proxy}
+    if sum(value is not None for value in source_options.values()) != 1:
+        raise click.UsageError(f"give exactly one source: {', '.join(f'--{name}' for name in SOURCES)}")
     if pairs and trials is None:
-        raise click.UsageError("--pairs goes with --trials")
+        raise click.UsageError("--pairs needs --trials")
     if samples is not None and supernet is None:
-        raise click.UsageError("--samples goes with --supernet")
+        raise click.UsageError("--samples needs --supernet")
     if score is not None and trials is None and supernet is None:
-        raise click.UsageError("--score goes with --trials and --supernet")
+        raise click.UsageError("--score needs --trials or --supernet")
     space = space_of(file, parameters, root, limits)
-    found = api.scores(
+    scores = api.scores(
         space, trials=trials, logits=logits, supernet=supernet, cost=cost, proxy=proxy, score=score or "accuracy",
         pairs=pairs, samples=samples,
     )  # fmt: skip
-    found.write(output, space)
+    scores.write(output, space)
     if as_json:
-        emit({"space": space.name, "terms": len(found.terms), "made": dict(found.made)})
+        emit({"space": space.name, "terms": len(scores.terms), "made": dict(scores.made)})
         return
     table(
         "",
         ["scores", "of"],
-        [(str(value), name.replace("_", " ")) for name, value in found.made.items() if value is not None],
+        [(str(value), name.replace("_", " ")) for name, value in scores.made.items() if value is not None],
     )
-    say(f"{output}: {len(found.terms):,} terms")
+    say(f"{output}: {len(scores.terms):,} terms")

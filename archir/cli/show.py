@@ -1,4 +1,4 @@
-"""`archir show`."""
+"""Command `archir show`: print or draw a graph."""
 
 from __future__ import annotations
 
@@ -9,12 +9,20 @@ from typing import Any
 import click
 
 from archir import api, backends
-from archir.cli.kinds import Output
-from archir.cli.options import OF_ARCHITECTURES, OF_NETS, arch_options, file_argument, force_option, net_options, refuse
+from archir.cli.net_arguments import select_network
+from archir.cli.options import (
+    ARCH_PARAMETERS,
+    NET_PARAMETERS,
+    arch_options,
+    file_argument,
+    force_option,
+    net_options,
+    refuse,
+)
 from archir.cli.output import say, write
-from archir.cli.subject import picked
+from archir.cli.param_types import OutputFile
 from archir.costs.means import means
-from archir.diagnostics.visible import one_line, visible
+from archir.diagnostics.escaping import escape_to_line, escape_unprintable
 from archir.ir.serial import to_json
 from archir.language.elaboration.context import Limits
 from archir.passes import PASSES, run
@@ -23,7 +31,8 @@ from archir.pictures.shading import Heat
 from archir.spaces.space import Space
 from archir.utils.files import write_atomic
 
-HEATED = ("svg", "html")
+HEAT_FORMATS = ("svg", "html")
+"""Picture formats that support `--heat`."""
 
 
 @click.command("show")
@@ -31,25 +40,31 @@ HEATED = ("svg", "html")
 @click.option(
     "-P", "--pass", "passes", metavar="NAME,...", default="", help=f"Passes to run first: {', '.join(PASSES)}."
 )
-@click.option("--verify", is_flag=True, help="Check the graph after every pass.")
+@click.option("--verify", is_flag=True, help="With --pass: verify the graph after every pass.")
 @click.option("--json", "as_json", is_flag=True, help="Print the graph as JSON.")
 @click.option(
     "--format",
     "format",
     type=click.Choice(["text", "json", *FORMATS]),
-    help="What to show: the graph, or a picture of it [as the suffix of --output says, or text].",
+    help="Output format: the graph as text or JSON, or a picture [from the suffix of --output, or text].",
 )
-@click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Levels of blocks a picture opens.")
 @click.option(
-    "--block", metavar="PATH", help="Picture this block alone: its scope, or its name (the first call of it)."
+    "--depth",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Levels of nested blocks to expand in a picture.",
+)
+@click.option(
+    "--block", metavar="PATH", help="Draw only this block, given by its scope or its name (then its first call)."
 )
 @click.option(
     "--heat",
     metavar="COST",
-    help="Colour boxes by their share of a cost, such as macs (svg, html): of a space, its mean.",
+    help="Colour boxes by their share of a cost, such as macs (svg, html); for a space, of the mean cost.",
 )
 @force_option
-@click.option("-o", "--output", type=Output(), help="File to write [standard output].")
+@click.option("-o", "--output", type=OutputFile(), help="File to write [standard output].")
 @arch_options
 @net_options
 def show_command(
@@ -61,10 +76,10 @@ def show_command(
 
     \b
     archir show space.arch                                      the graph as text
-    archir show space.arch -o space.html                        a page whose blocks open and close
+    archir show space.arch -o space.html                        a page with blocks that expand and collapse
     archir show space.arch --block layer -o layer.svg           a picture of one block
-    archir show space.arch --heat macs -o macs.html             coloured by what parts cost
-    archir show net.onnx                                        where a model comes from
+    archir show space.arch --heat macs -o macs.html             coloured by the cost of each part
+    archir show net.onnx                                        inputs, outputs and origin of a model
     """
     if as_json and format not in (None, "text", "json"):
         raise click.UsageError(f"--json and --format {format} exclude each other")
@@ -72,27 +87,25 @@ def show_command(
     if file.endswith(".onnx"):
         if format in FORMATS:
             hint = f"archir show NET.arch --format {format}"
-            raise click.UsageError(
-                f"pictures are of nets, not of ONNX models; of the net that this was made of: {hint}"
-            )
+            raise click.UsageError(f"ONNX models cannot be drawn; draw the net that the model was made from: {hint}")
         refuse(
-            OF_NETS | OF_ARCHITECTURES | {"passes", "verify", "depth", "block", "heat"},
-            "is for nets, not for ONNX models",
+            NET_PARAMETERS | ARCH_PARAMETERS | {"passes", "verify", "depth", "block", "heat"},
+            "only applies to nets, not to ONNX models",
         )
-        _shown(_model(Path(file), format == "json"), output, f"{file} as {format}")
+        _write_text(_describe_model(Path(file), format == "json"), output, f"{file} as {format}")
         return
     if format not in FORMATS:
-        refuse({"depth"}, f"is for pictures: add --format {', '.join(FORMATS)}")
+        refuse({"depth"}, f"only applies to pictures: add --format {', '.join(FORMATS)}")
     if not passes.strip():
         refuse({"verify"}, "checks the graph after passes: add --pass")
     if block is not None and format not in FORMATS:
-        raise click.UsageError(f"--block is for pictures: add --format {', '.join(FORMATS)}")
-    if heat is not None and format not in HEATED:
-        raise click.UsageError(f"--heat is for pictures with colours: add --format {' or '.join(HEATED)}")
+        raise click.UsageError(f"--block only applies to pictures: add --format {', '.join(FORMATS)}")
+    if heat is not None and format not in HEAT_FORMATS:
+        raise click.UsageError(f"--heat only applies to coloured pictures: add --format {' or '.join(HEAT_FORMATS)}")
     if arch is None and seed is None:
         graph = api.graph(file, root=root, limits=limits, parameters=parameters)
     else:
-        graph, _, _ = picked(file, arch, seed, parameters, root, limits)
+        graph, _, _ = select_network(file, arch, seed, parameters, root, limits)
     graph = run(graph, [name.strip() for name in passes.split(",") if name.strip()], verify=verify)
     match format:
         case "text":
@@ -102,32 +115,34 @@ def show_command(
         case _:
             of = Heat(heat, means(Space(graph).account, heat), bool(graph.decisions)) if heat is not None else None
             text = picture(graph, format, depth, block, of)
-    _shown(text, output, f"net {graph.name} as {format}")
+    _write_text(text, output, f"net {graph.name} as {format}")
 
 
 def _format(output: Path | None) -> str:
+    """Return the format that the suffix of the output file implies; text by default."""
     suffix = output.suffix[1:] if output is not None else ""
     return suffix if suffix in ("json", *FORMATS) else "text"
 
 
-def _shown(text: str, output: Path | None, what: str) -> None:
+def _write_text(text: str, output: Path | None, description: str) -> None:
+    """Print a text, or write it to `output` and print what was written."""
     if output is None:
         write(text)
     else:
         write_atomic(output, text.encode())
-        say(f"wrote {output}: {what}")
+        say(f"wrote {output}: {description}")
 
 
-def _model(path: Path, as_json: bool) -> str:
-    """What a model says of itself: inputs, outputs, and the net, architecture and recipe it came of."""
-    found: dict[str, Any] = backends.get("onnx").describe(path)
+def _describe_model(path: Path, as_json: bool) -> str:
+    """Describe an ONNX model: inputs, outputs, and the net, architecture and recipe it was made from."""
+    description: dict[str, Any] = backends.get("onnx").describe(path)
     if as_json:
-        return json.dumps(found, indent=2, default=str) + "\n"
+        return json.dumps(description, indent=2, default=str) + "\n"
     lines = []
-    for name, value in found.items():
+    for name, value in description.items():
         if name == "metadata":
-            for key, text in ((one_line(key), text) for key, text in value.items()):
+            for key, text in ((escape_to_line(key), text) for key, text in value.items()):
                 lines.append(f"{key}: {text.strip()}" if "\n" not in text.strip() else f"{key}:\n{text.rstrip()}")
         else:
             lines.append(f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
-    return visible("\n".join(lines)) + "\n"
+    return escape_unprintable("\n".join(lines)) + "\n"

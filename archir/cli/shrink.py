@@ -1,4 +1,4 @@
-"""`archir shrink`."""
+"""Command `archir shrink`: shrink a trained network to a cost budget."""
 
 from __future__ import annotations
 
@@ -11,126 +11,144 @@ import click
 
 from archir.api.progress import SearchProgress
 from archir.api.shrinking import BEFORE_AND_AFTER, shrink
-from archir.cli.kinds import Place, Real
 from archir.cli.options import SEED, SOURCES, json_option, objective_settings
-from archir.cli.output import emit, repeated, resumable, say, table
-from archir.diagnostics.work import MOST_THREADS
-from archir.language.elastic.ladders import KINDS
-from archir.search.fronts.figures import shown
+from archir.cli.output import emit, repeat_command, resumable, say, table
+from archir.cli.param_types import FiniteRange, PathParam
+from archir.diagnostics.work import MAX_THREADS
+from archir.language.elastic.choice_values import KINDS
+from archir.search.fronts.metric_format import format_metric
 
 
 @click.command("shrink")
-@click.argument("net", metavar="FILE[:NET]", type=Place())
+@click.argument("net", metavar="FILE[:NET]", type=PathParam())
 @click.option(
-    "--weights", type=Place(dir_okay=False, path_type=Path), required=True, help="Its trained weights: safetensors."
+    "--weights",
+    type=PathParam(dir_okay=False, path_type=Path),
+    required=True,
+    help="Trained weights of the network (safetensors).",
 )
-@click.option("--space", type=Place(), help="A space whose largest architecture is the net [the net is opened].")
+@click.option(
+    "--space", type=PathParam(), help="Space whose largest architecture is the network [opened from the network]."
+)
 @click.option(
     "--choose", default=",".join(KINDS), show_default=True, metavar="KINDS",
-    help="What is opened of the net, without --space (docs/opening.md).",
+    help="Without --space: which numbers of the network become choices (docs/opening.md).",
 )  # fmt: skip
 @click.option(
     "--budget", multiple=True, required=True, metavar="BOUND",
-    help='What it may cost: "macs <= 0.5x", "params < 1M"; may be repeated.',
+    help='Cost limit of the smaller network: "macs <= 0.5x", "params < 1M"; may be repeated.',
 )  # fmt: skip
-@click.option("--data", default="digits", show_default=True, help=f"What it was trained on: {SOURCES}.")
+@click.option("--data", default="digits", show_default=True, help=f"Data set the network was trained on: {SOURCES}.")
 @click.option(
     "--objective", default="classification", show_default=True, callback=objective_settings,
-    help="What it was trained for: a kind, or a TOML table of settings (docs/objectives.md).",
+    help="Training objective: a kind, or a TOML table of settings (docs/objectives.md).",
 )  # fmt: skip
-@click.option("-o", "--output", type=Place(file_okay=False, path_type=Path), required=True, help="Folder of the run.")
+@click.option(
+    "-o", "--output", type=PathParam(file_okay=False, path_type=Path), required=True, help="Folder of the run."
+)
 @click.option(
     "--refit", type=click.IntRange(1), default=512, show_default=True,
-    help="Samples by which what is left out is merged into what is kept.",
+    help="Number of samples used to fold removed channels into the remaining ones.",
 )  # fmt: skip
 @click.option(
     "--elastic", type=click.IntRange(0), default=0, show_default=True,
-    help="Epochs in which the space's weights are trained, in place of merging.",
+    help="Epochs of supernet training, instead of folding removed channels.",
 )  # fmt: skip
-@click.option("--epochs", type=click.IntRange(1), default=10, show_default=True, help="Epochs of what was found.")
-@click.option("--trials", type=click.IntRange(1), default=100, show_default=True, help="Architectures that are tried.")
 @click.option(
-    "--use", type=Real(0, 1), default=0.9, show_default=True,
-    help="Part of the budget that they cost at least, where enough do; with 0, any are tried.",
+    "--epochs", type=click.IntRange(1), default=10, show_default=True, help="Epochs of fine-tuning the smaller network."
+)
+@click.option(
+    "--trials", type=click.IntRange(1), default=100, show_default=True, help="Number of architectures to evaluate."
+)
+@click.option(
+    "--use", type=FiniteRange(0, 1), default=0.9, show_default=True,
+    help="Minimum fraction of the budget that candidates must use, if enough candidates do; 0 disables it.",
 )  # fmt: skip
-@click.option("--samples", type=click.IntRange(1), help="Samples that each is scored on [all for validation].")
-@click.option("--lr", type=Real(0), default=1e-3, show_default=True, help="Largest learning rate.")
-@click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Samples in a step.")
+@click.option(
+    "--samples", type=click.IntRange(1), help="Samples to score each architecture on [all validation samples]."
+)
+@click.option("--lr", type=FiniteRange(0), default=1e-3, show_default=True, help="Largest learning rate.")
+@click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Batch size.")
 @click.option(
     "--order", default="energy", show_default=True, metavar="MEASURE",
-    help="By what importance channels are ordered before the last ones are left out: energy, l1, ..., or none.",
+    help="Importance measure that orders the channels; the least important ones are removed: energy, l1, ..., or none.",
 )  # fmt: skip
 @click.option(
-    "--recalibrate", type=click.IntRange(0), help="Batches on which norms are measured anew [4 to search, 16 to cut]."
+    "--recalibrate",
+    type=click.IntRange(0),
+    help="Batches for recalibrating normalisation statistics [4 in search, 16 for the result].",
 )
 @click.option(
     "--norms", type=click.Choice(["batch", "frozen"]), default="batch", show_default=True,
-    help="Whether batch norms keep their statistics while what was found is trained.",
+    help="Batch norms during fine-tuning: use batch statistics, or keep the running statistics frozen.",
 )  # fmt: skip
 @click.option(
     "--teach", type=click.Choice(["beside", "alone", "none"]), default="beside", show_default=True,
-    help="Whether the net teaches what becomes of it: beside the data's targets, in place of them, or not.",
+    help="Distillation from the original network: in addition to the targets (beside), instead of them (alone), or "
+    "none.",
 )  # fmt: skip
 @click.option(
-    "--temperature", type=Real(0), default=2.0, show_default=True,
-    help="Of what it teaches: above 1, more is said of classes that are not likely.",
+    "--temperature", type=FiniteRange(0), default=2.0, show_default=True,
+    help="Distillation temperature; values above 1 soften the teacher's probabilities.",
 )  # fmt: skip
 @click.option(
-    "--validation", type=Real(0, 1), default=0.1, show_default=True,
-    help="The part of the training samples that architectures are chosen by.",
+    "--validation", type=FiniteRange(0, 1), default=0.1, show_default=True,
+    help="Fraction of the training samples that is set aside to select architectures.",
 )  # fmt: skip
 @click.option("--shift", type=click.IntRange(0), default=0, show_default=True, help="Shift images by up to N pixels.")
-@click.option("--flip/--no-flip", default=False, show_default=True, help="Mirror half of the images.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything that is drawn.")
-@click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU where there is one]")
-@click.option("--threads", type=click.IntRange(1, MOST_THREADS), help="Threads of the CPU [as many as torch takes].")
-@click.option("--int8/--no-int8", default=True, show_default=True, help="Write both networks in int8, too.")
+@click.option("--flip/--no-flip", default=False, show_default=True, help="Flip half of the images horizontally.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers.")
+@click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU if available]")
+@click.option("--threads", type=click.IntRange(1, MAX_THREADS), help="Number of CPU threads [torch's default].")
+@click.option("--int8/--no-int8", default=True, show_default=True, help="Also quantize both networks to int8.")
 @json_option
 def shrink_command(
     net: str, weights: Path, space: str | None, choose: str, budget: tuple[str, ...], output: Path,
     device: str | None, int8: bool, as_json: bool, **settings: Any,
 ) -> None:  # fmt: skip
-    """Make the trained network of FILE smaller, and keep what it knows.
+    """Shrink the trained network of FILE to a cost budget, reusing its weights.
 
     \b
     archir shrink net.arch --weights net.safetensors --budget "macs <= 0.5x" -o runs/half
     archir shrink net.arch --weights net.safetensors --space space.arch --budget "macs <= 0.5x" -o runs/half
 
-    Without --space, numbers of the net become choices, as `archir open` says. The phases are those of an ordinary run
-    (`archir runs`, OUTPUT/recipe.toml): `full` measures the network, `shared` orders its channels, `search` tries
-    architectures within the budget, with what they leave out merged into what they keep, `cut` takes the best one out,
-    `tuned` trains it on with the network for a teacher. Then both are measured side by side. The same command goes on
-    with a run that was stopped.
+    Without --space, numbers of the network become choices, as with `archir open`. The phases are those of an ordinary
+    run (`archir runs`, OUTPUT/recipe.toml): `full` measures the network, `shared` orders its channels by importance,
+    `search` evaluates architectures within the budget, folding removed channels into the remaining ones, `cut` extracts
+    the best one, and `tuned` fine-tunes it with the original network as teacher. Both networks are then benchmarked
+    side by side. Repeat the same command to resume an interrupted run.
     """
-    leads = os.environ.get("RANK", "0") == "0"
-    given = {name: value for name, value in settings.items() if value is not None}
-    with resumable(repeated), SearchProgress(output if leads else None) as watch:
-        found = shrink(
-            net, weights, " and ".join(budget), output, space=space, choose=choose, settings=given, device=device,
-            int8=int8, watch=watch, said=lambda text: say(text, err=True),
+    is_main_process = os.environ.get("RANK", "0") == "0"
+    set_options = {name: value for name, value in settings.items() if value is not None}
+    with resumable(repeat_command), SearchProgress(output if is_main_process else None) as progress:
+        measures = shrink(
+            net, weights, " and ".join(budget), output, space=space, choose=choose, settings=set_options, device=device,
+            int8=int8, progress=progress, said=lambda text: say(text, err=True),
         )  # fmt: skip
-    if leads and as_json:
-        emit(found)
-    elif leads:
-        _show(found)
+    if is_main_process and as_json:
+        emit(measures)
+    elif is_main_process:
+        _show(measures)
         say(f"the smaller network: {output}/networks/tuned/; figures: {output}/{BEFORE_AND_AFTER}")
 
 
-def _show(found: Mapping[str, Mapping[str, Any]]) -> None:
-    """A line for each figure, of the full network, of what was cut out, and of what became of it."""
+def _show(measures: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print a table of measures: of the full network, of the extracted one, and after fine-tuning."""
     columns = ["before", "cut", "after"]
-    names = dict.fromkeys(name for when in columns for name in found[when] if name not in _LEFT_OUT)
-    rows = [[name.replace("_", " "), *(_text(name, found[when].get(name)) for when in columns)] for name in names]
+    names = dict.fromkeys(name for when in columns for name in measures[when] if name not in _HIDDEN_MEASURES)
+    rows = [
+        [name.replace("_", " "), *(_format_value(name, measures[when].get(name)) for when in columns)] for name in names
+    ]
     table("", ["", "before", "cut out", "tuned"], rows, right=(1, 2, 3))
 
 
-_LEFT_OUT = {"onnx", "epoch", "epochs", "minutes", "loss", "distillation"}
-"""Figures that say something of training."""
+_HIDDEN_MEASURES = {"onnx", "epoch", "epochs", "minutes", "loss", "distillation"}
+"""Measures of training itself, which the table does not show."""
 
 
-def _text(name: str, value: Any) -> str:
+def _format_value(name: str, value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, int):
         return f"{value:,}"
-    return shown(name.removeprefix("int8_"), value) if isinstance(value, float) else str(value)
+    return format_metric(name.removeprefix("int8_"), value) if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""What `archir cost` says of a whole space: extremes, distributions, and the costs of many architectures."""
+"""Output of `archir cost` for a whole space: extremes, distributions, and the costs of many architectures."""
 
 from __future__ import annotations
 
@@ -7,93 +7,108 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from archir.cli.output import big, emit, say, table
-from archir.costs.account import SHOWN
+from archir.cli.output import emit, format_count, say, table
+from archir.costs.account import MAX_SHOWN_TOTALS
 from archir.costs.extremes.witnesses import Extreme
-from archir.costs.scopes import Range, by_scope, whole
+from archir.costs.scopes import CostRange, costs_by_scope, total_costs
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import TOO_MUCH, anew
+from archir.diagnostics.work import WORK_CODE, fresh_budget
 
 if TYPE_CHECKING:
     from archir.spaces.space import Space
 
 FRACTIONS = {"least": 0.0, "1%": 0.01, "10%": 0.1, "25%": 0.25, "median": 0.5, "75%": 0.75, "90%": 0.9, "99%": 0.99}
+"""Quantiles of a cost's distribution that are printed, by name."""
 BARS = 20
+"""Number of bars of a histogram."""
 T = TypeVar("T")
 
 
 def extremes(space: Space, as_json: bool) -> None:
-    """The least and the greatest of each cost over all architectures; between which numbers they are, where it is not
-    known exactly."""
-    size, satisfying = _counted(lambda: space.size), _counted(lambda: space.satisfying)
-    kept = _counted(space.count) if space.bounded else None
-    with anew(3):  # what nodes cost: all that follows reads it
+    """Print the minimum and the maximum of each cost over all architectures, or an interval where the exact value is
+    unknown."""
+    size, satisfying = _count_within_budget(lambda: space.size), _count_within_budget(lambda: space.satisfying)
+    kept = _count_within_budget(space.count) if space.has_cost_bounds else None
+    with fresh_budget(3):  # the costs of nodes, which everything below reads
         space.account.terms("params")
-    found = {name: _extremes(space, name) for name in space.account.summed}
-    found |= {name: _limits(space, name) for name in space.account.peaks}
+    pairs = {name: _extremes(space, name) for name in space.account.summed}
+    pairs |= {name: _peak_extremes(space, name) for name in space.account.peaks}
     if as_json:
-        values = {name: [one.value for one in pair] for name, pair in found.items()}
-        bounds = {name: [one.bound for one in pair] for name, pair in found.items()}
-        exact = {name: all(one.exact for one in pair) for name, pair in found.items()}
-        ends = {"extremes": values, "bounds": bounds, "exact": exact}
+        values = {name: [extreme.value for extreme in pair] for name, pair in pairs.items()}
+        bounds = {name: [extreme.bound for extreme in pair] for name, pair in pairs.items()}
+        exact = {name: all(extreme.exact for extreme in pair) for name, pair in pairs.items()}
+        columns = {"extremes": values, "bounds": bounds, "exact": exact}
         counts = {"size": size, "satisfying": satisfying, "within_bounds": None if kept is None else list(kept)}
-        emit({"net": space.name} | counts | ends)
+        emit({"net": space.name} | counts | columns)
         return
-    rows = [(name, _told(least, "at least"), _told(greatest, "at most")) for name, (least, greatest) in found.items()]
-    least, most = (satisfying, satisfying) if not space.bounded else kept or (None, None)
-    many = "some" if least is None or most is None else big(least) if least == most else f"{big(least)} to {big(most)}"
-    among = "" if size is None or size == least else f" of {big(size)}"
-    counted = f"{many}{among} architecture{'' if size == 1 else 's'}"
+    rows = [
+        (name, _format_extreme(minimum, "at least"), _format_extreme(greatest, "at most"))
+        for name, (minimum, greatest) in pairs.items()
+    ]
+    minimum, maximum = (satisfying, satisfying) if not space.has_cost_bounds else kept or (None, None)
+    count_text = (
+        "some"
+        if minimum is None or maximum is None
+        else format_count(minimum)
+        if minimum == maximum
+        else f"{format_count(minimum)} to {format_count(maximum)}"
+    )
+    among = "" if size is None or size == minimum else f" of {format_count(size)}"
+    counted = f"{count_text}{among} architecture{'' if size == 1 else 's'}"
     table(f"{space.name}: {counted}", ["cost", "least", "greatest"], rows, right=(1, 2))
-    every = [one for pair in found.values() for one in pair]
-    if any(one.codes is not None and not one.exact for one in every):
-        say("between: no architecture is beyond the one number, one that was found has the other")
-    if any(one.codes is None for one in every):
-        say("at least, at most: no architecture is beyond the number; none was found that shows how near one comes")
+    every = [extreme for pair in pairs.values() for extreme in pair]
+    if any(extreme.codes is not None and not extreme.exact for extreme in every):
+        say(
+            "between A and B: one of the two is a proven bound, the other is the cost of an architecture that was found"
+        )
+    if any(extreme.codes is None for extreme in every):
+        say("at least, at most: a proven bound; how close an architecture comes to it is unknown")
 
 
 def _extremes(space: Space, name: str) -> tuple[Extreme, Extreme]:
-    with anew():
-        least = space.account.end(name, 1)
-    with anew():
-        return least, space.account.end(name, -1)
+    """Return the minimum and the maximum of a summed cost over all architectures."""
+    with fresh_budget():
+        least = space.account.extreme(name, 1)
+    with fresh_budget():
+        return least, space.account.extreme(name, -1)
 
 
-def _limits(space: Space, name: str) -> tuple[Extreme, Extreme]:
-    """What bounds a cost that is a maximum."""
-    with anew():
+def _peak_extremes(space: Space, name: str) -> tuple[Extreme, Extreme]:
+    """Return bounds on a cost that is a maximum over nodes, such as peak memory."""
+    with fresh_budget():
         least, greatest = space.account.limits(name)
     codes = () if least == greatest else None  # any architecture has it
     return Extreme(least, codes), Extreme(greatest, codes)
 
 
-def _counted(count: Callable[[], T]) -> T | None:
-    """A number of architectures, or numbers; None if counting them takes too much work."""
+def _count_within_budget(count: Callable[[], T]) -> T | None:
+    """Return the result of a counting function, or None if it exceeds the work limit."""
     try:
-        with anew():
+        with fresh_budget():
             return count()
     except ArchError as error:
-        if error.diagnostics[0].code != TOO_MUCH:
+        if error.diagnostics[0].code != WORK_CODE:
             raise
     return None
 
 
-def _told(one: Extreme, word: str) -> str:
-    if one.exact:
-        return f"{one.value:,}"
-    if one.codes is None:
-        return f"{word} {one.bound:,}"
-    low, high = (one.bound, one.value) if word == "at least" else (one.value, one.bound)
+def _format_extreme(extreme: Extreme, side: str) -> str:
+    """Format an extreme: the exact value, a one-sided bound, or an interval."""
+    if extreme.exact:
+        return f"{extreme.value:,}"
+    if extreme.codes is None:
+        return f"{side} {extreme.bound:,}"
+    low, high = (extreme.bound, extreme.value) if side == "at least" else (extreme.value, extreme.bound)
     return f"between {low:,} and {high:,}"
 
 
 def scopes(space: Space, depth: int, as_json: bool) -> None:
-    """The least, the mean and the greatest of each cost over all architectures, of each part of the net."""
-    parts, total = by_scope(space.account, depth), whole(space.account)
+    """Print the minimum, mean and maximum over all architectures of each cost, for each part of the net."""
+    parts, total = costs_by_scope(space.account, depth), total_costs(space.account)
     if as_json:
-        found = {name: {scope: _plain(part[name]) for scope, part in parts.items()} for name in total}
-        totals = {name: _plain(whole) for name, whole in total.items()}
-        emit({"net": space.name, "size": space.size, "scopes": found, "total": totals})
+        parts_json = {name: {scope: _plain(part[name]) for scope, part in parts.items()} for name in total}
+        totals = {name: _plain(part_range) for name, part_range in total.items()}
+        emit({"net": space.name, "size": space.size, "scopes": parts_json, "total": totals})
         return
     for name in total:
         rows = [(scope, part[name]) for scope, part in parts.items() if part[name].greatest]
@@ -102,48 +117,48 @@ def scopes(space: Space, depth: int, as_json: bool) -> None:
         table("", heads, cells, right=(1, 2, 3, 4))
 
 
-def _plain(part: Range) -> dict[str, float]:
+def _plain(part: CostRange) -> dict[str, float]:
     return {"least": part.least, "mean": float(part.mean), "greatest": part.greatest}
 
 
-def _cells(part: Range) -> tuple[str, str, str]:
+def _cells(part: CostRange) -> tuple[str, str, str]:
     return f"{part.least:,}", f"{float(part.mean):,.1f}", f"{part.greatest:,}"
 
 
-def _share(part: Range, total: Range) -> str:
+def _share(part: CostRange, total: CostRange) -> str:
     return f"{float(part.mean / total.mean):.1%}" if total.mean else ""
 
 
 def alternatives(space: Space, name: str, as_json: bool) -> None:
-    """The least and the greatest cost with each alternative of each choice."""
-    found = [
+    """Print the minimum and the maximum of a cost for each alternative of each choice."""
+    marginals = [
         (choice.path, str(choice.label(outcome)) if outcome >= 0 else "(inactive)", *pair)
         for choice, level in zip(space.choices, space.account.marginals(name), strict=True)
         for outcome, pair in level.items()
     ]
     if as_json:
         keys = ("choice", "alternative", "least", "greatest")
-        emit({"net": space.name, "cost": name, "alternatives": [dict(zip(keys, row, strict=True)) for row in found]})
+        emit(
+            {"net": space.name, "cost": name, "alternatives": [dict(zip(keys, row, strict=True)) for row in marginals]}
+        )
         return
-    rows = [(path, label, f"{least:,}", f"{greatest:,}") for path, label, least, greatest in found]
+    rows = [(path, label, f"{least:,}", f"{greatest:,}") for path, label, least, greatest in marginals]
     table("", ["choice", "alternative", f"least {name}", f"greatest {name}"], rows, right=(2, 3))
 
 
 def distribution(space: Space, name: str, as_json: bool) -> None:
-    """Quantiles and a histogram of a cost over all architectures."""
-    low, high = (one.bound for one in space.account.extremes(name))
-    spread = space.account.distribution(name, low, high, SHOWN)
-    least, greatest = (low if one is None else one for one in (spread.first(low), spread.last(high)))
-    values = [least, *spread.quantiles(list(FRACTIONS.values())[1:]), greatest]
+    """Print quantiles and a histogram of a cost over all architectures."""
+    low, high = (bound.bound for bound in space.account.extremes(name))
+    costs = space.account.distribution(name, low, high, MAX_SHOWN_TOTALS)
+    least, greatest = (low if bound is None else bound for bound in (costs.first_total(low), costs.last_total(high)))
+    values = [least, *costs.quantiles(list(FRACTIONS.values())[1:]), greatest]
     quantiles = dict(zip([*FRACTIONS, "greatest"], values, strict=True))
     edges = [least + (greatest - least) * i // BARS for i in range(BARS + 1)]
-    counts = [spread.count(edges[i] + (i > 0), edges[i + 1])[1] for i in range(BARS)]
+    counts = [costs.count(edges[i] + (i > 0), edges[i + 1])[1] for i in range(BARS)]
     if as_json:
         emit({"net": space.name, "cost": name, "quantiles": quantiles, "edges": edges, "counts": counts})
         return
-    table(
-        "", [name, "of all architectures, this many at most"], [(f"{v:,}", k) for k, v in quantiles.items()], right=(0,)
-    )
+    table("", [name, "quantile over all architectures"], [(f"{v:,}", k) for k, v in quantiles.items()], right=(0,))
     largest = max(counts)
     rows = [
         (f"{edges[i + 1]:,}", "█" * round(40 * count / largest) or ("▏" if count else ""), f"{count / sum(counts):.2%}")
@@ -153,7 +168,7 @@ def distribution(space: Space, name: str, as_json: bool) -> None:
 
 
 def samples(space: Space, count: int, seed: int, as_json: bool) -> None:
-    """The costs of architectures that are drawn."""
+    """Print the costs of sampled architectures."""
     names = (*space.account.summed, *space.account.peaks)
     costs = space.cost(space.sample_codes(count, np.random.default_rng(seed)), names)
     if as_json:

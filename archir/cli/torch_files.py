@@ -1,4 +1,4 @@
-"""What `archir compile` and `archir export` write for torch: Python files with weights beside them, and packages."""
+"""PyTorch output of `archir compile` and `archir export`: Python files with weights next to them, and packages."""
 
 from __future__ import annotations
 
@@ -10,46 +10,48 @@ from typing import Any, Literal
 import click
 
 from archir import api, backends
-from archir.cli import train_folder
 from archir.cli.output import emit, say
 from archir.ir.graph import Graph
 from archir.passes.block import only_call
-from archir.utils.files import drafts, sha256
+from archir.utils.files import sha256, staged_output
 
 PACKAGES = ("exported", "aot")
+"""Kinds of torch packages: of torch.export, and compiled ahead of time by AOTInductor."""
 
 
 def export_run(run: Path, output: Path, form: str, block: str | None, as_trained: bool, as_json: bool) -> None:
-    """Write the network of a run's folder, with its weights."""
+    """Write the network of a run's folder, with its weights, as PyTorch code or a package."""
     if block is not None and form != "python":
-        raise click.UsageError("--block is for --to python")
+        raise click.UsageError("--block is only for --to python")
     if as_trained and form == "python":
-        raise click.UsageError("--as-trained is not for --to python, which writes networks as they are trained")
+        raise click.UsageError("--as-trained has no effect with --to python, which always writes the trained network")
+    from archir.cli import train_folder  # `archir compile` reads no run
+
     trained = train_folder.open_run(run)
     graph, module = trained.graph, api.compile(trained.graph)
     backends.get("torch").load(module, run / train_folder.WEIGHTS)
     if form == "python":
         files = write_python(graph, output, module, block)
-        said: Mapping[str, Any] = {"form": form, "files": files}
+        result: Mapping[str, Any] = {"form": form, "files": files}
         text = f"wrote {' and '.join(map(str, files))}"
     else:
-        report = package(graph, output, module, form, trained.metadata, as_trained)
+        report = write_package(graph, output, module, form, trained.metadata, as_trained)
         digest = sha256(output)
-        said = {**asdict(report), "sha256": digest}
-        text = f"wrote {output}: {report}\nsha256: {digest}; `archir verify {output}` looks at it again"
+        result = {**asdict(report), "sha256": digest}
+        text = f"wrote {output}: {report}\nsha256: {digest}; `archir verify {output}` verifies it again"
     if as_json:
-        emit(said)
+        emit(result)
     else:
         say(text)
 
 
 def write_python(graph: Graph, output: Path, module: Any | None, block: str | None) -> list[Path]:
-    """Write a network, or a block of it, as Python, and a module's weights beside it; the files."""
+    """Write a network or one of its blocks as Python, with the module's weights next to it; return the files."""
     torch = backends.get("torch")
     text = torch.emit(graph) if block is None else torch.emit_block(graph, block)
     scope = only_call(graph, block) if module is not None and block is not None else ""
     files = [output]
-    with drafts(output) as draft:
+    with staged_output(output) as draft:
         draft.write_text(text, "utf-8")
         if module is not None:
             files.append(output.with_suffix(".safetensors"))
@@ -57,7 +59,7 @@ def write_python(graph: Graph, output: Path, module: Any | None, block: str | No
     return files
 
 
-def package(
+def write_package(
     graph: Graph,
     output: Path,
     module: Any,
@@ -65,6 +67,6 @@ def package(
     metadata: Mapping[str, str],
     as_trained: bool = False,
 ) -> Any:
-    """Write a package of torch with its certificate; the report of its verification."""
+    """Write a torch package with its certificate; return the verification report."""
     kind: Literal["exported", "aot"] = "aot" if form == "aot" else "exported"
     return backends.get("torch").package(graph, output, module, kind, metadata=metadata, deployed=not as_trained)

@@ -1,4 +1,4 @@
-"""`archir train`."""
+"""Command `archir train`: train one network."""
 
 from __future__ import annotations
 
@@ -14,62 +14,133 @@ from click.core import ParameterSource
 
 from archir import backends
 from archir.api.progress import TrainingProgress
-from archir.backends import naming
+from archir.backends import weight_names
 from archir.cli import train_folder
-from archir.cli.kinds import Place
+from archir.cli.net_arguments import select_network
 from archir.cli.options import SEED, SOURCES, arch_options, net_options, objective_settings
-from archir.cli.output import emit, repeated, resumable, say
-from archir.cli.subject import picked
-from archir.cli.trial import tried
-from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import MOST_THREADS
+from archir.cli.output import emit, repeat_command, resumable, say
+from archir.cli.param_types import PathParam
+from archir.diagnostics.errors import ArchError, fail, join_names
+from archir.diagnostics.work import MAX_THREADS
+from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.passes.cost import cost
-from archir.recipes import borrowing
-from archir.search.fronts.figures import shown
+from archir.recipes import plugins, start_weights
+from archir.recipes.parsing import parse
+from archir.recipes.recipe import Phase
+from archir.recipes.spaces import space_of
+from archir.runs import Run
+from archir.search.fronts.metric_format import format_metric
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
+
+
+def load_trial(folder: Path, trial_name: str) -> tuple[Graph, Architecture, Space, Phase]:
+    """Return graph, architecture, space and phase of a trial, `17` or `PHASE:17`, of the search in a folder.
+
+    The phase contains the data settings of its recipe. Raises ArchError: A1207 (no such trial, or several), A18xx (the
+    run is damaged).
+    """
+    run = Run.open(folder)
+    phase, _, number = trial_name.rpartition(":")
+    matches = [(p.name, t) for p in run.phases() for t in p.trials() if str(t.id) == number and phase in ("", p.name)]
+    if len(matches) != 1:
+        raise fail(
+            "A1207",
+            *_missing_trial_error(run, trial_name)
+            if not matches
+            else _ambiguous_trial_error(trial_name, [name for name, _ in matches]),
+        )
+    ((name, trial),) = matches
+    recipe = parse(run.content("recipe.toml").decode(), "recipe.toml", json.loads(run.content("overrides.json"))).recipe
+    plugins.require_loaded(recipe)
+    (settings,) = (candidate for candidate in recipe.phase if candidate.name == name)
+    space = space_of(recipe, settings, folder / "space")
+    architecture = space.architecture(trial.architecture)
+    phase_with_data = settings.model_copy(update={"data": recipe.data_of(settings)})
+    return space.specialize(architecture), architecture, space, phase_with_data
+
+
+def _missing_trial_error(run: Run, trial_name: str) -> tuple[str, None, str]:
+    """Return message, None and hint for a trial that does not exist."""
+    counts = {phase.name: len(phase.trials()) for phase in run.phases() if phase.trials()}
+    id_ranges = [f"{name}:0 to {name}:{count - 1}" if count > 1 else f"{name}:0" for name, count in counts.items()]
+    hint = f"there are {', '.join(id_ranges)}" if id_ranges else "no phase of this search has trials"
+    return f"{run.folder} has no trial `{trial_name}`", None, hint
+
+
+def _ambiguous_trial_error(number: str, phases: list[str]) -> tuple[str, None, str]:
+    """Return message, None and hint for a trial number that several phases have."""
+    names = join_names([f"{name}:{number}" for name in phases])
+    return f"several phases have a trial `{number}`", None, f"name the phase: {names}"
 
 
 @click.command("train")
-@click.argument("file", metavar="[FILE[:NET]]", type=Place(), required=False)
+@click.argument("file", metavar="[FILE[:NET]]", type=PathParam(), required=False)
 @click.option("--data", default="digits", show_default=True, help=f"Data: {SOURCES}.")
 @click.option(
     "--objective",
     default="classification",
     show_default=True,
     callback=objective_settings,
-    help="What is minimised: a kind, or a TOML table of settings (docs/objectives.md).",
+    help="Training objective: a kind, or a TOML table of settings (docs/objectives.md).",
 )
-@click.option("-o", "--output", type=Place(file_okay=False, path_type=Path), required=True, help="Folder of the run.")
-@click.option("--epochs", type=int, default=20, show_default=True)
-@click.option("--batch", type=int, default=64, show_default=True, help="Samples in a step.")
+@click.option(
+    "-o", "--output", type=PathParam(file_okay=False, path_type=Path), required=True, help="Folder of the run."
+)
+@click.option("--epochs", type=int, default=20, show_default=True, help="Number of training epochs.")
+@click.option("--batch", type=int, default=64, show_default=True, help="Batch size.")
 @click.option("--lr", type=float, default=2e-3, show_default=True, help="Largest learning rate.")
-@click.option("--optimizer", type=click.Choice(["adamw", "sgd"]), default="adamw", show_default=True)
-@click.option("--weight-decay", type=float, default=0.01, show_default=True)
+@click.option(
+    "--optimizer",
+    type=click.Choice(["adamw", "sgd"]),
+    default="adamw",
+    show_default=True,
+    help="Optimizer of the weights.",
+)
+@click.option("--weight-decay", type=float, default=0.01, show_default=True, help="Weight decay of the optimizer.")
 @click.option("--warmup", "warmup_epochs", type=float, default=1, show_default=True, help="Epochs of linear warm-up.")
-@click.option("--schedule", type=click.Choice(["cosine", "constant"]), default="cosine", show_default=True)
-@click.option("--label-smoothing", type=float, default=0.0, show_default=True)
-@click.option("--precision", type=click.Choice(["auto", "float32", "bf16"]), default="auto", show_default=True)
-@click.option("--augment/--no-augment", default=True, show_default=True, help="Shift images by up to an eighth.")
-@click.option("--flip/--no-flip", default=False, show_default=True, help="Mirror half of the images.")
-@click.option("--train-seed", type=SEED, default=0, show_default=True, help="Seed of weights, order and augmentation.")
-@click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU where there is one]")
-@click.option("--threads", type=click.IntRange(1, MOST_THREADS), help="Threads of the CPU [as many as torch takes].")
+@click.option(
+    "--schedule", type=click.Choice(["cosine", "constant"]), default="cosine", show_default=True,
+    help="Learning rate after the warm-up.",
+)  # fmt: skip
+@click.option("--label-smoothing", type=float, default=0.0, show_default=True, help="Amount of label smoothing.")
+@click.option(
+    "--precision", type=click.Choice(["auto", "float32", "bf16"]), default="auto", show_default=True,
+    help="Number format of the computations.",
+)  # fmt: skip
+@click.option(
+    "--augment/--no-augment",
+    default=True,
+    show_default=True,
+    help="Randomly shift images by up to an eighth of their size.",
+)
+@click.option("--flip/--no-flip", default=False, show_default=True, help="Flip half of the images horizontally.")
+@click.option(
+    "--train-seed",
+    type=SEED,
+    default=0,
+    show_default=True,
+    help="Seed of initial weights, sample order and augmentation.",
+)
+@click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU if available]")
+@click.option("--threads", type=click.IntRange(1, MAX_THREADS), help="Number of CPU threads [torch's default].")
 @click.option(
     "--weights",
-    type=Place(path_type=Path),
-    help="Weights to begin with: a safetensors file, or a folder that `archir train` or `archir search` left.",
+    type=PathParam(path_type=Path),
+    help="Initial weights: a safetensors file, or a folder written by `archir train` or `archir search`.",
 )
 @click.option(
-    "--map", "names", type=Place(dir_okay=False, path_type=Path),
-    help="What the weights of --weights are named in its file: TOML or JSON (archir explain A2220).",
+    "--map", "names", type=PathParam(dir_okay=False, path_type=Path),
+    help="Mapping from the network's weight names to those in the --weights file: TOML or JSON (archir explain A2220).",
 )  # fmt: skip
 @click.option(
     "--trial",
-    type=(Place(file_okay=False, path_type=Path), str),
+    type=(PathParam(file_okay=False, path_type=Path), str),
     metavar="RUN ID",
-    help="Train what a search tried, instead of a FILE: runs/x 17, or runs/x PHASE:17 if several phases tried some.",
+    help="Train a trial of a search instead of a FILE: runs/x 17, or runs/x PHASE:17 if several phases have trials.",
 )
-@click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+@click.option("--resume", is_flag=True, help="Resume an interrupted run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @arch_options
 @net_options
@@ -78,38 +149,41 @@ def train_command(
     weights: Path | None, names: Path | None, trial: tuple[Path, str] | None, resume: bool, as_json: bool,
     arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits, **settings: Any,
 ) -> None:  # fmt: skip
-    """Train one network of FILE on data, and leave a folder that `archir export` turns into ONNX.
+    """Train one network of FILE on a data set, and write a folder that `archir export` converts to ONNX.
 
-    The net, or the architecture that --arch, --seed or --trial picks, is trained from new weights, or from those of
-    --weights. A checkpoint is written after
-    every epoch; a run that was stopped goes on with --resume and ends with the same weights. Several GPUs or machines:
-    torchrun --nproc-per-node 8 -m archir train FILE -o FOLDER, with --batch images in each process.
+    The net, or the architecture selected by --arch, --seed or --trial, is trained from new weights, or from those of
+    --weights. A checkpoint is written after every epoch; an interrupted run can be continued with --resume and ends
+    with the same weights. To use several GPUs or machines: torchrun --nproc-per-node 8 -m archir train FILE -o FOLDER,
+    with --batch samples in each process.
     """
-    leads = os.environ.get("RANK", "0") == "0"
+    is_main_process = os.environ.get("RANK", "0") == "0"
     context = click.get_current_context()
     if (file is None) == (trial is None):
-        raise click.UsageError("name a FILE, or a --trial of a run")
+        raise click.UsageError("give either a FILE or a --trial of a run")
     if names is not None and weights is None:
-        raise click.UsageError("--map goes with --weights")
+        raise click.UsageError("--map needs --weights")
     if trial is not None:
         if arch is not None or seed is not None or parameters:
-            raise click.UsageError("--trial says which network: --arch, --seed and -p go with a FILE")
-        graph, architecture, space, phase = tried(*trial)
-        if _left_out(context, "data"):
+            raise click.UsageError("--trial already selects a network: --arch, --seed and -p need a FILE")
+        graph, architecture, space, phase = load_trial(*trial)
+        if _is_default(context, "data"):
             data = phase.data.source if phase.data is not None else data
-        if _left_out(context, "objective"):
+        if _is_default(context, "objective"):
             settings["objective"] = phase.objective
     else:
-        graph, architecture, space = picked(file or "", arch, seed, parameters, root, limits)
-    if leads:
+        graph, architecture, space = select_network(file or "", arch, seed, parameters, root, limits)
+    if is_main_process:
         train_folder.begin(output, graph, architecture.to_json(space.graph.parameters), resume)
     total = cost(graph)
-    if leads and not as_json:
+    if is_main_process and not as_json:
         say(f"{space.name}: {total.params:,} parameters, {total.macs:,} multiply-accumulates", err=True)
     torch = backends.get("torch")
     begin = time.perf_counter()
     try:
-        with resumable(lambda: repeated("--resume")), _Progress(output) if leads else nullcontext() as progress:
+        with (
+            resumable(lambda: repeat_command("--resume")),
+            _FolderProgress(output) if is_main_process else nullcontext() as progress,
+        ):
             module, result = torch.train(
                 graph,
                 data=data,
@@ -119,18 +193,20 @@ def train_command(
                 device=device,
                 progress=progress,
                 start=weights and train_folder.weights_of(weights),
-                names=None if names is None else naming.read(names),
+                names=None if names is None else weight_names.read(names),
                 threads=threads,
             )
     except ArchError:
-        if leads:
-            train_folder.withdraw(output)
+        if is_main_process:
+            train_folder.discard(output)
         raise
-    if not leads:
+    if not is_main_process:
         return
-    before = [] if weights is None else borrowing.seen_by(train_folder.weights_of(weights))
-    seen = {} if before is None else {borrowing.SEEN: json.dumps([*dict.fromkeys([data, *before])])}
-    torch.save(module, output / train_folder.WEIGHTS, {"net": graph.name, **seen})
+    earlier_data = [] if weights is None else start_weights.trained_on(train_folder.weights_of(weights))
+    provenance = (
+        {} if earlier_data is None else {start_weights.DATA_KEY: json.dumps([*dict.fromkeys([data, *earlier_data])])}
+    )
+    torch.save(module, output / train_folder.WEIGHTS, {"net": graph.name, **provenance})
     facts = {
         **result.measures,
         "criterion": result.criterion,
@@ -145,22 +221,24 @@ def train_command(
     if as_json:
         emit({**facts, "folder": str(output)})
     else:
-        held_out = ", ".join(f"{name} {shown(name, value)}" for name, value in result.shown.items())
+        held_out = ", ".join(f"{name} {format_metric(name, value)}" for name, value in result.shown.items())
         say(f"held-out {held_out}; for ONNX: archir export {output} -o net.onnx")
 
 
-def _left_out(context: click.Context, option: str) -> bool:
+def _is_default(context: click.Context, option: str) -> bool:
+    """Return True if an option was not given on the command line."""
     return context.get_parameter_source(option) is ParameterSource.DEFAULT
 
 
-class _Progress(TrainingProgress):
-    """Progress of what is trained in a folder."""
+class _FolderProgress(TrainingProgress):
+    """Progress bar of a training, which marks the folder as unfinished when the first epoch starts."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
 
     def start(self, epochs: int, steps: int) -> None:
-        """Settings, data and checkpoint are fine."""
-        train_folder.go_on(self.folder)
+        """Mark the training as unfinished, now that settings, data and checkpoint have been checked, and start the
+        bar."""
+        train_folder.mark_unfinished(self.folder)
         super().start(epochs, steps)

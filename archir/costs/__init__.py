@@ -1,1 +1,1 @@
-"""What every architecture of a space costs, without building any: tables of what few choices decide together."""
+"""Costs of all architectures of a space without building any of them: sums of tables over a few choices each."""

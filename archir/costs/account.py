@@ -1,51 +1,58 @@
-"""What the architectures of a space cost: of arrays of them, at least and at most, and how many of them how much."""
+"""Costs of a space: of arrays of architectures, their minimum and maximum, and the number of architectures at each
+cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
+from archir.costs.chain import Chain
 from archir.costs.counting.distribution import Distribution
-from archir.costs.counting.joint import Limit, Rooms
-from archir.costs.counting.merged_steps import Strides
-from archir.costs.dynamic import Chain
+from archir.costs.counting.joint_bounds import Limit, ResidualBudgets
+from archir.costs.counting.stages import Stages
+from archir.costs.evaluators import FlatDiagram, NodeSums, PerNetworkCost, TermSums
 from archir.costs.extremes import arrays
-from archir.costs.extremes.rough import Draw, Ends
+from archir.costs.extremes.heuristic_search import ExtremeSearch, Sampler
 from archir.costs.extremes.witnesses import Extreme, Marginals, extreme, marginals
-from archir.costs.lengths import Resized
-from archir.costs.rows import Followed, Networks, Parts, Sums
+from archir.costs.resized import Resized
 from archir.costs.rules import rule_of
 from archir.costs.sums import Term, Terms
-from archir.costs.symbolic import Rule, Symbolic, total
-from archir.costs.tables import MOST_SUM, Codes, Groups, Numbers, Table, grouped, maxima, sums
+from archir.costs.symbolic import Rule, SymbolicCosts, network_cost
+from archir.costs.tables import MAX_SUM, Codes, Groups, Numbers, Table, group_terms, max_table, sum_table
 from archir.diagnostics.errors import ArchError, fail, suggest
-from archir.diagnostics.visible import one_line
-from archir.diagnostics.work import TOO_MUCH, portion
-from archir.diagrams.cases import EntangledError, Value, varies
+from archir.diagnostics.escaping import escape_to_line
+from archir.diagnostics.work import WORK_CODE, budget_share
+from archir.diagrams.mdd import DiagramSizeError, Value, varies
 from archir.ir.graph import Decision, Graph, NodeId
-from archir.language.elaboration.costs import is_cost
-from archir.language.elaboration.locals import FURTHER, latency_file
-from archir.passes.cost import SUMMED, peak
+from archir.language.elaboration.cost_calls import is_cost
+from archir.language.elaboration.name_analysis import COST_DEFAULTS, latency_file
+from archir.passes.cost import ADDITIVE_COSTS, peak_memory
 from archir.utils.arrays import np
 
 PEAK = "peak_bytes"
 PEAKS = {PEAK: False, "sram_bytes": True}
-"""The costs that are a maximum, and whether results are in 8 bits, and take the place of what they are made of."""
-A_TRY = 1 / 4
-"""Of the work that is left, what may be spent on finding out that choices are too entangled for what is exact."""
-FEW_STATES, FEW_STEPS = 2_000, 50_000
-"""States and steps of a chain that are surely few."""
-FEW, MANY = 50_000, 200_000
-"""Rooms under bounds that are told apart, to draw quickly or to count closely."""
-SHOWN = 300_000
-"""Totals that are told apart where a distribution is shown."""
+"""Costs that are a maximum over time.
+
+The value is True if results are stored in 8 bits and operations run in place where they can.
+"""
+EXACT_WORK_FRACTION = 1 / 4
+"""Fraction of the remaining work budget for an exact attempt, before falling back to a method for interacting
+choices."""
+MAX_SMALL_STATES, MAX_SMALL_STEPS = 2_000, 50_000
+"""Numbers of states and steps up to which a chain is solved state by state; beyond them, with arrays."""
+MAX_SAMPLING_RESIDUALS, MAX_COUNTING_RESIDUALS = 50_000, 200_000
+"""Numbers of residual budgets (what partial architectures leave of bounds) to keep apart: for sampling, and for
+counting."""
+MAX_SHOWN_TOTALS = 300_000
+"""Number of totals to keep apart where a distribution is displayed."""
 
 
 class Account:
-    """The costs of a space, worked out when they are first asked for.
+    """The costs of a space, each computed when it is first asked for and then cached.
 
-    `conditions` say which architectures there are, `draw` draws some; `rules` are costs beside the usual ones, by name.
-    Whatever takes the name of a cost takes that of a table, such as `latency("cpu.json")`, too: nanoseconds.
+    `conditions` restrict which architectures exist, `sampler` samples some of them, and `rules` are the rules of
+    further costs by name. Wherever a cost's name is accepted, so is the name of a latency table, such as
+    `latency("cpu.json")`: nanoseconds.
     """
 
     def __init__(
@@ -54,373 +61,428 @@ class Account:
         order: Sequence[Decision],
         conditions: Sequence[Value],
         rules: Mapping[str, Rule] | None = None,
-        draw: Draw | None = None,
+        sampler: Sampler | None = None,
     ) -> None:
-        self._ends = Ends(order, conditions, draw or (lambda n, rng: np.zeros((0, len(order)), np.int16)))
-        self._roughly = False
+        """See the class for the arguments; `order` has the choices of the space in order."""
+        self._extreme_search = ExtremeSearch(
+            order, conditions, sampler or (lambda n, rng: np.zeros((0, len(order)), np.int16))
+        )
+        self._approximate = False
         self._extremes: dict[tuple[str, int], Extreme] = {}
         self.graph, self.order, self.conditions = graph, order, conditions
         self.peaks: tuple[str, ...] = ()
-        """The costs that are a maximum, and asked for."""
+        """Names of the requested costs that are a maximum."""
         self.rules = dict(rules or {})
-        self._asked: dict[str, Rule] = {}
-        self._lengths: dict[int, Resized] = {}
-        self._highest: dict[str, Table | Networks] = {}
-        self._further: dict[str, tuple[Numbers, Groups]] = {}
-        self._tables: dict[str, Table | Sums | Networks] = {}
+        self._rule_cache: dict[str, Rule] = {}
+        self._resized: dict[int, Resized] = {}
+        self._peak_evaluators: dict[str, Table | PerNetworkCost] = {}
+        self._group_cache: dict[str, tuple[Numbers, Groups]] = {}
+        self._evaluators: dict[str, Table | TermSums | PerNetworkCost] = {}
         self._index = {decision.choice.path: i for i, decision in enumerate(order)}
         self._chains: dict[tuple[str, ...], Chain] = {}
-        self._strides: dict[tuple[str, ...], Strides] = {}
-        self._followed: dict[tuple[tuple[tuple[str, tuple[int, int]], ...], int, bool], Rooms] = {}
+        self._stage_cache: dict[tuple[str, ...], Stages] = {}
+        self._residual_cache: dict[tuple[tuple[tuple[str, tuple[int, int]], ...], int, bool], ResidualBudgets] = {}
         self._distributions: dict[tuple[str, int, int, int | None], Distribution] = {}
 
     @property
     def summed(self) -> tuple[str, ...]:
-        """The names of the costs that add up."""
-        return (*SUMMED, *self.rules)
+        """Names of the additive costs."""
+        return (*ADDITIVE_COSTS, *self.rules)
 
     def __repr__(self) -> str:
-        return one_line(f"<Account of {self.graph.name}: {', '.join(self.names)}>")
+        return escape_to_line(f"<Account of {self.graph.name}: {', '.join(self.names)}>")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all costs."""
+        """Names of all costs."""
         return (*self.summed, PEAK)
 
     @cached_property
-    def _symbolic(self) -> Symbolic:
+    def _symbolic(self) -> SymbolicCosts:
+        """Costs of the nodes as functions of the choices.
+
+        The conditions under which nodes are needed are over-approximated if the exact ones exceed their share of the
+        work budget.
+        """
         try:
-            with portion(A_TRY):
-                return Symbolic(self.graph)
+            with budget_share(EXACT_WORK_FRACTION):
+                return SymbolicCosts(self.graph)
         except ArchError as error:
-            _entangled(error)
-        self._roughly = True
-        return Symbolic(self.graph, roughly=True)
+            _reraise_unless_limit(error)
+        self._approximate = True
+        return SymbolicCosts(self.graph, approximate=True)
 
     @cached_property
-    def _usual(self) -> tuple[Numbers, Groups]:
-        self.told()
-        return grouped(self._bounded[False], self._index)
+    def _builtin_groups(self) -> tuple[Numbers, Groups]:
+        """Constants and tables of the built-in additive costs."""
+        self.check_reachability()
+        return group_terms(self._term_bounds[False], self._index)
 
-    def told(self) -> None:
-        """Raise ArchError (A1602) if it cannot be told which architectures have which parts."""
-        if self._symbolic.loose:
-            raise fail("A1602", "which parts an architecture has depends on too many choices at once")
+    def check_reachability(self) -> None:
+        """Raise ArchError (A1602) if the nodes that an architecture contains cannot be determined exactly."""
+        if self._symbolic.overapproximated:
+            raise fail("A1602", "the nodes that an architecture contains depend on too many choices at once")
 
-    def _grouped(self, name: str) -> tuple[Numbers, Groups, int]:
-        """The constant, the tables, and the column in both of a cost that adds up."""
-        if name in SUMMED:
-            return (*self._usual, SUMMED.index(name))
-        if name not in self._further:
-            self.told()
-            self._further[name] = grouped({name: self.terms(name)}, self._index)
-        return (*self._further[name], 0)
+    def _groups_of(self, name: str) -> tuple[Numbers, Groups, int]:
+        """Return the constants, the tables, and the column in both of an additive cost."""
+        if name in ADDITIVE_COSTS:
+            return (*self._builtin_groups, ADDITIVE_COSTS.index(name))
+        if name not in self._group_cache:
+            self.check_reachability()
+            self._group_cache[name] = group_terms({name: self.terms(name)}, self._index)
+        return (*self._group_cache[name], 0)
 
-    def terms(self, name: str, sure: bool = False) -> Terms:
-        """The values that a cost is the sum of: at most, or if `sure`, at least."""
-        if name in SUMMED:
-            return self._bounded[sure][name]
-        rule, loose = self._rule(name), self._symbolic.loose
-        terms: Terms = Terms(value for number, value in self._contributed(rule) if not sure or number not in loose)
+    def terms(self, name: str, lower_bound: bool = False) -> Terms:
+        """Return the terms that a cost is the sum of.
+
+        If some nodes' conditions are over-approximated, the sum is an upper bound; with `lower_bound`, it is a lower
+        bound.
+        """
+        if name in ADDITIVE_COSTS:
+            return self._term_bounds[lower_bound][name]
+        rule, loose = self._rule(name), self._symbolic.overapproximated
+        terms: Terms = Terms(
+            value for number, value in self._node_costs(rule) if not lower_bound or number not in loose
+        )
         terms[rule.base] += 1
         return terms
 
-    def _contributed(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
-        """What each node contributes to a further cost."""
+    def _node_costs(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
+        """Yield what each node contributes to the cost of a rule, for the sequence length that the rule asks for."""
         numbers, symbolic = None, self._symbolic
         if rule.tokens is not None:
-            if rule.tokens not in self._lengths:
-                self._lengths[rule.tokens] = Resized(symbolic, rule.tokens, self._roughly)
-            resized = self._lengths[rule.tokens]
-            numbers, symbolic = resized.numbers, resized.symbolic
-        for number, value in symbolic.contributed(rule):
+            if rule.tokens not in self._resized:
+                self._resized[rule.tokens] = Resized(symbolic, rule.tokens, self._approximate)
+            resized = self._resized[rule.tokens]
+            numbers, symbolic = resized.original_ids, resized.symbolic
+        for number, value in symbolic.rule_costs(rule):
             yield number if numbers is None else numbers[number], value
 
-    def contributing(self, rule: Rule, codes: Codes) -> Iterator[tuple[int, Numbers]]:
-        """What nodes contribute to a further cost of rows of outcomes, and how many of them contribute just that.
+    def distinct_node_costs(self, rule: Rule, codes: Codes) -> Iterator[tuple[int, Numbers]]:
+        """Yield each distinct contribution of nodes to the cost of a rule: the number of nodes, and its values for
+        `codes`, [n].
 
         Raises ArchError (A1602).
         """
-        self.told()
-        for value, often in Terms(value for _, value in self._contributed(rule)).items():
-            yield often, Followed(value, self._index).at(codes) if varies(value) else np.full(len(codes), value)
+        self.check_reachability()
+        for value, node_count in Terms(value for _, value in self._node_costs(rule)).items():
+            yield node_count, FlatDiagram(value, self._index).at(codes) if varies(value) else np.full(len(codes), value)
 
     @cached_property
-    def _bounded(self) -> tuple[Mapping[str, Terms], Mapping[str, Terms]]:
-        most = self._symbolic.summed()
-        return most, self._symbolic.summed(sure=True) if self._symbolic.loose else most
+    def _term_bounds(self) -> tuple[Mapping[str, Terms], Mapping[str, Terms]]:
+        """Terms of the built-in additive costs: for an upper bound, and for a lower bound. The same if all is exact."""
+        upper = self._symbolic.total_terms()
+        return upper, self._symbolic.total_terms(lower_bound=True) if self._symbolic.overapproximated else upper
 
     def _rule(self, name: str) -> Rule:
-        """A further cost: one of `rules`, one that its name says, or the latency by a table that is looked for from the
-        current folder on."""
+        """Return the rule of a cost: one of `rules`, a named cost, or the latency by a table whose path starts at the
+        current folder."""
         if name in self.rules:
             return self.rules[name]
-        if name not in self._asked and latency_file(name) is None:
-            self._asked[name] = rule_of(self.graph, name)
-        if name not in self._asked:
-            from archir.costs.latencies.files import latency_of  # pydantic takes time to import
+        if name not in self._rule_cache and latency_file(name) is None:
+            self._rule_cache[name] = rule_of(self.graph, name)
+        if name not in self._rule_cache:
+            from archir.costs.latencies.files import latency_cost  # pydantic takes time to import
 
-            self._asked[name] = latency_of(self.graph, name)
-        return self._asked[name]
+            self._rule_cache[name] = latency_cost(self.graph, name)
+        return self._rule_cache[name]
 
-    def include(self, name: str) -> None:
-        """Have a further cost among those that are shown. Raises ArchError (A1501, A1502, A1604, A3320, A3321)."""
+    def add_cost(self, name: str) -> None:
+        """Add a cost to those that are shown. Raises ArchError (A1501, A1502, A1604, A3320, A3321)."""
         if name in PEAKS:
             self.peaks = tuple(dict.fromkeys((*self.peaks, name)))
-        elif name not in SUMMED:
+        elif name not in ADDITIVE_COSTS:
             self.rules[name] = self._rule(name)
 
     @cached_property
     def contributions(self) -> Mapping[NodeId, Mapping[str, Terms]]:
-        """What each node contributes to the costs that add up; weights that several share, the first of them.
+        """Terms that each node adds to each additive cost; weights that several nodes share count at the first of them.
 
         Raises ArchError (A1602).
         """
-        self.told()
-        found = {number: dict(costs) for number, costs in self._symbolic.contributions()}
+        self.check_reachability()
+        node_terms = {number: dict(costs) for number, costs in self._symbolic.contributions()}
         for name in self.rules:
-            for number, value in self._contributed(self._rule(name)):
+            for number, value in self._node_costs(self._rule(name)):
                 if value != 0:
-                    found.setdefault(number, {})[name] = Terms({value: 1})
-        return found
+                    node_terms.setdefault(number, {})[name] = Terms({value: 1})
+        return node_terms
 
-    def sums(self, terms: Mapping[str, Mapping[Term, int]]) -> Chain:
-        """The choices as a chain, with costs that are sums of terms, each as often as it counts.
+    def chain_of_terms(self, terms: Mapping[str, Mapping[Term, int]]) -> Chain:
+        """Return the choices as a chain whose costs are sums of terms, given with multiplicities.
 
         Raises ArchError (A1601, A1602).
         """
-        constant, groups = grouped(terms, self._index)
+        constant, groups = group_terms(terms, self._index)
         return Chain(self.order, self.conditions, groups, constant.tolist())
 
     @cached_property
     def table(self) -> Table:
-        """The usual costs that add up. Raises ArchError (A1601, A1602)."""
-        return sums(SUMMED, *self._usual, self._index)
+        """Table of the built-in additive costs. Raises ArchError (A1601, A1602)."""
+        return sum_table(ADDITIVE_COSTS, *self._builtin_groups, self._index)
 
     @cached_property
-    def _rows(self) -> Table | Sums | Networks:
-        return self._followed_or(lambda: self.table, SUMMED)
+    def _builtin_evaluator(self) -> Table | TermSums | PerNetworkCost:
+        """Table of the built-in additive costs or, if it is too large, an evaluator that computes row by row."""
+        return self._table_or_evaluator(lambda: self.table, ADDITIVE_COSTS)
 
-    def _followed_or(self, table: Callable[[], Table], names: Sequence[str]) -> Table | Sums | Networks:
-        """A table; or if that is too large, what follows rows instead."""
+    def _table_or_evaluator(
+        self, table: Callable[[], Table], names: Sequence[str]
+    ) -> Table | TermSums | PerNetworkCost:
+        """Return the table of costs or, if it is too large, an evaluator that computes row by row."""
         try:
-            with portion(A_TRY):
+            with budget_share(EXACT_WORK_FRACTION):
                 return table()
         except ArchError as error:
-            _entangled(error)
-        if not self._symbolic.loose:
-            return Sums({name: self.terms(name) for name in names}, self._index)
-        if tuple(names) == SUMMED:
-            return Parts(self.graph, self._symbolic.owns(), self._index)
+            _reraise_unless_limit(error)
+        if not self._symbolic.overapproximated:
+            return TermSums({name: self.terms(name) for name in names}, self._index)
+        if tuple(names) == ADDITIVE_COSTS:
+            return NodeSums(self.graph, self._symbolic.own_terms(), self._index)
         (name,) = names
         rule = self._rule(name)
-        if rule.once is not None:
-            return self._networks(lambda network: total(network, rule))
-        own = {number: Terms({value: 1}) for number, value in self._contributed(rule)}
-        return Parts(self.graph, {name: own}, self._index, {name: rule.base})
+        if rule.share_key is not None:
+            return self._network_evaluator(lambda network: network_cost(network, rule))
+        node_terms = {number: Terms({value: 1}) for number, value in self._node_costs(rule)}
+        return NodeSums(self.graph, {name: node_terms}, self._index, {name: rule.base})
 
-    def _networks(self, of: Callable[[Graph], int]) -> Networks:
-        return Networks(self.graph, [decision.choice.path for decision in self.order], of)
+    def _network_evaluator(self, evaluate: Callable[[Graph], int]) -> PerNetworkCost:
+        """Return an evaluator that specialises the graph for each row and applies `evaluate` to the network."""
+        return PerNetworkCost(self.graph, [decision.choice.path for decision in self.order], evaluate)
 
-    def _peaks(self, name: str) -> Table | Networks:
-        """The table of a cost that is a maximum, or what follows rows instead."""
-        if name not in self._highest:
-            self._highest[name] = self._tabulated(name)
-        return self._highest[name]
+    def _peak_evaluator(self, name: str) -> Table | PerNetworkCost:
+        """Return the table of a peak cost or, if it is too large, an evaluator that computes row by row."""
+        if name not in self._peak_evaluators:
+            self._peak_evaluators[name] = self._make_peak_evaluator(name)
+        return self._peak_evaluators[name]
 
     def peak_table(self, name: str) -> Table:
-        """The table of a cost that is a maximum. Raises ArchError (A1602)."""
-        table = self._peaks(name)
+        """Return the table of a cost that is a maximum. Raises ArchError (A1602) if it depends on too many choices at
+        once."""
+        table = self._peak_evaluator(name)
         if not isinstance(table, Table):
             raise fail("A1602", f"`{name}` depends on too many choices at once")
         return table
 
-    def _tabulated(self, name: str) -> Table | Networks:
-        small = PEAKS[name]
+    def _make_peak_evaluator(self, name: str) -> Table | PerNetworkCost:
+        """Build the table of a peak cost or, if it is too large, an evaluator that computes row by row."""
+        eight_bit = PEAKS[name]
         try:
-            self.told()
-            with portion(A_TRY):
-                return maxima(name, self._symbolic.alive(small), self._index)
+            self.check_reachability()
+            with budget_share(EXACT_WORK_FRACTION):
+                return max_table(name, self._symbolic.live_bytes(eight_bit), self._index)
         except ArchError as error:
-            _entangled(error)
-        except EntangledError:
+            _reraise_unless_limit(error)
+        except DiagramSizeError:
             pass
-        return self._networks(lambda network: peak(network, small))
+        return self._network_evaluator(lambda network: peak_memory(network, eight_bit))
 
     def at(self, codes: Codes, names: Iterable[str] | None = None) -> dict[str, Numbers]:
-        """The costs of rows of outcomes, exact. Raises ArchError (A1604) for a cost that there is not."""
-        wanted = tuple(names) if names is not None else self.summed
-        for name in wanted:
-            self.known(name)
-        usual = [name for name in wanted if name in SUMMED]
-        totals = self._rows.at(codes) if usual else None
-        found = {name: totals[:, SUMMED.index(name)] for name in usual if totals is not None}
-        for name in wanted:
+        """Return the exact costs of rows of outcomes: an array [n] for each name; by default, of all additive costs.
+
+        Raises ArchError (A1604) for an unknown cost.
+        """
+        requested = tuple(names) if names is not None else self.summed
+        for name in requested:
+            self.check_cost(name)
+        builtin = [name for name in requested if name in ADDITIVE_COSTS]
+        totals = self._builtin_evaluator.at(codes) if builtin else None
+        costs = {name: totals[:, ADDITIVE_COSTS.index(name)] for name in builtin if totals is not None}
+        for name in requested:
             if name in PEAKS:
-                found[name] = self._peaks(name).at(codes)[:, 0]
-            elif name not in found:
-                if name not in self._tables:
-                    self._tables[name] = self._followed_or(partial(self._single, name), (name,))
-                found[name] = self._tables[name].at(codes)[:, 0]
-        return found
+                costs[name] = self._peak_evaluator(name).at(codes)[:, 0]
+            elif name not in costs:
+                if name not in self._evaluators:
+                    self._evaluators[name] = self._table_or_evaluator(partial(self._single_table, name), (name,))
+                costs[name] = self._evaluators[name].at(codes)[:, 0]
+        return costs
 
-    def _single(self, name: str) -> Table:
-        constant, groups, _ = self._grouped(name)
-        return sums((name,), constant, groups, self._index)
+    def _single_table(self, name: str) -> Table:
+        """Return the table of one additive cost."""
+        constant, groups, _ = self._groups_of(name)
+        return sum_table((name,), constant, groups, self._index)
 
-    def known(self, name: str, summed: bool = False) -> None:
-        """Raise ArchError (A1604) for a cost that there is not, or with `summed`, that is no sum."""
+    def check_cost(self, name: str, summed: bool = False) -> None:
+        """Raise ArchError (A1604) if there is no such cost or, with `summed`, if it is not additive."""
         names = self.summed if summed else self.names
-        known = dict.fromkeys((*names, *(one for one in FURTHER if not (summed and one in PEAKS))))
+        candidates = dict.fromkeys(
+            (*names, *(further for further in COST_DEFAULTS if not (summed and further in PEAKS)))
+        )
         if summed and name in PEAKS:
-            text = f"`{name}` is the most that is held at once, and no sum over the operations"
-            raise fail("A1604", text, None, f"these are sums: {', '.join(known)}")
+            text = f"`{name}` is a maximum over the operations, and an additive cost is needed here"
+            raise fail("A1604", text, None, f"additive costs are {', '.join(candidates)}")
         if name not in names and not is_cost(name):
             raise fail(
-                "A1604", f"there is no cost `{name}`", None, suggest(name, known) or f"there are {', '.join(known)}"
+                "A1604",
+                f"there is no cost `{name}`",
+                None,
+                suggest(name, candidates) or f"there are {', '.join(candidates)}",
             )
 
     def chain(self, *names: str) -> Chain:
-        """The choices as a chain, with some costs. Raises ArchError (A1602, A1604)."""
+        """Return the choices as a chain with these costs. Raises ArchError (A1602, A1604)."""
         for name in names:
-            self.known(name, summed=True)
+            self.check_cost(name, summed=True)
         if names not in self._chains:
             groups: Groups = {}
             constants = []
-            for place, name in enumerate(names):
-                constant, tables, column = self._grouped(name)
+            for position, name in enumerate(names):
+                constant, tables, column = self._groups_of(name)
                 constants.append(int(constant[column]))
                 for choices, table in tables.items():
                     if table[..., column].any():
-                        empty = np.zeros((*table.shape[:-1], len(names)), np.int64)
-                        groups.setdefault(choices, empty)[..., place] = table[..., column]
+                        zeros = np.zeros((*table.shape[:-1], len(names)), np.int64)
+                        groups.setdefault(choices, zeros)[..., position] = table[..., column]
             self._chains[names] = Chain(self.order, self.conditions, groups, constants)
         return self._chains[names]
 
-    def strides(self, *names: str) -> Strides:
-        """The chain with some costs, a few choices at a time."""
-        if names not in self._strides:
-            self._strides[names] = Strides(self.chain(*names))
-        return self._strides[names]
+    def stages(self, *names: str) -> Stages:
+        """Return the chain with these costs, merged into stages of a few choices each."""
+        if names not in self._stage_cache:
+            self._stage_cache[names] = Stages(self.chain(*names))
+        return self._stage_cache[names]
 
     def extremes(self, name: str) -> tuple[Extreme, Extreme]:
-        """An architecture of the least, and one of the greatest cost; where choices are too entangled for that, of the
-        least and the greatest that were found, and bounds. Raises ArchError (A0510) if there is none."""
-        return self.end(name, 1), self.end(name, -1)
+        """Return an architecture of minimum cost and one of maximum cost.
 
-    def end(self, name: str, sign: int) -> Extreme:
-        """One of the extremes: the least (1), or the greatest (-1)."""
+        If the choices interact too much for an exact search, these are the best architectures found, with proved
+        bounds. Raises ArchError (A0510) if no architecture satisfies the conditions.
+        """
+        return self.extreme(name, 1), self.extreme(name, -1)
+
+    def extreme(self, name: str, sign: int) -> Extreme:
+        """Return one extreme of a cost: the minimum (`sign` 1) or the maximum (-1)."""
         if (name, sign) not in self._extremes:
-            self.known(name, summed=True)
-            self._extremes[name, sign] = self._extreme(name, sign)
+            self.check_cost(name, summed=True)
+            self._extremes[name, sign] = self._find_extreme(name, sign)
         return self._extremes[name, sign]
 
-    def _extreme(self, name: str, sign: int) -> Extreme:
-        chain = self._tried(name)
+    def _find_extreme(self, name: str, sign: int) -> Extreme:
+        """Compute an extreme exactly by the chain if it is small enough, otherwise by bounds and heuristic search."""
+        chain = self._try_chain(name)
         if chain is not None:
-            if chain.most <= FEW_STATES and chain.steps <= FEW_STEPS:
-                return _there(extreme(chain, 0, sign))
+            if chain.max_states <= MAX_SMALL_STATES and chain.max_steps <= MAX_SMALL_STEPS:
+                return _require_feasible(extreme(chain, 0, sign))
             try:
-                with portion(A_TRY):
-                    return _there(arrays.extreme(chain, 0, sign))
+                with budget_share(EXACT_WORK_FRACTION):
+                    return _require_feasible(arrays.extreme(chain, 0, sign))
             except ArchError as error:
-                _entangled(error)
-        loose = bool(self._symbolic.loose)
-        terms = self.terms(name, sure=loose and sign == 1)
-        found = self._ends.extreme(terms, sign, not loose, lambda codes: self.at(codes, [name])[name])
-        if chain is not None and (found is None or not found.exact):
-            return _there(extreme(chain, 0, sign))
-        return _there(found)
+                _reraise_unless_limit(error)
+        approximated = bool(self._symbolic.overapproximated)
+        terms = self.terms(name, lower_bound=approximated and sign == 1)
+        result = self._extreme_search.extreme(terms, sign, not approximated, lambda codes: self.at(codes, [name])[name])
+        if chain is not None and (result is None or not result.exact):
+            return _require_feasible(extreme(chain, 0, sign))
+        return _require_feasible(result)
 
-    def _tried(self, name: str) -> Chain | None:
-        """The chain with a cost; None if choices are too entangled for it."""
-        self.terms(name)  # needed without a chain, too
+    def _try_chain(self, name: str) -> Chain | None:
+        """Return the chain with a cost; None if it has too many states or exceeds its share of the work budget."""
+        self.terms(name)  # outside of the work limit below: the fallback needs the terms, too
         try:
-            with portion(A_TRY):
+            with budget_share(EXACT_WORK_FRACTION):
                 return self.chain(name)
         except ArchError as error:
-            _entangled(error)
+            _reraise_unless_limit(error)
         return None
 
     def limits(self, name: str) -> tuple[int, int]:
-        """Numbers that every architecture costs at least and at most: reached, if the cost adds up and is exact."""
+        """Return a lower and an upper bound of a cost over all architectures; both are attained if the cost is additive
+        and exact."""
         if name not in PEAKS:
             least, greatest = self.extremes(name)
             return least.bound, greatest.bound
-        peaks = self._peaks(name)
-        if isinstance(peaks, Networks):
-            return 0, MOST_SUM
-        ends = [(int(factor.table.min()), int(factor.table.max())) for factor in peaks.factors]
-        ends.append((int(peaks.constant[0]),) * 2)
-        return max(least for least, _ in ends), max(greatest for _, greatest in ends)
+        peaks = self._peak_evaluator(name)
+        if isinstance(peaks, PerNetworkCost):
+            return 0, MAX_SUM
+        factor_ranges = [(int(factor.table.min()), int(factor.table.max())) for factor in peaks.factors]
+        factor_ranges.append((int(peaks.constant[0]),) * 2)
+        return max(least for least, _ in factor_ranges), max(greatest for _, greatest in factor_ranges)
 
     def marginals(self, name: str) -> Marginals:
-        """The least and the greatest cost with each outcome of each choice."""
+        """Return the minimum and maximum cost with each outcome of each choice."""
         return marginals(self.chain(name), 0)
 
     def distribution(self, name: str, low: int, high: int, entries: int | None = None) -> Distribution:
-        """The totals from `low` to `high`, as far as there are any; of so many `entries` told apart."""
-        question = (name, low, high, entries)
-        if question not in self._distributions:
+        """Return the distribution of a cost from `low` to `high`, clipped to the costs that exist.
+
+        At most `entries` totals on one side of the chain are kept apart.
+        """
+        key = (name, low, high, entries)
+        if key not in self._distributions:
             least, greatest = self.extremes(name)
             bounds = max(low, least.bound), min(high, greatest.bound)
-            self._distributions[question] = Distribution(self.strides(name), *bounds, entries)
-        return self._distributions[question]
+            self._distributions[key] = Distribution(self.stages(name), *bounds, entries)
+        return self._distributions[key]
 
     def count(self, name: str, low: int, high: int) -> tuple[int, int]:
-        """At least and at most how many architectures cost from `low` to `high`; the same, and exact, unless the space
-        has more different totals than are told apart."""
+        """Return a lower and an upper bound of the number of architectures that cost from `low` to `high`.
+
+        They are equal, and exact, unless the space has more distinct totals than are kept apart.
+        """
         return self.distribution(name, low, high).count(low, high)
 
     def count_within(self, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-        """At least and at most how many architectures cost within all these ranges; the same, and exact, for one range
-        as `count` is, and for several unless what they leave is rounded."""
+        """Return a lower and an upper bound of the number of architectures that cost within all these ranges.
+
+        For one range they are exact as in `count`; for several, unless residual budgets are rounded.
+        """
         if len(ranges) == 1:
             ((name, (low, high)),) = ranges.items()
             return self.count(name, low, high)
-        above = self._rooms(ranges, MANY)
-        return (self._rooms(ranges, MANY, up=False).count if above.rounded else above.count), above.count
+        rounded_up = self._residuals(ranges, MAX_COUNTING_RESIDUALS)
+        return (
+            self._residuals(ranges, MAX_COUNTING_RESIDUALS, up=False).count if rounded_up.rounded else rounded_up.count
+        ), rounded_up.count
 
-    def forget(self) -> None:
-        """Drop what was worked out for ranges: who asks for ever new ones keeps none of them."""
-        self._followed.clear()
+    def clear_range_caches(self) -> None:
+        """Clear the results cached for ranges, for callers that keep asking for new ranges."""
+        self._residual_cache.clear()
         self._distributions.clear()
 
-    def draw(self, ranges: Mapping[str, tuple[int, int]], n: int, rng: np.random.Generator) -> Codes:
-        """`n` architectures, uniformly among a few more than cost within all these ranges, none of those left out."""
-        return self._rooms(ranges, FEW).sample(n, rng)
+    def sample(self, ranges: Mapping[str, tuple[int, int]], n: int, rng: np.random.Generator) -> Codes:
+        """Sample `n` architectures uniformly from those within all ranges.
 
-    def _rooms(self, ranges: Mapping[str, tuple[int, int]], entries: int, up: bool = True) -> Rooms:
-        question = (tuple(ranges.items()), entries, up)
-        if question not in self._followed:
+        Where residual budgets are rounded, some samples may lie slightly outside of the ranges; no architecture within
+        them is excluded.
+        """
+        return self._residuals(ranges, MAX_SAMPLING_RESIDUALS).sample(n, rng)
+
+    def _residuals(self, ranges: Mapping[str, tuple[int, int]], entries: int, up: bool = True) -> ResidualBudgets:
+        """Return the cached residual budgets of the chain under bounds that keep all costs within ranges."""
+        key = (tuple(ranges.items()), entries, up)
+        if key not in self._residual_cache:
             limits = []
             for i, (name, (low, high)) in enumerate(ranges.items()):
                 limits.append(Limit(i, 1, high))
                 if low > self.extremes(name)[0].value:
                     limits.append(Limit(i, -1, -low))
-            self._followed[question] = Rooms(self.strides(*ranges), limits, entries, up)
-        return self._followed[question]
+            self._residual_cache[key] = ResidualBudgets(self.stages(*ranges), limits, entries, up)
+        return self._residual_cache[key]
 
-    def followed(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether all architectures within ranges can be followed, to be drawn or counted."""
+    def is_countable(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
+        """Return whether the chain within ranges is small enough for sampling and counting."""
         try:
             if ranges:
-                self._rooms(ranges, FEW)
+                self._residuals(ranges, MAX_SAMPLING_RESIDUALS)
         except ArchError as error:
-            _entangled(error)
+            _reraise_unless_limit(error)
             return False
         return True
 
-    def some_within(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether there are architectures that cost within all these ranges; where that is rounded, or cannot
-        be followed, there may be none all the same."""
-        return all(self.some(name, *pair) for name, pair in ranges.items()) and (
-            len(ranges) == 1 or not self.followed(ranges) or self._rooms(ranges, FEW).count > 0
+    def may_satisfy(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
+        """Return whether some architecture costs within all these ranges.
+
+        True may be wrong where residual budgets are rounded, or where the chain is too large to follow; False is
+        proved.
+        """
+        return all(self.may_contain(name, *pair) for name, pair in ranges.items()) and (
+            len(ranges) == 1
+            or not self.is_countable(ranges)
+            or self._residuals(ranges, MAX_SAMPLING_RESIDUALS).count > 0
         )
 
-    def some(self, name: str, low: int, high: int) -> bool:
-        """Whether there are architectures that cost from `low` to `high`; where they cannot be counted, there may be
-        none all the same."""
+    def may_contain(self, name: str, low: int, high: int) -> bool:
+        """Return whether some architecture costs from `low` to `high`. True may be wrong if they cannot be counted."""
         least, greatest = self.extremes(name)
         if high < least.bound or low > greatest.bound or low > high:
             return False
@@ -429,38 +491,44 @@ class Account:
         try:
             return self.count(name, low, high)[1] > 0
         except ArchError as error:
-            _entangled(error)
+            _reraise_unless_limit(error)
             return True
 
-    def every(self, name: str, low: int, high: int) -> bool:
-        """Whether it is proved that all architectures cost from `low` to `high`."""
+    def is_always_within(self, name: str, low: int, high: int) -> bool:
+        """Return whether all architectures are proved to cost from `low` to `high`."""
         least, greatest = self.extremes(name)
         return low <= least.bound and greatest.bound <= high
 
-    def nearest(self, name: str, low: int, high: int) -> int:
-        """The cost nearest to a range."""
-        least, greatest = (one.value for one in self.extremes(name))
+    def nearest_cost(self, name: str, low: int, high: int) -> int:
+        """Return the existing cost that is nearest to a range."""
+        least, greatest = (extreme.value for extreme in self.extremes(name))
         if high < least:
             return least
         if low > greatest:
             return greatest
-        everything = self.distribution(name, least, greatest)
-        around = [value for value in (everything.last(low), everything.first(high)) if value is not None]
-        return min(around, key=lambda value: max(low - value, value - high))
+        all_totals = self.distribution(name, least, greatest)
+        neighbours = [
+            value for value in (all_totals.last_total(low), all_totals.first_total(high)) if value is not None
+        ]
+        return min(neighbours, key=lambda value: max(low - value, value - high))
 
     def quantiles(self, name: str, fractions: Sequence[float]) -> list[int]:
-        """The least costs that these fractions of all architectures do not exceed; rounded where there are many."""
-        least, greatest = (one.bound for one in self.extremes(name))
-        return self.distribution(name, least, greatest, SHOWN).quantiles(fractions)
+        """Return, for each fraction, the least cost that this fraction of all architectures does not exceed.
+
+        Costs are rounded if there are many distinct totals.
+        """
+        least, greatest = (extreme.bound for extreme in self.extremes(name))
+        return self.distribution(name, least, greatest, MAX_SHOWN_TOTALS).quantiles(fractions)
 
 
-def _entangled(error: ArchError) -> None:
-    """Raise an error again, unless it says that tables, states or steps are too many."""
-    if error.diagnostics[0].code not in ("A1601", "A1602", TOO_MUCH):
+def _reraise_unless_limit(error: ArchError) -> None:
+    """Raise an error again unless it reports too many tables, states or steps, or a spent work budget."""
+    if error.diagnostics[0].code not in ("A1601", "A1602", WORK_CODE):
         raise error
 
 
-def _there(found: Extreme | None) -> Extreme:
-    if found is None:
+def _require_feasible(extreme: Extreme | None) -> Extreme:
+    """Return the extreme. Raises ArchError (A0510) if there is none."""
+    if extreme is None:
         raise fail("A0510", "no architecture satisfies the constraints")
-    return found
+    return extreme

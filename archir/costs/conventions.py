@@ -1,4 +1,4 @@
-"""Multiply-accumulates and operations as other tools count them."""
+"""Operation counts under the conventions of other tools: FLOPs, and MACs of convolutions and linear layers only."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from archir.ops.conv import Convolution, ConvTranspose, Linear
 from archir.ops.routing import ExpertLinear
 
 LAYERS = (Convolution, ConvTranspose, Linear, ExpertLinear)
-"""Operations that have weights which inputs are multiplied with."""
+"""Operations that multiply their inputs by a weight."""
 
 
 def flops(graph: Graph) -> Rule:
-    """Two for each multiply-accumulate: a product, and a sum."""
+    """Return the rule of `flops`: two operations (a product and a sum) for each multiply-accumulate."""
     return Rule(lambda op, *types: 2 * op.macs(*types))
 
 
 def macs_conv_linear(graph: Graph) -> Rule:
-    """Multiply-accumulates of convolutions and linear maps alone: matrix products of attention count nothing."""
+    """Return the rule of `macs_conv_linear`: multiply-accumulates of convolutions and linear layers only.
 
-    def of(op: Op, *types: TensorType) -> int:
+    The matrix products of attention are not counted.
+    """
+
+    def op_macs(op: Op, *types: TensorType) -> int:
         return op.macs(*types) if isinstance(op, LAYERS) else 0
 
-    return Rule(of)
+    return Rule(op_macs)

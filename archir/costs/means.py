@@ -1,4 +1,4 @@
-"""Means of costs over all architectures of a space, exact: every architecture counts alike."""
+"""Exact means of costs over all architectures of a space, all equally weighted."""
 
 from __future__ import annotations
 
@@ -6,71 +6,72 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from archir.costs.account import Account
+from archir.costs.chain import Chain, State
 from archir.costs.counting.plain import PlainAccount
-from archir.costs.dynamic import Chain, State
-from archir.costs.sums import Term, depends, factors
+from archir.costs.sums import Term, factors, is_varying
 from archir.diagnostics.errors import fail
-from archir.diagrams.cases import Choice, support
+from archir.diagrams.mdd import Choice, support
 from archir.ir.graph import NodeId
 
 
 def means(account: Account, name: str) -> dict[NodeId, Fraction]:
-    """What each node contributes to a cost on average; nodes that never contribute are left out.
+    """Return the mean contribution of each node to a cost; nodes that never contribute are left out.
 
     Raises ArchError (A0510, A1601, A1602, A1604).
     """
-    account.known(name, summed=True)
+    account.check_cost(name, summed=True)
     costs = {number: terms[name] for number, terms in account.contributions.items() if name in terms}
-    known = _means_of(account, [term for terms in costs.values() for term in terms])
+    term_means = _term_means(account, [term for terms in costs.values() for term in terms])
     return {
-        number: sum((known[term] * times for term, times in terms.items()), Fraction())
+        number: sum((term_means[term] * times for term, times in terms.items()), Fraction())
         for number, terms in costs.items()
     }
 
 
-def _means_of(account: Account, terms: Iterable[Term]) -> dict[Term, Fraction]:
-    """The mean of each term; those that depend on the same choices are added up along one chain."""
+def _term_means(account: Account, terms: Iterable[Term]) -> dict[Term, Fraction]:
+    """Return the mean of each term. Terms that depend on the same choices are computed in one pass over one chain."""
     if isinstance(account, PlainAccount):
-        return account.average(terms)
-    found: dict[Term, Fraction] = {}
-    varied: dict[frozenset[Choice], list[Term]] = {}
+        return account.term_means(terms)
+    term_means: dict[Term, Fraction] = {}
+    groups: dict[frozenset[Choice], list[Term]] = {}
     for term in dict.fromkeys(terms):
-        if depends(term):
-            varied.setdefault(frozenset(support(*factors(term))), []).append(term)
+        if is_varying(term):
+            groups.setdefault(frozenset(support(*factors(term))), []).append(term)
         else:
-            found[term] = Fraction(term)
-    for together in varied.values():
-        chain = account.sums({str(i): {term: 1} for i, term in enumerate(together)})
-        found.update(zip(together, averages(chain), strict=True))
-    return found
+            term_means[term] = Fraction(term)
+    for group in groups.values():
+        chain = account.chain_of_terms({str(i): {term: 1} for i, term in enumerate(group)})
+        term_means.update(zip(group, mean_totals(chain), strict=True))
+    return term_means
 
 
-def averages(chain: Chain) -> list[Fraction]:
-    """The mean total of each cost of a chain. Raises ArchError (A0510) if no architecture satisfies the conditions."""
-    ahead = _ahead(chain)
-    if () not in ahead[0]:
+def mean_totals(chain: Chain) -> list[Fraction]:
+    """Return the mean total of each cost of a chain. Raises ArchError (A0510) if no architecture satisfies the
+    conditions."""
+    paths_to_end = _path_counts(chain)
+    if () not in paths_to_end[0]:
         raise fail("A0510", "no architecture satisfies the constraints")
     totals = [0] * len(chain.constant)
-    behind: dict[State, int] = {(): 1}
-    for level, after in zip(chain.levels, ahead[1:], strict=True):
+    paths_from_start: dict[State, int] = {(): 1}
+    for level, next_counts in zip(chain.levels, paths_to_end[1:], strict=True):
         reached: dict[State, int] = {}
-        for state, count in behind.items():
+        for state, count in paths_from_start.items():
             for step in level[state]:
-                if step.after in after:
+                if step.after in next_counts:
                     reached[step.after] = reached.get(step.after, 0) + count
                     for cost, own in enumerate(step.costs):
                         if own:
-                            totals[cost] += count * after[step.after] * own
-        behind = reached
-    return [Fraction(total, ahead[0][()]) + own for total, own in zip(totals, chain.constant, strict=True)]
+                            totals[cost] += count * next_counts[step.after] * own
+        paths_from_start = reached
+    return [Fraction(total, paths_to_end[0][()]) + own for total, own in zip(totals, chain.constant, strict=True)]
 
 
-def _ahead(chain: Chain) -> list[dict[State, int]]:
-    """For each level and state, how many ways lead on from it; states that lead nowhere are missing."""
-    found: list[dict[State, int]] = [{} for _ in chain.levels] + [{(): 1}]
+def _path_counts(chain: Chain) -> list[dict[State, int]]:
+    """Return, for each level and state, the number of paths from the state to the end; dead ends are left out."""
+    counts: list[dict[State, int]] = [{} for _ in chain.levels] + [{(): 1}]
     for i, level in reversed(list(enumerate(chain.levels))):
         for state, steps in level.items():
-            ways = sum(found[i + 1].get(step.after, 0) for step in steps)
+            ways = sum(counts[i + 1].get(step.after, 0) for step in steps)
             if ways:
-                found[i][state] = ways
-    return found
+                counts[i][state] = ways
+    return counts

@@ -1,4 +1,4 @@
-"""From a cost's name, such as `kv_bytes(context=4096)`, to the rule that says what each operation contributes."""
+"""Lookup of the cost rule of a named cost, such as `kv_bytes(context=4096)`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from archir.costs import conventions, sequences, weights
 from archir.costs.symbolic import Rule
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
-from archir.language.elaboration.costs import called
+from archir.language.elaboration.cost_calls import parse_cost_call
 
-MAKERS: dict[str, Callable[..., Rule]] = {
+RULE_FACTORIES: dict[str, Callable[..., Rule]] = {
     "flops": conventions.flops,
     "macs_conv_linear": conventions.macs_conv_linear,
     "weight_bytes": weights.weight_bytes,
@@ -19,12 +19,15 @@ MAKERS: dict[str, Callable[..., Rule]] = {
     "prefill_macs": sequences.prefill_macs,
     "decode_macs": sequences.decode_macs,
 }
-"""What makes the rule of each cost that adds up, for a graph and the arguments."""
+"""Functions that build the `Rule` of each additive cost from a graph and the arguments in the cost's name."""
 
 
 def rule_of(graph: Graph, name: str) -> Rule:
-    """The rule of a cost that adds up. Raises ArchError (A1604, A3320, A3321)."""
-    found = called(name)
-    if found is None or found.name not in MAKERS:
-        raise fail("A1604", f"`{name}` is no cost that adds up")
-    return MAKERS[found.name](graph, **found.arguments)
+    """Return the `Rule` of an additive cost by its name, arguments included.
+
+    Raises ArchError: A1604 (not a named additive cost), A3320, A3321.
+    """
+    call = parse_cost_call(name)
+    if call is None or call.name not in RULE_FACTORIES:
+        raise fail("A1604", f"`{name}` is not a cost that sums over operations")
+    return RULE_FACTORIES[call.name](graph, **call.arguments)

@@ -1,4 +1,4 @@
-"""What costs are sums of: values, and products of values whose combinations are too many to be listed."""
+"""Terms that costs are sums of: values, and products of values that have too many combinations to list."""
 
 from __future__ import annotations
 
@@ -7,96 +7,106 @@ from dataclasses import dataclass
 from math import prod
 from operator import mul
 
-from archir.diagrams.cases import Case, Choice, Value, leaves, size, support, varies
 from archir.diagrams.conditions import if_else
 from archir.diagrams.lifting import lift
-from archir.diagrams.symbols import Monomial, Symbol, extent, is_long
-from archir.ir.typing import MOST_LISTED
+from archir.diagrams.mdd import Choice, Diagram, Value, diagram_size, leaves, support, varies
+from archir.diagrams.symbols import Monomial, SymbolicInt, is_long_range, leaf_bounds
+from archir.ir.typing import MAX_LISTED
 
 
 @dataclass(frozen=True)
 class Product:
-    """A product of several integers that depend on choices."""
+    """Product of several integers that depend on choices, kept as its factors instead of one diagram."""
 
-    factors: tuple[Case, ...]
+    factors: tuple[Diagram, ...]
 
 
 Term = Value
-"""A value, or a `Product`."""
+"""A plain value, a diagram, or a `Product`."""
 Terms = Counter[Term]
-"""Terms, and how often each is to be counted."""
+"""Terms, with the number of times that each one is counted."""
 Polynomial = frozenset[tuple[Monomial, int]]
 
 
-def told(numbers: Value) -> Value:
-    """A tuple of numbers, with polynomials, alike if they look alike, instead of symbols."""
-    return tuple([frozenset(x.terms.items()) if type(x) is Symbol else x for x in numbers])
+def symbols_to_polynomials(numbers: Value) -> Value:
+    """Replace the symbols in a tuple of numbers by their polynomials, so that equal symbols become equal, hashable
+    values."""
+    return tuple([frozenset(x.terms.items()) if type(x) is SymbolicInt else x for x in numbers])
 
 
-def expanded(value: Value) -> Terms:
-    """The terms of a value, whose leaves may be polynomials."""
-    found: Terms = Counter()
+def expand_terms(value: Value) -> Terms:
+    """Return the terms of a value whose leaves may be polynomials: one term for each monomial."""
+    terms: Terms = Counter()
     monomials = {monomial: None for leaf in leaves(value) for monomial, _ in _polynomial(leaf)}
     if list(monomials) == [()] and not any(isinstance(leaf, frozenset) for leaf in leaves(value)):
-        _add(found, 1, value)
-        return found
+        _add_product(terms, 1, value)
+        return terms
     for monomial in monomials:
         times = lift(lambda leaf, of=monomial: dict(_polynomial(leaf)).get(of, 0), value)
-        _add(found, 1, times, *monomial)
-    return found
+        _add_product(terms, 1, times, *monomial)
+    return terms
 
 
-def only(terms: Terms, under: Value) -> Terms:
-    """The terms where a condition holds; elsewhere they are 0."""
-    found: Terms = Counter()
+def restrict_terms(terms: Terms, condition: Value) -> Terms:
+    """Return the terms multiplied by a condition: unchanged where it holds, 0 elsewhere."""
+    restricted: Terms = Counter()
     for term, times in terms.items():
         if type(term) is Product:
-            _add(found, times, if_else(under, 1, 0), *term.factors)
+            _add_product(restricted, times, if_else(condition, 1, 0), *term.factors)
         else:
-            _add(found, times, if_else(under, term, 0))
-    return found
+            _add_product(restricted, times, if_else(condition, term, 0))
+    return restricted
 
 
-def factors(term: Term) -> tuple[Case, ...]:
-    """What a term that depends on choices is the product of."""
+def factors(term: Term) -> tuple[Diagram, ...]:
+    """Return the factors of a term that depends on choices: those of a `Product`, or the term itself."""
     return term.factors if type(term) is Product else (term,)
 
 
-def depends(term: Term) -> bool:
-    """Whether a term depends on choices."""
+def is_varying(term: Term) -> bool:
+    """Return whether a term depends on choices."""
     return type(term) is Product or varies(term)
 
 
-def greatest(term: Term) -> int:
-    """No magnitude of a term is more."""
+def max_magnitude(term: Term) -> int:
+    """Return an upper bound of the absolute value of a term over all choices."""
     return prod(max(map(abs, leaves(factor))) for factor in factors(term))
 
 
-def weaker(term: Term, times: int) -> Value:
-    """A value that is at most so many times a term, whatever is chosen: its long ranges are at their ends."""
+def lower_bound(term: Term, times: int) -> Value:
+    """Return a value that is at most `times` times a term, whatever is chosen.
+
+    Of a `Product`, one factor is kept as a diagram; the other factors are replaced by their extreme values.
+    """
     if type(term) is not Product:
         return lift(lambda leaf: leaf * times, term)
-    *others, kept = sorted(term.factors, key=lambda factor: (not is_long(factor), size(factor), len(factor.branches)))
-    ends = [times]
+    *others, kept = sorted(
+        term.factors, key=lambda factor: (not is_long_range(factor), diagram_size(factor), len(factor.branches))
+    )
+    extremes = [times]
     for factor in others:
-        ends = [end * one for end in (min(ends), max(ends)) for one in extent(factor)]
-    return lift(lambda leaf: min(leaf * min(ends), leaf * max(ends)), kept)
+        extremes = [extreme * bound for extreme in (min(extremes), max(extremes)) for bound in leaf_bounds(factor)]
+    return lift(lambda leaf: min(leaf * min(extremes), leaf * max(extremes)), kept)
 
 
 def _polynomial(leaf: int | Polynomial) -> Polynomial:
+    """Return a leaf as a polynomial; an integer is a polynomial with one constant monomial."""
     return leaf if isinstance(leaf, frozenset) else frozenset({((), leaf)})
 
 
-def _add(terms: Terms, times: int, *values: Value) -> None:
-    """Add so many times a product of values, listed where it has few combinations."""
-    apart: dict[tuple[Choice, ...], Value] = {}
+def _add_product(terms: Terms, times: int, *values: Value) -> None:
+    """Add `times` times a product of values to the terms.
+
+    The product becomes one value if it has at most MAX_LISTED combinations of choices, otherwise a `Product`.
+    """
+    by_choices: dict[tuple[Choice, ...], Value] = {}
     for value in values:
         choices = tuple(support(value))
-        apart[choices] = lift(mul, apart[choices], value) if choices in apart else value
-    about = {choice for choices in apart for choice in choices}
-    if len(apart) > 1 and prod(choice.outcomes for choice in about) <= MOST_LISTED:
-        apart = {(): lift(lambda *numbers: prod(numbers), *apart.values())}
-    varied = sorted([value for value in apart.values() if varies(value)], key=id)
-    times *= prod(int(value) for value in apart.values() if not varies(value))
+        by_choices[choices] = lift(mul, by_choices[choices], value) if choices in by_choices else value
+    all_choices = {choice for choices in by_choices for choice in choices}
+    if len(by_choices) > 1 and prod(choice.outcome_count for choice in all_choices) <= MAX_LISTED:
+        by_choices = {(): lift(lambda *numbers: prod(numbers), *by_choices.values())}
+    varied = sorted([value for value in by_choices.values() if varies(value)], key=id)
+    times *= prod(int(value) for value in by_choices.values() if not varies(value))
     if times:
         terms[Product(tuple(varied)) if len(varied) > 1 else varied[0] if varied else 1] += times

@@ -1,8 +1,8 @@
 """Costs of a space's nodes as functions of its choices.
 
-Each node that some architecture needs contributes a value that depends on the few choices that its attributes, its
-operands' types and its being needed depend on. Totals are sums of such values; the peak of the memory is the maximum,
-over the nodes, of what is alive while each one runs.
+Each node that some architecture needs contributes a value. It depends on the few choices that decide the node's
+attributes, its operands' types and whether it is needed. Totals are sums of such values; the peak of the memory is the
+maximum, over the nodes, of the bytes that are alive while each one runs.
 """
 
 from __future__ import annotations
@@ -12,215 +12,244 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from itertools import product
 
-from archir.costs.sums import Terms, expanded, only, told
-from archir.diagrams.cases import Value, when
-from archir.diagrams.conditions import both, either, if_else, negate
+from archir.costs.sums import Terms, expand_terms, restrict_terms, symbols_to_polynomials
+from archir.diagrams.conditions import conjoin, disjoin, if_else, negate
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Value, outcome_in
 from archir.ir.graph import Graph, NodeId
-from archir.ir.needs import needs
 from archir.ir.op import Op
-from archir.ir.rough_needs import made
+from archir.ir.reachability import approximate_reachability, reachability_conditions
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType
-from archir.ir.typing import infer, inferred, lifted
-from archir.passes.cost import SUMMED, cost_of, stored
+from archir.ir.typing import infer, infer_reachable, lift_rule
+from archir.passes.cost import ADDITIVE_COSTS, cost_of, element_bytes
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A further cost that adds up: what an operation costs on operands of these types, and every network besides."""
+    """Rule of an additive cost beside the built-in ones."""
 
-    of: Callable[..., int]
+    op_cost: Callable[..., int]
+    """Cost of an operation, called as `op_cost(op, *operand_types)`."""
     base: int = 0
-    once: Callable[[Graph, NodeId], tuple[Hashable, tuple[NodeId, ...]]] | None = None
-    """What nodes have in common that share what they cost, and operands that are the same ones, too: it counts at the
-    first of them that an architecture has."""
+    """Constant cost of every network."""
+    share_key: Callable[[Graph, NodeId], tuple[Hashable, tuple[NodeId, ...]]] | None = None
+    """Sharing key of a node, for costs that nodes with equal keys share: a hashable value, and operands.
+
+    Two nodes share the cost if the values are equal and the operands are the same nodes. The cost counts at the first
+    of them that an architecture contains. None: no sharing.
+    """
     tokens: int | None = None
-    """How many tokens the network is given; None for its own number."""
+    """Number of tokens of the network's input; None for the network's own number."""
 
 
-class Symbolic:
-    """The costs of a graph: `summed` adds up to totals, `alive` to what is alive at each step.
+class SymbolicCosts:
+    """Costs of the nodes of a graph: `total_terms` has the terms of totals, `live_bytes` the bytes that are alive at
+    each step.
 
-    With `roughly`, where nodes are needed is what the program says of where they are made.
+    With `approximate`, the condition under which a node is needed is over-approximated by the condition under which the
+    program creates it.
     """
 
-    def __init__(self, graph: Graph, roughly: bool = False) -> None:
+    def __init__(self, graph: Graph, approximate: bool = False) -> None:
+        """Infer the types and the reachability conditions of all nodes; see the class for `approximate`."""
         self.graph = graph
-        needed = made(graph) if roughly else needs(graph)
-        self.loose = needed.loose - set(graph.inputs.values())
-        """Nodes that may be needed where their condition holds; elsewhere they are not."""
-        self.types = inferred(graph, needed) if roughly else infer(graph)
+        needed = approximate_reachability(graph) if approximate else reachability_conditions(graph)
+        self.overapproximated = needed.overapproximated - set(graph.inputs.values())
+        """Nodes whose condition is an over-approximation: where it holds they may be needed, elsewhere they are not."""
+        self.types = infer_reachable(graph, needed) if approximate else infer(graph)
         self.needed = {number: condition for number, condition in needed.items() if number in self.types}
         self.needed |= dict.fromkeys(graph.inputs.values(), True)
-        self._known: dict[tuple[Op, tuple[TensorType, ...], TensorType, Value], tuple[Terms, ...]] = {}
+        self._terms_cache: dict[tuple[Op, tuple[TensorType, ...], TensorType, Value], tuple[Terms, ...]] = {}
 
-    def summed(self, sure: bool = False) -> Mapping[str, Terms]:
-        """For each cost that adds up, the terms that it is the sum of; if some nodes are loose, at most, or where
-        they are not, `sure`, at least."""
-        found: dict[str, Terms] = {name: Counter() for name in SUMMED}
+    def total_terms(self, lower_bound: bool = False) -> Mapping[str, Terms]:
+        """Return the terms of each additive cost.
+
+        If the conditions of some nodes are over-approximated, the sum is an upper bound; with `lower_bound`, these
+        nodes are left out, and the sum is a lower bound.
+        """
+        totals: dict[str, Terms] = {name: Counter() for name in ADDITIVE_COSTS}
         for number, costs in self.contributions():
-            if not sure or number not in self.loose:
+            if not lower_bound or number not in self.overapproximated:
                 for name, terms in costs.items():
-                    found[name].update(terms)
-        return found
+                    totals[name].update(terms)
+        return totals
 
-    def owns(self) -> dict[str, dict[NodeId, Terms]]:
-        """For each cost that adds up, what each node costs where it is needed."""
-        found: dict[str, dict[NodeId, Terms]] = {name: {} for name in SUMMED}
-        for number in self._running():
-            for name, terms in zip(SUMMED, self._costs(number), strict=True):
+    def own_terms(self) -> dict[str, dict[NodeId, Terms]]:
+        """Return, for each additive cost, the terms of each node where it is needed; shared parameters count at every
+        node."""
+        own: dict[str, dict[NodeId, Terms]] = {name: {} for name in ADDITIVE_COSTS}
+        for number in self._executed_nodes():
+            for name, terms in zip(ADDITIVE_COSTS, self._node_terms(number), strict=True):
                 if terms:
-                    found[name][number] = terms
-        return found
+                    own[name][number] = terms
+        return own
 
     def contributions(self) -> Iterator[tuple[NodeId, dict[str, Terms]]]:
-        """What each node contributes to the costs that add up, where that is not nothing."""
+        """Yield each node with its non-zero terms of each additive cost; shared parameters count at the first needed
+        node."""
         counted: dict[str, Value] = {}
-        for number in self._running():
+        for number in self._executed_nodes():
             scope, needed = self.graph[number].scope, self.needed[number]
-            costs = dict(zip(SUMMED, self._costs(number), strict=True))
+            costs = dict(zip(ADDITIVE_COSTS, self._node_terms(number), strict=True))
             if costs["params"]:
                 before = counted.get(scope, False)
-                counted[scope] = either(before, needed)
+                counted[scope] = disjoin(before, needed)
                 if before is not False:
-                    costs["params"] = only(costs["params"], both(needed, negate(before)))
+                    costs["params"] = restrict_terms(costs["params"], conjoin(needed, negate(before)))
             yield number, {name: terms for name, terms in costs.items() if terms}
 
-    def contributed(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
-        """What each node contributes to a further cost."""
-        if rule.once is None:
-            yield from self.owned(rule)
+    def rule_costs(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
+        """Yield what each node contributes to the cost of a rule; shared costs count at the first needed node."""
+        if rule.share_key is None:
+            yield from self.own_rule_costs(rule)
             return
         counted: dict[Hashable, Value] = {}
-        for number, value in self.owned(rule):
+        for number, value in self.own_rule_costs(rule):
             counts: Value = False
-            for shared, condition in self._shared(*rule.once(self.graph, number)) if value != 0 else ():
-                here, before = both(self.needed[number], condition), counted.get(shared, False)
-                counts = either(counts, both(here, negate(before)))
-                counted[shared] = either(before, here)
+            for shared, condition in self._sharing_keys(*rule.share_key(self.graph, number)) if value != 0 else ():
+                here, before = conjoin(self.needed[number], condition), counted.get(shared, False)
+                counts = disjoin(counts, conjoin(here, negate(before)))
+                counted[shared] = disjoin(before, here)
             yield number, if_else(counts, value, 0)
 
-    def _shared(self, named: Hashable, operands: Sequence[NodeId]) -> Iterator[tuple[Hashable, Value]]:
-        """What a node shares, by a name and what stands behind operands, each with its condition."""
-        for several in product(*map(self._sources, operands)):
-            condition: Value = True
-            for _, under in several:
-                condition = both(condition, under)
-            yield (named, *(source for source, _ in several)), condition
+    def _sharing_keys(self, value: Hashable, operands: Sequence[NodeId]) -> Iterator[tuple[Hashable, Value]]:
+        """Yield the sharing keys of a node, each with the condition under which it applies.
 
-    def owned(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
-        """What each node costs by a rule where it is needed, whatever others share with it."""
-        known: dict[tuple[Op, tuple[TensorType, ...], Value], Value] = {}
-        for number in self._running():
+        A key is `value` and the actual source nodes of the operands, once selects are resolved.
+        """
+        for sources in product(*map(self._sources, operands)):
+            condition: Value = True
+            for _, source_condition in sources:
+                condition = conjoin(condition, source_condition)
+            yield (value, *(source for source, _ in sources)), condition
+
+    def own_rule_costs(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
+        """Yield what each node costs by a rule where it is needed; shared costs count at every node."""
+        memo: dict[tuple[Op, tuple[TensorType, ...], Value], Value] = {}
+        for number in self._executed_nodes():
             op, needed = self.graph[number].op, self.needed[number]
             if not isinstance(op, Input):
                 operands = tuple([self.types[operand] for operand in self.graph.operands(number)])
-                question = op, operands, needed
-                if question not in known:
-                    known[question] = if_else(needed, lifted(rule.of, op, operands, needed, self.graph.given), 0)
-                yield number, known[question]
+                key = op, operands, needed
+                if key not in memo:
+                    memo[key] = if_else(
+                        needed, lift_rule(rule.op_cost, op, operands, needed, self.graph.assumptions), 0
+                    )
+                yield number, memo[key]
 
-    def _running(self) -> Iterator[NodeId]:
+    def _executed_nodes(self) -> Iterator[NodeId]:
+        """Yield the nodes that are executed: all needed nodes but selects, which only forward an operand."""
         for number in self.graph:
             if number in self.needed and not isinstance(self.graph[number].op, Select):
                 yield number
 
-    def _costs(self, number: NodeId) -> tuple[Terms, ...]:
-        """What a node contributes to each cost that adds up: nothing where it is not needed."""
+    def _node_terms(self, number: NodeId) -> tuple[Terms, ...]:
+        """Return the terms that a node adds to each additive cost; they are 0 where the node is not needed."""
         op, needed = self.graph[number].op, self.needed[number]
         operands = tuple([self.types[operand] for operand in self.graph.operands(number)])
-        question = (op, operands, self.types[number], needed)
-        if question not in self._known:
+        key = (op, operands, self.types[number], needed)
+        if key not in self._terms_cache:
 
             def summed(op: Op, *types: TensorType) -> tuple[int, ...]:
                 *operands, result = types
-                own = cost_of(op, operands, result)
-                return tuple([getattr(own, name) for name in SUMMED])
+                op_cost = cost_of(op, operands, result)
+                return tuple([getattr(op_cost, name) for name in ADDITIVE_COSTS])
 
             types = (*operands, self.types[number])
-            together = if_else(needed, lifted(summed, op, types, needed, self.graph.given, told, 0), _NOTHING)
-            kinds: dict[Value, int] = {}
-            kind = lift(lambda leaf: kinds.setdefault(leaf, len(kinds)), together)
-            every = list(kinds)
-            self._known[question] = tuple(
-                expanded(lift(lambda kind, i=i: every[kind][i], kind)) for i in range(len(SUMMED))
+            costs = if_else(
+                needed,
+                lift_rule(summed, op, types, needed, self.graph.assumptions, symbols_to_polynomials, 0),
+                _ZERO_COSTS,
             )
-        return self._known[question]
+            kinds: dict[Value, int] = {}
+            kind = lift(lambda leaf: kinds.setdefault(leaf, len(kinds)), costs)
+            cost_tuples = list(kinds)
+            self._terms_cache[key] = tuple(
+                expand_terms(lift(lambda kind, i=i: cost_tuples[kind][i], kind)) for i in range(len(ADDITIVE_COSTS))
+            )
+        return self._terms_cache[key]
 
-    def alive(self, small: bool = False) -> Iterator[Terms]:
-        """For each node, what is alive while it runs; where it does not, what is since the one before it.
+    def live_bytes(self, eight_bit: bool = False) -> Iterator[Terms]:
+        """Yield, for each node, the terms of the bytes that are alive while it runs.
 
-        If `small`, results are in 8 bits, and take the place of what they are made of where nothing else reads it.
+        Where a node does not run, they are the bytes that stay alive since the step before. With `eight_bit`, results
+        are stored in 8 bits, and an operation that can run in place overwrites an operand that nothing else reads.
         """
         readers = self._readers()
-        found: dict[NodeId, tuple[Value, Value]] = {}  # what a result takes up, and what it takes up now
+        sizes: dict[NodeId, tuple[Value, Value]] = {}  # the size of a result, and its bytes that are alive at this step
         terms: Terms = Counter()
 
         def dropped(numbers: Iterable[NodeId], after: NodeId) -> None:
-            for other in numbers:
-                size, now = found[other]
-                later = readers[other]
-                while later and later[-1][0] <= after:
-                    later.pop()
-                then = if_else(later[-1][1] if later else False, size, 0)
-                terms[now] -= 1
-                terms[then] += 1
-                found[other] = size, then
+            """Free the results of nodes where no node later than `after` reads them."""
+            for result in numbers:
+                size, live = sizes[result]
+                pending = readers[result]
+                while pending and pending[-1][0] <= after:
+                    pending.pop()
+                still_live = if_else(pending[-1][1] if pending else False, size, 0)
+                terms[live] -= 1
+                terms[still_live] += 1
+                sizes[result] = size, still_live
 
-        for number in self._running():
-            own = self._bytes(number, small)
+        for number in self._executed_nodes():
+            result_bytes = self._result_bytes(number, eight_bit)
             read = [x for operand in self.graph.operands(number) for x, _ in self._sources(operand)]
-            if small and self.graph[number].op.in_place:
+            if eight_bit and self.graph[number].op.in_place:
                 dropped(dict.fromkeys(read), number)
-            terms[own] += 1
+            terms[result_bytes] += 1
             terms[0] = 0
             yield +terms
-            found[number] = own, own
+            sizes[number] = result_bytes, result_bytes
             dropped(dict.fromkeys([number, *read]), number)
 
-    def _bytes(self, number: NodeId, small: bool = False) -> Value:
+    def _result_bytes(self, number: NodeId, eight_bit: bool = False) -> Value:
+        """Return the bytes of a node's result; 0 where the node is not needed."""
         x = self.types[number]
-        size: Value = stored(x.dtype, small)
+        size: Value = element_bytes(x.dtype, eight_bit)
         for dim in x.dims:
-            size = lift(_times, size, dim)
+            size = lift(_multiply, size, dim)
         return if_else(self.needed[number], size, 0)
 
     def _readers(self) -> dict[NodeId, list[tuple[NodeId, Value]]]:
-        """For each node that runs, those that read it, through choices, the last one first; each with the condition
-        that it, or one after it, does. The world outside reads outputs last."""
-        found: dict[NodeId, list[tuple[NodeId, Value]]] = {number: [] for number in self._running()}
+        """Return, for each executed node, its readers (through selects), the last one first.
+
+        Each reader comes with the condition that it or a later one reads the result. Outputs count as read after all
+        nodes.
+        """
+        readers: dict[NodeId, list[tuple[NodeId, Value]]] = {number: [] for number in self._executed_nodes()}
         end = max(self.graph, default=0) + 1
         reads = [(end, operand, True) for operand in self.graph.outputs.values()]
-        for number in reversed(list(found)):
+        for number in reversed(list(readers)):
             reads += [(number, operand, self.needed[number]) for operand in self.graph.operands(number)]
         for number, operand, needed in reads:
             for source, condition in self._sources(operand):
-                later = found[source][-1][1] if found[source] else False
-                found[source].append((number, either(later, both(needed, condition))))
-        return found
+                read_later = readers[source][-1][1] if readers[source] else False
+                readers[source].append((number, disjoin(read_later, conjoin(needed, condition))))
+        return readers
 
     def _sources(self, number: NodeId) -> list[tuple[NodeId, Value]]:
-        """What stands behind a node once choices are made, each with the condition under which it does."""
+        """Return the nodes that a node may stand for once selects are resolved, each with the condition under which it
+        does."""
         op = self.graph[number].op
         if not isinstance(op, Select):
             return [(number, True)]
         choice = self.graph.decisions[op.choice].choice
-        found: dict[NodeId, Value] = {}
+        sources: dict[NodeId, Value] = {}
         for position, operand in enumerate(self.graph.operands(number)):
             outcomes = [outcome for outcome, case in enumerate(op.cases) if case == position]
-            for source, condition in self._sources(operand) if outcomes else ():  # else nobody needs it
-                found[source] = either(found.get(source, False), both(when(choice, outcomes), condition))
-        return list(found.items())
+            for source, condition in self._sources(operand) if outcomes else ():  # no outcome selects the operand
+                sources[source] = disjoin(sources.get(source, False), conjoin(outcome_in(choice, outcomes), condition))
+        return list(sources.items())
 
 
-_NOTHING = (0,) * len(SUMMED)
+_ZERO_COSTS = (0,) * len(ADDITIVE_COSTS)
 
 
-def _times(one: int, other: int) -> int:
-    return one * other
+def _multiply(left: int, right: int) -> int:
+    return left * right
 
 
-def total(network: Graph, rule: Rule) -> int:
-    """What a network without choices costs by a rule at its own length."""
-    return rule.base + sum(int(value) for _, value in Symbolic(network).contributed(rule))
+def network_cost(network: Graph, rule: Rule) -> int:
+    """Return the cost of a network without choices by a rule, for the network's own sequence length."""
+    return rule.base + sum(int(value) for _, value in SymbolicCosts(network).rule_costs(rule))

@@ -1,4 +1,4 @@
-"""Bytes of weights: as numbers of one type, and as a microcontroller's flash holds them."""
+"""Bytes of weights: stored in one element type, or as 8-bit weights in the flash memory of a microcontroller."""
 
 from __future__ import annotations
 
@@ -7,50 +7,56 @@ from archir.costs.symbolic import Rule
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.types import TensorType
-from archir.language.elaboration.costs import BITS
+from archir.language.elaboration.cost_calls import BITS
 from archir.ops.norm import BatchNorm
 from archir.ops.routing import ExpertLinear
 
-WORD = 4
-"""Bytes of a bias, of a scale, and of any other number that is not in 8 bits."""
+WORD_BYTES = 4
+"""Bytes of a bias, a scale or any other number that is not stored in 8 bits."""
 
 
 def weight_bytes(graph: Graph, dtype: str) -> Rule:
-    """All trained parameters in numbers of one type; each tensor has whole bytes."""
+    """Return the rule of `weight_bytes`: bytes of all trained parameters stored as `dtype`.
 
-    def of(op: Op, *types: TensorType) -> int:
+    The size of each tensor is rounded up to whole bytes.
+    """
+
+    def op_bytes(op: Op, *types: TensorType) -> int:
         return sum(
             -(-weight.elements * BITS[dtype] // 8) for weight in op.weights(*types).values() if not weight.buffer
         )
 
-    return Rule(of, once=scope)
+    return Rule(op_bytes, share_key=weight_key)
 
 
 def flash_bytes(graph: Graph) -> Rule:
-    """Matrices and kernels in 8 bits with a scale for each channel of the result, and all else in words of 4 bytes.
+    """Return the rule of `flash_bytes`: bytes of the weights in the flash memory of a microcontroller.
 
-    A batch norm is folded into what it follows: its scale into the scales, so that a word for each channel is left.
+    Matrices and kernels take 8 bits a weight and a scale of 4 bytes for each output channel; all other parameters take
+    4 bytes each. A batch norm is folded into the preceding layer: its scale is merged into that layer's scales, so only
+    4 bytes (the shift) for each channel remain.
     """
 
-    def of(op: Op, *types: TensorType) -> int:
+    def op_bytes(op: Op, *types: TensorType) -> int:
         if isinstance(op, BatchNorm):
-            return WORD * types[0].channels if op.affine else 0
+            return WORD_BYTES * types[0].channels if op.affine else 0
         weights = [weight for weight in op.weights(*types).values() if not weight.buffer]
         return sum(
-            weight.elements + WORD * _scales(op) if len(weight.shape) >= 2 else WORD * weight.elements
+            weight.elements + WORD_BYTES * _scale_count(op) if len(weight.shape) >= 2 else WORD_BYTES * weight.elements
             for weight in weights
         )
 
-    return Rule(of, once=scope)
+    return Rule(op_bytes, share_key=weight_key)
 
 
-def _scales(op: Op) -> int:
-    """Numbers by which parts of a weight are multiplied: one for each channel of a result; of a table, one."""
+def _scale_count(op: Op) -> int:
+    """Return the number of quantisation scales of an operation: one for each output channel (of each expert); 1 for a
+    table."""
     if not isinstance(op, LAYERS):
         return 1
     return op.channels * (op.experts if isinstance(op, ExpertLinear) else 1)
 
 
-def scope(graph: Graph, number: NodeId) -> tuple[str, tuple[NodeId, ...]]:
-    """What names a node's weights: those of equal scopes are the same."""
+def weight_key(graph: Graph, number: NodeId) -> tuple[str, tuple[NodeId, ...]]:
+    """Return the key of a node's weights: nodes of equal scopes share their weights."""
     return graph[number].scope, ()

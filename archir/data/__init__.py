@@ -1,7 +1,8 @@
-"""Labelled images from many sources, as arrays: raw pixels and labels, a reader per format.
+"""Data sets as arrays of raw inputs and targets, with one reader for each file format.
 
-`read` finds the format by a source's name; `selection` says which images are used, and for what, `splits` which ones
-that came to. What networks see of them (float32, normalised, on a device) is made by whoever trains.
+`read` picks the reader by the source's name. `selection` decides which samples are used for training, for choosing and
+for the final test; `splits` applies that to a source. Conversion to what a network takes (float32, normalised, on a
+device) is left to the backend that trains.
 """
 
 from archir.data.sources import origin, read

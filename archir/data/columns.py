@@ -1,6 +1,7 @@
-"""Columns of a data set as samples: texts and tokens, sounds, arrays by the names of a net's inputs, or a table.
+"""Samples from the columns of a data set: texts and tokens, sounds, arrays named like a net's inputs, or a table.
 
-With a target, every row is a sample. Texts without one are a single text, whose next tokens are the targets.
+With a target column, every row is a sample. Text without a target is joined into one long token sequence, and the
+target of each token is the next token.
 """
 
 from __future__ import annotations
@@ -14,155 +15,190 @@ from numpy.typing import NDArray
 from archir.data.inputs import Input, Inputs
 from archir.data.readers import sound, table, windows
 from archir.data.readers.source import Part, Source, classes_of
-from archir.diagnostics.errors import fail, listed, suggest
+from archir.diagnostics.errors import fail, join_names, suggest
 
 Columns = Mapping[str, Sequence[Any]]
 
-LEFT_OUT = -1
-"""The class of a token that there is not."""
+IGNORED_CLASS = -1
+"""Class number of target tokens that do not exist, because a row is shorter than the net's input; losses ignore it."""
 
 
-def samples(
-    parts: Sequence[Columns], inputs: Inputs, targets: Sequence[str], names: Mapping[str, Sequence[str]], where: str
+def source_of_columns(
+    parts: Sequence[Columns],
+    inputs: Inputs,
+    targets: Sequence[str],
+    names: Mapping[str, Sequence[str]],
+    source_name: str,
 ) -> Source:
-    """The parts of a data set, of which the second one is held out. `names` are those of classes, by column. Raises
-    ArchError (A1102, A1103, A1104)."""
+    """Return the samples of a data set, given as one table of columns for training and, optionally, a second, held-out
+    one.
+
+    Columns are assigned to inputs by name; a single input takes the only column that fits its type. `targets` are
+    columns; by default `label`, or the only column that is no input. `names` maps columns to their class names.
+    `source_name` is the data set in messages. Raises ArchError: A1102 (columns are missing or unsuitable), A1103 (they
+    do not fit an input), A1104 (a sound cannot be decoded).
+    """
     columns = [name for name in parts[0] if all(name in part for part in parts)]
     for target in targets:
         if target in parts[0] and target not in columns:
-            raise fail("A1102", f"the held-out part of {where} has no column `{target}`", None, _known(columns))
+            raise fail(
+                "A1102", f"the held-out part of {source_name} has no column `{target}`", None, _column_hint(columns)
+            )
         if target not in columns:
-            raise fail("A1102", f"{where} has no column `{target}`", None, suggest(target, columns) or _known(columns))
+            raise fail(
+                "A1102",
+                f"{source_name} has no column `{target}`",
+                None,
+                suggest(target, columns) or _column_hint(columns),
+            )
     parts = [{name: part[name] for name in columns} for part in parts]
     if not columns or not all(len(part[columns[0]]) for part in parts):
-        raise fail("A1102", f"a part of {where} has no rows" if columns else f"the parts of {where} share no column")
-    if len(inputs) == 1 and _is_tokens(inputs[0]):
-        texts = _of(parts, inputs[0], targets, _is_text)
+        raise fail(
+            "A1102",
+            f"a part of {source_name} has no rows" if columns else f"the parts of {source_name} share no column",
+        )
+    if len(inputs) == 1 and _takes_tokens(inputs[0]):
+        texts = _named_or_only_column(parts, inputs[0], targets, _is_text)
         if texts is None:
-            texts = next((one for one in targets if len(targets) == 1 and _is_text(parts[0][one][0])), None)
+            texts = next((spec for spec in targets if len(targets) == 1 and _is_text(parts[0][spec][0])), None)
             targets = [] if texts is not None else targets
         if texts is not None and not targets:
-            tokens = [_joined(part[texts], f"`{texts}` of {where}") for part in parts]
-            return windows.of_tokens(tokens, inputs[0], where)
-    found = {one.name: _column(parts, one, targets, len(inputs) == 1) for one in inputs}
-    if len(inputs) == 1 and None in found.values():
-        return table.arranged(parts, targets, where)
-    if lacking := [name for name, column in found.items() if column is None]:
-        hint = f"inputs are columns by their names: {_known(columns)}"
-        raise fail("A1102", f"{where} has no column for the input `{lacking[0]}`", None, hint)
+            tokens = [_join_tokens(part[texts], f"`{texts}` of {source_name}") for part in parts]
+            return windows.token_windows(tokens, inputs[0], source_name)
+    column_of = {spec.name: _input_column(parts, spec, targets, len(inputs) == 1) for spec in inputs}
+    if len(inputs) == 1 and None in column_of.values():
+        return table.source_of_table(parts, targets, source_name)
+    if lacking := [name for name, column in column_of.items() if column is None]:
+        hint = f"inputs are columns by their names: {_column_hint(columns)}"
+        raise fail("A1102", f"{source_name} has no column for the input `{lacking[0]}`", None, hint)
     if not targets:
-        rest = [name for name in columns if name not in found.values()]
-        targets = ["label"] if "label" in rest else rest if len(rest) == 1 else []
+        others = [name for name in columns if name not in column_of.values()]
+        targets = ["label"] if "label" in others else others if len(others) == 1 else []
     if not targets:
-        raise fail("A1102", f"which column of {where} is the target?", None, f"name it: {where}#{columns[-1]}")
+        raise fail(
+            "A1102", f"which column of {source_name} is the target?", None, f"name it: {source_name}#{columns[-1]}"
+        )
     rates: dict[int, Any] = {}
-    words = {name: _words(parts, name) for name in targets}
-    made = [
+    words = {name: _vocabulary(parts, name) for name in targets}
+    tables = [
         Part(
-            {one.name: _given(part[found[one.name] or ""], one, f"`{found[one.name]}` of {where}", rates)
-             for one in inputs},
-            {name: _target(part[name], words[name], inputs, f"`{name}` of {where}") for name in targets},
+            {spec.name: _input_array(part[column_of[spec.name] or ""], spec,
+            f"`{column_of[spec.name]}` of {source_name}", rates)
+             for spec in inputs},
+            {name: _target_array(part[name], words[name], inputs, f"`{name}` of {source_name}") for name in targets},
         )
         for part in parts
     ]  # fmt: skip
     classes = tuple(names.get(targets[0]) or words[targets[0]] or ()) if len(targets) == 1 else ()
-    return Source(made[0], made[1] if len(made) > 1 else None, classes or classes_of(*made))
+    return Source(tables[0], tables[1] if len(tables) > 1 else None, classes or classes_of(*tables))
 
 
-def _known(columns: Sequence[str]) -> str:
-    return f"columns are {listed(columns)}"
+def _column_hint(columns: Sequence[str]) -> str:
+    """Return the hint that lists the columns of a data set."""
+    return f"columns are {join_names(columns)}"
 
 
-def _is_tokens(one: Input) -> bool:
-    return one.type.rank == 1 and one.type.dtype in ("i32", "i64")
+def _takes_tokens(spec: Input) -> bool:
+    """True if an input is a sequence of tokens: one-dimensional and of integers."""
+    return spec.type.rank == 1 and spec.type.dtype in ("i32", "i64")
 
 
 def _is_text(cell: Any) -> bool:
-    """Whether a cell is a text, or the ids of one."""
-    return isinstance(cell, str) or (isinstance(cell, Sequence) and all(isinstance(one, int) for one in cell))
+    """True if a cell holds text: a string, or a list of token ids."""
+    return isinstance(cell, str) or (isinstance(cell, Sequence) and all(isinstance(token, int) for token in cell))
 
 
 def _is_sound(cell: Any) -> bool:
+    """True if a cell holds a sound, as the package `datasets` represents it."""
     return isinstance(cell, Mapping) and ("array" in cell or "bytes" in cell)
 
 
 def _is_array(cell: Any) -> bool:
+    """True if a cell holds a list of values."""
     return isinstance(cell, Sequence) and not isinstance(cell, str)
 
 
-def _of(parts: Sequence[Columns], one: Input, targets: Sequence[str], form: Any) -> str | None:
-    """The column of an input: that of its name, or the only one of a form that is no target."""
-    if one.name in parts[0] and one.name not in targets:
-        return one.name
-    found = [name for name, cells in parts[0].items() if name not in targets and len(cells) and form(cells[0])]
-    return found[0] if len(found) == 1 else None
+def _named_or_only_column(parts: Sequence[Columns], spec: Input, targets: Sequence[str], fits: Any) -> str | None:
+    """Return the column of an input: the column with its name, or else the only non-target column whose cells satisfy
+    `fits`.
+
+    Returns None if there is no such column, or more than one.
+    """
+    if spec.name in parts[0] and spec.name not in targets:
+        return spec.name
+    matching = [name for name, cells in parts[0].items() if name not in targets and len(cells) and fits(cells[0])]
+    return matching[0] if len(matching) == 1 else None
 
 
-def _column(parts: Sequence[Columns], one: Input, targets: Sequence[str], alone: bool) -> str | None:
-    """The column of an input; of several inputs, that of its name."""
-    if not alone:
-        return one.name if one.name in parts[0] and one.name not in targets else None
-    if _is_tokens(one):
-        return _of(parts, one, targets, _is_text)
-    return _of(parts, one, targets, lambda cell: _is_sound(cell) or _is_array(cell))
+def _input_column(parts: Sequence[Columns], spec: Input, targets: Sequence[str], is_only_input: bool) -> str | None:
+    """Return the column of an input, or None if it has none. If the net has several inputs, only the name counts."""
+    if not is_only_input:
+        return spec.name if spec.name in parts[0] and spec.name not in targets else None
+    if _takes_tokens(spec):
+        return _named_or_only_column(parts, spec, targets, _is_text)
+    return _named_or_only_column(parts, spec, targets, lambda cell: _is_sound(cell) or _is_array(cell))
 
 
-def _joined(cells: Sequence[Any], what: str) -> NDArray[Any]:
-    """All texts of a column as one: bytes, with a new line between two; or ids."""
+def _join_tokens(cells: Sequence[Any], display_name: str) -> NDArray[Any]:
+    """Join all texts of a column into one token sequence: UTF-8 bytes with a newline between texts, or token ids."""
     if all(isinstance(cell, str) for cell in cells):
         return np.frombuffer("\n".join(cells).encode(), np.uint8)
-    return np.concatenate([_ids(cell, what) for cell in cells])
+    return np.concatenate([_token_ids(cell, display_name) for cell in cells])
 
 
-def _ids(cell: Any, what: str) -> NDArray[np.int64]:
-    """The tokens of a cell. Raises ArchError (A1102)."""
+def _token_ids(cell: Any, display_name: str) -> NDArray[np.int64]:
+    """Return the token ids of a cell, which are the UTF-8 bytes of a string. Raises ArchError (A1102)."""
     if isinstance(cell, str):
         return np.frombuffer(cell.encode(), np.uint8).astype(np.int64)
     if not _is_text(cell):
-        raise fail("A1102", f"{what} must hold texts, or ids of tokens")
+        raise fail("A1102", f"{display_name} must hold texts, or ids of tokens")
     try:
         return np.array(cell, np.int64)
     except OverflowError:
-        raise fail("A1102", f"{what} holds a token beyond 64 bits") from None
+        raise fail("A1102", f"{display_name} holds a token beyond 64 bits") from None
 
 
-def _given(cells: Sequence[Any], one: Input, what: str, rates: dict[int, Any]) -> NDArray[Any]:
-    """A column as an input. Raises ArchError (A1102, A1103, A1104)."""
-    if _is_tokens(one):
-        return _filled([_ids(cell, what) for cell in cells], one.type.shape[0], 0)
+def _input_array(cells: Sequence[Any], spec: Input, display_name: str, rates: dict[int, Any]) -> NDArray[Any]:
+    """Convert a column to the array of an input, [n, ...]. Raises ArchError (A1102, A1103, A1104)."""
+    if _takes_tokens(spec):
+        return _pad_rows([_token_ids(cell, display_name) for cell in cells], spec.type.shape[0], 0)
     if len(cells) and _is_sound(cells[0]):
-        return np.stack([sound.heard(cell, one, f"sound {row} of {what}", rates) for row, cell in enumerate(cells)])
-    return _arrays(cells, what)
+        return np.stack(
+            [sound.decode_sound(cell, spec, f"sound {row} of {display_name}", rates) for row, cell in enumerate(cells)]
+        )
+    return _numeric_array(cells, display_name)
 
 
-def _arrays(cells: Sequence[Any], what: str) -> NDArray[Any]:
+def _numeric_array(cells: Sequence[Any], display_name: str) -> NDArray[Any]:
+    """Stack the cells of a column into a numeric array [n, ...]; floats become float32. Raises ArchError (A1102)."""
     try:
-        found = np.array(cells)
+        array = np.array(cells)
     except ValueError:
-        raise fail("A1102", f"rows of {what} are of unlike shapes") from None
-    if found.dtype.kind not in "fiub":
-        raise fail("A1102", f"{what} holds no numbers")
-    return found.astype(np.float32) if found.dtype.kind == "f" else found
+        raise fail("A1102", f"rows of {display_name} have different shapes") from None
+    if array.dtype.kind not in "fiub":
+        raise fail("A1102", f"{display_name} holds no numbers")
+    return array.astype(np.float32) if array.dtype.kind == "f" else array
 
 
-def _filled(rows: Sequence[NDArray[np.int64]], length: int, fill: int) -> NDArray[np.int64]:
-    """Rows of one length: cut off, or filled up."""
-    made = np.full((len(rows), length), fill, np.int64)
-    for place, row in enumerate(rows):
-        made[place, : len(row)] = row[:length]
-    return made
+def _pad_rows(rows: Sequence[NDArray[np.int64]], length: int, fill: int) -> NDArray[np.int64]:
+    """Cut or pad rows with `fill` to a common length; returns int64 [n, length]."""
+    padded = np.full((len(rows), length), fill, np.int64)
+    for i, row in enumerate(rows):
+        padded[i, : len(row)] = row[:length]
+    return padded
 
 
-def _words(parts: Sequence[Columns], name: str) -> list[str]:
-    """The different words of a target, in order; nothing of one that holds no words."""
+def _vocabulary(parts: Sequence[Columns], name: str) -> list[str]:
+    """Return the sorted distinct words of a target column; an empty list if it holds anything but strings."""
     cells = [cell for part in parts for cell in part[name]]
     return sorted({*cells}) if all(isinstance(cell, str) for cell in cells) else []
 
 
-def _target(cells: Sequence[Any], words: Sequence[str], inputs: Inputs, what: str) -> NDArray[Any]:
-    """A column as a target: classes by their words; of tokens one each, as many as a net takes."""
+def _target_array(cells: Sequence[Any], words: Sequence[str], inputs: Inputs, display_name: str) -> NDArray[Any]:
+    """Convert a column to a target array: class numbers of words, one class per token (padded with LEFT_OUT), or
+    numbers."""
     if words:
         return np.searchsorted(words, [str(cell) for cell in cells]).astype(np.int64)
-    if len(inputs) == 1 and _is_tokens(inputs[0]) and all(_is_array(cell) and _is_text(cell) for cell in cells):
-        return _filled([_ids(cell, what) for cell in cells], inputs[0].type.shape[0], LEFT_OUT)
-    return _arrays(cells, what)
+    if len(inputs) == 1 and _takes_tokens(inputs[0]) and all(_is_array(cell) and _is_text(cell) for cell in cells):
+        return _pad_rows([_token_ids(cell, display_name) for cell in cells], inputs[0].type.shape[0], IGNORED_CLASS)
+    return _numeric_array(cells, display_name)

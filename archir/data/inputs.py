@@ -1,4 +1,4 @@
-"""What networks take: what data must fit."""
+"""Inputs of a net, as a data set must fit them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from archir.backends.ranges import ranged_inputs
+from archir.backends.input_ranges import ranged_inputs
 from archir.diagnostics.errors import ArchError, Span, fail
-from archir.diagrams.cases import leaves, varies
+from archir.diagrams.mdd import leaves, varies
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a net: its name, its type, and where it is written."""
+    """An input of a net: its name, its type without the sample axis, and its place in the program."""
 
     name: str
     type: TensorType
@@ -23,53 +23,65 @@ class Input:
 
     @property
     def is_image(self) -> bool:
-        """Whether it is a map [C, H, W] of floating-point numbers."""
+        """True for an image input: f32 of shape [C, H, W]."""
         return self.type.rank == 3 and self.type.dtype == "f32"
 
 
 Inputs = tuple[Input, ...]
-Size = Sequence[int] | Inputs
-"""What a net takes: its inputs, or the size [C, H, W] of the one image."""
+InputSpec = Sequence[int] | Inputs
+"""Inputs of a net; the shape [C, H, W] alone stands for a single image input."""
 
 
 def inputs_of(graph: Graph) -> Inputs:
-    """The inputs of a net, in order. Where the size of a map depends on choices, it is the largest that there is:
-    architectures are given it resized. Raises ArchError (A1103) if there are none, or another size depends on one."""
-    found = tuple(Input(name, kind, graph[graph.inputs[name]].span) for name, kind in ranged_inputs(graph).items())
-    if not found:
+    """Return the inputs of a net in their order.
+
+    If the height or width of an image input depends on a choice, the largest value is returned: images are resized to
+    it for training, and again for each architecture. Raises ArchError (A1103) if the net has no input, or if any other
+    size depends on a choice.
+    """
+    inputs = tuple(Input(name, kind, graph[graph.inputs[name]].span) for name, kind in ranged_inputs(graph).items())
+    if not inputs:
         raise fail("A1103", f"`{graph.name}` has no input")
-    return tuple(_at_its_largest(one) for one in found)
+    return tuple(_with_max_size(net_input) for net_input in inputs)
 
 
-def sizes_of(graph: Graph) -> dict[str, tuple[int, ...]]:
-    """How large the samples are that a net is given, by the names of its inputs."""
-    return {one.name: one.type.shape for one in inputs_of(graph)}
+def sample_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
+    """Return the shape of one sample for each input of a net, by input name."""
+    return {net_input.name: net_input.type.shape for net_input in inputs_of(graph)}
 
 
-def _at_its_largest(one: Input) -> Input:
-    if not one.type.varied:
-        return one
-    if not one.is_image or varies(one.type.dims[0]):
-        raise refused(
-            one, "data have one size", "of inputs, only height and width of an f32[C, H, W] may depend on a choice"
+def _with_max_size(net_input: Input) -> Input:
+    """Return an input with the largest height and width that its choices allow. Raises ArchError (A1103)."""
+    if not net_input.type.is_varying:
+        return net_input
+    if not net_input.is_image or varies(net_input.type.dims[0]):
+        raise input_error(
+            net_input,
+            "all samples of a data set have one size",
+            "only the height and width of an image input f32[C, H, W] may depend on a choice",
         )
-    dims = tuple(max(leaves(dim)) if varies(dim) else dim for dim in one.type.dims)
-    return replace(one, type=replace(one.type, dims=dims))
+    dims = tuple(max(leaves(dim)) if varies(dim) else dim for dim in net_input.type.dims)
+    return replace(net_input, type=replace(net_input.type, dims=dims))
 
 
-def as_inputs(size: Size) -> Inputs:
-    """The inputs of a net, which are said as the size [C, H, W] of one image, maybe."""
-    if all(isinstance(one, Input) for one in size):
-        return tuple(cast(Iterable[Input], size))
-    return (Input("image", TensorType(tuple(cast(Iterable[int], size)))),)
+def as_inputs(spec: InputSpec) -> Inputs:
+    """Return inputs unchanged; turn a shape [C, H, W] into a single image input."""
+    if all(isinstance(item, Input) for item in spec):
+        return tuple(cast(Iterable[Input], spec))
+    return (Input("image", TensorType(tuple(cast(Iterable[int], spec)))),)
 
 
-def image_of(inputs: Inputs, what: str) -> tuple[int, int, int]:
-    """[C, H, W] of the one image that a net takes, of 1 or 3 channels. Raises ArchError (A1103) for anything else."""
+def image_shape(inputs: Inputs, source_name: str) -> tuple[int, int, int]:
+    """Return the shape [C, H, W] of a net's only input, an image with 1 or 3 channels.
+
+    `source_name` is the data source in messages. Raises ArchError (A1103) if the net has any other inputs.
+    """
     if len(inputs) != 1 or not inputs[0].is_image:
-        taken = ", ".join(str(one.type) for one in inputs)
+        types = ", ".join(str(net_input.type) for net_input in inputs)
         raise fail(
-            "A1103", f"{what} holds images: a net must take one image [C, H, W], this one takes {taken}", inputs[0].span
+            "A1103",
+            f"{source_name} holds images: a net must take one image [C, H, W], this one takes {types}",
+            inputs[0].span,
         )
     channels, height, width = inputs[0].type.shape
     if channels not in (1, 3):
@@ -77,6 +89,6 @@ def image_of(inputs: Inputs, what: str) -> tuple[int, int, int]:
     return channels, height, width
 
 
-def refused(one: Input, why: str, hint: str | None = None) -> ArchError:
-    """The diagnostic for data that do not fit an input, which shows where the input is written."""
-    return fail("A1103", f"the input `{one.name}` is {one.type}, but {why}", one.span, hint)
+def input_error(net_input: Input, why: str, hint: str | None = None) -> ArchError:
+    """Return the error (A1103) for data that do not fit an input; it points at the input in the program."""
+    return fail("A1103", f"the input `{net_input.name}` is {net_input.type}, but {why}", net_input.span, hint)

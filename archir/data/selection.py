@@ -1,4 +1,7 @@
-"""Which images of a source are used, and for what: functions of labels and seeds, the same on every machine."""
+"""Choice of the samples that are used for training, choosing and testing.
+
+All functions depend on labels and seeds only, so that every machine selects the same samples.
+"""
 
 from __future__ import annotations
 
@@ -8,82 +11,89 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.diagnostics.errors import fail
-from archir.utils.seeds import mixed, permutations
+from archir.utils.seeds import derive_seed, permutation_stream
 
-Numbers = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 HELD_OUT = 0.2
-"""Part of the images that is held out where a source does not say which."""
+"""Fraction of the samples that is held out if the source has no held-out part."""
 
 
-def held_out(labels: Numbers, apart: int | None = None) -> tuple[Numbers, Numbers]:
-    """Rows to train on and rows that are held out, of every class the same part, ascending.
+def split_held_out(labels: Indices, min_gap: int | None = None) -> tuple[Indices, Indices]:
+    """Split samples into rows to train on and held-out rows, both ascending; every class contributes the same fraction.
 
-    No seed has a say: what one run trains on or chooses by would be what another one is tested on. Of rows that share
-    something unless they are so many `apart`, the last ones are held out.
+    The split does not depend on a seed: otherwise one run would be tested on samples that another run trained on or
+    chose by. For time series (`min_gap` is given), the last rows are held out, at least `min_gap` rows after the
+    others.
     """
-    if apart is not None:
+    if min_gap is not None:
         rows = np.arange(len(labels))
-        return cut(rows, len(rows) - int(HELD_OUT * len(rows)), apart)
-    drawn = permutations(0)
-    train, held = [], []
+        return split_by_time(rows, len(rows) - int(HELD_OUT * len(rows)), min_gap)
+    permute = permutation_stream(0)
+    train, test = [], []
     for label in np.unique(labels):
-        (found,) = (labels == label).nonzero()
-        found = found[drawn(len(found))]
-        count = max(1, round(HELD_OUT * len(found))) if len(found) > 1 else 0
-        held.append(found[:count])
-        train.append(found[count:])
-    return np.sort(np.concatenate(train)), np.sort(np.concatenate(held))
+        (members,) = (labels == label).nonzero()
+        members = members[permute(len(members))]
+        count = max(1, round(HELD_OUT * len(members))) if len(members) > 1 else 0
+        test.append(members[:count])
+        train.append(members[count:])
+    return np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
 
 
-def stratified(labels: Numbers, count: int, seed: int, what: str) -> Numbers:
-    """`count` rows, ascending: of every class the same part, up to one image. `what` for is part of the seed."""
-    drawn = permutations(mixed(seed, what))
+def stratified_rows(labels: Indices, count: int, seed: int, purpose: str) -> Indices:
+    """Sample `count` rows, ascending; every class contributes the same fraction, up to one sample.
+
+    `labels` is [n]. `purpose` is mixed into the seed.
+    """
+    permute = permutation_stream(derive_seed(seed, purpose))
     share, seen, taken, rows = Fraction(count, len(labels)), 0, 0, []
     for label in np.unique(labels):
-        (found,) = (labels == label).nonzero()
-        seen += len(found)
+        (members,) = (labels == label).nonzero()
+        seen += len(members)
         quota = int(share * seen + Fraction(1, 2)) - taken
         taken += quota
-        rows.append(found[drawn(len(found))[:quota]])
+        rows.append(members[permute(len(members))[:quota]])
     return np.sort(np.concatenate(rows))
 
 
-def some_classes(names: tuple[str, ...], count: int, seed: int) -> Numbers:
-    """The numbers of `count` of the classes, drawn by a seed, ascending. Raises ArchError (A1113)."""
+def sample_classes(names: tuple[str, ...], count: int, seed: int) -> Indices:
+    """Sample `count` of the class numbers by a seed, ascending. Raises ArchError (A1113)."""
     if not 2 <= count <= len(names):
-        raise fail("A1113", f"{count} classes cannot be chosen of {len(names)}", None, "choose at least two")
-    return np.sort(permutations(mixed(seed, "classes"))(len(names))[:count])
+        raise fail("A1113", f"cannot choose {count} of {len(names)} classes", None, "choose at least two classes")
+    return np.sort(permutation_stream(derive_seed(seed, "classes"))(len(names))[:count])
 
 
-def limited(labels: Numbers, limit: int | None, seed: int) -> Numbers:
-    """All rows, or as many as the limit says, of every class the same part. Raises ArchError (A1113)."""
+def limit_rows(labels: Indices, limit: int | None, seed: int) -> Indices:
+    """Return all rows, or at most `limit` of them with the same fraction of every class. Raises ArchError (A1113)."""
     if limit is not None and limit < 1:
         raise fail("A1113", f"at least one image is needed, not {limit}")
     if limit is None or limit >= len(labels):
         return np.arange(len(labels))
-    return stratified(labels, limit, seed, "limit")
+    return stratified_rows(labels, limit, seed, "limit")
 
 
-def halves(
-    labels: Numbers, share: float, seed: int, rows: Numbers | None = None, apart: int | None = None
-) -> tuple[Numbers, Numbers]:
-    """The samples that weights are trained on in a search, and those that choose: each class divided alike, by the
-    seed. If samples share something unless their `rows` are so many `apart`, the first ones are for weights.
+def split_for_search(
+    labels: Indices, share: float, seed: int, rows: Indices | None = None, min_gap: int | None = None
+) -> tuple[Indices, Indices]:
+    """Split the training samples of a search: rows on which weights are trained, and rows by which architectures are
+    chosen.
 
-    Raises ArchError (A1113) if a half would be empty.
+    `share` is the fraction for weights; every class is split alike by the seed. For time series (`min_gap` is given),
+    the first samples are for weights; `rows` are then the positions of the samples in the series. Raises ArchError
+    (A1113) if one side would be empty.
     """
     count, everything = round(share * len(labels)), np.arange(len(labels))
-    if 0 < count < len(labels) and apart is not None:
-        first, rest = cut(everything if rows is None else rows, count, apart)
+    if 0 < count < len(labels) and min_gap is not None:
+        first, second = split_by_time(everything if rows is None else rows, count, min_gap)
     else:
-        first = stratified(labels, count, seed, "halves")
-        rest = np.setdiff1d(everything, first)
-    if len(first) == 0 or len(rest) == 0:
+        first = stratified_rows(labels, count, seed, "halves")
+        second = np.setdiff1d(everything, first)
+    if len(first) == 0 or len(second) == 0:
         raise fail("A1113", f"{share} of {len(labels)} samples leaves a half without samples")
-    return first, rest
+    return first, second
 
 
-def cut(rows: Numbers, count: int, apart: int) -> tuple[Numbers, Numbers]:
-    """The places of the first `count` of ascending rows, and of those that are so many rows `apart` from them all."""
-    return np.arange(count), (rows >= rows[count - 1] + apart).nonzero()[0]
+def split_by_time(rows: Indices, count: int, min_gap: int) -> tuple[Indices, Indices]:
+    """Split ascending rows in time: positions of the first `count` rows, and of all rows at least `min_gap` after the
+    last one."""
+    return np.arange(count), (rows >= rows[count - 1] + min_gap).nonzero()[0]

@@ -1,4 +1,4 @@
-"""Sources of data by their names."""
+"""Sources of data by name: choice of the reader by prefix, file suffix or content of a folder."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
 
-from archir.data import objects
-from archir.data.inputs import Inputs, image_of
-from archir.data.matching import matched
+from archir.data import python_data
+from archir.data.inputs import Inputs, image_shape
+from archir.data.matching import match_inputs
 from archir.data.readers import digits, folder, hub, idx, npz, parquet, sound, table, windows
 from archir.data.readers.source import SOURCES, Source
 from archir.diagnostics.errors import fail, suggest
@@ -16,56 +16,61 @@ from archir.plugins.bundled import import_all
 
 
 def read(source: Any, inputs: Inputs) -> Source:
-    """A source by the form of its name, or what Python has: arrays, a Path, a dataset (see `objects`).
+    """Read a source and match it to the inputs of a net.
 
-    Its inputs are those that a net takes; images of files are decoded as large as its input. Raises ArchError (A11xx).
+    `source` is a name (`digits`, a path, `PREFIX:REST`, `MODULE:FUNCTION`), a Path, or a Python object such as arrays
+    or a dataset. Image files are decoded to the size of the net's input. Raises ArchError (A11xx).
     """
     if isinstance(source, PurePath):
         source = str(source)
     if not isinstance(source, str):
-        return matched(objects.read(source, "`data`"), inputs, "`data`")
-    return matched(_read(source, inputs), inputs, f"`{source}`")
+        return match_inputs(python_data.read(source, "`data`"), inputs, "`data`")
+    return match_inputs(_read_named(source, inputs), inputs, f"`{source}`")
 
 
-def called(source: Any) -> str:
-    """What messages call a source."""
+def source_label(source: Any) -> str:
+    """Return the name of a source in messages."""
     return f"`{source}`" if isinstance(source, str | PurePath) else "`data`"
 
 
-def _read(source: str, inputs: Inputs) -> Source:
+def _read_named(source: str, inputs: Inputs) -> Source:
+    """Read a source by its name. Raises ArchError (A11xx)."""
     if source == "digits":
-        image_of(inputs, "`digits`")
+        image_shape(inputs, "`digits`")
         return digits.read()
-    prefix, colon, rest = source.partition(":")
+    prefix, colon, location = source.partition(":")
     if module_of(source) is not None and not Path(source).exists():
-        return objects.called(source)
-    form, name = (prefix, rest) if colon and prefix in SOURCES else (_form(Path(source)), source)
-    return objects.read(SOURCES[form](name, inputs), f"`{source}`")
+        return python_data.call_function(source)
+    format_name, name = (prefix, location) if colon and prefix in SOURCES else (_detect_format(Path(source)), source)
+    return python_data.read(SOURCES[format_name](name, inputs), f"`{source}`")
 
 
 def module_of(source: Any) -> str | None:
-    """The module of a source that is written as `MODULE:FUNCTION`."""
+    """Return the module of a source written as `MODULE:FUNCTION`, or None for any other source."""
     module, colon, function = source.partition(":") if isinstance(source, str) else ("", "", "")
     named = colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
     return module if named and module not in SOURCES else None
 
 
 def origin(source: Any) -> str:
-    """Where the images of a source are, however it is named: two sources with one origin have the same images."""
-    written = str(source) if isinstance(source, str | PurePath) else f"data {id(source)}"
-    prefix, colon, rest = written.partition(":")
-    form, name = (prefix, rest) if colon and prefix in SOURCES else ("", written)
-    name = name.partition("@")[0] if form == "series" else name
-    name = name.partition("#")[0] if form in ("", "parquet", "hf", "csv", "series") else name
-    if form == "hf" or written == "digits":
-        return written.partition("#")[0]
+    """Return the location of a source's samples without its options: sources with the same origin have the same
+    samples."""
+    text = str(source) if isinstance(source, str | PurePath) else f"data {id(source)}"
+    prefix, colon, location = text.partition(":")
+    prefix_name, name = (prefix, location) if colon and prefix in SOURCES else ("", text)
+    name = name.partition("@")[0] if prefix_name == "series" else name
+    name = name.partition("#")[0] if prefix_name in ("", "parquet", "hf", "csv", "series") else name
+    if prefix_name == "hf" or text == "digits":
+        return text.partition("#")[0]
     try:
         return str(Path(name).resolve())
-    except (OSError, ValueError):  # no path at all, which whoever reads it says
+    except (OSError, ValueError):  # not a path; the reader reports that
         return name
 
 
-def _form(path: Path) -> str:
+def _detect_format(path: Path) -> str:
+    """Return the prefix of the reader for a path, by its suffix or the content of the folder. Raises ArchError
+    (A1101)."""
     if path.suffix in (".npz", ".npy", ".parquet"):
         return path.suffix[1:]
     suffix = path.suffix.partition("#")[0]
@@ -73,57 +78,65 @@ def _form(path: Path) -> str:
         return suffix[1:]
     if path.suffix == ".txt":
         return "text"
-    folder, targets = table.parted(str(path))
+    folder, targets = table.split_targets(str(path))
     if targets and folder.is_dir() and not path.exists():
-        return "parquet" if parquet.present(folder) else "csv"
+        return "parquet" if parquet.has_files(folder) else "csv"
     if not path.is_dir():
         hint = f"data is `digits`, a file, a folder, `MODULE:FUNCTION`, or begins with {', '.join(SOURCES)} and `:`"
         word, colon, _ = str(path).partition(":")
-        near = suggest(word, SOURCES if colon else ["digits"])
-        raise fail("A1101", f"there is no folder {path}", None, f"{near} {hint[0].upper()}{hint[1:]}" if near else hint)
-    if idx.present(path):
+        correction = suggest(word, SOURCES if colon else ["digits"])
+        raise fail(
+            "A1101",
+            f"there is no folder {path}",
+            None,
+            f"{correction} {hint[0].upper()}{hint[1:]}" if correction else hint,
+        )
+    if idx.has_files(path):
         return "idx"
-    if npz.present(path):
+    if npz.has_files(path):
         return "npy"
     if (path / "masks").is_dir() or (path / "train" / "masks").is_dir():
         return "masks"
-    return "parquet" if parquet.present(path) else "images"
+    return "parquet" if parquet.has_files(path) else "images"
 
 
-def _parquet(name: str, inputs: Inputs) -> Source:
+def _read_parquet(name: str, inputs: Inputs) -> Source:
+    """Read a Parquet source: images with labels if the net takes one image, otherwise a table."""
     path, _, column = name.partition("#")
     if len(inputs) != 1 or not inputs[0].is_image:
-        return parquet.tabled(_existing(path), table.parted(name)[1])
-    return parquet.read(_existing(path), image_of(inputs, f"`{name}`"), column or None)
+        return parquet.read_tabular(_existing_path(path), table.split_targets(name)[1])
+    return parquet.read(_existing_path(path), image_shape(inputs, f"`{name}`"), column or None)
 
 
-def _hub(name: str, inputs: Inputs) -> Source:
+def _read_hub(name: str, inputs: Inputs) -> Source:
+    """Read a data set of the Hugging Face hub."""
     name, _, columns = name.partition("#")
-    return hub.read(name, inputs, table.parted(f"#{columns}")[1])
+    return hub.read(name, inputs, table.split_targets(f"#{columns}")[1])
 
 
-def _existing(name: str) -> Path:
+def _existing_path(name: str) -> Path:
+    """Return a name as a path. Raises ArchError (A1101) if nothing exists there."""
     if not Path(name).exists():
         raise fail("A1101", f"there is no file or folder {name}")
     return Path(name)
 
 
-_FORMS: dict[str, Callable[[str, Inputs], Source]] = {
+_READERS: dict[str, Callable[[str, Inputs], Source]] = {
     "npz": lambda name, _: npz.read(Path(name)),
-    "npy": lambda name, _: npz.mapped(_existing(name)),
-    "idx": lambda name, _: idx.read(_existing(name)),
-    "parquet": _parquet,
-    "images": lambda name, inputs: folder.read(_existing(name), image_of(inputs, f"`{name}`")),
-    "hf": _hub,
-    "masks": lambda name, inputs: folder.masked(_existing(name), image_of(inputs, f"`{name}`")),
+    "npy": lambda name, _: npz.memory_mapped(_existing_path(name)),
+    "idx": lambda name, _: idx.read(_existing_path(name)),
+    "parquet": _read_parquet,
+    "images": lambda name, inputs: folder.read(_existing_path(name), image_shape(inputs, f"`{name}`")),
+    "hf": _read_hub,
+    "masks": lambda name, inputs: folder.read_masks(_existing_path(name), image_shape(inputs, f"`{name}`")),
     "csv": lambda name, _: table.read(name),
-    "series": windows.series,
-    "text": lambda name, inputs: windows.text(_existing(name), inputs),
-    "wav": lambda name, inputs: sound.read(_existing(name), inputs),
+    "series": windows.read_series,
+    "text": lambda name, inputs: windows.read_text(_existing_path(name), inputs),
+    "wav": lambda name, inputs: sound.read(_existing_path(name), inputs),
 }
-"""How archir's own sources are read, by what their names begin with."""
+"""archir's own readers, by the prefix of the source's name."""
 
-for _prefix, _reader in _FORMS.items():
+for _prefix, _reader in _READERS.items():
     SOURCES.register(_prefix, _reader)
 
 import_all("archir.data.readers")

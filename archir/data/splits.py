@@ -1,4 +1,4 @@
-"""The samples of a source that are trained on and those that are held out, by their rows."""
+"""Training and held-out samples of a source, as rows of its parts."""
 
 from __future__ import annotations
 
@@ -13,89 +13,99 @@ from numpy.typing import ArrayLike, NDArray
 from archir.data.inputs import Inputs
 from archir.data.readers.encoded import Raw
 from archir.data.readers.source import Part, Source
-from archir.data.selection import Numbers, held_out, limited, some_classes
-from archir.data.sources import called, read
+from archir.data.selection import Indices, limit_rows, sample_classes, split_held_out
+from archir.data.sources import read, source_label
 from archir.diagnostics.errors import fail
-from archir.utils.seeds import permutations
+from archir.utils.seeds import permutation_stream
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows of a part: raw inputs of all of it, the targets of these, whether the only target is a label, and how
-    far apart rows are that share nothing, if they are of a series."""
+    """A subset of a part's rows.
+
+    `inputs` are the raw inputs of the whole part, `targets` those of the rows only. `labelled` says that the only
+    target is a label. For time series, rows at least `min_gap` from each other share no values; otherwise it is None.
+    """
 
     inputs: Mapping[str, Raw]
-    rows: Numbers
+    rows: Indices
     targets: Mapping[str, NDArray[Any]]
     labelled: bool
-    apart: int | None
+    min_gap: int | None
 
     @classmethod
     def of(cls, part: Part, source: Source) -> Rows:
-        """All rows of a source's part."""
-        return cls(part.inputs, np.arange(len(part)), part.targets, bool(source.classes), source.apart)
+        """Return all rows of a source's part."""
+        return cls(part.inputs, np.arange(len(part)), part.targets, bool(source.classes), source.min_gap)
 
     @property
-    def strata(self) -> Numbers:
-        """What samples are divided by, each kind alike: their labels, or nothing."""
+    def strata(self) -> Indices:
+        """Group numbers [n] by which samples are split evenly: labels, or zeros if there are none."""
         if not self.labelled:
             return np.zeros(len(self.rows), np.int64)
-        labels: Numbers = next(iter(self.targets.values())).astype(np.int64)
+        labels: Indices = next(iter(self.targets.values())).astype(np.int64)
         return labels
 
-    def chosen(self, rows: Numbers) -> Rows:
-        """Some of them, in this order."""
-        return replace(self, rows=self.rows[rows], targets={name: one[rows] for name, one in self.targets.items()})
+    def chosen(self, rows: Indices) -> Rows:
+        """Return the subset at the given positions, in this order."""
+        return replace(self, rows=self.rows[rows], targets={name: array[rows] for name, array in self.targets.items()})
 
-    def of_classes(self, numbers: Numbers) -> Rows:
-        """Those of some classes, which are numbered anew."""
+    def of_classes(self, numbers: Indices) -> Rows:
+        """Return the subset of the given classes, which are renumbered from 0."""
         kept = self.chosen(np.isin(self.strata, numbers).nonzero()[0])
-        return replace(kept, targets={name: np.searchsorted(numbers, one) for name, one in kept.targets.items()})
+        return replace(kept, targets={name: np.searchsorted(numbers, array) for name, array in kept.targets.items()})
 
 
-def divided(source: Any, inputs: Inputs, labelled: bool = True) -> tuple[Rows, Rows, tuple[str, ...]]:
-    """The rows to train on, those that are held out, and the names of the classes: none if what looks like a label
-    is a number, not `labelled`. Raises ArchError (A11xx)."""
-    found = read(source, inputs)
-    found = found if labelled else replace(found, classes=())
-    everything = Rows.of(found.train, found)
-    if found.held_out is None:
-        first, rest = (everything.chosen(rows) for rows in held_out(everything.strata, found.apart))
-        return first, rest, found.classes
-    return everything, Rows.of(found.held_out, found), found.classes
+def split_source(source: Any, inputs: Inputs, labelled: bool = True) -> tuple[Rows, Rows, tuple[str, ...]]:
+    """Return the training rows, the held-out rows and the class names of a source.
+
+    With `labelled=False`, integer targets are numbers rather than labels, and there are no class names. Raises
+    ArchError (A11xx).
+    """
+    data = read(source, inputs)
+    data = data if labelled else replace(data, classes=())
+    everything = Rows.of(data.train, data)
+    if data.held_out is None:
+        first, second = (everything.chosen(rows) for rows in split_held_out(everything.strata, data.min_gap))
+        return first, second, data.classes
+    return everything, Rows.of(data.held_out, data), data.classes
 
 
 def selected(
     source: Any, inputs: Inputs, *, seed: int = 0, limit: int | None = None, classes: int | None = None,
     labelled: bool = True,
 ) -> tuple[Rows, Rows, tuple[str, ...]]:  # fmt: skip
-    """The same of so many of the classes, and of so many samples of either part at most, drawn by the seed."""
-    train, rest, names = divided(source, inputs, labelled)
+    """Return the training rows, the held-out rows and the class names of a source, reduced by a seeded selection.
+
+    `classes` is the number of classes to keep, `limit` the maximum number of samples in each part; both are sampled by
+    the seed. `labelled` is as for `split_source`. Raises ArchError (A11xx).
+    """
+    train, test, names = split_source(source, inputs, labelled)
     if classes is not None:
         if not names:
-            raise fail("A1113", f"`classes` chooses among labels, and {called(source)} has none")
-        numbers = some_classes(names, classes, seed)
+            raise fail("A1113", f"`classes` chooses among labels, and {source_label(source)} has none")
+        numbers = sample_classes(names, classes, seed)
         names = tuple(names[number] for number in numbers)
-        train, rest = train.of_classes(numbers), rest.of_classes(numbers)
-    if len(train.rows) == 0 or len(rest.rows) == 0:
-        raise fail("A1113", f"no sample of {called(source)} is left to train on, or to hold out")
-    first, second = (part.chosen(limited(part.strata, limit, seed)) for part in (train, rest))
+        train, test = train.of_classes(numbers), test.of_classes(numbers)
+    if len(train.rows) == 0 or len(test.rows) == 0:
+        raise fail("A1113", f"no sample of {source_label(source)} is left to train on, or to hold out")
+    first, second = (part.chosen(limit_rows(part.strata, limit, seed)) for part in (train, test))
     return first, second, names
 
 
-def minibatch(source: Any, inputs: Inputs, count: int, seed: int) -> tuple[Rows, Numbers]:
-    """The training part of a source, and which `count` of it a seed draws. Raises ArchError (A11xx)."""
-    train, _, _ = divided(source, inputs)
+def minibatch(source: Any, inputs: Inputs, count: int, seed: int) -> tuple[Rows, Indices]:
+    """Return the training part of a source, and `count` of its rows sampled by a seed. Raises ArchError (A11xx)."""
+    train, _, _ = split_source(source, inputs)
     if not 2 <= count <= len(train.rows):
-        raise fail("A1111", f"a minibatch of {called(source)} has 2 to {len(train.rows)} samples, not {count}")
-    return train, permutations(seed)(len(train.rows))[:count]
+        raise fail("A1111", f"a minibatch of {source_label(source)} has 2 to {len(train.rows)} samples, not {count}")
+    return train, permutation_stream(seed)(len(train.rows))[:count]
 
 
 class Recorded(Protocol):
-    """Samples, and maybe which rows of their source's part they are."""
+    """Samples of a split, with their rows in the source if these are known."""
 
     def __len__(self) -> int:
-        """How many."""
+        """Return the number of samples."""
 
     @property
     def targets(self) -> Mapping[str, ArrayLike]:
@@ -103,11 +113,11 @@ class Recorded(Protocol):
 
     @property
     def rows(self) -> ArrayLike | None:
-        """Integers [n]."""
+        """Row numbers [n] in the part of the source, or None."""
 
 
 def record(source: str, seed: int, splits: Mapping[str, Recorded]) -> dict[str, Any]:
-    """What a run stores to know its splits again, for JSON: how many samples, and SHA-256 of their rows and targets."""
+    """Return what identifies the splits of a run, for JSON: sample counts, and SHA-256 of rows and targets."""
     return {
         "source": source,
         "seed": seed,
@@ -119,7 +129,7 @@ def record(source: str, seed: int, splits: Mapping[str, Recorded]) -> dict[str, 
 
 
 def verify(stored: Mapping[str, Any], source: str, seed: int, splits: Mapping[str, Recorded]) -> None:
-    """Whether splits are the recorded ones. Raises ArchError (A1114) naming those that differ."""
+    """Check that splits are the recorded ones. Raises ArchError (A1114) naming those that differ."""
     now = record(source, seed, splits)
     before = stored.get("splits")
     before = before if isinstance(before, dict) else {}
@@ -131,8 +141,9 @@ def verify(stored: Mapping[str, Any], source: str, seed: int, splits: Mapping[st
 
 
 def _hash(*arrays: ArrayLike | None) -> str:
-    found = hashlib.sha256()
+    """Return the SHA-256 of arrays, as float64 or int64 in little-endian order."""
+    digest = hashlib.sha256()
     for array in arrays:
-        listed = np.asarray(array if array is not None else [])
-        found.update(listed.astype("<f8" if listed.dtype.kind == "f" else "<i8").tobytes())
-    return found.hexdigest()
+        values = np.asarray(array if array is not None else [])
+        digest.update(values.astype("<f8" if values.dtype.kind == "f" else "<i8").tobytes())
+    return digest.hexdigest()

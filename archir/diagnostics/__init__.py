@@ -1,1 +1,1 @@
-"""Diagnostics: errors with a place in a source, their rendering, their pages, and the budget of work."""
+"""Diagnostics: errors with source locations, their rendering, their explanation pages, and the work budget."""

@@ -1,4 +1,4 @@
-"""Places in source text, problems found there, and the one exception that carries them."""
+"""Source spans, diagnostics, and the exceptions that carry them (ArchError, RuleError)."""
 
 from __future__ import annotations
 
@@ -10,44 +10,47 @@ from functools import cached_property, wraps
 from heapq import nsmallest
 from typing import Any, Literal, TypeVar, cast
 
-from archir.diagnostics.visible import one_line, visible
+from archir.diagnostics.escaping import escape_to_line, escape_unprintable
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 Severity = Literal["error", "warning"]
-Piece = tuple[str, str]
-"""A style name and a text: what `Diagnostic.pieces` yields, so that a terminal can colour it."""
+StyledText = tuple[str, str]
+"""A pair of a style name (a key of `_COLOURS`, or another) and a text, as `Diagnostic.styled_text` yields it."""
 
 _TAB = "    "
-_WIDEST_LINE = 160
-_LONGEST_NAME = 64
-_MEANT = re.compile(r"did you mean `([A-Za-z_]\w*)`\?")
+_MAX_LINE_WIDTH = 160
+_MAX_NAME_LENGTH = 64
+_SUGGESTION = re.compile(r"did you mean `([A-Za-z_]\w*)`\?")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_MOST_NAMES = 1_000
-"""Names that one is compared with, those of about its length: it takes a tenth of a second."""
+_MAX_NAMES = 1_000
+"""Maximum number of names that a misspelled name is compared with; those closest to it in length are taken.
+
+Comparing it with this many takes a tenth of a second.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A text and the name it is shown under."""
+    """A source text and the file name (or other label) that messages show for it."""
 
     name: str
     text: str = field(repr=False)
 
     @cached_property
-    def starts(self) -> list[int]:
-        """Offsets at which the lines begin."""
-        return [0, *(found.end() for found in re.finditer("\n", self.text))]
+    def line_starts(self) -> list[int]:
+        """Character offsets at which the lines begin."""
+        return [0, *(newline.end() for newline in re.finditer("\n", self.text))]
 
     def line(self, number: int) -> str:
-        """The text of line `number`, counted from 1."""
-        begin = self.starts[number - 1]
-        end = self.starts[number] - 1 if number < len(self.starts) else len(self.text)
+        """Return the text of line `number`, counted from 1, without its line break."""
+        begin = self.line_starts[number - 1]
+        end = self.line_starts[number] - 1 if number < len(self.line_starts) else len(self.text)
         return self.text[begin:end].rstrip("\r")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch `start:end` (offsets) of a source."""
+    """A range of characters of a source: offsets `start` (inclusive) to `end` (exclusive)."""
 
     source: Source
     start: int
@@ -55,8 +58,8 @@ class Span:
 
     @property
     def line(self) -> int:
-        """Line of the first character, from 1."""
-        starts = self.source.starts
+        """Line number of the first character, counted from 1."""
+        starts = self.source.line_starts
         low, high = 0, len(starts)
         while high - low > 1:
             middle = (low + high) // 2
@@ -65,55 +68,59 @@ class Span:
 
     @property
     def column(self) -> int:
-        """Column of the first character, from 1."""
-        return self.start - self.source.starts[self.line - 1] + 1
+        """Column of the first character, counted from 1."""
+        return self.start - self.source.line_starts[self.line - 1] + 1
 
     @property
     def text(self) -> str:
-        """The characters themselves."""
+        """The source text that the span covers."""
         return self.source.text[self.start : self.end]
 
     def to(self, other: Span) -> Span:
-        """The span from the start of this one to the end of `other`."""
+        """Return the span from the start of this one to the end of `other`."""
         return Span(self.source, self.start, other.end)
 
     def __str__(self) -> str:
         return f"{self.source.name}:{self.line}:{self.column}"
 
-    def picture(self) -> list[str]:
-        """The source line and a line of carets under the span (the first line of it, if there are several)."""
+    def excerpt(self) -> list[str]:
+        """Return the source line and a line of carets that underlines the span.
+
+        Of a span over several lines, only the first line is shown; of a long line, the part around the span.
+        """
         line, column = self.source.line(self.line), self.column
         width = max(1, min(self.end - self.start, len(line) - column + 1))
         before = line[: column - 1]
-        if len(line) > _WIDEST_LINE:
-            begin = max(0, column - 1 - _WIDEST_LINE // 2)
-            line, before = line[begin : begin + _WIDEST_LINE], line[begin : column - 1]
+        if len(line) > _MAX_LINE_WIDTH:
+            begin = max(0, column - 1 - _MAX_LINE_WIDTH // 2)
+            line, before = line[begin : begin + _MAX_LINE_WIDTH], line[begin : column - 1]
             width = min(width, len(line) - len(before)) or 1
         carets = "".join(_TAB if char == "\t" else " " for char in before) + "^" * width
-        return [_printable(line.replace("\t", _TAB)), carets]
+        return [_replace_unprintable(line.replace("\t", _TAB)), carets]
 
 
-def _printable(text: str) -> str:
+def _replace_unprintable(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-NOWHERE = Span(Source("<none>", ""), 0, 0)
-"""The span of what was not written by anybody."""
+NO_SPAN = Span(Source("<none>", ""), 0, 0)
+"""Placeholder span of nodes and choices that come from no source text."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """A second place, or a remark, that helps to understand a diagnostic."""
+    """A remark that helps to understand a diagnostic, with a second source location if it has one."""
 
     text: str
     span: Span | None = None
     outcomes: tuple[tuple[str, int], ...] = ()
-    """If it names a combination of choices: their paths, and which of its alternatives each came to."""
+    """The combination of choices that the note names, as pairs of a choice's path and an outcome's index; empty if
+    it names none."""
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One problem: a stable code (see `archir explain`), what is wrong, where, and what may help."""
+    """One problem: a stable code (explained by `archir explain CODE`), a message, a source span and a hint."""
 
     code: str
     message: str
@@ -124,48 +131,49 @@ class Diagnostic:
 
     @property
     def edit(self) -> tuple[Span, str] | None:
-        """What the hint is as an edit, if it names what was meant: the span, and what it becomes."""
-        found = _MEANT.fullmatch(self.hint or "")
-        named = self.span is not None and self.span is not NOWHERE and _NAME.fullmatch(self.span.text)
-        return (self.span, found[1]) if found and named and self.span is not None else None
+        """The hint as a text edit (span, replacement) if it is "did you mean `name`?" about a name in the source; else
+        None."""
+        suggestion = _SUGGESTION.fullmatch(self.hint or "")
+        is_name = self.span is not None and self.span is not NO_SPAN and _NAME.fullmatch(self.span.text)
+        return (self.span, suggestion[1]) if suggestion and is_name and self.span is not None else None
 
-    def pieces(self) -> Iterator[Piece]:
-        """The rendered text in styled pieces."""
-        if self.span is not None and self.span is not NOWHERE:
-            yield "place", one_line(f"{self.span}: ")
+    def styled_text(self) -> Iterator[StyledText]:
+        """Yield the rendered diagnostic as styled text: message, source excerpt, notes and hint."""
+        if self.span is not None and self.span is not NO_SPAN:
+            yield "place", escape_to_line(f"{self.span}: ")
         yield self.severity, f"{self.severity}[{self.code}]"
-        yield "message", f": {visible(self.message)}\n"
-        yield from _pictured(self.span)
+        yield "message", f": {escape_unprintable(self.message)}\n"
+        yield from _styled_excerpt(self.span)
         for note in self.notes:
             place = f"{note.span}: " if note.span is not None else ""
-            yield "note", visible(f"  {place}{note.text}\n")
-            yield from _pictured(note.span)
+            yield "note", escape_unprintable(f"  {place}{note.text}\n")
+            yield from _styled_excerpt(note.span)
         if self.hint:
-            yield "hint", visible(f"  hint: {self.hint}\n")
+            yield "hint", escape_unprintable(f"  hint: {self.hint}\n")
 
     def __str__(self) -> str:
-        return "".join(text for _, text in self.pieces()).rstrip("\n")
+        return "".join(text for _, text in self.styled_text()).rstrip("\n")
 
     def __repr__(self) -> str:
-        place = "" if self.span is None or self.span is NOWHERE else f" at {self.span}"
-        return one_line(f"<{self.severity} {self.code}{place}: {self.message}>")
+        place = "" if self.span is None or self.span is NO_SPAN else f" at {self.span}"
+        return escape_to_line(f"<{self.severity} {self.code}{place}: {self.message}>")
 
     def as_json(self) -> dict[str, object]:
-        """A JSON object with 1-based line and column."""
+        """Return the diagnostic as a JSON object; line and column count from 1."""
         place: dict[str, object] = {}
-        if self.span is not None and self.span is not NOWHERE:
+        if self.span is not None and self.span is not NO_SPAN:
             place = {"file": self.span.source.name, "line": self.span.line, "column": self.span.column}
         notes = [f"{note.span}: {note.text}" if note.span else note.text for note in self.notes]
-        said: dict[str, object] = {"code": self.code, "severity": self.severity, "message": self.message, **place}
-        said |= {"hint": self.hint, "notes": notes}
+        fields: dict[str, object] = {"code": self.code, "severity": self.severity, "message": self.message, **place}
+        fields |= {"hint": self.hint, "notes": notes}
         if self.edit is not None:
-            said["edit"] = {"old": self.edit[0].text, "new": self.edit[1]}
-        return said
+            fields["edit"] = {"old": self.edit[0].text, "new": self.edit[1]}
+        return fields
 
 
-def _pictured(span: Span | None) -> Iterator[Piece]:
-    if span is not None and span is not NOWHERE:
-        line, carets = span.picture()
+def _styled_excerpt(span: Span | None) -> Iterator[StyledText]:
+    if span is not None and span is not NO_SPAN:
+        line, carets = span.excerpt()
         yield "source", f"    {line}\n"
         yield "caret", f"    {carets}\n"
 
@@ -173,51 +181,57 @@ def _pictured(span: Span | None) -> Iterator[Piece]:
 _COLOURS = {
     "place": "1", "error": "1;31", "warning": "1;33", "message": "1", "caret": "31", "note": "34", "hint": "32",
 }  # fmt: skip
-"""ANSI colours by style, which terminals and notebooks know."""
+"""ANSI colour codes by style name; terminals and notebooks know these."""
 
 
-def coloured(piece: Piece) -> str:
-    """A piece of a diagnostic in its terminal colour."""
-    style, text = piece
+def coloured(styled: StyledText) -> str:
+    """Return a styled text with the ANSI codes of its terminal colour."""
+    style, text = styled
     line = text.rstrip("\n")
     return text if style not in _COLOURS else f"\x1b[{_COLOURS[style]}m{line}\x1b[0m{text[len(line) :]}"
 
 
 class Diagnostics(list[Diagnostic]):
-    """A list of diagnostics; notebooks show it as the command line does."""
+    """A list of diagnostics; notebooks display it as the command line does."""
 
 
 class ArchError(Exception):
-    """Everything that is wrong with an input, all of it at once."""
+    """An invalid input: carries all diagnostics about it, not only the first."""
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__(*diagnostics)
         self.diagnostics = diagnostics
 
     def _render_traceback_(self) -> list[str]:
-        """Lines that IPython prints instead of a traceback: the user's calls, then the diagnostics."""
+        """Return the lines that IPython prints instead of a traceback: the user's own calls, then the diagnostics."""
         from archir.diagnostics.tracebacks import user_calls
 
-        shown = "".join(coloured(piece) for one in self.diagnostics for piece in one.pieces()).rstrip("\n").split("\n")
-        codes = sorted({one.code for one in self.diagnostics})
-        return [*user_calls(self), *shown, *(f"`archir explain {code}` says more" for code in codes[:1])]
+        lines = (
+            "".join(coloured(piece) for diagnostic in self.diagnostics for piece in diagnostic.styled_text())
+            .rstrip("\n")
+            .split("\n")
+        )
+        codes = sorted({diagnostic.code for diagnostic in self.diagnostics})
+        return [*user_calls(self), *lines, *(f"`archir explain {code}` says more" for code in codes[:1])]
 
     def __str__(self) -> str:
         return "\n".join(str(diagnostic) for diagnostic in self.diagnostics)
 
 
 class RuleError(ArchError):
-    """A rule's refusal: it says what is wrong; whoever applied the rule knows where.
+    """An error that a rule raises about its operands or attributes: message, hint and code, usually without a
+    span.
 
-    One that nobody gave a place is a diagnostic without one: no refusal ends in a traceback.
+    A rule does not know where in the program it is applied: its caller adds the span (`with_span`). If no
+    caller does, it is reported as a diagnostic without a location, never as a traceback.
     """
 
     def __init__(self, message: str, hint: str | None = None, code: str = "A0401", span: Span | None = None) -> None:
         super().__init__(Diagnostic(code, message, span, hint))
         self.message, self.hint, self.code, self.span = message, hint, code, span
 
-    def at(self, span: Span) -> ArchError:
-        """The refusal at a place; one that has a place keeps it."""
+    def with_span(self, span: Span) -> ArchError:
+        """Return this error as an ArchError at `span`; an error that already has a span keeps its own."""
         return self if self.span is not None else ArchError(replace(self.diagnostics[0], span=span))
 
     def __reduce__(self) -> Any:
@@ -228,72 +242,75 @@ class RuleError(ArchError):
 
 
 FAULTS = (ArithmeticError, ValueError, TypeError, LookupError, AttributeError, MemoryError)
-"""What a rule might raise by mistake."""
+"""Exceptions that a faulty rule may raise instead of RuleError."""
 
 
-def unforeseen(error: Exception) -> RuleError:
-    """The refusal of a rule that should have refused by itself, but raised something else."""
+def unexpected_error(error: Exception) -> RuleError:
+    """Convert an exception that a rule raised by mistake into a RuleError (A0607)."""
     return RuleError(f"this cannot be computed: {error or type(error).__name__}", code="A0607")
 
 
-def total(rule: Rule) -> Rule:
-    """A rule that raises nothing but RuleError, whatever it is given."""
+def only_rule_errors(rule: Rule) -> Rule:
+    """Decorate a rule so that it raises only RuleError: exceptions in `FAULTS` are converted (A0607)."""
 
     @wraps(rule)
-    def refusing(*given: Any, **named: Any) -> Any:
+    def refusing(*args: Any, **kwargs: Any) -> Any:
         try:
-            return rule(*given, **named)
+            return rule(*args, **kwargs)
         except FAULTS as error:
-            raise unforeseen(error) from error
+            raise unexpected_error(error) from error
 
     return cast("Rule", refusing)
 
 
 class Interrupted(KeyboardInterrupt):
-    """Somebody stopped long work, and what was done is kept: it can go on."""
+    """The user stopped long work whose results so far are saved, so that it can be resumed."""
 
 
 def fail(code: str, message: str, span: Span | None = None, hint: str | None = None) -> ArchError:
-    """An `ArchError` of one diagnostic."""
+    """Return an `ArchError` with one diagnostic; used as `raise fail(code, message, span, hint)`."""
     return ArchError(Diagnostic(code, message, span, hint))
 
 
 def require(condition: bool, message: str, hint: str | None = None, code: str = "A0401") -> None:
-    """Raise `RuleError(message)` unless `condition` holds."""
+    """Raise `RuleError(message, hint, code)` unless `condition` holds."""
     if not condition:
         raise RuleError(message, hint, code)
 
 
-def suggest(name: str, known: Iterable[str]) -> str | None:
-    """`did you mean ...?` for the known name nearest to `name`, if one is near."""
-    near = nearest(name, known, 0.6)
-    return f"did you mean `{near}`?" if near is not None else None
+def suggest(name: str, candidates: Iterable[str]) -> str | None:
+    """Return the hint "did you mean `x`?" for the candidate closest to `name`, or None if no candidate is close."""
+    match = closest_name(name, candidates, 0.6)
+    return f"did you mean `{match}`?" if match is not None else None
 
 
-def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
-    """The known name that is most like `name`, if one is alike enough, and not too many were asked for before. Case,
-    `-` and `_` make no difference."""
-    from archir.diagnostics.work import current  # which refuses as rules do
+def closest_name(name: str, candidates: Iterable[str], cutoff: float) -> str | None:
+    """Return the candidate most similar to `name`, ignoring case, `-` and `_`, or None.
 
-    work = current()
-    work.hints -= 1
-    if len(name) > _LONGEST_NAME or work.hints < 0:
+    It is None if no similarity (`difflib` ratio) reaches `cutoff`, if `name` is longer than 64 characters, or
+    if the current budget has already given its maximum number of hints (`work.MAX_HINTS`).
+    """
+    from archir.diagnostics.work import current_budget  # imported late: it imports this module
+
+    budget = current_budget()
+    budget.hints_left -= 1
+    if len(name) > _MAX_NAME_LENGTH or budget.hints_left < 0:
         return None
-    alike = nsmallest(_MOST_NAMES, set(known), key=lambda one: (abs(len(one) - len(name)), one))
-    same = next((one for one in alike if unspelled(one) == unspelled(name)), None)
-    plain = {one.replace("-", "_").casefold(): one for one in reversed(alike)}
-    close = difflib.get_close_matches(name.replace("-", "_").casefold(), plain, n=1, cutoff=cutoff)
-    return same or next((plain[one] for one in close), None)
+    similar = nsmallest(_MAX_NAMES, set(candidates), key=lambda candidate: (abs(len(candidate) - len(name)), candidate))
+    same = next((candidate for candidate in similar if normalize_name(candidate) == normalize_name(name)), None)
+    by_folded = {candidate.replace("-", "_").casefold(): candidate for candidate in reversed(similar)}
+    close = difflib.get_close_matches(name.replace("-", "_").casefold(), by_folded, n=1, cutoff=cutoff)
+    return same or next((by_folded[candidate] for candidate in close), None)
 
 
-def unspelled(name: str) -> str:
-    """A name without what differs between ways of spelling it: case, `-`, `_` and spaces."""
+def normalize_name(name: str) -> str:
+    """Return a name in lower case without `-`, `_` and spaces, so that spellings of one name compare equal."""
     return re.sub(r"[-_ ]", "", name).casefold()
 
 
-def listed(names: Sequence[object], most: int = 8) -> str:
-    """Names as a sentence lists them, the tail cut: `a`, `b` and 3 more."""
-    shown = [f"`{name}`" for name in names[:most]]
-    if len(names) > most:
-        return f"{', '.join(shown)} and {len(names) - most} more"
+def join_names(names: Sequence[object], limit: int = 8) -> str:
+    """Join names for a sentence and cut the tail after `limit` of them: "`a`, `b` and 3 more"."""
+    shown = [f"`{name}`" for name in names[:limit]]
+    if len(names) > limit:
+        return f"{', '.join(shown)} and {len(names) - limit} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)

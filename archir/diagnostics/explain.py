@@ -1,4 +1,4 @@
-"""Pages that explain diagnostics, by code."""
+"""Explanation pages of diagnostics, by code (`archir/diagnostics/codes/*.md`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from archir.diagnostics.errors import fail, suggest
 
 @cache
 def codes() -> tuple[str, ...]:
-    """All codes, in order."""
+    """Return all diagnostics codes, sorted."""
     return tuple(
         sorted(
             entry.name[:-3] for entry in (files("archir.diagnostics") / "codes").iterdir() if entry.name.endswith(".md")
@@ -19,12 +19,12 @@ def codes() -> tuple[str, ...]:
 
 
 def page(code: str) -> str:
-    """The page of a code, in Markdown. Raises ArchError (A1201) if there is none."""
+    """Return the Markdown page of a code. Raises ArchError (A1201) if there is no such code."""
     if code not in codes():
         raise fail("A1201", f"there is no diagnostic `{code}`", None, suggest(code, codes()))
     return (files("archir.diagnostics") / "codes" / f"{code}.md").read_text("utf-8")
 
 
 def title(code: str) -> str:
-    """What a code stands for, in a line."""
+    """Return the one-line title of a code's page."""
     return page(code).splitlines()[0].removeprefix(f"# {code}:").strip()

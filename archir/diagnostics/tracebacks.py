@@ -1,4 +1,4 @@
-"""The user's own frames of a traceback."""
+"""Tracebacks reduced to the user's own frames."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ _ARCHIR = Path(__file__).resolve().parent.parent
 
 
 def user_calls(error: BaseException) -> Iterator[str]:
-    """One line for each call that led to archir: function, line number and source."""
-    for frame in takewhile(_outside, traceback.extract_tb(error.__traceback__)):
+    """Yield a line for each of the user's calls that led into archir: function, line number and source.
+
+    Frames of IPython itself are left out.
+    """
+    for frame in takewhile(_is_outside, traceback.extract_tb(error.__traceback__)):
         of_ipython = "IPython" in Path(frame.filename).parts or "run_cell_magic" in (frame.line or "")
         if frame.line and not of_ipython:
             yield f"{frame.name.replace('<module>', 'here')}, line {frame.lineno}: {frame.line}"
 
 
-def _outside(frame: traceback.FrameSummary) -> bool:
+def _is_outside(frame: traceback.FrameSummary) -> bool:
     return not Path(frame.filename).is_relative_to(_ARCHIR)

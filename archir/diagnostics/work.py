@@ -1,7 +1,9 @@
-"""One budget of work for all that a program makes happen: reading, elaborating, proving, counting, drawing, showing.
+"""Work budget: a fuel counter that bounds parsing, elaboration, proving, counting and drawing of untrusted
+programs.
 
-A unit is about a microsecond of one processor, and at most a few hundred bytes. Whatever repeats something as often as
-a program says draws on the budget at hand; where nobody set one, work is not bounded.
+One unit is about a microsecond of one processor, and at most a few hundred bytes of memory. Code that loops
+as often as a program demands spends units of the current budget (a context variable); without a current
+budget, work is unbounded.
 """
 
 from __future__ import annotations
@@ -14,100 +16,112 @@ from typing import Any
 
 from archir.diagnostics.errors import RuleError
 
-MOST_WORK = 1_600_000
-"""The budget of a request to a service: a fifth more than the largest example takes. A command has ten times that."""
-TOO_MUCH = "A0602"
-"""What a spent budget is called."""
-MOST_HINTS = 100
-"""Names that are compared with all that are known; finding the nearest takes long."""
-MOST = 10**6
-"""Of what is counted. What asks for more is a mistake, or was written to waste somebody's time."""
-MOST_SEED = 2**62
-"""Two of them can be added in 64 bits."""
-MOST_THREADS = 1024
+MAX_WORK = 1_600_000
+"""Maximum work of one request to a service, in units: a fifth more than the largest example needs.
+
+A command has ten times as much.
+"""
+WORK_CODE = "A0602"
+"""Diagnostics code of an exhausted work budget."""
+MAX_HINTS = 100
+"""Maximum number of misspelled names per budget for which the closest name is searched, which is slow."""
+MAX_COUNT = 10**6
+"""Maximum of settings that are counts; a larger value is a mistake or an attempt to waste resources."""
+MAX_SEED = 2**62
+"""Maximum seed: the sum of two seeds fits in 64 bits."""
+MAX_THREADS = 1024
+"""Maximum number of threads that a setting may ask for."""
 
 
 class WorkError(RuleError):
-    """The budget is spent. What is tried after that is refused, too."""
+    """The work budget is exhausted; every later `spend` on it raises this, too."""
 
     def __init__(self) -> None:
-        super().__init__("this takes too much work", "raise the limit with --limit NODES", TOO_MUCH)
+        super().__init__("this exceeds the work limit", "raise the limit with --limit NODES", WORK_CODE)
 
 
-class Work:
-    """What may still be done, and what was done that need not be done again."""
+class WorkBudget:
+    """A work budget with the units that are left, and a cache of results that were computed within it."""
 
-    __slots__ = ("hints", "known", "left", "most", "outer")
+    __slots__ = ("cache", "hints_left", "left", "limit", "outer")
 
-    def __init__(self, most: float, outer: Work | None = None) -> None:
-        self.most = self.left = most
-        self.hints = MOST_HINTS
-        self.known: dict[Hashable, Any] = {} if outer is None else outer.known
+    def __init__(self, limit: float, outer: WorkBudget | None = None) -> None:
+        self.limit = self.left = limit
+        self.hints_left = MAX_HINTS
+        self.cache: dict[Hashable, Any] = {} if outer is None else outer.cache
         self.outer = outer
-        """The budget in whose place this one is."""
+        """The enclosing budget that this one temporarily replaces, if any; both share one `cache`."""
 
     @property
     def spent(self) -> float:
-        """What was done."""
-        return self.most - self.left
+        """Units spent so far."""
+        return self.limit - self.left
 
     def spend(self, amount: float) -> None:
-        """Raise WorkError if so much is not left."""
+        """Subtract `amount` units. Raises WorkError if fewer were left."""
         self.left -= amount
         if self.left < 0:
             raise WorkError
 
 
-_current: ContextVar[Work | None] = ContextVar("work", default=None)
-at_hand = _current.get
-"""The budget at hand, if there is one: for what draws so often that calling `spend` would take longer than it does."""
+_current: ContextVar[WorkBudget | None] = ContextVar("work", default=None)
+budget_or_none = _current.get
+"""Return the current budget, or None: for inner loops in which a call of `spend` would cost more than the work
+itself."""
 
 
-def current() -> Work:
-    """The budget at hand."""
-    return _current.get() or Work(inf)
+def current_budget() -> WorkBudget:
+    """Return the current budget, or a new unlimited one if none is set."""
+    return _current.get() or WorkBudget(inf)
 
 
 def spend(amount: float) -> None:
-    """Draw on the budget at hand. Raises WorkError if that is too much."""
-    work = _current.get()
-    if work is not None:
-        work.left -= amount
-        if work.left < 0:
+    """Subtract `amount` units from the current budget. Raises WorkError if fewer were left."""
+    budget = _current.get()
+    if budget is not None:
+        budget.left -= amount
+        if budget.left < 0:
             raise WorkError
 
 
-def charge(amount: float) -> None:
-    """Draw on the budget at hand what is left of it at most: for what looks itself whether anything is left."""
-    work = _current.get()
-    if work is not None:
-        work.left = max(min(work.left, 0), work.left - amount)
+def spend_up_to(amount: float) -> None:
+    """Subtract `amount` units from the current budget, at most what is left, and never raise.
+
+    For callers that check themselves how much work is left.
+    """
+    budget = _current.get()
+    if budget is not None:
+        budget.left = max(min(budget.left, 0), budget.left - amount)
 
 
-def afford(amount: float) -> None:
-    """Raise WorkError if so much is not left; nothing is drawn."""
-    if current().left < amount:
+def require_work(amount: float) -> None:
+    """Raise WorkError if fewer than `amount` units are left; subtract nothing."""
+    if current_budget().left < amount:
         raise WorkError
 
 
 @contextmanager
-def portion(share: float) -> Iterator[None]:
-    """Work that may take a share of what is left; what comes after has the rest. Raises WorkError beyond it."""
-    work = current()
-    kept = 0.0 if isinf(work.left) else work.left * (1 - share)
-    work.left -= kept
+def budget_share(fraction: float) -> Iterator[None]:
+    """Limit the work inside the `with` block to a fraction of the units left; the rest stays for the code after
+    the block.
+
+    Raises WorkError where the block exceeds its fraction.
+    """
+    budget = current_budget()
+    reserved = 0.0 if isinf(budget.left) else budget.left * (1 - fraction)
+    budget.left -= reserved
     try:
         yield
     finally:
-        work.left += kept
+        budget.left += reserved
 
 
 @contextmanager
-def anew(times: float = 1) -> Iterator[None]:
-    """Work within a budget of its own, as large as the one at hand was, or so many times as large."""
-    before = current()
-    work = Work(before.most * times, before)
-    token = _current.set(work)
+def fresh_budget(factor: float = 1) -> Iterator[None]:
+    """Run the `with` block with a separate budget, `factor` times as large as the current one was at its start."""
+    outer = current_budget()
+    budget = WorkBudget(outer.limit * factor, outer)
+    token = _current.set(budget)
     try:
         yield
     finally:
@@ -115,26 +129,28 @@ def anew(times: float = 1) -> Iterator[None]:
 
 
 @contextmanager
-def bounded(most: float = MOST_WORK) -> Iterator[Work]:
-    """Work within a budget: the one at hand, or else a new one of so many units."""
-    work = _current.get()
-    if work is not None:
-        yield work
+def work_budget(limit: float = MAX_WORK) -> Iterator[WorkBudget]:
+    """Run the `with` block within a work budget: the current one if there is one, else a new one of `limit` units."""
+    budget = _current.get()
+    if budget is not None:
+        yield budget
         return
-    token = _current.set(Work(most))
+    token = _current.set(WorkBudget(limit))
     try:
-        yield current()
+        yield current_budget()
     finally:
         _current.reset(token)
 
 
-_NOTHING = -1e300
-"""Less than nothing, and still a number: shares of it are less than nothing, too."""
+_EXHAUSTED = -1e300
+"""Number of units left in an exhausted budget: negative, finite, and so large that every fraction of it is
+negative, too."""
 
 
-def stop(context: Context) -> None:
-    """Spend all budgets of work that another thread does in a context: it ends at its next unit."""
-    work = context.get(_current)
-    while work is not None:
-        work.most = work.left = _NOTHING
-        work = work.outer
+def exhaust_budget(context: Context) -> None:
+    """Exhaust all budgets of a context in which another thread works: that thread raises WorkError at its next
+    `spend`."""
+    budget = context.get(_current)
+    while budget is not None:
+        budget.limit = budget.left = _EXHAUSTED
+        budget = budget.outer

@@ -1,4 +1,5 @@
-"""Conditions: what is true of some outcomes of choices; and values where conditions hold."""
+"""Conditions (boolean decision diagrams): conjunction, disjunction, projection, satisfiability, and values
+restricted to conditions."""
 
 from __future__ import annotations
 
@@ -6,308 +7,342 @@ from collections.abc import Container, Hashable, Iterable, Sequence
 from functools import lru_cache, reduce
 from itertools import starmap
 
-from archir.diagnostics.errors import RuleError, listed
+from archir.diagnostics.errors import RuleError, join_names
 from archir.diagnostics.work import spend
-from archir.diagrams.cases import (
-    MOST_KNOWN,
-    MOST_STEPS,
-    NEVER,
-    Case,
+from archir.diagrams.mdd import (
+    MAX_CACHED,
+    MAX_STEPS,
+    UNREACHABLE,
     Choice,
-    EntangledError,
+    Diagram,
+    DiagramSizeError,
     Value,
-    branch_of,
-    branches_of,
-    case,
-    keys,
+    choice_order,
+    cofactor,
+    cofactors,
+    fill_unreachable,
     leaves,
-    order_of,
-    reachable,
+    make_diagram,
     same,
     support,
+    tuple_key,
     varies,
 )
 
 
-def narrowed(condition: Value, given: Sequence[Value]) -> Value:
-    """A condition and all that is given and has to do with it: False if together they never hold.
+def conjoin_assumptions(condition: Value, assumptions: Sequence[Value]) -> Value:
+    """Conjoin a condition with the assumptions that share choices with it (True with all of them).
 
-    What is given is left out once this gets too large to be told.
+    The result is False if condition and assumptions cannot hold together.
+
+    Assumptions that would make the diagram exceed its size limit are left out, so that the result may be
+    weaker.
     """
-    left = [one for one in given if one is not True]
+    left = [assumption for assumption in assumptions if assumption is not True]
     try:
         if condition is True:
-            return reduce(both, left, True)
+            return reduce(conjoin, left, True)
         while left and condition is not False:
-            about = set(support(condition))
-            near = [one for one in left if one is False or not about.isdisjoint(support(one))]
-            if not near:
+            choices = set(support(condition))
+            related = [
+                assumption for assumption in left if assumption is False or not choices.isdisjoint(support(assumption))
+            ]
+            if not related:
                 break
-            if any(both(condition, one) is False for one in near):
+            if any(conjoin(condition, assumption) is False for assumption in related):
                 return False
-            condition = reduce(both, near, condition)
-            left = [one for one in left if not any(one is other for other in near)]
+            condition = reduce(conjoin, related, condition)
+            left = [assumption for assumption in left if not any(assumption is used for used in related)]
     except RuleError:
         pass
     return condition
 
 
-def restrict(value: Value, under: Value) -> Value:
-    """The value where `under` holds; elsewhere whatever makes it small. Where that is too much work it stays."""
-    return value if type(value) is not Case or under is True else Restriction().of(value, under)
+def restrict(value: Value, condition: Value) -> Value:
+    """Return a value that equals `value` where the condition holds, and is arbitrary elsewhere so that the diagram
+    is small.
+
+    Where that exceeds the size limit, the value is returned unchanged. (The restrict operator of Coudert and
+    Madre.)
+    """
+    return value if type(value) is not Diagram or condition is True else Restrictor().restrict(value, condition)
 
 
-class Restriction:
-    """Values where conditions hold; what is known of parts of values and conditions is not worked out again."""
+class Restrictor:
+    """Applies `restrict` to many values and caches the results for their subdiagrams."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Case, Case], Value] = {}
-        self._most = 0
+        self._cache: dict[tuple[Diagram, Diagram], Value] = {}
+        self._max_cached = 0
 
-    def of(self, value: Value, under: Value) -> Value:
-        """See `restrict`."""
-        if type(value) is not Case or under is True:
+    def restrict(self, value: Value, condition: Value) -> Value:
+        """Return `value` simplified where `condition` holds; see the function `restrict`."""
+        if type(value) is not Diagram or condition is True:
             return value
-        if len(self._known) > MOST_KNOWN:
-            self._known.clear()
-        self._most = len(self._known) + MOST_STEPS
+        if len(self._cache) > MAX_CACHED:
+            self._cache.clear()
+        self._max_cached = len(self._cache) + MAX_STEPS
         try:
-            return self._walk(value, under)
-        except EntangledError:
-            weaker = hull(under, frozenset(support(value)))
+            return self._walk(value, condition)
+        except DiagramSizeError:
+            weaker = project(condition, frozenset(support(value)))
         try:
-            return value if weaker is under else self._walk(value, weaker)
-        except EntangledError:
+            return value if weaker is condition else self._walk(value, weaker)
+        except DiagramSizeError:
             return value
 
-    def _walk(self, value: Value, care: Value) -> Value:
-        if care is False:
-            return NEVER
-        if care is True or type(value) is not Case:
+    def _walk(self, value: Value, condition: Value) -> Value:
+        if condition is False:
+            return UNREACHABLE
+        if condition is True or type(value) is not Diagram:
             return value
-        if value is care:
+        if value is condition:
             return True
-        name = value, care
-        known = self._known
-        if name in known:
-            return known[name]
-        if len(known) > self._most:
-            raise EntangledError
+        pair = value, condition
+        cache = self._cache
+        if pair in cache:
+            return cache[pair]
+        if len(cache) > self._max_cached:
+            raise DiagramSizeError
         spend(2)
-        walk, choice, other = self._walk, value.choice, care.choice
-        if choice is other:
-            branches = [walk(one, under) for one, under in zip(value.branches, care.branches, strict=True)]
-        elif choice.order < other.order:
-            branches = [walk(one, care) for one in value.branches]
+        walk, choice, condition_choice = self._walk, value.choice, condition.choice
+        if choice is condition_choice:
+            branches = [
+                walk(branch, subcondition)
+                for branch, subcondition in zip(value.branches, condition.branches, strict=True)
+            ]
+        elif choice.order < condition_choice.order:
+            branches = [walk(branch, condition) for branch in value.branches]
         else:
-            choice = other
-            branches = [NEVER if under is False else walk(value, under) for under in care.branches]
-        found = known[name] = reachable(choice, branches)
-        return found
+            choice = condition_choice
+            branches = [
+                UNREACHABLE if subcondition is False else walk(value, subcondition)
+                for subcondition in condition.branches
+            ]
+        result = cache[pair] = fill_unreachable(choice, branches)
+        return result
 
 
-def outcomes(choice: Choice, under: Value) -> set[int]:
-    """The outcomes that a choice may have where a condition holds."""
-    found: set[int] = set()
+def possible_outcomes(choice: Choice, condition: Value) -> set[int]:
+    """Return the outcomes that a choice can have where a condition holds."""
+    possible: set[int] = set()
     seen: set[int] = set()
-    stack = [under]
-    while stack and len(found) < choice.outcomes:
+    stack = [condition]
+    while stack and len(possible) < choice.outcome_count:
         value = stack.pop()
         if value is False or id(value) in seen:
             continue
-        if type(value) is not Case or value.choice.order > choice.order:
-            found.update(range(choice.outcomes))
+        if type(value) is not Diagram or value.choice.order > choice.order:
+            possible.update(range(choice.outcome_count))
         elif value.choice is choice:
-            found.update(i for i, branch in enumerate(value.branches) if branch is not False)
+            possible.update(i for i, branch in enumerate(value.branches) if branch is not False)
         else:
             seen.add(id(value))
             stack.extend(value.branches)
-    return found
+    return possible
 
 
-@lru_cache(MOST_KNOWN)
-def both(one: Value, other: Value) -> Value:
-    """Conjunction of conditions."""
-    return _joined(one, other, False)
+@lru_cache(MAX_CACHED)
+def conjoin(left: Value, right: Value) -> Value:
+    """Return the conjunction of two conditions."""
+    return _combine(left, right, False)
 
 
-@lru_cache(MOST_KNOWN)
-def either(one: Value, other: Value) -> Value:
-    """Disjunction of conditions."""
-    return _joined(one, other, True)
+@lru_cache(MAX_CACHED)
+def disjoin(left: Value, right: Value) -> Value:
+    """Return the disjunction of two conditions."""
+    return _combine(left, right, True)
 
 
-def _joined(one: Value, other: Value, settles: bool) -> Value:
-    """The conjunction of two conditions, which False settles, or their disjunction, which True does."""
-    memo: dict[tuple[Case, Case], Value] = {}
+def _combine(left: Value, right: Value, absorbing: bool) -> Value:
+    """Return the conjunction of two conditions (`absorbing` False) or their disjunction (`absorbing` True).
 
-    def walk(one: Value, other: Value) -> Value:
-        if one is settles or other is settles:
-            return settles
-        if type(one) is not Case:
-            return other
-        if type(other) is not Case or one is other:
-            return one
-        name = one, other
-        if name in memo:
-            return memo[name]
-        if len(memo) > MOST_STEPS:
-            raise EntangledError
-        choice, later = one.choice, other.choice
-        ones, others = one.branches, other.branches
-        if choice is later:
-            found = [walk(*pair) for pair in zip(ones, others, strict=True)]
-        elif choice.order < later.order:
-            found = [
-                walk(branch, other) if type(branch) is Case else branch if branch is settles else other
-                for branch in ones
+    `absorbing` is the operand that decides the result alone.
+    """
+    memo: dict[tuple[Diagram, Diagram], Value] = {}
+
+    def walk(left: Value, right: Value) -> Value:
+        if left is absorbing or right is absorbing:
+            return absorbing
+        if type(left) is not Diagram:
+            return right
+        if type(right) is not Diagram or left is right:
+            return left
+        operands = left, right
+        if operands in memo:
+            return memo[operands]
+        if len(memo) > MAX_STEPS:
+            raise DiagramSizeError
+        choice, right_choice = left.choice, right.choice
+        left_branches, right_branches = left.branches, right.branches
+        if choice is right_choice:
+            branches = [walk(*pair) for pair in zip(left_branches, right_branches, strict=True)]
+        elif choice.order < right_choice.order:
+            branches = [
+                walk(branch, right) if type(branch) is Diagram else branch if branch is absorbing else right
+                for branch in left_branches
             ]
         else:
-            choice = later
-            found = [
-                walk(one, branch) if type(branch) is Case else branch if branch is settles else one for branch in others
+            choice = right_choice
+            branches = [
+                walk(left, branch) if type(branch) is Diagram else branch if branch is absorbing else left
+                for branch in right_branches
             ]
-        result = memo[name] = case(choice, found)
+        result = memo[operands] = make_diagram(choice, branches)
         return result
 
-    return walk(one, other)
+    return walk(left, right)
 
 
-@lru_cache(MOST_KNOWN)
+@lru_cache(MAX_CACHED)
 def negate(condition: Value) -> Value:
-    """Negation of a condition."""
+    """Return the negation of a condition."""
     return if_else(condition, False, True)
 
 
-def if_else(condition: Value, one: Value, other: Value) -> Value:
-    """`one` where the condition holds, `other` elsewhere."""
-    if condition is True or same(one, other):
-        return one
+def if_else(condition: Value, if_true: Value, if_false: Value) -> Value:
+    """Return the value that is `if_true` where the condition holds and `if_false` elsewhere (the ite operator)."""
+    if condition is True or same(if_true, if_false):
+        return if_true
     if condition is False:
-        return other
+        return if_false
     memo: dict[Hashable, Value] = {}
 
-    def walk(condition: Value, one: Value, other: Value) -> Value:
-        if condition is True or one is other:
-            return one
+    def walk(condition: Value, if_true: Value, if_false: Value) -> Value:
+        if condition is True or if_true is if_false:
+            return if_true
         if condition is False:
-            return other
-        values = condition, one, other
-        name = keys(values)
-        if name not in memo:
-            if len(memo) > MOST_STEPS:
-                raise EntangledError
+            return if_false
+        values = condition, if_true, if_false
+        state = tuple_key(values)
+        if state not in memo:
+            if len(memo) > MAX_STEPS:
+                raise DiagramSizeError
             spend(2)
-            top = min([value.choice for value in values if type(value) is Case], key=order_of)
-            memo[name] = case(top, starmap(walk, branches_of(values, top)))
-        return memo[name]
+            top = min([value.choice for value in values if type(value) is Diagram], key=choice_order)
+            memo[state] = make_diagram(top, starmap(walk, cofactors(values, top)))
+        return memo[state]
 
-    return walk(condition, one, other)
+    return walk(condition, if_true, if_false)
 
 
 def switch(choice: Choice, values: Sequence[Value]) -> Value:
-    """For each outcome of the choice, its value, which may itself depend on any choices."""
+    """Return the value that is `values[i]` under outcome i of the choice; each may itself depend on any choices."""
     memo: dict[Hashable, Value] = {}
 
     def walk(values: tuple[Value, ...]) -> Value:
         top = choice
         for value in values:
-            if type(value) is Case and value.choice.order < top.order:
+            if type(value) is Diagram and value.choice.order < top.order:
                 top = value.choice
         if top is choice:
-            return case(choice, [branch_of(value, choice, i) for i, value in enumerate(values)])
-        name = keys(values)
-        if name not in memo:
-            if len(memo) > MOST_STEPS:
-                raise EntangledError
+            return make_diagram(choice, [cofactor(value, choice, i) for i, value in enumerate(values)])
+        state = tuple_key(values)
+        if state not in memo:
+            if len(memo) > MAX_STEPS:
+                raise DiagramSizeError
             spend(len(values) / 2)
-            memo[name] = case(top, map(walk, branches_of(values, top)))
-        return memo[name]
+            memo[state] = make_diagram(top, map(walk, cofactors(values, top)))
+        return memo[state]
 
     return walk(tuple(values))
 
 
-def compatible(*conditions: Value) -> bool:
-    """Whether conditions hold together for some combination, or telling takes too long."""
-    return met(conditions, MOST_STEPS) is not False
+def may_hold_together(*conditions: Value) -> bool:
+    """Return whether some combination of outcomes satisfies all conditions; also True if deciding it takes too
+    many steps."""
+    return check_satisfiable(conditions, MAX_STEPS) is not False
 
 
-def met(conditions: Iterable[Value], most: int) -> bool | None:
-    """Whether conditions hold together for some combination; None if that takes more than so many steps to tell."""
+def check_satisfiable(conditions: Iterable[Value], max_steps: int) -> bool | None:
+    """Return whether some combination satisfies all conditions; None if that is undecided after `max_steps` steps."""
     refuted: set[tuple[Value, ...]] = set()
 
-    def walk(left: tuple[Value, ...]) -> bool | None:
-        if not left:
+    def walk(remaining: tuple[Value, ...]) -> bool | None:
+        if not remaining:
             return True
-        if len(refuted) > most:
+        if len(refuted) > max_steps:
             return None
-        if left in refuted:
+        if remaining in refuted:
             return False
-        spend(len(left))
-        top = min([condition.choice for condition in left], key=order_of)
-        for outcome in range(top.outcomes):
-            below = dict.fromkeys([branch_of(condition, top, outcome) for condition in left])
-            if False not in below:
-                found = walk(tuple([condition for condition in below if condition is not True]))
-                if found is not False:
-                    return found
-        refuted.add(left)
+        spend(len(remaining))
+        top = min([condition.choice for condition in remaining], key=choice_order)
+        for outcome in range(top.outcome_count):
+            cofactors = dict.fromkeys([cofactor(condition, top, outcome) for condition in remaining])
+            if False not in cofactors:
+                result = walk(tuple([condition for condition in cofactors if condition is not True]))
+                if result is not False:
+                    return result
+        refuted.add(remaining)
         return False
 
-    given = dict.fromkeys(conditions)
-    if False in given:
+    distinct = dict.fromkeys(conditions)
+    if False in distinct:
         return False
-    return walk(tuple([condition for condition in given if condition is not True]))
+    return walk(tuple([condition for condition in distinct if condition is not True]))
 
 
-def hull(condition: Value, kept: Container[Choice]) -> Value:
-    """The strongest condition on the choices `kept` that holds wherever a condition does."""
+def project(condition: Value, choices: Container[Choice]) -> Value:
+    """Project a condition onto `choices`: the strongest condition on these that holds wherever `condition` does.
+
+    All other choices are quantified existentially.
+    """
     memo: dict[int, Value] = {}
 
     def walk(value: Value) -> Value:
-        if type(value) is not Case:
+        if type(value) is not Diagram:
             return value
         if id(value) not in memo:
             branches = [walk(branch) for branch in value.branches]
-            memo[id(value)] = case(value.choice, branches) if value.choice in kept else reduce(either, branches, False)
+            memo[id(value)] = (
+                make_diagram(value.choice, branches) if value.choice in choices else reduce(disjoin, branches, False)
+            )
         return memo[id(value)]
 
     return walk(condition)
 
 
 def is_condition(value: Value) -> bool:
-    """Whether a value is true or false, whatever is chosen."""
+    """Return whether a value is a boolean under all outcomes of the choices it depends on."""
     return type(value) is bool or (varies(value) and all(type(leaf) is bool for leaf in leaves(value)))
 
 
-MOST_TOLD = 4
-"""Levels of a condition that words say, and cases of each."""
-MOST_OUTCOMES_TOLD = 32
-"""Outcomes of a choice that words list."""
+MAX_DESCRIBED = 4
+"""Maximum number of nested choices in the description of a condition, and of alternatives `; or` on each
+level."""
+MAX_LISTED_OUTCOMES = 32
+"""Maximum number of outcomes of a choice that a description lists."""
 
 
-def told(condition: Value) -> str:
-    """A condition in words, such as `depth is 2 or 3, and op[0] is conv`: nothing, if it always holds. Of one that is
-    entangled, only what it depends on."""
-    if type(condition) is not Case:
+def describe_condition(condition: Value) -> str:
+    """Describe a condition in words, such as `depth is 2 or 3, and op[0] is conv`.
+
+    The result is empty if the condition always holds. If the description would be too long, it only names the
+    choices that the condition depends on.
+    """
+    if type(condition) is not Diagram:
         return "" if condition else "never"
-    ways = _ways(condition, MOST_TOLD)
-    return "; or ".join(ways) if ways else f"depends on {listed(support(condition))}"
+    alternatives = _describe_branches(condition, MAX_DESCRIBED)
+    return "; or ".join(alternatives) if alternatives else f"depends on {join_names(support(condition))}"
 
 
-def _ways(condition: Case, levels: int) -> list[str]:
-    """The cases in which a condition holds; none, where these are too many."""
+def _describe_branches(condition: Diagram, levels: int) -> list[str]:
+    """Return descriptions of the combinations under which a condition holds; an empty list if there are too many."""
     labels: dict[Value, list[object]] = {}
-    for outcome, branch in enumerate(condition.branches[: MOST_OUTCOMES_TOLD + 1]):
+    for outcome, branch in enumerate(condition.branches[: MAX_LISTED_OUTCOMES + 1]):
         if branch is not False:
             labels.setdefault(branch, []).append(condition.choice.label(outcome))
-    if len(condition.branches) > MOST_OUTCOMES_TOLD or len(labels) > MOST_TOLD or not levels:
+    if len(condition.branches) > MAX_LISTED_OUTCOMES or len(labels) > MAX_DESCRIBED or not levels:
         return []
-    found = []
-    for branch, those in labels.items():
-        here = f"{condition.choice.path} is {' or '.join(map(str, those))}"
-        further = [""] if branch is True else [f", and {way}" for way in _ways(branch, levels - 1)]
+    descriptions = []
+    for branch, outcome_labels in labels.items():
+        here = f"{condition.choice.path} is {' or '.join(map(str, outcome_labels))}"
+        further = (
+            [""]
+            if branch is True
+            else [f", and {description}" for description in _describe_branches(branch, levels - 1)]
+        )
         if not further:
             return []
-        found += [here + way for way in further]
-    return found if len(found) <= MOST_TOLD else []
+        descriptions += [here + description for description in further]
+    return descriptions if len(descriptions) <= MAX_DESCRIBED else []

@@ -1,39 +1,45 @@
-"""Functions of plain values, lifted to values that depend on choices: applied to every reachable combination."""
+"""Lifting: apply a function of plain values to values that depend on choices, for every reachable combination."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from archir.diagnostics.errors import FAULTS, Note, RuleError, Span, unforeseen
-from archir.diagnostics.work import WorkError, at_hand, spend
-from archir.diagrams.cases import (
-    MOST_STEPS,
-    NEVER,
-    Case,
+from archir.diagnostics.errors import FAULTS, Note, RuleError, Span, unexpected_error
+from archir.diagnostics.work import WorkError, budget_or_none, spend
+from archir.diagrams.conditions import conjoin, conjoin_assumptions, negate, project
+from archir.diagrams.mdd import (
+    MAX_STEPS,
+    UNREACHABLE,
     Choice,
-    EntangledError,
+    Diagram,
+    DiagramSizeError,
     Value,
-    at,
-    branch_of,
-    branches_of,
-    case,
-    keys,
-    order_of,
-    reachable,
-    smallest,
+    choice_order,
+    cofactor,
+    cofactors,
+    fill_unreachable,
+    make_diagram,
+    smallest_assignment,
     support,
+    tuple_key,
+    value_at,
 )
-from archir.diagrams.conditions import both, hull, narrowed, negate
 
 
 @dataclass(frozen=True, eq=False)
 class _Failure:
+    """Leaf that marks a combination for which the rule raised an error."""
+
     error: RuleError
 
 
-class CaseError(RuleError):
-    """A rule refused some combination; `assignment` is the smallest one (choice to outcome; empty: all)."""
+class CombinationError(RuleError):
+    """A rule raised an error for some combination of outcomes.
+
+    `assignment` (choice to outcome) is the smallest such combination; it is empty if the rule fails for all
+    combinations.
+    """
 
     def __init__(self, error: RuleError, assignment: Mapping[Choice, int]) -> None:
         super().__init__(error.message, error.hint, error.code, error.span)
@@ -42,18 +48,18 @@ class CaseError(RuleError):
             self.diagnostics = (replace(self.diagnostics[0], notes=(self.note(),)),)
 
     def note(self, span: Span | None = None) -> Note:
-        """The combination, as a note."""
+        """Return a note that names the combination."""
         outcomes = tuple((choice.path, outcome) for choice, outcome in self.assignment.items())
         return Note(f"when {self.combination}", span, outcomes)
 
     @property
     def combination(self) -> str:
         """The combination in words, such as `layer[2].op = conv5`."""
-        return describe(self.assignment)
+        return describe_assignment(self.assignment)
 
 
-def describe(assignment: Mapping[Choice, int]) -> str:
-    """An assignment in words."""
+def describe_assignment(assignment: Mapping[Choice, int]) -> str:
+    """Describe an assignment in words, such as `layer[2].op = conv5, width = 64`."""
     parts = []
     for choice, outcome in assignment.items():
         label = choice.label(outcome)
@@ -61,40 +67,44 @@ def describe(assignment: Mapping[Choice, int]) -> str:
     return ", ".join(parts)
 
 
-class Excluded(Exception):  # noqa: N818  (no error: what runs here never happens)
-    """The conditions that are given leave no combination under which this could happen."""
+class Excluded(Exception):  # noqa: N818  (no error: the code is unreachable)
+    """The assumptions exclude every combination for which the rule would be applied."""
 
 
-def lift(rule: Callable[..., Value], *values: Value, under: Value = True, given: Sequence[Value] = ()) -> Value:
-    """`rule` applied to every combination of plain values that `under` lets happen.
+def lift(rule: Callable[..., Value], *values: Value, under: Value = True, assumptions: Sequence[Value] = ()) -> Value:
+    """Apply `rule` to every combination of leaves of `values` for which the condition `under` holds, and return
+    the diagram.
 
-    The rule may itself return a Case. Combinations outside `under` get an arbitrary value, chosen so that the
-    result is small; so do those that it refuses and the conditions `given` rule out. Raises CaseError with the smallest
-    failing combination if the rule raises RuleError, or anything else by mistake, for another; and Excluded if no
-    combination is left.
+    The rule may itself return a diagram. Combinations outside `under`, and those that `assumptions` exclude and
+    for which the rule fails, get an arbitrary value that keeps the result small. Raises CombinationError with
+    the smallest failing combination if the rule raises RuleError or one of `FAULTS` for any other combination;
+    RuleError if it has no choices to name; Excluded if no combination is left; DiagramSizeError (A0605) beyond
+    `MAX_STEPS` states.
     """
     for value in values:
-        if type(value) is Case:
+        if type(value) is Diagram:
             break
     else:
         if under is not False:
-            return _once(rule, values, under, given)
+            return _apply_plain(rule, values, under, assumptions)
     try:
         if len(values) == 1 and under is True:
             try:
-                return _Mapped(rule).of(values[0])
-            except _Unmapped:
+                return _LeafMap(rule).apply(values[0])
+            except _NotLeafwise:
                 pass
-        return _lifted(rule, values, under, given)
-    except EntangledError:
-        weaker = hull(under, frozenset(support(*values)))  # of choices that no value depends on, rules are not told
+        return _lift_product(rule, values, under, assumptions)
+    except DiagramSizeError:
+        weaker = project(under, frozenset(support(*values)))  # rules do not see choices on which no value depends
         if weaker is under:
             raise
-        return _lifted(rule, values, weaker, given)
+        return _lift_product(rule, values, weaker, assumptions)
 
 
-def _once(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, given: Sequence[Value]) -> Value:
-    """`rule` applied to plain values."""
+def _apply_plain(
+    rule: Callable[..., Value], values: tuple[Value, ...], under: Value, assumptions: Sequence[Value]
+) -> Value:
+    """Apply `rule` to plain values."""
     spend(2)
     try:
         return rule(*values)
@@ -103,61 +113,67 @@ def _once(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, g
     except RuleError as error:
         refusal = error
     except FAULTS as error:
-        refusal = unforeseen(error)
-    if under is True and not given:
+        refusal = unexpected_error(error)
+    if under is True and not assumptions:
         raise refusal
-    return _excused(_Failure(refusal), under, given)
+    return _check_failures(_Failure(refusal), under, assumptions)
 
 
-class _Unmapped(Exception):  # noqa: N818  (no error: another way is taken)
-    """A rule refuses a leaf, or what it makes of one depends on choices itself."""
+class _NotLeafwise(Exception):  # noqa: N818  (no error: the general algorithm is used instead)
+    """The rule fails on a leaf, or its result for a leaf depends on choices: the leafwise shortcut cannot be used."""
 
 
-class _Mapped:
-    """A rule applied to every leaf of one value."""
+class _LeafMap:
+    """Applies a rule to every leaf of a single value, without a condition."""
 
-    __slots__ = ("known", "rule")
+    __slots__ = ("memo", "rule")
 
     def __init__(self, rule: Callable[..., Value]) -> None:
         self.rule = rule
-        self.known: dict[int, Value] = {}
+        self.memo: dict[int, Value] = {}
 
-    def of(self, value: Value) -> Value:
-        if type(value) is not Case:
+    def apply(self, value: Value) -> Value:
+        """Return the diagram whose leaves are the rule's results. Raises _NotLeafwise."""
+        if type(value) is not Diagram:
             spend(1)
             try:
-                found = self.rule(value)
+                result = self.rule(value)
             except WorkError:
                 raise
             except (RuleError, *FAULTS):
-                raise _Unmapped from None
-            if type(found) is Case:
-                raise _Unmapped
-            return found
-        found = self.known.get(id(value), self)
-        if found is self:
-            if len(self.known) > MOST_STEPS:
-                raise EntangledError
+                raise _NotLeafwise from None
+            if type(result) is Diagram:
+                raise _NotLeafwise
+            return result
+        result = self.memo.get(id(value), self)
+        if result is self:
+            if len(self.memo) > MAX_STEPS:
+                raise DiagramSizeError
             spend(2)
-            found = self.known[id(value)] = case(value.choice, [self.of(branch) for branch in value.branches])
-        return found
+            result = self.memo[id(value)] = make_diagram(
+                value.choice, [self.apply(branch) for branch in value.branches]
+            )
+        return result
 
 
-def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, given: Sequence[Value]) -> Value:
+def _lift_product(
+    rule: Callable[..., Value], values: tuple[Value, ...], under: Value, assumptions: Sequence[Value]
+) -> Value:
+    """Apply `rule` to the product of the diagrams of `values` and `under`."""
     failed = False
-    held: dict[int, _Held] = {}
+    nested: dict[int, _NestedDiagram] = {}
     memo: dict[Hashable, Value] = {}
-    work = at_hand()
+    work = budget_or_none()
 
     def walk(state: tuple[Value, ...]) -> Value:
-        """The result for what is left of `under`, which comes first, and of the values."""
+        """Return the result for a state: the cofactor of `under`, followed by the cofactors of the values."""
         nonlocal failed
-        care = state[0]
-        if care is False:
-            return NEVER
+        condition = state[0]
+        if condition is False:
+            return UNREACHABLE
         values, top = state[1:], None
         for value in values:
-            if type(value) is Case and (top is None or value.choice.order < top.order):
+            if type(value) is Diagram and (top is None or value.choice.order < top.order):
                 top = value.choice
         if top is None:
             if work is not None:
@@ -171,96 +187,110 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
                 return _Failure(error)
             except FAULTS as error:
                 failed = True
-                return _Failure(unforeseen(error))
-            return held.setdefault(id(result), _Held(result)) if type(result) is Case else result
-        name = keys(state)
-        if name in memo:
-            return memo[name]
-        if len(memo) > MOST_STEPS:
-            raise EntangledError
-        if type(care) is Case and care.choice.order < top.order:
-            top = care.choice
+                return _Failure(unexpected_error(error))
+            return nested.setdefault(id(result), _NestedDiagram(result)) if type(result) is Diagram else result
+        state_key = tuple_key(state)
+        if state_key in memo:
+            return memo[state_key]
+        if len(memo) > MAX_STEPS:
+            raise DiagramSizeError
+        if type(condition) is Diagram and condition.choice.order < top.order:
+            top = condition.choice
         if work is not None:
-            work.left -= 1.5 + top.outcomes / 4
+            work.left -= 1.5 + top.outcome_count / 4
             if work.left < 0:
                 raise WorkError
-        branches = [walk(below) for below in branches_of(state, top)]
-        result = memo[name] = case(top, branches) if care is True else _join(top, branches)
+        branches = [walk(below) for below in cofactors(state, top)]
+        result = memo[state_key] = make_diagram(top, branches) if condition is True else _join_branches(top, branches)
         return result
 
     result = walk((under, *values))
-    if held:
-        result = _composed(result, list(held.values()))
-    return result if not failed else _excused(result, under, given)
+    if nested:
+        result = _flatten(result, list(nested.values()))
+    return result if not failed else _check_failures(result, under, assumptions)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Held:
-    """A Case that stands as a leaf of another, until they are composed."""
+class _NestedDiagram:
+    """A diagram that a rule returned, wrapped as a leaf of the outer diagram until `_flatten` merges them."""
 
-    value: Case
+    value: Diagram
 
 
-def _composed(outer: Value, held: list[_Held]) -> Value:
-    """A value whose leaves may be held Cases, which may test choices that come before those above them.
+def _flatten(outer: Value, nested: list[_NestedDiagram]) -> Value:
+    """Flatten a diagram whose leaves may be nested diagrams, which may test choices of an earlier order than the
+    nodes above.
 
-    All are walked together, so that it takes as long as the result is large.
+    All nested diagrams are walked together, so that the time is proportional to the size of the result.
     """
-    within: dict[int, tuple[int, ...]] = {}
+    nested_below: dict[int, tuple[int, ...]] = {}
     memo: dict[Hashable, Value] = {}
-    places = {id(one): place for place, one in enumerate(held)}
+    positions = {id(diagram): position for position, diagram in enumerate(nested)}
 
     def reach(value: Value) -> tuple[int, ...]:
-        """The places of the Cases below a value."""
-        if type(value) is _Held:
-            return (places[id(value)],)
-        if type(value) is not Case:
+        """Return the positions of the nested diagrams below a value, sorted."""
+        if type(value) is _NestedDiagram:
+            return (positions[id(value)],)
+        if type(value) is not Diagram:
             return ()
-        if id(value) not in within:
-            within[id(value)] = tuple(sorted({place for branch in value.branches for place in reach(branch)}))
-        return within[id(value)]
+        if id(value) not in nested_below:
+            nested_below[id(value)] = tuple(
+                sorted({position for branch in value.branches for position in reach(branch)})
+            )
+        return nested_below[id(value)]
 
     def walk(value: Value, inner: tuple[Value, ...]) -> Value:
-        """`inner` is what is left of the Cases at `reach(value)`."""
-        if type(value) is not Case:
-            return inner[0] if type(value) is _Held else value
+        """Return the flattened value; `inner` are the cofactors of the nested diagrams at the positions
+        `reach(value)`."""
+        if type(value) is not Diagram:
+            return inner[0] if type(value) is _NestedDiagram else value
         if not inner:
             return value
-        name = value, keys(inner)
-        if name not in memo:
-            if len(memo) > MOST_STEPS:
-                raise EntangledError
-            spend(2 + len(inner) + value.choice.outcomes / 2)
-            top = min([value.choice, *(one.choice for one in inner if type(one) is Case)], key=order_of)
-            left = dict(zip(reach(value), inner, strict=True))
+        state = value, tuple_key(inner)
+        if state not in memo:
+            if len(memo) > MAX_STEPS:
+                raise DiagramSizeError
+            spend(2 + len(inner) + value.choice.outcome_count / 2)
+            top = min(
+                [value.choice, *(diagram.choice for diagram in inner if type(diagram) is Diagram)], key=choice_order
+            )
+            cofactors = dict(zip(reach(value), inner, strict=True))
             branches = []
-            for outcome in range(top.outcomes):
-                below = branch_of(value, top, outcome)
-                branches.append(walk(below, tuple([branch_of(left[place], top, outcome) for place in reach(below)])))
-            memo[name] = case(top, branches)
-        return memo[name]
+            for outcome in range(top.outcome_count):
+                below = cofactor(value, top, outcome)
+                branches.append(
+                    walk(below, tuple([cofactor(cofactors[position], top, outcome) for position in reach(below)]))
+                )
+            memo[state] = make_diagram(top, branches)
+        return memo[state]
 
-    return walk(outer, tuple([held[place].value for place in reach(outer)]))
-
-
-def _join(choice: Choice, branches: list[Value]) -> Value:
-    """A case whose branches may be unreachable, or failures: what stands for the unreachable is a value if one is."""
-    filler = next((branch for branch in branches if branch is not NEVER and type(branch) is not _Failure), NEVER)
-    return reachable(choice, branches, filler)
+    return walk(outer, tuple([nested[position].value for position in reach(outer)]))
 
 
-def _excused(result: Value, under: Value, given: Sequence[Value]) -> Value:
-    """A result where no rule failed, if what is given rules the others out; raises the smallest failure if not."""
-    failing = both(under, lift(lambda leaf: type(leaf) is _Failure, result))
-    left = narrowed(failing, given)
-    if left is False:
-        fine = both(under, negate(failing))
-        if fine is False:
+def _join_branches(choice: Choice, branches: list[Value]) -> Value:
+    """Return the diagram with branches that may be unreachable or failures; unreachable ones are filled with the
+    first branch that is neither, if there is one."""
+    filler = next(
+        (branch for branch in branches if branch is not UNREACHABLE and type(branch) is not _Failure), UNREACHABLE
+    )
+    return fill_unreachable(choice, branches, filler)
+
+
+def _check_failures(result: Value, under: Value, assumptions: Sequence[Value]) -> Value:
+    """Return a result without its failures if the assumptions exclude all of them; else raise the smallest one.
+
+    Raises CombinationError for a failure that is not excluded, and Excluded if nothing but failures is left.
+    """
+    failing = conjoin(under, lift(lambda leaf: type(leaf) is _Failure, result))
+    remaining = conjoin_assumptions(failing, assumptions)
+    if remaining is False:
+        succeeding = conjoin(under, negate(failing))
+        if succeeding is False:
             raise Excluded
-        return lift(lambda leaf: leaf, result, under=fine)
-    found = smallest(left, lambda leaf: leaf is True)
-    assert found is not None, "a rule failed at a combination that is reachable"
-    about = set(support(failing))
-    found = {choice: outcome for choice, outcome in found.items() if choice in about}
-    leaf = at(result, {choice.path: outcome for choice, outcome in found.items()})
-    raise CaseError(leaf.error, found)
+        return lift(lambda leaf: leaf, result, under=succeeding)
+    assignment = smallest_assignment(remaining, lambda leaf: leaf is True)
+    assert assignment is not None, "a rule failed at a combination that is reachable"
+    relevant = set(support(failing))
+    assignment = {choice: outcome for choice, outcome in assignment.items() if choice in relevant}
+    leaf = value_at(result, {choice.path: outcome for choice, outcome in assignment.items()})
+    raise CombinationError(leaf.error, assignment)

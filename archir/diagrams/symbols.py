@@ -1,8 +1,9 @@
-"""Integers that are not known yet: what rules are run with once, instead of once for each of many values.
+"""Symbolic integers: a rule is run once with them instead of once for each of many values.
 
-A symbol stands for an integer that depends on choices, and is known to lie in an interval. Sums, differences and
-products of symbols are polynomials. A comparison whose outcome the intervals settle has that outcome; whatever else
-asks for the value raises AskError, and is answered by listing the values.
+A symbolic integer stands for an integer that depends on choices and lies in a known interval. Sums,
+differences and products of symbolic integers are polynomials. A comparison that the intervals decide has
+its result; every other operation that needs the value raises ValueNeededError, and the caller then runs the
+rule on the listed values.
 """
 
 from __future__ import annotations
@@ -13,22 +14,24 @@ from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from archir.diagrams.cases import Case, Value, leaves
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Diagram, Value, leaves
 
-Monomial = tuple[Case, ...]
-
-
-class AskError(Exception):
-    """A rule needs to know what a value is."""
-
-    def __init__(self, values: set[Case]) -> None:
-        super().__init__("a value is asked for")
-        self.values = values
+Monomial = tuple[Diagram, ...]
+"""A product of diagrams of integers, sorted by `id`; the empty product is 1."""
 
 
-class Symbol:
-    """A polynomial of values that depend on choices, of which at least one has a factor that is not 0."""
+class ValueNeededError(Exception):
+    """A rule needs the concrete value of a symbolic integer; `variables` are the diagrams it depends on."""
+
+    def __init__(self, variables: set[Diagram]) -> None:
+        super().__init__("a rule needs the concrete value of a symbolic integer")
+        self.variables = variables
+
+
+class SymbolicInt:
+    """A polynomial over integers that depend on choices; at least one monomial other than the constant has a
+    factor not 0."""
 
     __slots__ = ("_bounds", "terms")
 
@@ -37,147 +40,148 @@ class Symbol:
         self._bounds: tuple[int, int] | None = None
 
     @staticmethod
-    def of(value: Case) -> Symbol:
-        """The symbol for a value that is an integer, whatever is chosen."""
-        return Symbol({(value,): 1})
+    def of(value: Diagram) -> SymbolicInt:
+        """Return the symbolic integer for a diagram whose leaves are all integers."""
+        return SymbolicInt({(value,): 1})
 
     @property
-    def values(self) -> set[Case]:
-        """The values that it depends on."""
+    def variables(self) -> set[Diagram]:
+        """The diagrams that the polynomial depends on."""
         return {value for monomial in self.terms for value in monomial}
 
     def value(self) -> Value:
-        """The value that it stands for, listed if it is none of those it was made of."""
+        """Return the diagram that the polynomial stands for; it is computed by lifting unless it is one of the
+        variables."""
         if len(self.terms) == 1:
             ((monomial, factor),) = self.terms.items()
             if factor == 1 and len(monomial) == 1:
                 return monomial[0]
-        used = sorted(self.values, key=id)
-        return lift(lambda *numbers: self.at(dict(zip(used, numbers, strict=True))), *used)
+        variables = sorted(self.variables, key=id)
+        return lift(lambda *numbers: self.at(dict(zip(variables, numbers, strict=True))), *variables)
 
-    def at(self, known: Mapping[Case, Any]) -> Any:
-        """What it is where these are its values: integers, or arrays of them."""
-        return sum(factor * prod(known[value] for value in monomial) for monomial, factor in self.terms.items())
+    def at(self, assignment: Mapping[Diagram, Any]) -> Any:
+        """Evaluate the polynomial where the variables have these values: integers, or arrays of integers."""
+        return sum(factor * prod(assignment[value] for value in monomial) for monomial, factor in self.terms.items())
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """An interval that it lies in."""
+        """An interval (least, greatest) that contains the value, by interval arithmetic."""
         if self._bounds is None:
             low = high = 0
             for monomial, factor in self.terms.items():
-                ends = [factor]
+                products = [factor]
                 for value in monomial:
-                    least, greatest = extent(value)
-                    ends = [end * one for end in ends for one in (least, greatest)]
-                    ends = [min(ends), max(ends)]
-                low, high = low + min(ends), high + max(ends)
+                    least, greatest = leaf_bounds(value)
+                    products = [product * bound for product in products for bound in (least, greatest)]
+                    products = [min(products), max(products)]
+                low, high = low + min(products), high + max(products)
             self._bounds = low, high
         return self._bounds
 
-    def ask(self) -> AskError:
-        """What is raised where its value is needed."""
-        return AskError(self.values)
+    def value_needed(self) -> ValueNeededError:
+        """Return the ValueNeededError to raise where the concrete value is needed."""
+        return ValueNeededError(self.variables)
 
     # arithmetic
 
-    def _with(self, other: Any, sign: int) -> Any:
+    def _plus(self, other: Any, sign: int) -> Any:
         terms = dict(self.terms)
         for monomial, factor in _terms(other).items():
             terms[monomial] = terms.get(monomial, 0) + sign * factor
-        return _simple(terms)
+        return _simplify(terms)
 
     def __add__(self, other: Any) -> Any:
-        return self._with(other, 1) if _known(other) else NotImplemented
+        return self._plus(other, 1) if _is_integer(other) else NotImplemented
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self._with(other, -1) if _known(other) else NotImplemented
+        return self._plus(other, -1) if _is_integer(other) else NotImplemented
 
     def __rsub__(self, other: Any) -> Any:
         return -self + other
 
     def __neg__(self) -> Any:
-        return Symbol({monomial: -factor for monomial, factor in self.terms.items()})
+        return SymbolicInt({monomial: -factor for monomial, factor in self.terms.items()})
 
     def __mul__(self, other: Any) -> Any:
-        if not _known(other):
+        if not _is_integer(other):
             return NotImplemented
         terms: dict[Monomial, int] = {}
-        for one, factor in self.terms.items():
-            for two, times in _terms(other).items():
-                monomial = tuple(sorted((*one, *two), key=id))
+        for left, factor in self.terms.items():
+            for right, times in _terms(other).items():
+                monomial = tuple(sorted((*left, *right), key=id))
                 terms[monomial] = terms.get(monomial, 0) + factor * times
-        return _simple(terms)
+        return _simplify(terms)
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Any) -> Any:
         if type(other) is int and other != 0 and all(factor % other == 0 for factor in self.terms.values()):
-            return Symbol({monomial: factor // other for monomial, factor in self.terms.items()})
-        raise self.ask()
+            return SymbolicInt({monomial: factor // other for monomial, factor in self.terms.items()})
+        raise self.value_needed()
 
     def __mod__(self, other: Any) -> Any:
         if type(other) is int and other != 0 and all(factor % other == 0 for factor in self.terms.values()):
             return 0
-        raise self.ask()
+        raise self.value_needed()
 
-    def _asked(self, *_: Any) -> Any:
-        raise self.ask()
+    def _raise_value_needed(self, *_: Any) -> Any:
+        raise self.value_needed()
 
-    __truediv__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __divmod__ = __rdivmod__ = _asked
-    __pow__ = __rpow__ = __int__ = __index__ = __float__ = __round__ = __abs__ = _asked
+    __truediv__ = __rtruediv__ = __rfloordiv__ = __rmod__ = __divmod__ = __rdivmod__ = _raise_value_needed
+    __pow__ = __rpow__ = __int__ = __index__ = __float__ = __round__ = __abs__ = _raise_value_needed
 
     def __bool__(self) -> bool:
         return self != 0
 
     # comparisons
 
-    def _sign(self, other: Any) -> tuple[int, int] | None:
-        """An interval that the difference lies in; None if it is not an integer's."""
-        if not _known(other):
+    def _difference_bounds(self, other: Any) -> tuple[int, int] | None:
+        """Return an interval that contains `self - other`; None if `other` is no integer."""
+        if not _is_integer(other):
             return None
         difference = self - other
         return (difference, difference) if isinstance(difference, int) else difference.bounds
 
     def __eq__(self, other: object) -> bool:
-        found = self._sign(other)
-        if found is None:
+        bounds = self._difference_bounds(other)
+        if bounds is None:
             if isinstance(other, (float, Fraction)):
-                raise self.ask()
+                raise self.value_needed()
             return False
-        low, high = found
+        low, high = bounds
         if low == high:
             return low == 0
         if low > 0 or high < 0:
             return False
-        raise self.ask()
+        raise self.value_needed()
 
     def __hash__(self) -> int:
         return hash(frozenset(self.terms.items()))
 
-    def _less(self, other: Any, strictly: bool) -> bool:
-        found = self._sign(other)
-        if found is None:
-            raise self.ask()
-        low, high = found
-        if high < 0 or (not strictly and high == 0):
+    def _is_less(self, other: Any, strict: bool) -> bool:
+        bounds = self._difference_bounds(other)
+        if bounds is None:
+            raise self.value_needed()
+        low, high = bounds
+        if high < 0 or (not strict and high == 0):
             return True
-        if low > 0 or (strictly and low == 0):
+        if low > 0 or (strict and low == 0):
             return False
-        raise self.ask()
+        raise self.value_needed()
 
     def __lt__(self, other: Any) -> bool:
-        return self._less(other, strictly=True)
+        return self._is_less(other, strict=True)
 
     def __le__(self, other: Any) -> bool:
-        return self._less(other, strictly=False)
+        return self._is_less(other, strict=False)
 
     def __gt__(self, other: Any) -> bool:
-        return not self._less(other, strictly=False)
+        return not self._is_less(other, strict=False)
 
     def __ge__(self, other: Any) -> bool:
-        return not self._less(other, strictly=True)
+        return not self._is_less(other, strict=True)
 
     def __str__(self) -> str:
         return "..."
@@ -185,41 +189,41 @@ class Symbol:
     __repr__ = __str__
 
 
-def _known(value: Any) -> bool:
-    return type(value) is int or type(value) is Symbol
+def _is_integer(value: Any) -> bool:
+    return type(value) is int or type(value) is SymbolicInt
 
 
 def _terms(value: Any) -> Mapping[Monomial, int]:
-    return value.terms if type(value) is Symbol else {(): value}
+    return value.terms if type(value) is SymbolicInt else {(): value}
 
 
-def _simple(terms: Mapping[Monomial, int]) -> Symbol | int:
-    """A polynomial; a number if it is one."""
-    left = {monomial: factor for monomial, factor in terms.items() if factor}
-    return left.get((), 0) if not left.keys() - {()} else Symbol(left)
+def _simplify(terms: Mapping[Monomial, int]) -> SymbolicInt | int:
+    """Drop the zero terms; return a plain integer if only the constant is left."""
+    nonzero = {monomial: factor for monomial, factor in terms.items() if factor}
+    return nonzero.get((), 0) if not nonzero.keys() - {()} else SymbolicInt(nonzero)
 
 
-def extent(value: Case) -> tuple[int, int]:
-    """The least and the greatest leaf of an integer."""
-    if value not in _extents:
-        found = list(leaves(value))
-        _extents[value] = min(found), max(found)
-    return _extents[value]
+def leaf_bounds(value: Diagram) -> tuple[int, int]:
+    """Return the least and the greatest leaf of a diagram of integers (cached)."""
+    if value not in _leaf_bounds:
+        numbers = list(leaves(value))
+        _leaf_bounds[value] = min(numbers), max(numbers)
+    return _leaf_bounds[value]
 
 
-_extents: WeakKeyDictionary[Case, tuple[int, int]] = WeakKeyDictionary()
+_leaf_bounds: WeakKeyDictionary[Diagram, tuple[int, int]] = WeakKeyDictionary()
 
 
-LONG = 64
-"""Outcomes of a choice beyond which integers that depend on it are a long range."""
+LONG_RANGE = 64
+"""Number of outcomes of a choice above which an integer that depends on it counts as a long range."""
 
 
-def is_long(value: Case) -> bool:
-    """Whether a value is a long range of integers, of one choice."""
+def is_long_range(value: Diagram) -> bool:
+    """Return whether a diagram is a long range of integers that depends on one choice."""
     branches = value.branches
-    return len(branches) > LONG and value.depth == 1 and all(type(leaf) is int for leaf in branches)
+    return len(branches) > LONG_RANGE and value.depth == 1 and all(type(leaf) is int for leaf in branches)
 
 
-def value_of(value: Any) -> Value:
-    """The value that a symbol stands for, or a number itself."""
-    return value.value() if type(value) is Symbol else value
+def concrete_value(value: Any) -> Value:
+    """Return the value that a symbolic integer stands for; any other value is returned as it is."""
+    return value.value() if type(value) is SymbolicInt else value

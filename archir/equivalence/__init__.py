@@ -1,1 +1,1 @@
-"""When two networks compute the same: canonical forms."""
+"""Equivalence of networks: canonical forms that are equal for networks that compute the same."""

@@ -1,4 +1,4 @@
-"""Canonical forms: one text for all networks that compute the same, whatever they were written like."""
+"""Canonical forms: one text for all networks that compute the same, however they are written."""
 
 from __future__ import annotations
 
@@ -7,44 +7,46 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from archir.diagnostics.errors import fail
-from archir.diagrams.cases import support
-from archir.equivalence.algebra import Facts, Terms
+from archir.diagrams.mdd import support
+from archir.equivalence.algebra import FactTable, Terms
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.structure import Select
 from archir.ops.norm import BatchNorm
-from archir.passes.specialize import reached
+from archir.passes.specialize import resolve_selects
 
 DIGITS = 16
-"""Hexadecimal digits of a hash: among a hundred million networks, two share one with a probability of 0.0003."""
+"""Number of hexadecimal digits of a hash: among 100 million networks, two have equal hashes with a probability of
+0.0003."""
 
 
 def canonical_hash(graph: Graph) -> str:
-    """A short name of what a network without choices computes, the same in every process.
+    """Return a short hash of what a network without choices computes, the same in every process.
 
-    Equal for networks that differ in numbering, names of scopes, dead code, operations that do nothing, order and
-    brackets of sums and products, factors and constants, expressions computed twice, terms that are zero, or where data
-    is moved. Sharing of weights is kept apart: one convolution used twice is not two; nor are calls of a batch norm
-    with shared statistics added, dropped or shifted. Networks with one hash compute the same; some with two do, too.
+    It is equal for networks that differ in numbering, names of scopes, dead code, operations without effect, order and
+    brackets of sums and products, factors and constants, expressions computed twice, terms that are zero, or the place
+    where data is moved. Sharing of weights matters: one convolution used twice differs from two convolutions, and
+    networks differ if calls of a batch norm with shared statistics are added or dropped, or their operands shifted.
+    Networks with equal hashes compute the same; some networks with different hashes do, too.
 
-    Raises ArchError (A0708) if choices are left.
+    Raises ArchError (A0708) if the graph has choices.
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"expected a graph, such as `space.specialize(architecture)`, and got {type(graph).__name__}")
     for number in graph:
         node = graph[number]
-        if isinstance(node.op, Select) or node.op.varied:
-            raise fail("A0708", "a space has no canonical form: name an architecture", node.span)
+        if isinstance(node.op, Select) or node.op.varying_attributes:
+            raise fail("A0708", "a space has no canonical form: specialize it to an architecture first", node.span)
     return Canonical(graph).hash({})
 
 
 class Canonical:
-    """Canonical forms of the architectures of one graph."""
+    """Canonical forms of all architectures of one graph; facts about operations are computed once for all of them."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._facts = Facts()
+        self._facts = FactTable()
         self._nodes = {number: graph[number] for number in graph}
-        varied = {number: graph[number].op.varied for number in graph}
+        varied = {number: graph[number].op.varying_attributes for number in graph}
         self._varied = {
             number: {choice.path for choice in support(*values.values())} for number, values in varied.items() if values
         }
@@ -52,41 +54,45 @@ class Canonical:
         self._norms = {number: graph[number].scope for number in graph if isinstance(graph[number].op, BatchNorm)}
 
     def hash(self, outcomes: Mapping[str, int]) -> str:
-        """The hash of the architecture of these outcomes, by path."""
+        """Return the hash of an architecture, given by the outcomes of its choices, by path."""
         return sha256(self.text(outcomes).encode()).hexdigest()[:DIGITS]
 
     def live(self, outcomes: Mapping[str, int]) -> set[str]:
-        """The paths of the choices that the network of these outcomes depends on: other outcomes of the remaining
-        choices give the same network."""
-        graph, found = self._graph, set[str]()
-        for number in (*reached(graph, outcomes), *graph.inputs.values()):
+        """Return the paths of the choices that the network of an architecture depends on.
+
+        Any other outcomes of the remaining choices give the same network.
+        """
+        graph, paths = self._graph, set[str]()
+        for number in (*resolve_selects(graph, outcomes), *graph.inputs.values()):
             while isinstance(op := graph[number].op, Select):
-                found.add(op.choice)
+                paths.add(op.choice)
                 number = graph.operands(number)[op.cases[outcomes.get(op.choice, 0)]]
-            found |= self._varied.get(number, set())
-        return found
+            paths |= self._varied.get(number, set())
+        return paths
 
     def text(self, outcomes: Mapping[str, int]) -> str:
-        """The text of the architecture of these outcomes: equal for equal networks, and for no others."""
-        terms, roots = self._written(outcomes)
+        """Return the canonical text of an architecture: equal for equal networks, and for no others."""
+        terms, roots = self._terms(outcomes)
         return terms.text(roots)
 
-    def _written(self, outcomes: Mapping[str, int]) -> tuple[Terms, dict[str, NodeId]]:
+    def _terms(self, outcomes: Mapping[str, int]) -> tuple[Terms, dict[str, NodeId]]:
+        """Return the terms of an architecture, and their roots: outputs, inputs, and calls of norms with shared
+        statistics."""
         graph = self._graph
-        standing = reached(graph, outcomes)
-        numbers = sorted({*standing.values(), *graph.inputs.values()})
-        times = Counter(self._norms[number] for number in numbers if number in self._norms)
-        terms = Terms(self._facts, {scope for scope, count in times.items() if count > 1})
-        moved: dict[NodeId, NodeId] = {}
+        replacements = resolve_selects(graph, outcomes)
+        numbers = sorted({*replacements.values(), *graph.inputs.values()})
+        call_counts = Counter(self._norms[number] for number in numbers if number in self._norms)
+        terms = Terms(self._facts, {scope for scope, count in call_counts.items() if count > 1})
+        term_numbers: dict[NodeId, NodeId] = {}
         for number in numbers:
             node = self._nodes[number]
             if number in self._varied:
                 node = Node(node.op.at(outcomes), node.span, node.scope)
-            operands = tuple([moved[standing[operand]] for operand in graph.operands(number)])
-            moved[number] = terms.put(node, *operands)
-        roots = {f"output {name}": moved[standing[number]] for name, number in graph.outputs.items()}
-        roots |= {f"input {name}": moved[number] for name, number in graph.inputs.items()}
-        calls = [moved[number] for number in numbers if self._norms.get(number) in terms.shared_norms]
+            operands = tuple([term_numbers[replacements[operand]] for operand in graph.operands(number)])
+            term_numbers[number] = terms.put(node, *operands)
+        roots = {f"output {name}": term_numbers[replacements[number]] for name, number in graph.outputs.items()}
+        roots |= {f"input {name}": term_numbers[number] for name, number in graph.inputs.items()}
+        calls = [term_numbers[number] for number in numbers if self._norms.get(number) in terms.shared_norms]
         if calls:
             roots["statistics"] = terms.calls(Counter(calls))
         return terms, roots

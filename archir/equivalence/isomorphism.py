@@ -1,9 +1,10 @@
 """Canonical texts of labelled directed acyclic graphs: equal if and only if the graphs are isomorphic.
 
-Colours are digests. Bottom-up, a vertex is coloured by its label and the colours of what it reads. Vertices that this
-leaves alike are told apart by what reads them, again and again (Weisfeiler and Leman 1968). What is alike even then
-falls into connected parts, each of which is described by itself; only in a part with vertices that are alike within it
-is one of them singled out, each in turn, and the smallest description wins (McKay and Piperno 2014, section 2).
+Colours are digests. Bottom-up, a vertex is coloured by its label and the colours of the vertices it reads. Vertices
+that still have equal colours are refined by the colours of their readers, repeatedly (Weisfeiler and Leman 1968).
+Vertices that stay equal are divided into connected parts, each of which is described separately. Only in a part that
+contains several vertices of one colour is one of them individualised, each in turn, and the smallest description wins
+(McKay and Piperno 2014, section 2).
 """
 
 from __future__ import annotations
@@ -14,76 +15,82 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 
-MOST_STEPS = 500_000
-"""Looks at a neighbour, after which vertices that are still alike are told apart by their order in the graph: texts
-may then differ where graphs are isomorphic; they are never equal where graphs are not."""
+MAX_STEPS = 500_000
+"""Maximum number of visits of a neighbour. After that, vertices with equal colours are ordered by their number in the
+graph: the texts of isomorphic graphs may then differ, but those of other graphs are still never equal."""
 
 Colour = bytes
+"""A digest; vertices of different colours are distinguishable."""
 Colours = Mapping[int, Colour]
+"""Colours by the number of the vertex."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """A label, the vertices it reads in order, and those it reads in any order, with how often."""
+    """A vertex: its label, the vertices it reads in order, and the vertices it reads in any order, each with its
+    multiplicity."""
 
     label: bytes
     ordered: tuple[int, ...] = ()
-    counted: tuple[tuple[int, int | Fraction], ...] = ()
+    unordered: tuple[tuple[int, int | Fraction], ...] = ()
 
 
 def canonical_text(vertices: Sequence[Vertex], roots: Mapping[str, int]) -> str:
-    """The text of what can be reached from named roots. Vertices come after those they read."""
+    """Return the canonical text of the vertices that named roots can reach. Vertices must come after those they
+    read."""
     live = reachable(vertices, roots.values())
     colours: dict[int, Colour] = {}
     for number in live:
         vertex = vertices[number]
         colours[number] = _digest(
             vertex.label,
-            *[colours[one] for one in vertex.ordered],
-            *sorted([b"%b*%b" % (_often(count), colours[one]) for one, count in vertex.counted]),
+            *[colours[neighbour] for neighbour in vertex.ordered],
+            *sorted([b"%b*%b" % (_multiplicity(count), colours[neighbour]) for neighbour, count in vertex.unordered]),
         )
     lines = [f"{name} = {colours[number].hex()}" for name, number in sorted(roots.items())]
-    alike = _alike(live, colours)
-    if alike:
-        lines.append(_Labelling(vertices, live, roots).described(alike, colours))
+    ambiguous = _ambiguous(live, colours)
+    if ambiguous:
+        lines.append(_Labelling(vertices, live, roots).describe(ambiguous, colours))
     return "\n".join(lines)
 
 
 def reachable(vertices: Sequence[Vertex], roots: Iterable[int]) -> list[int]:
-    """The vertices that can be reached, readers last."""
-    found: set[int] = set()
+    """Return the vertices that can be reached from roots, readers last."""
+    visited: set[int] = set()
     stack = list(roots)
     while stack:
         number = stack.pop()
-        if number not in found:
-            found.add(number)
+        if number not in visited:
+            visited.add(number)
             stack.extend(vertices[number].ordered)
-            stack.extend([one for one, _ in vertices[number].counted])
-    return sorted(found)
+            stack.extend([neighbour for neighbour, _ in vertices[number].unordered])
+    return sorted(visited)
 
 
-def _often(count: int | Fraction) -> bytes:
+def _multiplicity(count: int | Fraction) -> bytes:
+    """Return a multiplicity as bytes."""
     return b"%x" % count if isinstance(count, int) else b"%x/%x" % (count.numerator, count.denominator)
 
 
 def _digest(*parts: bytes) -> Colour:
+    """Return the digest of several byte strings."""
     return sha256(b"|".join(parts)).digest()
 
 
-def _alike(part: Iterable[int], colours: Colours) -> list[int]:
-    """The vertices of a part that do not have a colour of their own in it."""
+def _ambiguous(part: Iterable[int], colours: Colours) -> list[int]:
+    """Return the vertices of a part whose colour another vertex of the part has, too."""
     part = list(part)
     sizes = Counter([colours[number] for number in part])
     return [number for number in part if sizes[colours[number]] > 1]
 
 
-def _singled_out(numbers: Sequence[int], colours: Colours) -> Colours:
-    """Colours in which these vertices differ from all others."""
-    return {**colours, **{one: _digest(b"%d!" % i, colours[one]) for i, one in enumerate(numbers)}}
+def _individualised(numbers: Sequence[int], colours: Colours) -> Colours:
+    """Return colours in which each of these vertices has a colour of its own."""
+    return {**colours, **{vertex: _digest(b"%d!" % i, colours[vertex]) for i, vertex in enumerate(numbers)}}
 
 
 class _Labelling:
-    """One run: who touches whom, and the steps that are left."""
+    """One run of the labelling: edges in both directions, and the number of steps that are left."""
 
     def __init__(self, vertices: Sequence[Vertex], live: Sequence[int], roots: Mapping[str, int]) -> None:
         self.names: dict[int, list[bytes]] = defaultdict(list)
@@ -91,47 +98,49 @@ class _Labelling:
             self.names[number].append(b"root " + name.encode())
         self.edges: dict[int, list[tuple[bytes, int]]] = {number: [] for number in live}
         for number in live:
-            reads = [(b"%d" % position, one) for position, one in enumerate(vertices[number].ordered)]
-            reads += [(b"%b*" % _often(count), one) for one, count in vertices[number].counted]
-            for role, one in reads:
-                self.edges[number].append((b"reads " + role, one))
-                self.edges[one].append((b"read " + role, number))
-        self.steps = MOST_STEPS
+            reads = [(b"%d" % position, neighbour) for position, neighbour in enumerate(vertices[number].ordered)]
+            reads += [(b"%b*" % _multiplicity(count), neighbour) for neighbour, count in vertices[number].unordered]
+            for role, neighbour in reads:
+                self.edges[number].append((b"reads " + role, neighbour))
+                self.edges[neighbour].append((b"read " + role, number))
+        self.steps = MAX_STEPS
 
-    def described(self, part: Sequence[int], colours: Colours, first: bool = False) -> str:
-        """The text of a part and of all edges at it; vertices outside have colours of their own, or do not touch it.
+    def describe(self, part: Sequence[int], colours: Colours, first: bool = False) -> str:
+        """Return the text of a part and of its edges; vertices outside have unique colours or no edge to the part.
 
-        With `first`, the first vertex that can be singled out is, which is canonical only if all of them are alike.
+        With `first`, only the first candidate is individualised, which is canonical only if all candidates are
+        equivalent.
         """
         colours = self._refined(part, colours)
         lines = sorted(self._signature(number, colours).hex() for number in part)
-        parts = self._connected(_alike(part, colours))
-        return "\n".join([*lines, *sorted(f"({self._part(connected, colours, first)})" for connected in parts)])
+        components = self._connected(_ambiguous(part, colours))
+        return "\n".join([*lines, *sorted(f"({self._part(connected, colours, first)})" for connected in components)])
 
     def _part(self, part: Sequence[int], colours: Colours, first: bool) -> str:
-        alike = _alike(part, colours)
-        if not alike:
-            return self.described(part, colours)
+        """Return the text of a connected part, individualising one of its ambiguous vertices if there are any."""
+        ambiguous = _ambiguous(part, colours)
+        if not ambiguous:
+            return self.describe(part, colours)
         if self.steps < 0:
-            return self.described(part, _singled_out(part, colours))
+            return self.describe(part, _individualised(part, colours))
         classes: dict[Colour, list[int]] = defaultdict(list)
-        for number in alike:
+        for number in ambiguous:
             classes[colours[number]].append(number)
         candidates = classes[min(classes, key=lambda colour: (len(classes[colour]), colour))]
         if first:
-            return self.described(part, _singled_out(candidates[:1], colours), first)
-        different: dict[str, int] = {}  # whose first way down ends in the same text are alike: one stands for all
-        for one in candidates:
-            different.setdefault(self.described(part, _singled_out([one], colours), True), one)
+            return self.describe(part, _individualised(candidates[:1], colours), first)
+        distinct: dict[str, int] = {}  # candidates whose first descents end in equal texts are equivalent: keep one
+        for vertex in candidates:
+            distinct.setdefault(self.describe(part, _individualised([vertex], colours), True), vertex)
             if self.steps < 0:
                 break
-        return min(self.described(part, _singled_out([one], colours)) for one in different.values())
+        return min(self.describe(part, _individualised([vertex], colours)) for vertex in distinct.values())
 
     def _refined(self, part: Sequence[int], colours: Colours) -> Colours:
-        """Colours that tell apart what touches differently coloured vertices.
+        """Refine colours until they distinguish vertices with differently coloured neighbours.
 
-        Going down, the colours of readers are new already, and those of what is read still old; and the other way
-        round going up: so what is told apart at one end is at once told apart all along.
+        Each round visits the vertices top-down, then bottom-up, and uses colours as soon as they change. So a
+        difference at one end of a chain reaches the other end in one round.
         """
         colours = dict(colours)
         count = 0
@@ -142,6 +151,7 @@ class _Labelling:
         return colours
 
     def _signature(self, number: int, colours: Colours) -> bytes:
+        """Return the colour, root names and coloured edges of a vertex; costs one step, and one per edge."""
         edges = self.edges[number]
         self.steps -= 1 + len(edges)
         return b"|".join(
@@ -149,10 +159,11 @@ class _Labelling:
         )
 
     def _connected(self, part: Sequence[int]) -> list[list[int]]:
+        """Return the connected components of a part."""
         import networkx as nx
 
         inside = set(part)
         graph: nx.Graph[int] = nx.Graph()
         graph.add_nodes_from(part)
-        graph.add_edges_from((one, other) for one in part for _, other in self.edges[one] if other in inside)
+        graph.add_edges_from((vertex, other) for vertex in part for _, other in self.edges[vertex] if other in inside)
         return [sorted(connected) for connected in nx.connected_components(graph)]

@@ -1,1 +1,1 @@
-"""The intermediate representation: operations, and graphs of them."""
+"""The intermediate representation: operations, graphs of them, their types, and their text and JSON forms."""

@@ -1,46 +1,57 @@
-"""Constraints that no architecture satisfies together."""
+"""Contradictory constraints: a minimal set of constraints that no architecture satisfies together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from archir.diagnostics.errors import Diagnostic, Note
-from archir.diagrams.conditions import narrowed
+from archir.diagrams.conditions import conjoin_assumptions
 from archir.ir.graph import Constraint
 
-Empty = Callable[[Sequence[Constraint]], bool]
-"""Whether no architecture satisfies these."""
+IsEmpty = Callable[[Sequence[Constraint]], bool]
+"""Returns whether no architecture satisfies all given constraints."""
 
 
-def smallest(constraints: Sequence[Constraint], empty: Empty) -> list[Constraint]:
-    """Some of these that no architecture satisfies, though one satisfies any fewer of them.
+def minimal_conflict(constraints: Sequence[Constraint], is_empty: IsEmpty) -> list[Constraint]:
+    """Return a minimal unsatisfiable subset of `constraints`: leaving out any one of them makes it satisfiable.
 
-    What is given must be empty. Halves are left out before single constraints, so that few of many are found fast.
+    All constraints together must be unsatisfiable. The search bisects, so that a few among many are found fast.
     """
     needed: list[Constraint] = []
-    left = list(constraints)
-    while not empty(needed):
-        low, high = 0, len(left)  # the first `high` together with `needed` are too many, the first `low` are not
+    candidates = list(constraints)
+    while not is_empty(needed):
+        low, high = (
+            0,
+            len(candidates),
+        )  # invariant: `needed` with the first `high` is unsatisfiable, with the first `low` not
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if empty([*needed, *left[:middle]]) else (middle, high)
-        needed.append(left[high - 1])
-        left = left[: high - 1]
+            low, high = (low, middle) if is_empty([*needed, *candidates[:middle]]) else (middle, high)
+        needed.append(candidates[high - 1])
+        candidates = candidates[: high - 1]
     return needed
 
 
-def together(constraints: Sequence[Constraint]) -> bool:
-    """Whether the conjunction of conditions on choices is never true: exact, and of a size that may be exponential."""
-    return narrowed(True, [one.condition for one in constraints if one.cost is None]) is False
+def is_contradictory(constraints: Sequence[Constraint]) -> bool:
+    """Return whether the constraints on choices (not on costs) contradict each other.
+
+    The answer is exact unless a diagram exceeds the size limit; then it may be False for contradictory
+    constraints.
+    """
+    return (
+        conjoin_assumptions(True, [constraint.condition for constraint in constraints if constraint.cost is None])
+        is False
+    )
 
 
-def contradiction(constraints: Sequence[Constraint], empty: Empty) -> Diagnostic:
-    """What to say of constraints that no architecture satisfies: a diagnostic that names as few of them as will do."""
-    found = sorted(smallest(constraints, empty), key=lambda one: one.span.start)
-    if len(found) == 1:
-        return Diagnostic("A0510", "no architecture satisfies this", found[0].span)
-    *others, last = found
-    notes = tuple(Note(f"`{one.word} {one.text}`", one.span) for one in others)
+def contradiction(constraints: Sequence[Constraint], is_empty: IsEmpty) -> Diagnostic:
+    """Return the diagnostic (A0510) for constraints that no architecture satisfies; it names a minimal subset of
+    them."""
+    conflict = sorted(minimal_conflict(constraints, is_empty), key=lambda constraint: constraint.span.start)
+    if len(conflict) == 1:
+        return Diagnostic("A0510", "no architecture satisfies this", conflict[0].span)
+    *others, last = conflict
+    notes = tuple(Note(f"`{constraint.keyword} {constraint.text}`", constraint.span) for constraint in others)
     return Diagnostic(
-        "A0510", f"no architecture satisfies `{last.word} {last.text}` and these:", last.span, None, notes
+        "A0510", f"no architecture satisfies `{last.keyword} {last.text}` and these:", last.span, None, notes
     )

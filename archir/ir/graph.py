@@ -1,7 +1,8 @@
-"""Nodes and graphs: the narrow waist that everything stands on.
+"""Nodes and graphs: the central data structure, between the front end, the passes and the backends.
 
-A node is a frozen value; a graph holds one `networkx.MultiDiGraph` of them, whose edges carry operand positions.
-Values computed at run time, types among them, live in whoever computes them, never on nodes.
+A node is immutable. A graph stores nodes with their operands, and offers them as a `networkx.MultiDiGraph`
+whose edge keys are operand positions. Derived values such as types are kept by the code that computes them,
+never on nodes.
 """
 
 from __future__ import annotations
@@ -13,31 +14,32 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archir.diagnostics.errors import NOWHERE, Span
-from archir.diagnostics.visible import one_line
-from archir.diagrams.cases import Choice, Value
+from archir.diagnostics.errors import NO_SPAN, Span
+from archir.diagnostics.escaping import escape_to_line
+from archir.diagrams.mdd import Choice, Value
 from archir.ir.op import Op
 from archir.ir.structure import Input
 from archir.ir.types import TensorType
 
 if TYPE_CHECKING:
-    from networkx import MultiDiGraph  # a quarter of what a short command takes
+    from networkx import MultiDiGraph  # importing it takes a quarter of the time of a short command
 
 NodeId = int
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operation at a place. `scope` is its path, such as `layer[2][0].op.conv3`; equal scopes share weights."""
+    """An operation in a scope. `scope` is a path such as `layer[2][0].op.conv3`; nodes of equal scopes share
+    weights."""
 
     op: Op
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_SPAN, compare=False, repr=False)
     scope: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A choice of a graph and the condition under which it is there to be made."""
+    """A choice of a graph with the condition (on other choices) under which it is active."""
 
     choice: Choice
     active: Value = True
@@ -45,37 +47,39 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A condition on architectures. `where` conditions are part of the space; `require` conditions narrow it.
+    """A condition that architectures must satisfy: `where` defines the space, `require` narrows it.
 
-    A constraint with a `cost` says that, where the condition holds, the cost stands in `relation` to `limit`.
+    With a `cost`, the constraint says: where the condition holds, the cost compares to `limit` by `relation`.
     """
 
     condition: Value
-    word: str = "require"
+    keyword: str = "require"
     text: str = ""
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    span: Span = field(default=NO_SPAN, compare=False, repr=False)
     cost: str | None = None
     relation: str = ""
     limit: Value = 0
     table: Path | None = field(default=None, compare=False, repr=False)
-    """The file that a cost is looked up in, if there is one."""
+    """The table file that the cost is looked up in, if any."""
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
-    """The scopes of the nodes that one stands for, under which their weights are kept.
+class MergedScopes:
+    """The scopes of the original nodes that one node replaces; their weights are saved under these scopes.
 
-    Each has its part of the node's weights, in this order along their first axis; if `same`, each has them all.
+    The node's weights are the originals' concatenated along the first axis, in this order; if `is_shared`, each
+    original has all of the node's weights.
     """
 
     scopes: tuple[str, ...]
-    same: bool = False
+    is_shared: bool = False
 
 
 class Graph:
-    """A directed acyclic graph of nodes, with named inputs and outputs and the choices it depends on.
+    """A directed acyclic graph of nodes, with named inputs and outputs, and the choices and constraints of a
+    space.
 
-    Nodes are numbered in an order in which operands come first; `add` is the only way in.
+    Nodes are numbered so that operands come before their consumers; `add` is the only way to insert a node.
     """
 
     def __init__(self, name: str = "graph") -> None:
@@ -84,13 +88,14 @@ class Graph:
         self.constraints: list[Constraint] = []
         self.outputs: dict[str, NodeId] = {}
         self.blocks: dict[str, str] = {}
-        """Scope to the name of the block or cell that was called there."""
+        """Name of the block or cell that was called, by scope."""
         self.parameters: dict[str, Any] = {}
-        """The net's parameters as they were given."""
-        self.together: dict[str, Together] = {}
-        """Scope of a node that stands for several to theirs."""
-        self.made: dict[NodeId, Value] = {}
-        """The conditions under which the program makes nodes, of those that are known; no node is needed elsewhere."""
+        """Values of the net's parameters."""
+        self.merged_scopes: dict[str, MergedScopes] = {}
+        """The original scopes of nodes that replace several, by the scope of the replacement."""
+        self.creation_conditions: dict[NodeId, Value] = {}
+        """Conditions under which the elaborated program creates nodes, where they are recorded. Outside of its
+        condition a node is never needed."""
         self._inputs: dict[str, NodeId] = {}
         self._nodes: dict[NodeId, Node] = {}
         self._operands: dict[NodeId, tuple[NodeId, ...]] = {}
@@ -99,42 +104,43 @@ class Graph:
 
     def __repr__(self) -> str:
         choices = f", {len(self.decisions):,} choices" * bool(self.decisions)
-        return one_line(f"<Graph {self.name}: {len(self):,} nodes{choices}, {self.signature}>")
+        return escape_to_line(f"<Graph {self.name}: {len(self):,} nodes{choices}, {self.signature}>")
 
     @property
     def signature(self) -> str:
-        """Inputs with their types and outputs: `image f32[3, 32, 32] -> logits`."""
+        """Inputs with their types, and outputs: `image f32[3, 32, 32] -> logits`."""
         ops = [node.op for node in map(self._nodes.__getitem__, self._inputs.values())]
         inputs = [f"{op.label} {TensorType(op.axes, op.dtype)}" for op in ops if isinstance(op, Input)]
         return f"{', '.join(inputs)} -> {', '.join(self.outputs)}"
 
     def add(self, node: Node, *operands: NodeId) -> NodeId:
-        """Append a node that reads `operands`; the number it gets."""
+        """Append a node that reads `operands` and return its number."""
         number = self._next
         self._next += 1
         self._nodes[number] = node
         self._operands[number] = operands
         if self._nx is not None:
-            self._draw(self._nx, number)
+            self._add_to_networkx(self._nx, number)
         if isinstance(node.op, Input):
             self._inputs[node.op.label] = number
         return number
 
     @property
     def nx(self) -> MultiDiGraph[NodeId]:
-        """The graph as networkx has it, made when it is first asked for: it takes more memory than all else."""
+        """The graph as a networkx graph. It is built on first access: it takes more memory than everything else in the
+        graph."""
         if self._nx is None:
             from networkx import MultiDiGraph
 
             self._nx = MultiDiGraph()
             for number in self:
-                self._draw(self._nx, number)
+                self._add_to_networkx(self._nx, number)
         return self._nx
 
-    def _draw(self, drawn: MultiDiGraph[NodeId], number: NodeId) -> None:
-        drawn.add_node(number, node=self._nodes[number])
+    def _add_to_networkx(self, nx_graph: MultiDiGraph[NodeId], number: NodeId) -> None:
+        nx_graph.add_node(number, node=self._nodes[number])
         for position, operand in enumerate(self._operands[number]):
-            drawn.add_edge(operand, number, key=position)
+            nx_graph.add_edge(operand, number, key=position)
 
     def __getitem__(self, number: NodeId) -> Node:
         return self._nodes[number]
@@ -149,57 +155,66 @@ class Graph:
         return number in self._operands
 
     def operands(self, number: NodeId) -> tuple[NodeId, ...]:
-        """What a node reads, by position."""
+        """Return the nodes that a node reads, by operand position."""
         return self._operands[number]
 
     def consumers(self, number: NodeId) -> list[NodeId]:
-        """The nodes that read `number`, each once per position it reads it at."""
+        """Return the nodes that read `number`; a node that reads it at several positions occurs as often."""
         return [consumer for _, consumer in self.nx.out_edges(number)]
 
     @property
-    def given(self) -> tuple[Value, ...]:
-        """What holds for every architecture of the space: the constraints that are conditions on choices."""
-        return tuple(one.condition for one in self.constraints if one.cost is None and one.condition is not True)
+    def assumptions(self) -> tuple[Value, ...]:
+        """Conditions on choices that every architecture of the space satisfies: the constraints that have no cost."""
+        return tuple(
+            constraint.condition
+            for constraint in self.constraints
+            if constraint.cost is None and constraint.condition is not True
+        )
 
     @property
     def inputs(self) -> dict[str, NodeId]:
-        """The input nodes by name, in the order they were declared in."""
+        """The input nodes by name, in the order of their declaration."""
         return dict(self._inputs)
 
-    def empty(self) -> Graph:
-        """A graph of the same name, choices and constraints, with no nodes yet."""
-        other = Graph(self.name)
-        other.decisions = dict(self.decisions)
-        other.constraints = list(self.constraints)
-        other.blocks = self.blocks
-        other.parameters = dict(self.parameters)
-        other.together = dict(self.together)
-        return other
+    def empty_copy(self) -> Graph:
+        """Return a graph with the same name, choices and constraints, but without nodes."""
+        copy = Graph(self.name)
+        copy.decisions = dict(self.decisions)
+        copy.constraints = list(self.constraints)
+        copy.blocks = self.blocks
+        copy.parameters = dict(self.parameters)
+        copy.merged_scopes = dict(self.merged_scopes)
+        return copy
 
 
 Step = Callable[[Graph, Node, tuple[NodeId, ...]], NodeId]
+"""Function of a rewrite: adds nodes to the copy and returns the one that replaces the original node."""
 
 
 def rebuild(graph: Graph, step: Step) -> Graph:
-    """A copy in which every node went through `step(copy, node, operands)`, operands first.
+    """Return a copy of a graph that is built by calling `step(copy, node, operands)` for every node, operands
+    first.
 
-    The step adds what it wants to the copy and returns the number that stands for the node from then on.
+    The step adds nodes to the copy and returns the number of the node that replaces the original.
     """
-    copy = graph.empty()
-    moved: dict[NodeId, NodeId] = {}
+    copy = graph.empty_copy()
+    new_numbers: dict[NodeId, NodeId] = {}
     for number in graph:
-        moved[number] = step(copy, graph[number], tuple([moved[operand] for operand in graph.operands(number)]))
-    copy.outputs = {name: moved[number] for name, number in graph.outputs.items()}
+        new_numbers[number] = step(
+            copy, graph[number], tuple([new_numbers[operand] for operand in graph.operands(number)])
+        )
+    copy.outputs = {name: new_numbers[number] for name, number in graph.outputs.items()}
     return copy
 
 
-def keep(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
-    """The step that changes nothing."""
+def copy_node(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
+    """Rewrite step that copies the node unchanged."""
     return out.add(node, *operands)
 
 
 def state_name(scope: str, weight: str) -> str:
-    """A weight's name in state dicts and models: `layer[2].op.conv3`, `weight` -> `layer.2.op.conv3.weight`."""
+    """Return the name of a weight in state dicts and models: `layer[2].op.conv3`, `weight` ->
+    `layer.2.op.conv3.weight`."""
     return _path(scope) + weight
 
 

@@ -1,4 +1,5 @@
-"""Names as `.arch` files have them. Graphs come from files, too, and what is written of them is read by others."""
+"""Valid names and scopes. Graphs are also read from files, so names are checked before code is generated from
+them."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.ir.structure import Input
 
-LONGEST = 10_000
-"""Characters of a name or a scope."""
+MAX_NAME_LENGTH = 10_000
+"""Maximum length of a name or a scope, in characters."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _INDEX = r"(\[[0-9]{1,9}\])*"
@@ -18,23 +19,23 @@ _SCOPE = re.compile(rf"{_NAME.pattern}{_INDEX}(\.{_NAME.pattern}{_INDEX})*")
 
 
 def is_name(text: str) -> bool:
-    """Whether a text is a name: letters of ASCII, digits and `_`, no digit first."""
-    return len(text) <= LONGEST and bool(_NAME.fullmatch(text))
+    """Return whether a text is a name: ASCII letters, digits and `_`, not beginning with a digit."""
+    return len(text) <= MAX_NAME_LENGTH and bool(_NAME.fullmatch(text))
 
 
 def is_scope(text: str) -> bool:
-    """Whether a text is a scope or a path, such as `layer[2][0].op.conv3`."""
-    return len(text) <= LONGEST and bool(_SCOPE.fullmatch(text))
+    """Return whether a text is a scope or the path of a choice, such as `layer[2][0].op.conv3`."""
+    return len(text) <= MAX_NAME_LENGTH and bool(_SCOPE.fullmatch(text))
 
 
 def require_names(graph: Graph) -> None:
-    """Raise ArchError (A0908) unless what a graph calls its parts are names and scopes: code is written with them."""
-    for what, text in _wrong(graph):
+    """Raise ArchError (A0908) unless all names and scopes in a graph are valid: generated code contains them."""
+    for kind, text in _invalid_names(graph):
         hint = "names are made of letters, digits and `_`, as in .arch files"
-        raise fail("A0908", f"{text[:100]!r} is no {what}: nothing can be written with it", None, hint)
+        raise fail("A0908", f"{text[:100]!r} is not a valid {kind}: no code can be generated with it", None, hint)
 
 
-def _wrong(graph: Graph) -> Iterator[tuple[str, str]]:
+def _invalid_names(graph: Graph) -> Iterator[tuple[str, str]]:
     labels = [op.label for number in graph if isinstance(op := graph[number].op, Input)]
     for text in (graph.name, *labels, *graph.outputs, *graph.blocks.values(), *graph.parameters):
         if not is_name(text):

@@ -1,4 +1,8 @@
-"""What an operation is: one frozen class that holds all that is true of it, whatever the backend."""
+"""Base classes of operations: an operation is a frozen dataclass that defines everything about it but its
+lowerings.
+
+`infer`, `weights`, `macs` and the other rules are methods; backends add a lowering each.
+"""
 
 from __future__ import annotations
 
@@ -9,84 +13,89 @@ from functools import cache
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
-from archir.diagnostics.errors import RuleError, total
-from archir.diagrams.cases import Value, at, same, support, varies
+from archir.diagnostics.errors import RuleError, only_rule_errors
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Value, same, support, value_at, varies
 from archir.ir.types import TensorType
 from archir.plugins.registry import Registry
 
 OPS: Registry[str, type[Op]] = Registry("operation", "operations")
-"""Every operation by its name in `.arch` files."""
+"""Registry of all operations by their name in `.arch` files."""
 
 Init = Literal["zeros", "ones", "lecun", "fan_in", "token", "slope"]
-"""How a weight starts.
+"""Initialization of a weight.
 
-`lecun` is normal of variance 1/fan_in, which keeps the variance of what passes through, so that networks without
-normalisation neither explode nor fade; `fan_in` is uniform within 1/sqrt(fan_in), torch's default; `token` a normal of
-standard deviation 0.02 cut at two deviations, the custom for embeddings; `slope` is 0.25, that of learned slopes.
+`lecun` is normal with variance 1/fan_in, which preserves the variance of activations, so that networks
+without normalization neither explode nor vanish; `fan_in` is uniform in +-1/sqrt(fan_in), torch's default;
+`token` is normal with standard deviation 0.02, truncated at two standard deviations, as is usual for
+embeddings; `slope` is the constant 0.25, for learned slopes (PReLU).
 """
 
 
 Role = Literal["result", "operand", "leading", "centred"]
-"""What an axis of a weight is, which says where a smaller weight lies inside a larger one.
+"""The role of an axis of a weight, which decides where the weight of a smaller architecture lies inside a
+shared weight.
 
-`result` and `operand` are the channels of the result and of the first operand; where these lie depends on what they are
-used for (see `archir.passes.sharing`). Of the others a smaller weight has the first positions, or those in the
-middle.
+`result` and `operand` are the channels of the result and of the first operand; their positions follow from
+how the channels are used (see `archir.passes.sharing`). On a `leading` axis the smaller weight is a prefix,
+on a `centred` axis it is the centre crop.
 """
-Member = int | None
-"""An operand by its position, or the result (None)."""
+Port = int | None
+"""A tensor of an operation: an operand by its position, or the result (None)."""
 
 
-class Tied(NamedTuple):
-    """Operands and the result whose channels are the same ones, in so many heads."""
+class AliasMap(NamedTuple):
+    """Channel map: these tensors have the same channels, divided into `heads` heads."""
 
-    members: tuple[Member, ...]
+    tensors: tuple[Port, ...]
     heads: int = 1
 
 
-class Piece(NamedTuple):
-    """The channels of `piece` are one of so many equal parts of those of `whole`."""
+class SplitMap(NamedTuple):
+    """Channel map: the channels of `part` are one of `parts` equal slices of the channels of `source`."""
 
-    whole: Member
-    piece: Member
+    source: Port
+    part: Port
     parts: int
 
 
-class Beside(NamedTuple):
-    """The channels of the result are those of these operands, one after another."""
+class ConcatMap(NamedTuple):
+    """Channel map: the channels of the result are those of these operands, concatenated."""
 
-    members: tuple[int, ...]
-
-
-class Spread(NamedTuple):
-    """Each channel of an operand is so many channels of the result, one after another."""
-
-    operand: int
-    times: int
+    operands: tuple[int, ...]
 
 
-class Gathered(NamedTuple):
-    """So many channels of an operand, one after another, are one of the result."""
+class RepeatMap(NamedTuple):
+    """Channel map: each channel of the operand becomes `factor` consecutive channels of the result."""
 
     operand: int
-    times: int
+    factor: int
 
 
-class Dealt(NamedTuple):
-    """The channels of the result are those of an operand, dealt out of so many groups of it in turn."""
+class GroupMap(NamedTuple):
+    """Channel map: each `factor` consecutive channels of the operand become one channel of the result."""
+
+    operand: int
+    factor: int
+
+
+class ShuffleMap(NamedTuple):
+    """Channel map: the operand's channels, divided into `groups` groups and interleaved (channel shuffle)."""
 
     operand: int
     groups: int
 
 
-Tie = Tied | Piece | Beside | Spread | Gathered | Dealt
-"""What the channels of some operands and of the result have to do with each other."""
+ChannelMap = AliasMap | SplitMap | ConcatMap | RepeatMap | GroupMap | ShuffleMap
+"""How the channels of the result relate to those of operands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A tensor that belongs to an operation. `fan_in` counts the inputs of one output; a buffer is not trained."""
+    """A tensor that belongs to an operation: a parameter, or a `buffer`, which is not trained.
+
+    `fan_in` is the number of inputs of one output, which the initialization uses.
+    """
 
     shape: tuple[int, ...]
     init: Init = "fan_in"
@@ -95,198 +104,219 @@ class Weight:
 
     @property
     def elements(self) -> int:
-        """How many numbers it holds."""
+        """Number of elements."""
         return prod(self.shape)
 
 
 def op_name(name: str) -> str:
-    """The name in `.arch` files of the operation of a class."""
+    """Return an operation's name in `.arch` files from the name of its class: `GlobalAvgPool` ->
+    `global_avg_pool`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 _RULES = {"infer", "weights", "roles", "ties", "macs", "kernels", "limits", "narrowed", "expand"}
+"""Methods that subclasses define as rules; they are wrapped so that they raise only RuleError."""
 
 
 @dataclass(frozen=True)
 class Op:
-    """An operation. A subclass's fields are its attributes; its snake_case name is its name in `.arch` files.
+    """An operation. A subclass's dataclass fields are its attributes; its name in snake case is its name in
+    `.arch` files.
 
-    Rules see plain attributes and plain types only; what depends on choices is lifted over them by `archir.ir.typing`.
-    Element types in `infer` are those of the operands; shapes are without the batch axis.
+    Rules only see plain attributes and types; `archir.ir.typing` lifts them over values that depend on choices.
+    Shapes have no batch axis.
     """
 
     name: ClassVar[str] = ""
     operands: ClassVar[tuple[str, ...]] = ("x",)
-    """Names of the tensor operands; `*name` takes any number."""
+    """Names of the tensor operands; a single `*name` accepts any number."""
     optional: ClassVar[int] = 0
-    """How many operands, from the last, may be left out."""
+    """Number of operands, counted from the last, that may be omitted."""
     commutative: ClassVar[bool] = False
+    """Whether the order of the operands does not matter."""
     linear: ClassVar[bool] = False
+    """Whether the result is a linear function of the operands."""
     random: ClassVar[bool] = False
-    """Draws random numbers in training."""
+    """Whether it draws random numbers in training (dropout, for example)."""
     in_place: ClassVar[bool] = False
-    """May write its result, number by number, over its operand."""
+    """Whether a lowering may overwrite the operand with the result, element by element."""
     any_kind: ClassVar[bool] = False
-    """Takes gates and kernels too, and says in `infer` which fit; all others take features alone."""
+    """Whether it accepts gates and kernels, which `infer` then checks; other operations accept only features."""
     any_element: ClassVar[bool] = False
-    """Takes integers and truth values too, and says in `infer` which fit; all others take floating-point numbers."""
-    later: ClassVar[tuple[str, ...]] = ()
-    """Attributes that the operation did not have at first. What is kept of graphs leaves them out where they have their
-    default, so that hashes, files and tables of then are those of now."""
+    """Whether it accepts integer and boolean tensors, which `infer` then checks; other operations accept only
+    floating point."""
+    added_attributes: ClassVar[tuple[str, ...]] = ()
+    """Attributes that were added after the operation was released.
+
+    They are left out of hashes, files and tables where they have their default, so that older ones stay valid.
+    """
     internal: ClassVar[bool] = False
-    """Made by the compiler; cannot be called in a `.arch` file."""
+    """Whether only the compiler creates it; `.arch` programs cannot call it."""
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
         super().__init_subclass__()
         for name in _RULES & vars(cls).keys():
-            setattr(cls, name, total(getattr(cls, name)))
+            setattr(cls, name, only_rule_errors(getattr(cls, name)))
         if abstract:
             return
         cls.name = op_name(cls.__name__)
         OPS.register(cls.name, cls)
 
     def infer(self, *operands: Any) -> TensorType:
-        """The type of the result. Raises RuleError for operands that do not fit."""
+        """Return the type of the result. Raises RuleError for invalid operands."""
         raise RuleError(f"`{self.name}` has no type rule")
 
     def weights(self, *operands: Any) -> dict[str, Weight]:
-        """The operation's weights by name, for operands of these types."""
+        """Return the operation's weights by name, for operands of these types."""
         return {}
 
     def roles(self, *operands: Any) -> dict[str, tuple[Role, ...]]:
-        """What the axes of each weight are. Most weights have one: the channels of the result."""
+        """Return the roles of the axes of each weight, by name. By default each weight has one axis: the channels of
+        the result."""
         return dict.fromkeys(self.weights(*operands), ("result",))
 
-    def ties(self, *operands: Any) -> tuple[Tie, ...]:
-        """Which channels are the same; by default those of all operands and of the result."""
-        return (Tied((*range(len(operands)), None)),)
+    def ties(self, *operands: Any) -> tuple[ChannelMap, ...]:
+        """Return how the channels of operands and result relate; by default all of them have the same channels."""
+        return (AliasMap((*range(len(operands)), None)),)
 
     def macs(self, *operands: Any) -> int:
-        """Multiply-accumulates of one sample: those of convolutions, linear maps and matrix products."""
+        """Return the multiply-accumulates for one sample: those of convolutions, linear maps and matrix products."""
         raise RuleError(f"the cost of `{self.name}` is not known")
 
     def kernels(self, *operands: Any) -> int:
-        """Kernels that the torch backend launches in evaluation, of operands that lie in memory in order.
+        """Return the number of kernels that the torch backend launches in evaluation, for contiguous operands.
 
-        What computes or moves numbers counts; views, allocations, and copies into order do not.
+        Kernels that compute or move elements count; views, allocations and copies that make a tensor contiguous do
+        not.
         """
         return 1
 
     def limits(self, *operands: Any) -> tuple[int | None, ...]:
-        """What the integers of each operand must be below; None where there is no limit."""
+        """Return, for each operand, the number that its integers must be below; None where there is no limit."""
         return (None,) * len(operands)
 
     def between(self, result: Any, *operands: Any) -> tuple[int, int] | None:
-        """The least and the greatest of the integers that it makes, of the types of its result and of its operands;
-        None if they are moved, or come from outside."""
+        """Return the least and the greatest integer in the result, given the types of the result and of the operands.
+
+        None if the integers are moved from an operand, or come from outside.
+        """
         return None
 
     def narrowed(self, part: int) -> Op:
-        """The same for one in `part` of the channels. RuleError if these do not divide."""
+        """Return the operation for one of `part` equal slices of the channels. Raises RuleError if its attributes do
+        not divide."""
         return self
 
     @property
-    def varied(self) -> dict[str, Value]:
-        """The attributes that depend on choices."""
-        found = {}
+    def varying_attributes(self) -> dict[str, Value]:
+        """Attributes whose values depend on choices, by name."""
+        varying = {}
         for name in attribute_names(type(self)):
             value = getattr(self, name)
             if varies(value):
-                found[name] = value
-        return found
+                varying[name] = value
+        return varying
 
     def at(self, outcomes: Mapping[str, int]) -> Op:
-        """The operation under outcomes of its choices."""
-        varied = self.varied
-        return replace(self, **{name: at(value, outcomes) for name, value in varied.items()}) if varied else self
+        """Return the operation of one architecture, given as outcomes by the path of the choice."""
+        varying = self.varying_attributes
+        return (
+            replace(self, **{name: value_at(value, outcomes) for name, value in varying.items()}) if varying else self
+        )
 
     def restrict(self, under: Value) -> Op:
-        """The operation with attributes simplified by what is known to hold."""
-        return replace(self, **{name: lift(lambda leaf: leaf, v, under=under) for name, v in self.varied.items()})
+        """Return the operation with its attributes simplified under a condition that is known to hold."""
+        return replace(
+            self, **{name: lift(lambda leaf: leaf, v, under=under) for name, v in self.varying_attributes.items()}
+        )
 
     @property
     def choices(self) -> set[str]:
-        """Paths of the choices the attributes depend on."""
-        return {choice.path for choice in support(*self.varied.values())}
+        """Paths of the choices that attributes depend on."""
+        return {choice.path for choice in support(*self.varying_attributes.values())}
 
     def attributes(self) -> dict[str, Value]:
-        """Attribute values by name, in declaration order."""
+        """Return the attribute values by name, in the order of declaration."""
         return {name: getattr(self, name) for name in attribute_names(type(self))}
 
-    def kept_attributes(self) -> dict[str, Value]:
-        """Those that hashes, files and tables tell: all but later ones that have their default."""
-        usual = {f.name: f.default for f in fields(self) if f.name in self.later}
-        return {n: v for n, v in self.attributes().items() if n not in usual or not same(v, usual[n])}
+    def stable_attributes(self) -> dict[str, Value]:
+        """Return the attributes that hashes, files and tables contain: all but `added_attributes` that have their
+        default."""
+        defaults = {f.name: f.default for f in fields(self) if f.name in self.added_attributes}
+        return {n: v for n, v in self.attributes().items() if n not in defaults or not same(v, defaults[n])}
 
 
 class Composite(Op, abstract=True):
-    """An operation that stands for several others, which depend on what it is given. Backends see those."""
+    """An operation that expands into simpler ones, which depend on its operands' types. Backends only see the
+    simpler ones."""
 
     def expand(self, add: Callable[..., Any], operands: Sequence[Any], types: Sequence[TensorType]) -> Any:
-        """The node that stands for it: `add(op, *operands)` makes the node of a simpler operation."""
-        raise RuleError(f"`{self.name}` cannot be written out")
+        """Build the equivalent of this operation: `add(op, *operands)` creates a node of a simpler operation; return
+        the result."""
+        raise RuleError(f"`{self.name}` has no `expand` rule")
 
     def kernels(self, *operands: Any) -> int:
-        """Those of the operations it stands for."""
-        known: list[TensorType] = list(operands)
+        """Return the kernels of the operations that it expands into."""
+        node_types: list[TensorType] = list(operands)
         total = 0
 
-        def add(op: Op, *read: int) -> int:
+        def add(op: Op, *operands: int) -> int:
             nonlocal total
-            types = [known[operand] for operand in read]
+            types = [node_types[operand] for operand in operands]
             total += op.kernels(*types)
-            known.append(op.infer(*types))
-            return len(known) - 1
+            node_types.append(op.infer(*types))
+            return len(node_types) - 1
 
         self.expand(add, range(len(operands)), operands)
         return total
 
 
 class Free(Op, abstract=True):
-    """An operation that multiplies and accumulates nothing (activations, additions, data movement)."""
+    """An operation without multiply-accumulates: activations, additions, data movement."""
 
     def macs(self, *operands: Any) -> int:
-        """None."""
+        """Return 0."""
         return 0
 
 
 class View(Free, abstract=True):
-    """An operation that computes nothing in evaluation: the same numbers under another shape or name."""
+    """An operation that computes nothing in evaluation: the result is the same elements under another shape or
+    name."""
 
     def kernels(self, *operands: Any) -> int:
-        """None."""
+        """Return 0."""
         return 0
 
 
 def attribute_names(op: type[Op]) -> tuple[str, ...]:
-    """The names of an operation's attributes, in declaration order."""
-    return _names(op.name)[0]
+    """Return the names of an operation's attributes, in the order of declaration."""
+    return _attribute_names(op.name)[0]
 
 
-def needed_attributes(op: type[Op]) -> tuple[str, ...]:
-    """The names of those that have no default."""
-    return _names(op.name)[1]
-
-
-@cache
-def _names(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    found = fields(OPS[name])
-    return tuple(f.name for f in found), tuple(f.name for f in found if f.default is MISSING)
+def required_attributes(op: type[Op]) -> tuple[str, ...]:
+    """Return the names of an operation's attributes that have no default."""
+    return _attribute_names(op.name)[1]
 
 
 @cache
-def _declared(name: str) -> dict[str, Any]:
+def _attribute_names(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    declared = fields(OPS[name])
+    return tuple(f.name for f in declared), tuple(f.name for f in declared if f.default is MISSING)
+
+
+@cache
+def _attribute_types(name: str) -> dict[str, Any]:
     hints = get_type_hints(OPS[name])
     return {f.name: hints[f.name] for f in fields(OPS[name])}
 
 
 def attribute_types(op: type[Op]) -> dict[str, Any]:
-    """The declared types of an operation's attributes."""
-    return _declared(op.name)
+    """Return the declared types of an operation's attributes, by name."""
+    return _attribute_types(op.name)
 
 
-@OPS.each
-def _forget(name: str, op: type[Op]) -> None:
-    """A class that is defined again may have other attributes."""
-    _names.cache_clear()
-    _declared.cache_clear()
+@OPS.subscribe
+def _clear_caches(name: str, op: type[Op]) -> None:
+    """Clear the caches of attributes: a class that is defined again may have others."""
+    _attribute_names.cache_clear()
+    _attribute_types.cache_clear()

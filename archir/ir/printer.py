@@ -1,4 +1,4 @@
-"""The text form of graphs: deterministic, and read back exactly by `archir.ir.reader`."""
+"""The text form of graphs: deterministic; `archir.ir.reader` parses it back without loss."""
 
 from __future__ import annotations
 
@@ -9,44 +9,47 @@ from dataclasses import fields
 from fractions import Fraction
 
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.cases import Label, Value, same, varies
+from archir.diagrams.mdd import Label, Value, same, varies
 from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId
-from archir.ir.spelling import Writer
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType
 from archir.ir.typing import Types
-from archir.ir.verify import typed
+from archir.ir.value_io import Writer
+from archir.ir.verify import checked_types
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_.\[\]]*")
 _RESERVED = {"true", "false", "case"}
 
 
 def print_graph(graph: Graph, types: Types | None = None) -> str:
-    """The text of a graph. Types are those given, by default those inferred, none if a rule refuses."""
+    """Return the text form of a graph.
+
+    Nodes are annotated with `types`, by default the inferred ones; without any if inference fails.
+    """
     if not isinstance(graph, Graph):
         raise TypeError(f"expected a graph, such as `space.graph`, and got {type(graph).__name__}")
-    return "\n".join(_Printer(graph, _types(graph) if types is None else types).lines()) + "\n"
+    return "\n".join(_Printer(graph, _inferred_types(graph) if types is None else types).lines()) + "\n"
 
 
-def _types(graph: Graph) -> Types:
+def _inferred_types(graph: Graph) -> Types:
     try:
-        return typed(graph)
-    except (ArchError, LookupError):  # broken graphs are printed, too
+        return checked_types(graph)
+    except (ArchError, LookupError):  # invalid graphs can be printed, too
         return {}
 
 
-def quoted(text: str) -> str:
-    """A string as JSON writes it, with nothing in it that does not print."""
+def quote(text: str) -> str:
+    """Return a text as a JSON string in which characters that do not print are escaped."""
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def named(name: str) -> str:
-    """A name, quoted if it is not made of letters, digits, `_`, `.` and indices."""
-    return name if _BARE.fullmatch(name) and name not in _RESERVED else quoted(name)
+def quote_name(name: str) -> str:
+    """Return a name, as a JSON string unless it consists of letters, digits, `_`, `.` and indices."""
+    return name if _BARE.fullmatch(name) and name not in _RESERVED else quote(name)
 
 
-def enclosing(scope: str) -> Iterator[str]:
-    """The scopes around a scope, and itself: `a`, `a.b`, `a.b.c`."""
+def enclosing_scopes(scope: str) -> Iterator[str]:
+    """Yield the scopes that enclose a scope, outermost first, and the scope itself: `a`, `a.b`, `a.b.c`."""
     for i, char in enumerate(scope):
         if char == ".":
             yield scope[:i]
@@ -54,15 +57,16 @@ def enclosing(scope: str) -> Iterator[str]:
 
 
 class ValueWriter(Writer[str]):
-    """Writes values as text."""
+    """Writer of values in the text form."""
 
     def plain(self, value: Value) -> str:
-        """`none`, `true`, `3`, `1/4`, `0.5`, `"same"`, `(1, 2)`, `0..4`, `<block>`."""
+        """Write a value that is not a diagram: `none`, `true`, `3`, `1/4`, `0.5`, `"same"`, `(1, 2)`, `0..4`,
+        `<block>`."""
         match value:
             case None | bool():
                 return str(value).lower()
             case str():
-                return quoted(value)
+                return quote(value)
             case int() | float():
                 return repr(value)
             case Fraction():
@@ -75,17 +79,17 @@ class ValueWriter(Writer[str]):
         return f"<{getattr(value, 'name', type(value).__name__)}>"
 
     def inline(self, path: str, branches: list[str]) -> str:
-        """`case(layer[0].op: 3, 5)`."""
-        return f"case({named(path)}: {', '.join(branches)})"
+        """Write a diagram in place: `case(layer[0].op: 3, 5)`."""
+        return f"case({quote_name(path)}: {', '.join(branches)})"
 
     def reference(self, number: int) -> str:
-        """`$0`."""
+        """Write a reference to a definition: `$0`."""
         return f"${number}"
 
-    def type(self, of: TensorType) -> str:
-        """`f32[16, 32, 32]`."""
-        kind = "" if of.kind == "feature" else f"{self.write(of.kind) if varies(of.kind) else of.kind} "
-        return f"{kind}{of.dtype}[{', '.join(self.write(dim) for dim in of.dims)}]"
+    def type(self, type_: TensorType) -> str:
+        """Write a type: `f32[16, 32, 32]`."""
+        kind = "" if type_.kind == "feature" else f"{self.write(type_.kind) if varies(type_.kind) else type_.kind} "
+        return f"{kind}{type_.dtype}[{', '.join(self.write(dim) for dim in type_.dims)}]"
 
 
 class _Printer(ValueWriter):
@@ -97,21 +101,21 @@ class _Printer(ValueWriter):
 
     def lines(self) -> list[str]:
         graph = self.graph
-        parameters = ", ".join(f"{named(name)}={self.write(value)}" for name, value in graph.parameters.items())
+        parameters = ", ".join(f"{quote_name(name)}={self.write(value)}" for name, value in graph.parameters.items())
         for decision in sorted(graph.decisions.values(), key=lambda decision: decision.choice.order):
             self._add(self._choice(decision))
         for constraint in graph.constraints:
             self._add(self._constraint(constraint))
         blocks = dict(graph.blocks)
         for number in graph:
-            for scope in enclosing(graph[number].scope):
+            for scope in enclosing_scopes(graph[number].scope):
                 if scope in blocks:
-                    self._add(f"block {named(scope)} = {named(blocks.pop(scope))}")
+                    self._add(f"block {quote_name(scope)} = {quote_name(blocks.pop(scope))}")
             self._add(self._node(number, graph[number]))
         for name, number in graph.outputs.items():
-            self._add(f"output {named(name)} = %{number}")
+            self._add(f"output {quote_name(name)} = %{number}")
         self._add_definitions()
-        head = f"net {named(graph.name)}" + (f"({parameters})" if parameters else "")
+        head = f"net {quote_name(graph.name)}" + (f"({parameters})" if parameters else "")
         return [head + " {", *self._lines, "}"]
 
     def _add(self, line: str) -> None:
@@ -119,40 +123,40 @@ class _Printer(ValueWriter):
         self._lines.append(f"  {line}")
 
     def _add_definitions(self) -> None:
-        """Large cases stand before the line that is the first to mention them."""
+        """Emit definitions of large diagrams before the first line that refers to them."""
         for number, definition in enumerate(self.definitions[self._defined :], self._defined):
             self._lines.append(f"  {self.reference(number)} = {definition}")
         self._defined = len(self.definitions)
 
     def _choice(self, decision: Decision) -> str:
         choice, active = decision.choice, decision.active
-        take = "" if choice.take is None else f" {choice.take} of"
-        tags = "".join(f" @{named(tag)}" for tag in sorted(choice.tags))
+        subset = "" if choice.k is None else f" {choice.k} of"
+        tags = "".join(f" @{quote_name(tag)}" for tag in sorted(choice.tags))
         alternatives = ", ".join(_label(label) for label in choice.alternatives)
         when = "" if active is True else f" when {self.write(active)}"
-        return f"choice {named(choice.path)}{take} {{{alternatives}}}{tags}{when}"
+        return f"choice {quote_name(choice.path)}{subset} {{{alternatives}}}{tags}{when}"
 
     def _constraint(self, constraint: Constraint) -> str:
-        text = f" {quoted(constraint.text)}" if constraint.text else ""
+        text = f" {quote(constraint.text)}" if constraint.text else ""
         if constraint.cost is None:
-            return f"{constraint.word} {self.write(constraint.condition)}{text}"
+            return f"{constraint.keyword} {self.write(constraint.condition)}{text}"
         when = "" if constraint.condition is True else f" when {self.write(constraint.condition)}"
         limit = self.write(constraint.limit)
-        return f"{constraint.word} {named(constraint.cost)} {constraint.relation} {limit}{when}{text}"
+        return f"{constraint.keyword} {quote_name(constraint.cost)} {constraint.relation} {limit}{when}{text}"
 
     def _node(self, number: NodeId, node: Node) -> str:
         op, operands = node.op, [f"%{operand}" for operand in self.graph.operands(number)]
-        usual, type_ = "", self.types.get(number)
+        default_scope, type_ = "", self.types.get(number)
         match op:
             case Input():
-                usual, type_ = op.label, None
-                text = f"input {quoted(op.label)} {self.type(TensorType(op.axes, op.dtype))}"
+                default_scope, type_ = op.label, None
+                text = f"input {quote(op.label)} {self.type(TensorType(op.axes, op.dtype))}"
             case Select():
-                usual = op.choice
-                text = f"select({', '.join(operands)}) by {named(op.choice)} [{', '.join(map(str, op.cases))}]"
+                default_scope = op.choice
+                text = f"select({', '.join(operands)}) by {quote_name(op.choice)} [{', '.join(map(str, op.cases))}]"
             case _:
                 text = f"{op.name}({', '.join([*operands, *self._attributes(node)])})"
-        scope = "" if node.scope == usual else f" @ {named(node.scope)}"
+        scope = "" if node.scope == default_scope else f" @ {quote_name(node.scope)}"
         return f"%{number} = {text}{scope}" + (f" : {self.type(type_)}" if type_ is not None else "")
 
     def _attributes(self, node: Node) -> Iterator[str]:
@@ -163,4 +167,4 @@ class _Printer(ValueWriter):
 
 
 def _label(label: Label) -> str:
-    return str(label) if type(label) is int else named(str(label))
+    return str(label) if type(label) is int else quote_name(str(label))

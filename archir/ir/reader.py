@@ -1,6 +1,6 @@
-"""Graphs from their text form: the inverse of `archir.ir.printer`.
+"""Parser of the text form of graphs, the inverse of `archir.ir.printer`.
 
-Operations are looked up in `archir.ir.op.OPS`: they must have been declared, by importing `archir.ops`.
+It looks operations up in `archir.ir.op.OPS`: import `archir.ops` first, which registers them.
 """
 
 from __future__ import annotations
@@ -17,42 +17,53 @@ from typing import Any
 from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedToken
 
 from archir.diagnostics.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, require, suggest
-from archir.diagrams.cases import Choice, Value, leaves
 from archir.diagrams.conditions import is_condition
-from archir.ir.attributes import misfits, new_op
+from archir.diagrams.mdd import Choice, Value, leaves
+from archir.ir.attributes import new_op, node_errors
 from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId
 from archir.ir.op import Op
 from archir.ir.printer import ValueWriter
-from archir.ir.spelling import MOST_BITS, MOST_NESTING, Definition, new_case, new_choice
 from archir.ir.structure import Input, Select
 from archir.ir.types import DTYPES, KINDS, TensorType
-from archir.ir.verify import typed
+from archir.ir.value_io import MAX_BITS, MAX_NESTING, Definition, new_choice, new_diagram
+from archir.ir.verify import checked_types
 
-MOST_CHARACTERS = 2**24
-MOST_DIAGNOSTICS = 50
+MAX_CHARACTERS = 2**24
+"""Maximum length of a text, in characters."""
+MAX_DIAGNOSTICS = 50
+"""Maximum number of diagnostics before reading stops."""
 
-_SPECIAL = {"inf": inf, "-inf": -inf, "nan": nan}  # one nan: it equals itself only where it is the same object
-_WORDS = {
+_SPECIAL_FLOATS = {
+    "inf": inf,
+    "-inf": -inf,
+    "nan": nan,
+}  # always the same nan object: nan only equals itself by identity
+_TOKEN_WORDS = {
     "WORD": "a name", "STRING": "a string", "INT": "an integer", "FLOAT": "a number", "RATIONAL": "a fraction",
     "NODE": "a node such as `%0`", "REFERENCE": "a reference such as `$0`", "DEFINITION": "a name such as `<relu>`",
     "DTYPE": "an element type", "KIND": "a kind", "$END": "the end of the text",
 }  # fmt: skip
+"""Terminals of the grammar as error messages call them."""
 
 Part = Any
 """A `Token` or a `Tree` of them."""
 
 
 def parse_graph(text: str, name: str = "<ir>") -> Graph:
-    """The graph of a text. Raises ArchError: A0701 syntax, A0702 operations and values, A0703 names, A0704 types."""
+    """Parse the text form of a graph.
+
+    Raises ArchError: A0701 (syntax), A0702 (operations and values), A0703 (names), A0704 (types that differ
+    from the inferred ones).
+    """
     source = Source(name, text)
-    if len(text) > MOST_CHARACTERS:
-        raise fail("A0701", f"the text is longer than {MOST_CHARACTERS} characters", Span(source, 0, 1))
+    if len(text) > MAX_CHARACTERS:
+        raise fail("A0701", f"the text is longer than {MAX_CHARACTERS} characters", Span(source, 0, 1))
     try:
         tree = _parser().parse(text)
     except UnexpectedCharacters as error:
         at: int = error.pos_in_stream  # type: ignore[assignment]
-        what = "this string does not end on its line" if text[at] == '"' else f"unexpected character {text[at]!r}"
-        raise fail("A0701", what, Span(source, at, at + 1)) from None
+        message = "this string does not end on its line" if text[at] == '"' else f"unexpected character {text[at]!r}"
+        raise fail("A0701", message, Span(source, at, at + 1)) from None
     except UnexpectedToken as error:
         raise ArchError(_unexpected(source, error)) from None
     return _Reader(source).read(tree)
@@ -68,18 +79,23 @@ def _unexpected(source: Source, error: UnexpectedToken) -> Diagnostic:
     token = error.token
     if token.type == "$END":
         end = len(source.text.rstrip())
-        span, what = Span(source, max(0, end - 1), end), "the text ends too early"
+        span, message = Span(source, max(0, end - 1), end), "the text ends too early"
     else:
         start = token.start_pos or 0
-        span, what = Span(source, start, start + len(token)), f"unexpected `{token[:40]}`"
+        span, message = Span(source, start, start + len(token)), f"unexpected `{token[:40]}`"
     spelled = {t.name: f"`{t.pattern.value}`" for t in _parser().terminals if t.pattern.type == "str"}
-    expected = sorted({_WORDS.get(name) or spelled.get(name, name.lower()) for name in error.accepts or error.expected})
+    expected = sorted(
+        {_TOKEN_WORDS.get(name) or spelled.get(name, name.lower()) for name in error.accepts or error.expected}
+    )
     shown = [*expected[:6], "..."] if len(expected) > 6 else expected
-    return Diagnostic("A0701", f"{what}: expected {' or '.join(shown)}", span)
+    return Diagnostic("A0701", f"{message}: expected {' or '.join(shown)}", span)
 
 
 class _Reader:
-    """Reads statement by statement. What a statement lacks because another one failed is not complained about."""
+    """Builds the graph statement by statement and collects diagnostics.
+
+    A statement that uses a definition which failed is skipped without a diagnostic of its own.
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -92,13 +108,13 @@ class _Reader:
         self._types: list[tuple[NodeId, TensorType, Span]] = []
 
     def read(self, tree: Part) -> Graph:
-        """The graph, or all problems."""
+        """Return the graph. Raises ArchError with all diagnostics."""
         name, parameters, *statements = tree.children
         self.graph.name = self._name(name)
         with self._checked():
             for statement in statements:
                 if statement.data == "choice":
-                    self._attempt(self._declare, statement)  # conditions may mention later choices
+                    self._attempt(self._declare, statement)  # first, as conditions may refer to choices declared below
             for statement in statements:
                 self._attempt(getattr(self, f"_read_{statement.data}"), statement)
             for parameter in parameters.children if parameters else ():
@@ -119,58 +135,58 @@ class _Reader:
                 read(statement)
         except ArchError as error:
             self.problems += error.diagnostics
-        if len(self.problems) >= MOST_DIAGNOSTICS:
+        if len(self.problems) >= MAX_DIAGNOSTICS:
             raise ArchError(*self.problems)
 
     @contextmanager
     def _at(self, part: Part, code: str = "A0702") -> Iterator[None]:
-        """What a rule refuses is reported at a part of the text."""
+        """Convert a RuleError of the `with` block into an ArchError at a part of the text."""
         try:
             yield
         except RuleError as error:
             raise fail(code, error.message, self._span(part), error.hint) from None
 
     def _span(self, part: Part) -> Span:
-        place: Any = part if isinstance(part, Token) else part.meta
-        return Span(self.source, place.start_pos, place.end_pos)
+        location: Any = part if isinstance(part, Token) else part.meta
+        return Span(self.source, location.start_pos, location.end_pos)
 
     # choices, blocks and constraints
 
     def _declare(self, tree: Part) -> None:
-        name, take, alternatives, tags, _ = tree.children
+        name, size_token, alternatives, tags, _ = tree.children
         path = self._name(name)
         if path in self._choices:
             raise fail("A0703", f"two choices are named `{path}`", self._span(name))
         labels = [self._value(label) if label.type == "INT" else self._name(label) for label in alternatives.children]
-        number = None if take is None else self._value(take)
-        tagged = [self._name(tag) for tag in tags.children]
-        self._choices[path] = new_choice(path, labels, len(self._choices), number, tagged, self._span(name))
+        k = None if size_token is None else self._value(size_token)
+        tag_names = [self._name(tag) for tag in tags.children]
+        self._choices[path] = new_choice(path, labels, len(self._choices), k, tag_names, self._span(name))
 
     def _read_choice(self, tree: Part) -> None:
         name, *_, active = tree.children
         if (choice := self._choices.get(self._name(name))) is None:
             raise ArchError
-        self.graph.decisions[choice.path] = Decision(choice)  # there even if its condition is wrong
+        self.graph.decisions[choice.path] = Decision(choice)  # set even if reading the condition fails below
         self.graph.decisions[choice.path] = Decision(choice, self._condition(active))
 
     def _read_definition(self, tree: Part) -> None:
-        name, made = tree.children
+        name, definition = tree.children
         if name in self._values:
             raise fail("A0703", f"`{name}` is defined twice", self._span(name))
-        self._values[str(name)] = self._value(made)
+        self._values[str(name)] = self._value(definition)
 
     def _read_condition(self, tree: Part) -> None:
         word, condition, text = tree.children
-        made = Constraint(self._condition(condition), str(word), self._text(text), self._span(tree))
-        self.graph.constraints.append(made)
+        constraint = Constraint(self._condition(condition), str(word), self._text(text), self._span(tree))
+        self.graph.constraints.append(constraint)
 
     def _read_bound(self, tree: Part) -> None:
         word, cost, relation, limit, condition, text = tree.children
-        most = self._value(limit)
-        if not all(type(leaf) is int for leaf in leaves(most)):
+        bound = self._value(limit)
+        if not all(type(leaf) is int for leaf in leaves(bound)):
             raise fail("A0702", "a bound on a cost must be an integer", self._span(limit))
-        holds, said, span = self._condition(condition), self._text(text), self._span(tree)
-        self.graph.constraints.append(Constraint(holds, str(word), said, span, self._name(cost), str(relation), most))
+        holds, label, span = self._condition(condition), self._text(text), self._span(tree)
+        self.graph.constraints.append(Constraint(holds, str(word), label, span, self._name(cost), str(relation), bound))
 
     def _read_block(self, tree: Part) -> None:
         scope, name = map(self._name, tree.children)
@@ -187,16 +203,18 @@ class _Reader:
     # nodes
 
     def _read_node(self, tree: Part) -> None:
-        name, made, scope, type_ = tree.children
+        name, expression, scope, type_ = tree.children
         if name in self._nodes:
             raise fail("A0703", f"`{name}` is defined twice", self._span(name))
         self._nodes[str(name)] = None
-        op, usual = getattr(self, f"_{made.data}")(made)
-        operands = [self._operand(part) for part in made.children if isinstance(part, Token) and part.type == "NODE"]
-        with self._at(made, "A0703" if isinstance(op, Select) else "A0702"):
-            for wrong in misfits(op, len(operands), self.graph.decisions):
-                raise RuleError(wrong)
-        node = Node(op, self._span(tree), usual if scope is None else self._name(scope))
+        op, default_scope = getattr(self, f"_{expression.data}")(expression)
+        operands = [
+            self._operand(part) for part in expression.children if isinstance(part, Token) and part.type == "NODE"
+        ]
+        with self._at(expression, "A0703" if isinstance(op, Select) else "A0702"):
+            for error in node_errors(op, len(operands), self.graph.decisions):
+                raise RuleError(error)
+        node = Node(op, self._span(tree), default_scope if scope is None else self._name(scope))
         expected = None if type_ is None else self._type(type_)
         self._nodes[str(name)] = number = self.graph.add(node, *operands)
         if expected is not None:
@@ -211,13 +229,13 @@ class _Reader:
         return number
 
     def _input(self, tree: Part) -> tuple[Op, str]:
-        label, of = tree.children
+        label, type_tree = tree.children
         name = self._name(label)
         if name in self._inputs:
             raise fail("A0703", f"there are two inputs `{name}`", self._span(label))
         self._inputs.add(name)
-        type_ = self._type(of)
-        with self._at(of):
+        type_ = self._type(type_tree)
+        with self._at(type_tree):
             require(type_.kind == "feature", "an input is a feature")
             return new_op("input", {"label": name, "dims": Input.of(name, type_.dims).dims, "dtype": type_.dtype}), name
 
@@ -253,7 +271,7 @@ class _Reader:
         kind, dtype, *dims = tree.children
         if dtype not in DTYPES:
             raise fail("A0702", f"there is no element type `{dtype}`", self._span(dtype), suggest(dtype, DTYPES))
-        made: Any = (
+        kind_value: Any = (
             "feature"
             if kind is None
             else str(kind)
@@ -263,19 +281,20 @@ class _Reader:
         values = tuple(self._value(dim) for dim in dims)
         if not all(type(leaf) is int for value in values for leaf in leaves(value)):
             raise fail("A0702", "dimensions must be integers", self._span(tree))
-        if not all(type(leaf) is str and leaf in KINDS for leaf in leaves(made)):
+        if not all(type(leaf) is str and leaf in KINDS for leaf in leaves(kind_value)):
             raise fail("A0702", f"a kind is one of {', '.join(KINDS)}", self._span(tree))
-        return TensorType(values, str(dtype), made)
+        return TensorType(values, str(dtype), kind_value)
 
     def _compare_types(self) -> None:
-        """Types are printed for the reader's sake: they must be what the operations' rules say."""
+        """Report annotated types that differ from the inferred ones. The text form has types only for its human
+        readers."""
         if not self._types:
             return
-        types = typed(self.graph, "A0704")
+        types = checked_types(self.graph, "A0704")
         for number, expected, span in self._types:
-            found = types.get(number, expected)
-            if found != expected:
-                message = f"%{number} is said to be {ValueWriter().type(expected)}, but is {ValueWriter().type(found)}"
+            inferred = types.get(number, expected)
+            if inferred != expected:
+                message = f"%{number} is declared {ValueWriter().type(expected)}, but is {ValueWriter().type(inferred)}"
                 self.problems.append(Diagnostic("A0704", message, span))
 
     # names and values
@@ -306,8 +325,8 @@ class _Reader:
     def _value(self, part: Part, nesting: int = 0) -> Value:
         if isinstance(part, Token):
             return self._plain(part)
-        if nesting > MOST_NESTING:
-            raise fail("A0701", f"values nest deeper than {MOST_NESTING} levels", self._span(part))
+        if nesting > MAX_NESTING:
+            raise fail("A0701", f"values nest deeper than {MAX_NESTING} levels", self._span(part))
         if part.data == "range":
             return range(*(self._value(bound) for bound in part.children))
         if part.data == "tuple":
@@ -315,7 +334,7 @@ class _Reader:
         name, *branches = part.children
         choice = self._choice(name)
         with self._at(part):
-            return new_case(choice, [self._value(branch, nesting + 1) for branch in branches])
+            return new_diagram(choice, [self._value(branch, nesting + 1) for branch in branches])
 
     def _plain(self, token: Token) -> Value:
         match token.type:
@@ -332,12 +351,12 @@ class _Reader:
             case "REFERENCE":
                 raise fail("A0703", f"`{token}` is not defined before this", self._span(token))
             case "FLOAT":
-                return _SPECIAL[token] if token in _SPECIAL else float(token)
+                return _SPECIAL_FLOATS[token] if token in _SPECIAL_FLOATS else float(token)
         return self._number(token)
 
     def _number(self, token: Token) -> int | Fraction:
         with self._at(token):
-            require(len(token) * 3 <= MOST_BITS, "this number is too long")
+            require(len(token) * 3 <= MAX_BITS, "this number is too long")
             if token.type == "INT":
                 return int(token)
             require(int(token.split("/")[1]) != 0, "this divides by zero")

@@ -4,7 +4,8 @@
      "nodes": [{"op": "relu", "operands": [0], "scope": "relu", "attributes": {}}, ...],
      "outputs": {"y": 1}, "blocks": {}}
 
-`values` are large cases that others refer to, by position. Operations must have been declared (`import archir.ops`).
+`values` are large diagrams that other values refer to, by index. Operations must be registered (`import
+archir.ops`).
 """
 
 from __future__ import annotations
@@ -15,28 +16,29 @@ from math import inf, isfinite, nan
 from typing import Any
 
 from archir.diagnostics.errors import RuleError, suggest
-from archir.diagrams.cases import Choice, Label, Value, leaves
 from archir.diagrams.conditions import is_condition
-from archir.ir.attributes import misfits, new_op
+from archir.diagrams.mdd import Choice, Label, Value, leaves
+from archir.ir.attributes import new_op, node_errors
 from archir.ir.cursor import Cursor
 from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId
 from archir.ir.names import is_name, is_scope
-from archir.ir.printer import enclosing
-from archir.ir.spelling import MOST_NESTING, Definition, Writer, new_case, new_choice
+from archir.ir.printer import enclosing_scopes
 from archir.ir.structure import Input
+from archir.ir.value_io import MAX_NESTING, Definition, Writer, new_choice, new_diagram
 
 SCHEMA = 1
+"""Version of the JSON form."""
 
 Json = Any
 
-_SPECIAL = {"inf": inf, "-inf": -inf, "nan": nan}
+_SPECIAL_FLOATS = {"inf": inf, "-inf": -inf, "nan": nan}
 
 
 def to_json(graph: Graph) -> dict[str, Json]:
-    """A graph as a JSON object."""
+    """Return a graph as a JSON object."""
     writer = _Writer()
     decisions = sorted(graph.decisions.values(), key=lambda decision: decision.choice.order)
-    scopes = (scope for number in graph for scope in enclosing(graph[number].scope))
+    scopes = (scope for number in graph for scope in enclosing_scopes(graph[number].scope))
     return {
         "schema": SCHEMA,
         "name": graph.name,
@@ -51,7 +53,7 @@ def to_json(graph: Graph) -> dict[str, Json]:
 
 
 def from_json(data: Json) -> Graph:
-    """The graph of a JSON value. Raises ArchError (A0705), with the path of what is wrong."""
+    """Return the graph of a JSON value. Raises ArchError (A0705) with the JSON path of the part that is wrong."""
     return _Reader().read(Cursor(data))
 
 
@@ -78,17 +80,17 @@ class _Writer(Writer[Json]):
 
     def choice(self, decision: Decision) -> Json:
         choice = decision.choice
-        data = {"path": choice.path, "alternatives": list(choice.alternatives), "take": choice.take}
+        data = {"path": choice.path, "alternatives": list(choice.alternatives), "take": choice.k}
         return data | {"tags": sorted(choice.tags), "active": self.write(decision.active)}
 
     def constraint(self, constraint: Constraint) -> Json:
-        data = {"word": constraint.word, "text": constraint.text, "condition": self.write(constraint.condition)}
+        data = {"word": constraint.keyword, "text": constraint.text, "condition": self.write(constraint.condition)}
         if constraint.cost is None:
             return data
         return data | {"cost": constraint.cost, "relation": constraint.relation, "limit": self.write(constraint.limit)}
 
     def node(self, node: Node, operands: tuple[NodeId, ...]) -> Json:
-        attributes = {name: self.write(value) for name, value in node.op.kept_attributes().items()}
+        attributes = {name: self.write(value) for name, value in node.op.stable_attributes().items()}
         return {"op": node.op.name, "operands": list(operands), "scope": node.scope, "attributes": attributes}
 
 
@@ -103,7 +105,7 @@ class _Reader:
         graph, entries = self.graph, data.entries()
         schema = entries.get("schema", Cursor(None, "$.schema"))
         if schema.integer() != SCHEMA:
-            raise schema.wrong(f"this archir reads schema {SCHEMA}", "was this written by another version?")
+            raise schema.error(f"this archir reads schema {SCHEMA}", "was this written by another version?")
         optional = {"name": graph.name, "choices": [], "values": [], "constraints": [], "blocks": {}, "parameters": {}}
         parts = data.fields("schema", "nodes", "outputs", **optional)
         graph.name = _name(parts["name"])
@@ -115,22 +117,22 @@ class _Reader:
         graph.constraints = [self._constraint(item) for item in parts["constraints"].items()]
         for item in parts["nodes"].items():
             self._node(item)
-        graph.outputs = {name: self._operand(item) for name, item in _named(parts["outputs"], is_name)}
-        graph.blocks = {scope: _name(item) for scope, item in _named(parts["blocks"], is_scope)}
-        graph.parameters = {name: self._value(item) for name, item in _named(parts["parameters"], is_name)}
+        graph.outputs = {name: self._operand(item) for name, item in _checked_entries(parts["outputs"], is_name)}
+        graph.blocks = {scope: _name(item) for scope, item in _checked_entries(parts["blocks"], is_scope)}
+        graph.parameters = {name: self._value(item) for name, item in _checked_entries(parts["parameters"], is_name)}
         return graph
 
     def _choice(self, item: Cursor) -> Cursor:
-        """Declare a choice; where its condition is."""
+        """Declare a choice; return a cursor to its condition, which is read once all values are defined."""
         parts = item.fields("path", "alternatives", take=None, tags=[], active=True)
         path = _scope(parts["path"])
         if path in self._choices:
-            raise parts["path"].wrong(f"two choices are named `{path}`")
-        take = None if parts["take"].value is None else parts["take"].integer()
+            raise parts["path"].error(f"two choices are named `{path}`")
+        k = None if parts["take"].value is None else parts["take"].integer()
         labels = [_label(label) for label in parts["alternatives"].items()]
         tags = [_name(tag) for tag in parts["tags"].items()]
-        with item.checked():
-            self._choices[path] = new_choice(path, labels, len(self._choices), take, tags)
+        with item.report_rule_errors():
+            self._choices[path] = new_choice(path, labels, len(self._choices), k, tags)
         return parts["active"]
 
     def _constraint(self, item: Cursor) -> Constraint:
@@ -141,7 +143,7 @@ class _Reader:
             return Constraint(condition, word, text)
         relation, limit = parts["relation"].one_of("<", "<=", ">", ">=", "==", "!="), self._value(parts["limit"])
         if not all(type(leaf) is int for leaf in leaves(limit)):
-            raise parts["limit"].wrong("a bound on a cost must be an integer")
+            raise parts["limit"].error("a bound on a cost must be an integer")
         return Constraint(condition, word, text, cost=parts["cost"].text(), relation=relation, limit=limit)
 
     def _node(self, item: Cursor) -> None:
@@ -150,32 +152,32 @@ class _Reader:
         scope = _scope(parts["scope"]) if parts["scope"].value != "" else ""
         operands = [self._operand(operand) for operand in parts["operands"].items()]
         attributes = {attribute: self._value(value) for attribute, value in parts["attributes"].entries().items()}
-        with item.checked():
+        with item.report_rule_errors():
             op = new_op(name, attributes)
-            for wrong in misfits(op, len(operands), self.graph.decisions):
-                raise RuleError(wrong)
+            for error in node_errors(op, len(operands), self.graph.decisions):
+                raise RuleError(error)
         if isinstance(op, Input):
             if not is_name(op.label):
-                raise item.wrong(f"{op.label[:100]!r} is no name of an input")
+                raise item.error(f"{op.label[:100]!r} is not a valid name of an input")
             if op.label in self._inputs:
-                raise item.wrong(f"there are two inputs `{op.label}`")
+                raise item.error(f"there are two inputs `{op.label}`")
             self._inputs.add(op.label)
         self.graph.add(Node(op, scope=scope), *operands)
 
     def _operand(self, item: Cursor) -> NodeId:
         if item.integer() not in self.graph:
-            raise item.wrong("there is no such node before this")
+            raise item.error("there is no such node before this")
         return item.integer()
 
     def _condition(self, item: Cursor) -> Value:
         value = self._value(item)
         if not is_condition(value):
-            raise item.wrong("a condition must be true or false, whatever is chosen")
+            raise item.error("a condition must be true or false, whatever is chosen")
         return value
 
     def _value(self, item: Cursor, nesting: int = 0) -> Value:
-        if nesting > MOST_NESTING:
-            raise item.wrong(f"values nest deeper than {MOST_NESTING} levels")
+        if nesting > MAX_NESTING:
+            raise item.error(f"values nest deeper than {MAX_NESTING} levels")
         match item.value:
             case dict():
                 return self._special(item, nesting)
@@ -186,7 +188,7 @@ class _Reader:
         return item.integer()
 
     def _special(self, item: Cursor, nesting: int) -> Value:
-        """A value that JSON has no literal for: an object of one key, or a case."""
+        """Return a value that JSON has no literal for: an object of one key, or a diagram."""
         parts = item.entries()
         match sorted(parts):
             case ["branches", "case"]:
@@ -194,7 +196,7 @@ class _Reader:
             case ["value"]:
                 number = parts["value"].integer()
                 if not 0 <= number < len(self._values):
-                    raise item.wrong("there is no such value before this")
+                    raise item.error("there is no such value before this")
                 return self._values[number]
             case ["rational"]:
                 numbers = [number.integer() for number in parts["rational"].items()]
@@ -207,17 +209,17 @@ class _Reader:
             case ["definition"] if is_name(name := parts["definition"].text()):
                 return Definition(name)
             case ["float"]:
-                return _SPECIAL[parts["float"].one_of(*_SPECIAL)]
-        raise item.wrong("this stands for no value")
+                return _SPECIAL_FLOATS[parts["float"].one_of(*_SPECIAL_FLOATS)]
+        raise item.error("this object is not a value")
 
     def _case(self, item: Cursor, nesting: int) -> Value:
         parts = item.entries()
         path = parts["case"].text()
         if path not in self._choices:
-            raise parts["case"].wrong(f"there is no choice `{path}`", suggest(path, self._choices))
+            raise parts["case"].error(f"there is no choice `{path}`", suggest(path, self._choices))
         branches = [self._value(branch, nesting + 1) for branch in parts["branches"].items()]
-        with item.checked():
-            return new_case(self._choices[path], branches)
+        with item.report_rule_errors():
+            return new_diagram(self._choices[path], branches)
 
 
 def _label(item: Cursor) -> Label:
@@ -226,19 +228,19 @@ def _label(item: Cursor) -> Label:
 
 def _name(item: Cursor) -> str:
     if not is_name(item.text()):
-        raise item.wrong(f"{item.text()[:100]!r} is no name")
+        raise item.error(f"{item.text()[:100]!r} is not a valid name")
     return item.text()
 
 
 def _scope(item: Cursor) -> str:
     if not is_scope(item.text()):
-        raise item.wrong(f"{item.text()[:100]!r} is no scope", "scopes are such as `stage[0].layer[1].conv`")
+        raise item.error(f"{item.text()[:100]!r} is not a valid scope", "such as `stage[0].layer[1].conv`")
     return item.text()
 
 
-def _named(item: Cursor, right: Callable[[str], bool]) -> Iterator[tuple[str, Cursor]]:
-    """The entries of an object whose keys are names or scopes."""
+def _checked_entries(item: Cursor, is_valid: Callable[[str], bool]) -> Iterator[tuple[str, Cursor]]:
+    """Yield the entries of an object whose keys must be names or scopes, as the predicate `is_valid` says."""
     for name, part in item.entries().items():
-        if not right(name):
-            raise item.wrong(f"{name[:100]!r} is no {'name' if right is is_name else 'scope'}")
+        if not is_valid(name):
+            raise item.error(f"{name[:100]!r} is not a valid {'name' if is_valid is is_name else 'scope'}")
         yield name, part

@@ -1,4 +1,5 @@
-"""The operations every graph is made with: inputs, choices and mixtures."""
+"""Operations that every graph is built with: inputs, `select` (a choice between nodes) and `mix` (a relaxed
+choice)."""
 
 from __future__ import annotations
 
@@ -8,15 +9,16 @@ from operator import itemgetter
 from typing import Any, ClassVar
 
 from archir.diagnostics.errors import RuleError, require
-from archir.diagrams.cases import Value, leaves, varies
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Value, leaves, varies
 from archir.ir.op import Free, View
 from archir.ir.types import TensorType
 
 
 @dataclass(frozen=True)
 class Input(View):
-    """A tensor that is given from outside. Its dimensions may depend on choices: an architecture's do not."""
+    """An input tensor of the network. In a space its dimensions may depend on choices; in an architecture they are
+    integers."""
 
     operands: ClassVar[tuple[str, ...]] = ()
     internal: ClassVar[bool] = True
@@ -26,26 +28,26 @@ class Input(View):
 
     @classmethod
     def of(cls, label: str, dims: Sequence[Value], dtype: str = "f32") -> Input:
-        """The input whose dimensions are these, each of which may depend on choices."""
+        """Create an input from its dimensions, each of which may depend on choices."""
         return cls(label, lift(lambda *sizes: sizes, *dims), dtype)
 
     @property
     def axes(self) -> tuple[Value, ...]:
-        """The dimensions, each by itself."""
+        """The dimensions as separate values, each of which may depend on choices."""
         if not varies(self.dims):
             return self.dims
         rank = len(next(leaves(self.dims)))
         return tuple(lift(itemgetter(axis), self.dims) for axis in range(rank))
 
     def infer(self, *operands: Any) -> TensorType:
-        """The declared type."""
+        """Return the declared type. Raises RuleError if a dimension is below 1."""
         require(all(dim >= 1 for dim in self.dims), f"dimensions must be at least 1, got {list(self.dims)}")
         return TensorType(self.dims, self.dtype)
 
 
 @dataclass(frozen=True)
 class Select(View):
-    """One of the operands, by the outcome of a choice: outcome i reads operand `cases[i]`."""
+    """The operand that the outcome of a choice selects: outcome i reads operand `cases[i]`."""
 
     operands: ClassVar[tuple[str, ...]] = ("*alternatives",)
     any_element: ClassVar[bool] = True
@@ -54,7 +56,8 @@ class Select(View):
     cases: tuple[int, ...]
 
     def infer(self, *operands: Any) -> TensorType:
-        """The common type; where dimensions or kinds differ, they depend on the choice (see `archir.ir.typing`)."""
+        """Return the common type of the operands. (`archir.ir.typing` handles operands whose dimensions or kinds
+        differ.)"""
         require(len(set(operands)) == 1, "the alternatives have different types")
         first: TensorType = operands[0]
         return first
@@ -62,11 +65,12 @@ class Select(View):
 
 @dataclass(frozen=True)
 class Mix(Free):
-    """A weighted sum of its operands: what choices become when they are relaxed.
+    """A weighted sum of its operands: the relaxation of a `select`.
 
-    The weight of operand i is a product with a factor for each of `mixed`: the sum of the weights that the choice has
-    at the positions `shares[i][j]`; no positions stand for a factor of 1. A name in `mixed` is the path of a choice,
-    whose weights are those of its outcomes, or the path and `*`, for the alternatives of a choice that takes several.
+    The weight of operand i is a product over j of a factor for `mixed[j]`: the sum of the choice's weights at
+    the positions `shares[i][j]`, or 1 if there are no positions. `mixed[j]` is the path of a choice, with a
+    weight per outcome; or the path and `*`, with a weight per alternative, for a choice that picks several
+    alternatives.
     """
 
     operands: ClassVar[tuple[str, ...]] = ("*terms",)
@@ -78,19 +82,20 @@ class Mix(Free):
 
     @property
     def choices(self) -> set[str]:
-        """The choices that are relaxed here."""
+        """Paths of the choices that are relaxed here."""
         return {name.removesuffix("*") for name in self.mixed}
 
     def infer(self, *terms: TensorType) -> TensorType:
-        """The type that all terms have."""
+        """Return the type that all terms have. Raises RuleError if their types differ."""
         for term in terms[1:]:
             require(term == terms[0], f"terms differ: {terms[0]} and {term}", code="A0401")
         return terms[0]
 
 
-def merge(types: list[TensorType]) -> None:
-    """RuleError unless the alternatives agree in rank and element type; their kinds have a union."""
+def require_mergeable(types: list[TensorType]) -> None:
+    """Raise RuleError (A0403) unless the alternatives agree in rank and element type; dimensions and kinds may
+    differ."""
     first = types[0]
-    for other in types[1:]:
-        if (other.rank, other.dtype) != (first.rank, first.dtype):
-            raise RuleError(f"alternatives differ in rank or element type: {first} and {other}", code="A0403")
+    for type_ in types[1:]:
+        if (type_.rank, type_.dtype) != (first.rank, first.dtype):
+            raise RuleError(f"alternatives differ in rank or element type: {first} and {type_}", code="A0403")

@@ -1,4 +1,4 @@
-"""Types of nodes: the rules of the operations, lifted over everything that depends on choices."""
+"""Type inference: the `infer` rules of operations, lifted over everything that depends on choices."""
 
 from __future__ import annotations
 
@@ -11,127 +11,150 @@ from weakref import WeakKeyDictionary
 
 from archir.diagnostics.errors import RuleError, Span
 from archir.diagnostics.work import WorkError, spend
-from archir.diagrams.cases import MOST_KNOWN, Choice, Value, case, first, keys, leaves, same, support, varies, when
-from archir.diagrams.conditions import Restriction, both, outcomes, restrict, switch
-from archir.diagrams.lifting import CaseError, Excluded, lift
-from archir.diagrams.symbols import AskError, Symbol, is_long, value_of
+from archir.diagrams.conditions import Restrictor, conjoin, possible_outcomes, restrict, switch
+from archir.diagrams.lifting import CombinationError, Excluded, lift
+from archir.diagrams.mdd import (
+    MAX_CACHED,
+    Choice,
+    Value,
+    first_leaf,
+    leaves,
+    make_diagram,
+    outcome_in,
+    same,
+    support,
+    tuple_key,
+    varies,
+)
+from archir.diagrams.symbols import SymbolicInt, ValueNeededError, concrete_value, is_long_range
 from archir.ir.graph import Graph, NodeId
-from archir.ir.needs import Needs, needs
 from archir.ir.op import OPS, Op
-from archir.ir.structure import Input, Select, merge
-from archir.ir.types import AXES, TensorType
+from archir.ir.reachability import Reachability, reachability_conditions
+from archir.ir.structure import Input, Select, require_mergeable
+from archir.ir.types import AXES_NAMES, TensorType
 
 Types = Mapping[NodeId, TensorType]
+"""Types of nodes."""
 
-MOST_LISTED = 4_096
-"""Combinations of choices that are listed, whatever they are."""
-AN_OPERAND = 15
-"""Units of work of a rule, for each operand and the result."""
-LOOKED_UP = "things are looked up by integers: `tokens |> embedding(vocabulary, channels)`, `gather(x, positions)`"
-MOST_ELEMENTS = 2**63 - 1
-"""Numbers of one tensor: what is larger has no size in any backend."""
+MAX_LISTED = 4_096
+"""Maximum number of combinations of choices that are listed one by one although symbolic integers could be
+used."""
+OPERAND_WORK = 15
+"""Work units of one call of a rule, for each operand and for the result."""
+INTEGER_HINT = "things are looked up by integers: `tokens |> embedding(vocabulary, channels)`, `gather(x, positions)`"
+"""Hint for integer tensors where floating-point ones are expected."""
+MAX_ELEMENTS = 2**63 - 1
+"""Maximum number of elements of a tensor; no backend can represent the size of a larger one."""
 
 
 class NodeError(RuleError):
-    """A rule refused a node; `combination` says for which choices (empty: for all)."""
+    """A rule failed at a node; `combination` names the choices for which it fails (empty: for all architectures)."""
 
     def __init__(self, number: NodeId, error: RuleError, span: Span | None = None) -> None:
         super().__init__(f"%{number}: {error.message}", error.hint, error.code, error.span or span)
         self.number, self.error = number, error
-        self.combination = error.combination if isinstance(error, CaseError) else ""
-        self.notes = (error.note(),) if isinstance(error, CaseError) and error.assignment else ()
+        self.combination = error.combination if isinstance(error, CombinationError) else ""
+        self.notes = (error.note(),) if isinstance(error, CombinationError) and error.assignment else ()
 
 
-def lifted(
+def lift_rule(
     rule: Callable[..., Value],
     op: Op,
     types: Sequence[TensorType],
     under: Value = True,
-    given: Sequence[Value] = (),
-    told: Callable[[Value], Value] | None = None,
-    most: int | None = None,
+    assumptions: Sequence[Value] = (),
+    resolve: Callable[[Value], Value] | None = None,
+    max_combinations: int | None = None,
 ) -> Value:
-    """`rule(op, *types)` for every reachable combination of what the attributes and dimensions depend on.
+    """Compute `rule(op, *types)` for every reachable combination of the choices that attributes and dimensions
+    depend on.
 
-    What it refuses does not count where the conditions `given` rule it out (see `archir.diagrams.lifting`). With
-    `told`, which takes the symbols out of a result, long ranges of integers are not listed, unless the rule asks, or
-    there are at most `most` combinations.
-    Raises CaseError (some combination is refused) or RuleError (all are).
+    Failures that `assumptions` exclude are ignored (see `archir.diagrams.lifting`). With `resolve`, which
+    replaces the symbolic integers in a result by their values, long ranges of integers are not listed, unless
+    the rule needs their value or there are at most `max_combinations` combinations. Raises CombinationError
+    (the rule fails for some combinations) or RuleError (for all).
     """
-    attributes = op.varied
+    attributes = op.varying_attributes
     parts: list[Value] = [part for x in types for part in (x.kind, *x.dims)]
     varied = [i for i, part in enumerate(parts) if varies(part)]
     if not attributes and not varied:
-        spend(AN_OPERAND * (1 + len(types)))
-        return lift(lambda: rule(op, *types), under=under, given=given)
+        spend(OPERAND_WORK * (1 + len(types)))
+        return lift(lambda: rule(op, *types), under=under, assumptions=assumptions)
 
-    known: dict[Hashable, Value] = {}
-    usual = op.attributes()
+    memo: dict[Hashable, Value] = {}
+    defaults = op.attributes()
 
     def plain(*values: Value) -> Value:
-        name = keys(values)
-        if name not in known:
-            known[name] = concretely(values)
-        return known[name]
+        values_key = tuple_key(values)
+        if values_key not in memo:
+            memo[values_key] = concretely(values)
+        return memo[values_key]
 
     def concretely(values: Sequence[Value]) -> Value:
-        spend(AN_OPERAND * (1 + len(types)))
-        concrete = type(op)(**{**usual, **dict(zip(attributes, values, strict=False))}) if attributes else op
-        plainly = list(parts)
+        spend(OPERAND_WORK * (1 + len(types)))
+        concrete = type(op)(**{**defaults, **dict(zip(attributes, values, strict=False))}) if attributes else op
+        concrete_parts = list(parts)
         for i, value in zip(varied, values[len(attributes) :], strict=True):
-            plainly[i] = value
-        rest = iter(plainly)
+            concrete_parts[i] = value
+        remaining = iter(concrete_parts)
         return rule(
             concrete,
             *[
-                TensorType(kind=next(rest), dims=tuple(islice(rest, x.rank)), dtype=x.dtype, below=x.below)
+                TensorType(
+                    kind=next(remaining),
+                    dims=tuple(islice(remaining, x.rank)),
+                    dtype=x.dtype,
+                    integer_limit=x.integer_limit,
+                )
                 for x in types
             ],
         )
 
     values = [*attributes.values(), *(parts[i] for i in varied)]
-    most = MOST_LISTED if most is None else most
-    if told is not None and prod(choice.outcomes for choice in support(*values)) > most:
-        return _unlisted(plain, told, values, under, given)
-    return lift(plain, *values, under=under, given=given)
+    max_combinations = MAX_LISTED if max_combinations is None else max_combinations
+    if resolve is not None and prod(choice.outcome_count for choice in support(*values)) > max_combinations:
+        return _lift_symbolic(plain, resolve, values, under, assumptions)
+    return lift(plain, *values, under=under, assumptions=assumptions)
 
 
-def _unlisted(
+def _lift_symbolic(
     rule: Callable[..., Value],
-    told: Callable[[Value], Value],
+    resolve: Callable[[Value], Value],
     values: Sequence[Value],
     under: Value,
-    given: Sequence[Value],
+    assumptions: Sequence[Value],
 ) -> Value:
-    """A rule lifted with symbols for long ranges of integers, as far as it does not ask for them."""
-    symbols = {value: Symbol.of(value) for value in values if varies(value) and is_long(value)}
+    """Lift a rule with symbolic integers for the long ranges whose value it does not need; the other values are
+    listed."""
+    symbols = {value: SymbolicInt.of(value) for value in values if varies(value) and is_long_range(value)}
     while symbols:
         listed = [value for value in values if value not in symbols]
-        partly = partial(_partly, rule, told, values, symbols)
+        symbolic_rule = partial(_apply_symbolic, rule, resolve, values, symbols)
         try:
-            return lift(partly, *listed, under=under, given=given)
-        except AskError as ask:
-            asked = set(support(*ask.values))
-            symbols = {value: s for value, s in symbols.items() if asked.isdisjoint(support(value))}
+            return lift(symbolic_rule, *listed, under=under, assumptions=assumptions)
+        except ValueNeededError as needed:
+            needed_choices = set(support(*needed.variables))
+            symbols = {value: s for value, s in symbols.items() if needed_choices.isdisjoint(support(value))}
         except RuleError:
             break
-    if symbols:  # the rule refuses whatever they are: it says so of the first, if at all
-        first = under
+    if symbols:  # the rule fails for symbolic integers: try the smallest outcomes, to report that combination
+        sample = under
         for choice in support(*symbols):
-            first = both(first, when(choice, [min(outcomes(choice, first))]))
-        lift(rule, *values, under=first, given=given)
-    return lift(rule, *values, under=under, given=given)
+            sample = conjoin(sample, outcome_in(choice, [min(possible_outcomes(choice, sample))]))
+        lift(rule, *values, under=sample, assumptions=assumptions)
+    return lift(rule, *values, under=under, assumptions=assumptions)
 
 
-def _partly(
+def _apply_symbolic(
     rule: Callable[..., Value],
-    told: Callable[[Value], Value],
+    resolve: Callable[[Value], Value],
     values: Sequence[Value],
-    symbols: Mapping[Value, Symbol],
+    symbols: Mapping[Value, SymbolicInt],
     *listed: Value,
 ) -> Value:
-    rest = iter(listed)
-    return told(rule(*(symbols[value] if value in symbols else next(rest) for value in values)))
+    """Apply a rule to symbolic integers, and to `listed` for the other values."""
+    remaining = iter(listed)
+    return resolve(rule(*(symbols[value] if value in symbols else next(remaining) for value in values)))
 
 
 def infer_op(
@@ -139,244 +162,267 @@ def infer_op(
     types: Sequence[TensorType],
     under: Value = True,
     choice: Choice | None = None,
-    given: Sequence[Value] = (),
+    assumptions: Sequence[Value] = (),
 ) -> TensorType:
-    """The type of a node's result, which may depend on choices. `choice` is that of a `select`."""
+    """Return the type of a node's result, which may depend on choices; `choice` is the choice of a `select`."""
     if isinstance(op, Select):
         assert choice is not None
         return _select(op, choice, types, under)
-    numbers: dict[TensorType, int] = {}  # diagrams of numbers take half the time that those of types do
+    numbers: dict[TensorType, int] = {}  # types are numbered: diagrams of integers are twice as fast as those of types
 
     def number(op: Op, *types: TensorType) -> int:
-        return numbers.setdefault(_listed(_infer(op, *types), under), len(numbers))
+        return numbers.setdefault(_concrete_dims(_infer(op, *types), under), len(numbers))
 
-    result = lifted(number, op, types, under, given, told=lambda leaf: leaf)
-    return _whole(result, list(numbers), under, given)
+    result = lift_rule(number, op, types, under, assumptions, resolve=lambda leaf: leaf)
+    return _unify_types(result, list(numbers), under, assumptions)
 
 
-def _of_other_rank(op: Op, types: Sequence[TensorType]) -> str | None:
-    """A hint to the operation for operands of this rank, such as `conv1d` in place of `conv`."""
-    plain = op.name.removesuffix("1d").removesuffix("3d")
+def _other_rank_hint(op: Op, types: Sequence[TensorType]) -> str | None:
+    """Return a hint to the variant of an operation for operands of this rank, such as `conv1d` instead of `conv`;
+    or None."""
+    base_name = op.name.removesuffix("1d").removesuffix("3d")
     if not types:
         return None
-    given = {name: value[0] if isinstance(value, tuple) and value else value for name, value in vars(op).items()}
-    for name in (plain, f"{plain}1d", f"{plain}3d"):
-        if name == op.name or not OPS.here(name) or types[0].rank - 1 not in AXES:
+    attributes = {name: value[0] if isinstance(value, tuple) and value else value for name, value in vars(op).items()}
+    for name in (base_name, f"{base_name}1d", f"{base_name}3d"):
+        if name == op.name or not OPS.is_registered(name) or types[0].rank - 1 not in AXES_NAMES:
             continue
         try:
-            OPS[name](**given).infer(*types)
-        except (RuleError, AskError):
+            OPS[name](**attributes).infer(*types)
+        except (RuleError, ValueNeededError):
             continue
-        return f"`{name}` takes {AXES[types[0].rank - 1]}"
+        return f"`{name}` takes {AXES_NAMES[types[0].rank - 1]}"
     return None
 
 
-def _whole(number: Value, types: Sequence[TensorType], under: Value, given: Sequence[Value]) -> TensorType:
-    """One type for all of those that the number may be of. RuleError if their ranks or element types differ."""
+def _unify_types(number: Value, types: Sequence[TensorType], under: Value, assumptions: Sequence[Value]) -> TensorType:
+    """Return the single type that a diagram of type numbers stands for.
+
+    Raises RuleError (A0403) if the types differ in rank or element type.
+    """
     if not varies(number):
         plain: TensorType = types[number]
         return plain
     try:
-        merge([types[i] for i in leaves(number)])
-    except RuleError:  # once more, for the combination; or what is given rules it out
-        one = types[first(number)]
+        require_mergeable([types[i] for i in leaves(number)])
+    except RuleError:  # lifted, to name the combination, or to ignore one that assumptions exclude
+        reference = types[first_leaf(number)]
 
         def merging(i: int) -> int:
-            merge([one, types[i]])
+            require_mergeable([reference, types[i]])
             return i
 
-        number = lift(merging, number, under=under, given=given)
-    return joined_type(number, types.__getitem__)
+        number = lift(merging, number, under=under, assumptions=assumptions)
+    return join_types(number, types.__getitem__)
 
 
 def _infer(op: Op, *types: TensorType) -> TensorType:
+    """Check kinds and element types of the operands, call the operation's `infer` rule and check its result."""
     if not op.any_kind:
         for x in types:
             if x.kind != "feature":
                 raise RuleError(f"expected a feature, got {x}", "`calibrate` takes gates and kernels", "A0407")
     if not op.any_element:
         for x in types:
-            if not x.numeric:
-                raise RuleError(f"expected floating-point numbers, got {x}", LOOKED_UP, "A0408")
+            if not x.is_floating:
+                raise RuleError(f"expected floating-point numbers, got {x}", INTEGER_HINT, "A0408")
     try:
         result = op.infer(*types)
     except RuleError as error:
-        if error.hint is None and (hint := _of_other_rank(op, types)) is not None:
+        if error.hint is None and (hint := _other_rank_hint(op, types)) is not None:
             raise RuleError(error.message, hint, error.code, error.span) from None
         raise
-    if not all(isinstance(dim, int | Symbol) for dim in result.dims):
-        hint = "`infer` divides with `//`, or refuses what does not divide"
+    if not all(isinstance(dim, int | SymbolicInt) for dim in result.dims):
+        hint = "in `infer`, divide with `//`, or `require` that the number is divisible"
         raise RuleError(f"the type of the result is {result}, and dimensions are whole numbers", hint)
-    if result.elements > MOST_ELEMENTS:
-        raise RuleError(f"a tensor of more than {MOST_ELEMENTS} numbers", code="A0402")
+    if result.elements > MAX_ELEMENTS:
+        raise RuleError(f"a tensor of more than {MAX_ELEMENTS} numbers", code="A0402")
     return result
 
 
-def _listed(x: TensorType, under: Value) -> TensorType:
-    """A type with the values that its symbols stand for."""
-    if not any(isinstance(dim, Symbol) for dim in x.dims):
+def _concrete_dims(x: TensorType, under: Value) -> TensorType:
+    """Return a type with its symbolic integers replaced by diagrams."""
+    if not any(isinstance(dim, SymbolicInt) for dim in x.dims):
         return x
-    return replace(x, dims=tuple(restrict(value_of(dim), under) for dim in x.dims))
+    return replace(x, dims=tuple(restrict(concrete_value(dim), under) for dim in x.dims))
 
 
 def _select(op: Select, choice: Choice, types: Sequence[TensorType], under: Value) -> TensorType:
-    merge(list(types))
-    possible = outcomes(choice, under)
-    reached = [i in possible for i in range(choice.outcomes)]
+    """Return the type of a `select`: dimensions and kinds that differ between the alternatives become diagrams of
+    the choice."""
+    require_mergeable(list(types))
+    possible = possible_outcomes(choice, under)
+    reached = [i in possible for i in range(choice.outcome_count)]
 
     def joined(parts: Sequence[Value]) -> Value:
-        return restrict(_by(choice, [parts[position] for position in op.cases], reached), under)
+        return restrict(_branch_by_outcome(choice, [parts[position] for position in op.cases], reached), under)
 
     dims = tuple(joined([x.dims[axis] for x in types]) for axis in range(types[0].rank))
     return TensorType(dims, types[0].dtype, joined([x.kind for x in types]))
 
 
-def _by(choice: Choice, branches: list[Value], reached: list[bool]) -> Value:
-    """The branch of the choice's outcome; branches may depend on any choices."""
+def _branch_by_outcome(choice: Choice, branches: list[Value], reached: list[bool]) -> Value:
+    """Return the value that is `branches[i]` under outcome i of the choice; branches may depend on any choices.
+
+    `reached` says which outcomes are possible; the branches of others are arbitrary.
+    """
     if not any(varies(branch) for branch in branches):
-        usual = branches[reached.index(True)] if True in reached else branches[0]
-        return case(choice, [b if ok else usual for b, ok in zip(branches, reached, strict=True)])
-    return _switched(choice, tuple(branches))
+        filler = branches[reached.index(True)] if True in reached else branches[0]
+        return make_diagram(choice, [b if ok else filler for b, ok in zip(branches, reached, strict=True)])
+    return _cached_switch(choice, tuple(branches))
 
 
-@lru_cache(MOST_KNOWN)
-def _switched(choice: Choice, sizes: tuple[Value, ...]) -> Value:
-    """What alternatives join to, of which there are many like each other."""
+@lru_cache(MAX_CACHED)
+def _cached_switch(choice: Choice, sizes: tuple[Value, ...]) -> Value:
+    """Cached `switch`: many alternatives have the same sizes."""
     return switch(choice, sizes)
 
 
 def infer(graph: Graph) -> dict[NodeId, TensorType]:
-    """The type of every node that is needed. Raises NodeError at the first node whose rule refuses.
+    """Infer the type of every node that is needed. Raises NodeError at the first node whose rule fails.
 
-    What constraints rule out does not count; a node that is needed under such conditions only has no type.
-    Networks repeat themselves: what is known of an operation on operands of some types is not worked out again.
+    Failures that the constraints exclude are ignored; a node that is needed only under excluded conditions gets
+    no type. Results are cached by operation and operand types, since networks repeat themselves.
     """
-    needed = needs(graph)
-    if graph in _proved and _proved[graph].told == len(graph):
-        return _restricted(_proved[graph], graph, needed)
+    needed = reachability_conditions(graph)
+    if graph in _recorded and _recorded[graph].covered == len(graph):
+        return _restrict_types(_recorded[graph], graph, needed)
     try:
-        return inferred(graph, needed)
+        return infer_reachable(graph, needed)
     except NodeError as refusal:
-        if refusal.number not in needed.loose:
+        if refusal.number not in needed.overapproximated:
             raise
-    return inferred(graph, needs(graph, patiently=True))
+    return infer_reachable(graph, reachability_conditions(graph, exact=True))
 
 
-class Typing(dict[NodeId, TensorType]):
-    """Types of nodes, some of which are worked out only when they are asked for: of many, nobody does."""
+class LazyTypes(dict[NodeId, TensorType]):
+    """Types of nodes, some of which are computed on first access: most are never asked for."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._later: dict[NodeId, Callable[[], TensorType]] = {}
+        self._deferred: dict[NodeId, Callable[[], TensorType]] = {}
+        """Functions that compute the types of nodes on first access."""
 
-    def later(self, number: NodeId, find: Callable[[], TensorType]) -> None:
-        """Say how to find the type of a node."""
-        self._later[number] = find
+    def defer(self, number: NodeId, compute: Callable[[], TensorType]) -> None:
+        """Set the function that computes the type of a node on first access."""
+        self._deferred[number] = compute
 
     def __missing__(self, number: NodeId) -> TensorType:
-        found = self[number] = self._later.pop(number)()
-        return found
+        type_ = self[number] = self._deferred.pop(number)()
+        return type_
 
-    def like(self, number: NodeId, other: Typing, before: NodeId) -> None:
-        """Say that a node has the type that another one has there."""
-        if before in other:
-            self[number] = other[before]
+    def alias(self, number: NodeId, other: LazyTypes, other_number: NodeId) -> None:
+        """Give a node the type of node `other_number` of another graph, whose types are `other`."""
+        if other_number in other:
+            self[number] = other[other_number]
         else:
-            self.later(number, partial(other.__getitem__, before))
+            self.defer(number, partial(other.__getitem__, other_number))
 
     @property
-    def told(self) -> int:
-        """Of how many nodes the type is known, or how to find it."""
-        return len(self) + len(self._later)
+    def covered(self) -> int:
+        """Number of nodes whose type is known or can be computed."""
+        return len(self) + len(self._deferred)
 
 
-def joined_type(value: Value, typed: Callable[[Value], TensorType]) -> TensorType:
-    """The type of what choices pick, whose leaves stand for types of one rank and element type."""
-    found = [typed(leaf) for leaf in leaves(value)]
-    first = found[0]
-    if all(one is first or one == first for one in found):
+def join_types(value: Value, type_of: Callable[[Value], TensorType]) -> TensorType:
+    """Join the types that the leaves of `value` stand for into one, whose dimensions and kind depend on choices.
+
+    `type_of` maps a leaf to its type; all types have the same rank and element type.
+    """
+    types = [type_of(leaf) for leaf in leaves(value)]
+    first = types[0]
+    if all(type_ is first or type_ == first for type_ in types):
         return first
 
-    def part(*parts: Value) -> Value:
-        return parts[0] if all(same(parts[0], other) for other in parts) else _joined(value, parts)
+    def part(*values: Value) -> Value:
+        return values[0] if all(same(values[0], another) for another in values) else _join_parts(value, values)
 
-    dims = tuple(map(part, *(one.dims for one in found)))
-    return TensorType(dims, first.dtype, part(*(one.kind for one in found)))
+    dims = tuple(map(part, *(type_.dims for type_ in types)))
+    return TensorType(dims, first.dtype, part(*(type_.kind for type_ in types)))
 
 
-@lru_cache(MOST_KNOWN)
-def _joined(value: Value, parts: tuple[Value, ...]) -> Value:
-    """A value with parts for its leaves, in their order: nodes that repeat join the same, as height and width do."""
+@lru_cache(MAX_CACHED)
+def _join_parts(value: Value, parts: tuple[Value, ...]) -> Value:
+    """Replace the leaves of a value by `parts`, in order. Cached: repeated nodes join the same parts, as do height
+    and width."""
     return lift(dict(zip(leaves(value), parts, strict=True)).__getitem__, value)
 
 
-_proved: WeakKeyDictionary[Graph, Typing] = WeakKeyDictionary()
+_recorded: WeakKeyDictionary[Graph, LazyTypes] = WeakKeyDictionary()
+"""Types of graphs that were recorded when the graphs were built."""
 
 
-def prove(graph: Graph, types: Typing) -> None:
-    """Say the types of all nodes of a graph, as they were found when it was made: they are not inferred again."""
-    _proved[graph] = types
+def record_types(graph: Graph, types: LazyTypes) -> None:
+    """Record the types of all nodes of a graph, which were found while it was built, so that `infer` need not
+    compute them."""
+    _recorded[graph] = types
 
 
-def hand_on(graph: Graph, copy: Graph, moved: Mapping[NodeId, NodeId]) -> None:
-    """What was said of a graph's types holds for a copy of some of its nodes that read what they read before."""
-    if graph in _proved and _proved[graph].told == len(graph):
-        _proved[copy] = Typing()
-        for before, number in moved.items():
-            _proved[copy].like(number, _proved[graph], before)
+def copy_types(graph: Graph, copy: Graph, new_numbers: Mapping[NodeId, NodeId]) -> None:
+    """Record the types of a copy from the recorded types of the original graph.
+
+    `new_numbers` maps nodes of the original to nodes of the copy with the same operation and operands.
+    """
+    if graph in _recorded and _recorded[graph].covered == len(graph):
+        _recorded[copy] = LazyTypes()
+        for original, number in new_numbers.items():
+            _recorded[copy].alias(number, _recorded[graph], original)
 
 
-def _restricted(types: Types, graph: Graph, needed: Needs) -> dict[NodeId, TensorType]:
-    """The types of the nodes that are needed, as simple as they are there."""
-    found: dict[NodeId, TensorType] = {}
-    restriction = Restriction()
-    known: dict[tuple[TensorType, Value], TensorType] = {}
+def _restrict_types(types: Types, graph: Graph, needed: Reachability) -> dict[NodeId, TensorType]:
+    """Return the types of the needed nodes, simplified under the conditions under which these are needed."""
+    restricted: dict[NodeId, TensorType] = {}
+    restriction = Restrictor()
+    cache: dict[tuple[TensorType, Value], TensorType] = {}
     for number in graph:
         if number in needed or isinstance(graph[number].op, Input):
             type_, under = types[number], needed.get(number, True)
-            if type_.varied and (type_, under) not in known:
-                dims = tuple([restriction.of(dim, under) for dim in type_.dims])
-                known[type_, under] = TensorType(dims, type_.dtype, restriction.of(type_.kind, under))
-            found[number] = known[type_, under] if type_.varied else type_
-    return found
+            if type_.is_varying and (type_, under) not in cache:
+                dims = tuple([restriction.restrict(dim, under) for dim in type_.dims])
+                cache[type_, under] = TensorType(dims, type_.dtype, restriction.restrict(type_.kind, under))
+            restricted[number] = cache[type_, under] if type_.is_varying else type_
+    return restricted
 
 
-def inferred(graph: Graph, needed: Needs) -> dict[NodeId, TensorType]:
-    """The types of nodes where these conditions hold. Raises NodeError, and WorkError."""
+def infer_reachable(graph: Graph, needed: Reachability) -> dict[NodeId, TensorType]:
+    """Infer the types of nodes under the conditions `needed`. Raises NodeError, and WorkError."""
     types: dict[NodeId, TensorType] = {}
-    known: dict[tuple[Op, tuple[TensorType, ...], Value], TensorType] = {}
-    given = graph.given
+    cache: dict[tuple[Op, tuple[TensorType, ...], Value], TensorType] = {}
+    assumptions = graph.assumptions
     for number in graph:
         op = graph[number].op
         if number not in needed and not isinstance(op, Input):
             continue
-        unknown = [operand for operand in graph.operands(number) if operand not in types]
-        if unknown and not isinstance(op, Select):
+        untyped = [operand for operand in graph.operands(number) if operand not in types]
+        if untyped and not isinstance(op, Select):
             continue
-        question = op, tuple(_operands(graph, number, types)), needed.get(number, True)
-        if question not in known:
+        cache_key = op, tuple(_operand_types(graph, number, types)), needed.get(number, True)
+        if cache_key not in cache:
             choice = graph.decisions[op.choice].choice if isinstance(op, Select) else None
             try:
-                known[question] = infer_op(*question, choice, given)
+                cache[cache_key] = infer_op(*cache_key, choice, assumptions)
             except Excluded:
                 continue
             except WorkError:
                 raise
             except RuleError as error:
-                refusal = _untold(error) if number in needed.loose else error
+                refusal = _undecided_error(error) if number in needed.overapproximated else error
                 raise NodeError(number, refusal, graph[number].span) from None
-        types[number] = known[question]
+        types[number] = cache[cache_key]
     return types
 
 
-def _untold(refusal: RuleError) -> RuleError:
-    """What to say of a refusal where a node may not be needed."""
-    message = f"whether this is needed depends on too many choices at once to be told; if it is: {refusal.message}"
+def _undecided_error(refusal: RuleError) -> RuleError:
+    """Return the error for a rule that fails at a node that may be unreachable (A0605)."""
+    message = (
+        "could not decide within the limit on diagram sizes whether any architecture uses this; "
+        f"if one does: {refusal.message}"
+    )
     return RuleError(message, refusal.hint, "A0605")
 
 
-def _operands(graph: Graph, number: NodeId, types: Types) -> list[TensorType]:
-    """The operands' types; one that is never read (an alternative that is never chosen) has that of any other."""
+def _operand_types(graph: Graph, number: NodeId, types: Types) -> list[TensorType]:
+    """Return the types of a node's operands; an alternative that is never selected gets the type of another one."""
     operands = graph.operands(number)
-    known = [types[operand] for operand in operands if operand in types]
-    return [types.get(operand, known[0]) for operand in operands]
+    operand_types = [types[operand] for operand in operands if operand in types]
+    return [types.get(operand, operand_types[0]) for operand in operands]

@@ -1,4 +1,4 @@
-"""The verifier: what must hold of every graph, whoever made it."""
+"""The verifier: checks that a graph satisfies the invariants of the IR, whichever code built it."""
 
 from __future__ import annotations
 
@@ -7,39 +7,43 @@ from dataclasses import fields
 from typing import Any
 
 from archir.diagnostics.errors import ArchError, Diagnostic, RuleError, Span
-from archir.diagrams.cases import Choice, Value, leaves, support
-from archir.diagrams.conditions import both, is_condition
+from archir.diagrams.conditions import conjoin, is_condition
 from archir.diagrams.lifting import lift
-from archir.diagrams.symbols import value_of
-from archir.ir.attributes import complaint, misfits
+from archir.diagrams.mdd import Choice, Value, leaves, support
+from archir.diagrams.symbols import concrete_value
+from archir.ir.attributes import attribute_error, node_errors
 from archir.ir.graph import Graph, Node, NodeId
-from archir.ir.needs import needs
 from archir.ir.op import OPS, Op
+from archir.ir.reachability import reachability_conditions
 from archir.ir.structure import Input
 from archir.ir.types import TensorType
-from archir.ir.typing import NodeError, infer, lifted
+from archir.ir.typing import NodeError, infer, lift_rule
 
 
-class BrokenGraph(ArchError):  # noqa: N818  (an error, as its base says)
-    """A graph that breaks the rules of graphs; a diagnostic (A0706) for each violation."""
+class BrokenGraph(ArchError):  # noqa: N818  (its base class has the suffix)
+    """A graph that violates invariants of the IR; carries a diagnostic (A0706) for each violation."""
 
 
 def verify(graph: Graph) -> None:
-    """Raise BrokenGraph with all violations, if there are any. Types are looked at once everything else is right."""
-    found = [*_nodes(graph), *_edges(graph), *_outputs(graph)]
-    if not found:
-        found = [*_operations(graph), *_choices(graph)]
-    if not found:
+    """Check all invariants of a graph. Raises BrokenGraph with all violations.
+
+    Types and weights are checked only if there are no other violations.
+    """
+    violations = [*_check_nodes(graph), *_check_edges(graph), *_check_outputs(graph)]
+    if not violations:
+        violations = [*_check_operations(graph), *_check_choices(graph)]
+    if not violations:
         try:
-            found = list(_weights(graph, typed(graph, "A0706")))
+            violations = list(_check_weights(graph, checked_types(graph, "A0706")))
         except ArchError as error:
-            found = list(error.diagnostics)
-    if found:
-        raise BrokenGraph(*found)
+            violations = list(error.diagnostics)
+    if violations:
+        raise BrokenGraph(*violations)
 
 
-def typed(graph: Graph, code: str | None = None) -> dict[NodeId, TensorType]:
-    """The types of all nodes that are needed. ArchError, of this code or the rule's own, if a rule refuses."""
+def checked_types(graph: Graph, code: str | None = None) -> dict[NodeId, TensorType]:
+    """Infer the types of all nodes that are needed. Raises ArchError, with this code or the rule's own, if a rule
+    fails."""
     try:
         return infer(graph)
     except NodeError as refusal:
@@ -54,16 +58,16 @@ def typed(graph: Graph, code: str | None = None) -> dict[NodeId, TensorType]:
     raise ArchError(diagnostic)
 
 
-def weighs(op: Op, types: list[TensorType], under: Value = True) -> bool:
-    """Whether an operation has weights, for some combination of choices at least."""
-    return any(leaves(lifted(lambda op, *x: bool(op.weights(*x)), op, types, under, told=lambda leaf: leaf)))
+def has_parameters(op: Op, types: list[TensorType], under: Value = True) -> bool:
+    """Return whether an operation has weights for at least one combination of choices."""
+    return any(leaves(lift_rule(lambda op, *x: bool(op.weights(*x)), op, types, under, resolve=lambda leaf: leaf)))
 
 
 def _broken(message: str, span: Span | None = None) -> Diagnostic:
     return Diagnostic("A0706", message, span)
 
 
-def _nodes(graph: Graph) -> Iterator[Diagnostic]:
+def _check_nodes(graph: Graph) -> Iterator[Diagnostic]:
     for number in graph:
         if not isinstance(graph.nx.nodes.get(number, {}).get("node"), Node):
             yield _broken(f"%{number} has no node")
@@ -72,53 +76,55 @@ def _nodes(graph: Graph) -> Iterator[Diagnostic]:
             yield _broken(f"%{number} was not added by `add`")
 
 
-def _edges(graph: Graph) -> Iterator[Diagnostic]:
-    before: set[NodeId] = set()
+def _check_edges(graph: Graph) -> Iterator[Diagnostic]:
+    earlier: set[NodeId] = set()
     edges: set[tuple[NodeId, NodeId, int]] = set()
     for number in graph:
         for position, operand in enumerate(graph.operands(number)):
             edges.add((operand, number, position))
-            if operand not in before:
+            if operand not in earlier:
                 problem = "comes after it" if operand in graph else "does not exist"
                 yield _broken(f"%{number} reads %{operand}, which {problem}")
-        before.add(number)
-    actual = set(graph.nx.edges(keys=True))
-    for operand, number, position in sorted(edges ^ actual, key=str):
-        here = "has" if (operand, number, position) in actual else "lacks"
-        yield _broken(f"networkx {here} an edge from %{operand} to %{number} at position {position}")
-    if edges != actual:
+        earlier.add(number)
+    networkx_edges = set(graph.nx.edges(keys=True))
+    for operand, number, position in sorted(edges ^ networkx_edges, key=str):
+        state = "has" if (operand, number, position) in networkx_edges else "lacks"
+        yield _broken(f"networkx {state} an edge from %{operand} to %{number} at position {position}")
+    if edges != networkx_edges:
         from networkx import is_directed_acyclic_graph
 
         if not is_directed_acyclic_graph(graph.nx):
             yield _broken("there is a cycle")
 
 
-def _outputs(graph: Graph) -> Iterator[Diagnostic]:
+def _check_outputs(graph: Graph) -> Iterator[Diagnostic]:
     for name, number in graph.outputs.items():
         if number not in graph:
             yield _broken(f"the output `{name}` is %{number}, which does not exist")
 
 
-def _operations(graph: Graph) -> Iterator[Diagnostic]:
+def _check_operations(graph: Graph) -> Iterator[Diagnostic]:
     labels: set[str] = set()
     for number in graph:
         node = graph[number]
-        op, place = node.op, f"%{number} ({node.op.name})"
+        op, label = node.op, f"%{number} ({node.op.name})"
         if OPS.get(op.name) is not type(op):
-            yield _broken(f"{place}: there is no such operation", node.span)
+            yield _broken(f"{label}: there is no such operation", node.span)
             continue
-        wrong = [complaint(type(op), f.name, getattr(op, f.name)) for f in fields(op)]
-        if not any(wrong):
-            wrong = [*misfits(op, len(graph.operands(number)), graph.decisions)]
-        yield from (_broken(f"{place}: {text}", node.span) for text in wrong if text)
-        yield from (_broken(f"{place}: {text}", node.span) for text in _strangers(graph, *op.varied.values()))
-        if isinstance(op, Input) and not any(wrong):
+        errors = [attribute_error(type(op), f.name, getattr(op, f.name)) for f in fields(op)]
+        if not any(errors):
+            errors = [*node_errors(op, len(graph.operands(number)), graph.decisions)]
+        yield from (_broken(f"{label}: {text}", node.span) for text in errors if text)
+        yield from (
+            _broken(f"{label}: {text}", node.span) for text in _unknown_choices(graph, *op.varying_attributes.values())
+        )
+        if isinstance(op, Input) and not any(errors):
             if op.label in labels:
-                yield _broken(f"{place}: there are two inputs `{op.label}`", node.span)
+                yield _broken(f"{label}: there are two inputs `{op.label}`", node.span)
             labels.add(op.label)
 
 
-def _choices(graph: Graph) -> Iterator[Diagnostic]:
+def _check_choices(graph: Graph) -> Iterator[Diagnostic]:
     orders: dict[int, Choice] = {}
     for path, decision in graph.decisions.items():
         choice, active = decision.choice, decision.active
@@ -131,17 +137,19 @@ def _choices(graph: Graph) -> Iterator[Diagnostic]:
             yield _broken(f"the condition of `{path}` is not a condition", choice.span)
         if choice in support(active):
             yield _broken(f"the condition of `{path}` depends on `{path}` itself", choice.span)
-        yield from (_broken(f"the condition of `{path}`: {text}", choice.span) for text in _strangers(graph, active))
+        yield from (
+            _broken(f"the condition of `{path}`: {text}", choice.span) for text in _unknown_choices(graph, active)
+        )
     for constraint in graph.constraints:
-        place = f"`{constraint.word} {constraint.text}`"
+        label = f"`{constraint.keyword} {constraint.text}`"
         if not is_condition(constraint.condition):
-            yield _broken(f"{place} is not a condition", constraint.span)
-        for text in _strangers(graph, constraint.condition, constraint.limit):
-            yield _broken(f"{place}: {text}", constraint.span)
+            yield _broken(f"{label} is not a condition", constraint.span)
+        for text in _unknown_choices(graph, constraint.condition, constraint.limit):
+            yield _broken(f"{label}: {text}", constraint.span)
 
 
-def _strangers(graph: Graph, *values: Value) -> Iterator[str]:
-    """Choices that values depend on, and that the graph does not have."""
+def _unknown_choices(graph: Graph, *values: Value) -> Iterator[str]:
+    """Yield a message for each choice that values depend on but the graph does not have."""
     for choice in support(*values):
         decision = graph.decisions.get(choice.path)
         if decision is None:
@@ -150,38 +158,41 @@ def _strangers(graph: Graph, *values: Value) -> Iterator[str]:
             yield f"depends on another choice `{choice}` than the graph has"
 
 
-def _weights(graph: Graph, types: dict[NodeId, TensorType]) -> Iterator[Diagnostic]:
-    """Nodes with weights have a scope; nodes that share a scope have weights of the same names and shapes."""
-    needed = needs(graph)
+def _check_weights(graph: Graph, types: dict[NodeId, TensorType]) -> Iterator[Diagnostic]:
+    """Check that nodes with weights have a scope, and that nodes of the same scope have weights of the same names
+    and shapes."""
+    needed = reachability_conditions(graph)
     first: dict[str, tuple[NodeId, Value]] = {}
     for number in types:
         node = graph[number]
         if type(node.op).weights is Op.weights:
             continue
-        place = f"%{number} ({node.op.name})"
+        label = f"%{number} ({node.op.name})"
         operands = [types[operand] for operand in graph.operands(number)]
         try:
-            shapes = lifted(weight_shapes, node.op, operands, needed[number], graph.given, told)
+            shapes = lift_rule(weight_shapes, node.op, operands, needed[number], graph.assumptions, resolve_shapes)
         except (RuleError, ArithmeticError, LookupError):
-            yield _broken(f"{place}: has no weights for its operands", node.span)
+            yield _broken(f"{label}: has no weights for its operands", node.span)
             continue
         if not any(leaves(shapes)):
             continue
         if not node.scope:
-            yield _broken(f"{place}: has weights but no scope", node.span)
+            yield _broken(f"{label}: has weights but no scope", node.span)
             continue
-        other, known = first.setdefault(node.scope, (number, shapes))
-        if needed.loose.isdisjoint((number, other)):
-            together = both(needed[number], needed[other])
-            if together is not False and False in leaves(lift(lambda a, b: a == b, shapes, known, under=together)):
-                yield _broken(f"{place}: weights `{node.scope}` have other shapes than at %{other}", node.span)
+        first_number, first_shapes = first.setdefault(node.scope, (number, shapes))
+        if needed.overapproximated.isdisjoint((number, first_number)):
+            both_needed = conjoin(needed[number], needed[first_number])
+            if both_needed is not False and False in leaves(
+                lift(lambda a, b: a == b, shapes, first_shapes, under=both_needed)
+            ):
+                yield _broken(f"{label}: weights `{node.scope}` have other shapes than at %{first_number}", node.span)
 
 
-def told(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Shapes without symbols."""
-    return tuple((name, tuple(map(value_of, shape))) for name, shape in shapes)
+def resolve_shapes(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return weight shapes with symbolic integers replaced by their values."""
+    return tuple((name, tuple(map(concrete_value, shape))) for name, shape in shapes)
 
 
 def weight_shapes(op: Op, *operands: Any) -> tuple[Any, ...]:
-    """The names and shapes of an operation's weights."""
+    """Return the name and shape of each weight of an operation."""
     return tuple((name, weight.shape) for name, weight in op.weights(*operands).items())

@@ -1,1 +1,2 @@
-"""The language: from text to a syntax tree, from the tree to a graph; its library; and graphs as text again."""
+"""The `.arch` language: parsing, elaboration to graphs, the standard library, formatting, and writing graphs as
+programs."""

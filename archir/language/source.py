@@ -1,4 +1,4 @@
-"""Graphs without choices as `.arch` files."""
+"""Write graphs without choices as `.arch` programs."""
 
 from __future__ import annotations
 
@@ -16,41 +16,44 @@ from archir.language.formatter import canonical
 
 
 def to_source(graph: Graph) -> str:
-    """A net that elaborates to the same graph: an assignment for each node, named after where it stood.
+    """Return a program with one net that elaborates to the same graph: one assignment for each node, named after its
+    scope.
 
-    Weights get other names than in the space, since scopes are gone. Raises RuleError if choices are left, ArchError
-    (A0908) for names that no file can have.
+    The names of weights differ from those of the space, since the scopes of blocks are gone. Raises RuleError if the
+    graph still has choices, ArchError (A0908) for names that no program can have.
     """
     require_names(graph)
     names = _Names()
-    known: dict[NodeId, str] = {}
+    variables: dict[NodeId, str] = {}
     lines = []
     for label, number in graph.inputs.items():
         op = graph[number].op
         assert isinstance(op, Input)
-        known[number] = names.new(label)
-        lines.append(f"input {known[number]}: {op.dtype}[{', '.join(map(str, op.dims))}]")
+        variables[number] = names.new(label)
+        lines.append(f"input {variables[number]}: {op.dtype}[{', '.join(map(str, op.dims))}]")
     outputs = {number: label for label, number in graph.outputs.items()}
     reserved = set(graph.outputs)
     for number in graph:
         op = graph[number].op
         if isinstance(op, Input):
             continue
-        require(not op.internal and not op.varied, f"`{graph.name}` has choices that are not made")
-        call = _call(op, [known[operand] for operand in graph.operands(number)])
-        known[number] = names.new(_named(graph[number].scope, op), reserved)
-        lines.append(f"{known[number]} = {call}")
-    lines += [f"output {label} = {known[number]}" for number, label in outputs.items()]
+        require(not op.internal and not op.varying_attributes, f"`{graph.name}` has choices that are not made")
+        call = _call(op, [variables[operand] for operand in graph.operands(number)])
+        variables[number] = names.new(_variable_name(graph[number].scope, op), reserved)
+        lines.append(f"{variables[number]} = {call}")
+    lines += [f"output {label} = {variables[number]}" for number, label in outputs.items()]
     body = "\n".join(f"    {line}" for line in lines)
     return canonical(f"net {graph.name} {{\n{body}\n}}\n", graph.name)
 
 
 class _Names:
+    """Allocator of unique variable names."""
+
     def __init__(self) -> None:
         self.taken: set[str] = set()
 
     def new(self, wanted: str, reserved: Iterable[str] = ()) -> str:
-        """A name that is not taken."""
+        """Return `wanted`, with `_2`, `_3`, ... appended if it is taken or reserved, and mark the name as taken."""
         name, number = wanted, 1
         while name in self.taken or name in reserved:
             number += 1
@@ -59,23 +62,27 @@ class _Names:
         return name
 
 
-def _named(scope: str, op: Op) -> str:
-    """`stage[0].layer[1].conv_2` -> `stage_0_layer_1_conv_2`; it never is a keyword or an operation."""
+def _variable_name(scope: str, op: Op) -> str:
+    """Return the variable of a node: `stage[0].layer[1].conv_2` -> `stage_0_layer_1_conv_2_out`.
+
+    The suffix `_out` keeps it distinct from keywords and operations.
+    """
     words = re.sub(r"\W+", "_", scope).strip("_")
     return f"{words or op.name}_out"
 
 
 def _call(op: Op, operands: list[str]) -> str:
-    given = []
+    """Return the text of an operation's call: operands, then the attributes that differ from their defaults."""
+    attributes = []
     for field in fields(op):
         value = getattr(op, field.name)
         if field.default is MISSING or value != field.default or type(value) is not type(field.default):
-            given.append(f"{field.name}={literal(value)}")
-    return f"{op.name}({', '.join([*operands, *given])})"
+            attributes.append(f"{field.name}={literal(value)}")
+    return f"{op.name}({', '.join([*operands, *attributes])})"
 
 
 def literal(value: Any) -> str:
-    """A constant as it is written. RuleError for what cannot be."""
+    """Return the text of a constant in the language. Raises RuleError for values that have no literal."""
     match value:
         case None:
             return "none"

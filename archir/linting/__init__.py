@@ -1,1 +1,1 @@
-"""What is known of a space without building any of its architectures."""
+"""Lint rules: warnings about valid programs and their spaces, without building any architecture."""

@@ -1,4 +1,4 @@
-"""What is computed or defined, and never read."""
+"""Lint rules for values and definitions that nothing reads."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from pathlib import Path
 
 from archir.diagnostics.errors import Diagnostic
 from archir.language.elaboration.files import Module
-from archir.language.elaboration.locals import names_read, walk
+from archir.language.elaboration.name_analysis import names_read, walk
 from archir.language.syntax import ast
 
 
 def unread_results(module: Module) -> Iterator[Diagnostic]:
-    """A1409: an input, or a value that is given to a variable, which nothing reads before it gets another one.
+    """A1409: warn about an input, or an assigned value, that nothing reads before the name is assigned again.
 
-    What every round of a loop gives anew, and none reads, is read of the last round alone; that is said, too. Of
-    several variables that are given values together, one is enough. Values that choose are left to A1403.
+    Also warns if each iteration of a loop assigns a new value and no iteration reads it, so that only the last one
+    counts. If a statement assigns several names, it is enough that one of them is read. Assignments of a `choose` are
+    left to A1403.
     """
     for definition in module.definitions():
-        flow = _Flow()
+        flow = _Liveness()
         flow.body(definition.body, frozenset())
         for assign in flow.overwritten:
-            text = f"every round gives `{assign.targets[0]}` another value, and only the last one is read"
-            hint = f"is `{assign.targets[0]}` to go through all rounds, as in `x = x |> unit`?"
+            text = f"each iteration of the loop overwrites `{assign.targets[0]}`, and only its last value is read"
+            hint = "should each iteration use the value of the one before, as in `x = x |> unit`?"
             yield Diagnostic("A1409", text, assign.targets[0].span, hint, (), "warning")
         for statement in flow.unread:
             match statement:
@@ -37,82 +38,88 @@ def unread_results(module: Module) -> Iterator[Diagnostic]:
                     yield Diagnostic("A1409", text, name.span, "drop it, or use it", (), "warning")
 
 
-Live = frozenset[str]
+Names = frozenset[str]
+"""Names that are live at a point of the program: their current values may be read later."""
 
 
-class _Flow:
-    """The statements of a body from its end to its start, with the names that are read behind each."""
+class _Liveness:
+    """Liveness analysis: walks the statements of a body from the last to the first, with the names that are live after
+    each."""
 
     def __init__(self) -> None:
-        self._given: dict[int, ast.Assign | ast.Input] = {}
+        self._assigned: dict[int, ast.Assign | ast.Input] = {}
         self._read: set[int] = set()
-        self._reads: dict[int, Live] = {}
+        self._reads: dict[int, Names] = {}
         self.overwritten: list[ast.Assign] = []
-        """Statements in loops whose values are read behind the loop alone."""
+        """Assignments in loops whose values are only read after the loop."""
 
     @property
     def unread(self) -> list[ast.Assign | ast.Input]:
-        """The statements that give values which nothing reads, in order."""
-        found = [statement for key, statement in self._given.items() if key not in self._read]
-        return sorted(found, key=lambda statement: statement.span.start)
+        """The assignments and inputs whose values nothing reads, in source order."""
+        statements = [statement for key, statement in self._assigned.items() if key not in self._read]
+        return sorted(statements, key=lambda statement: statement.span.start)
 
-    def body(self, body: ast.Body, live: Live) -> Live:
-        """The names that are read from the start of a body on, given those that are behind it."""
+    def body(self, body: ast.Body, live: Names) -> Names:
+        """Return the names that are live before a body, given those that are live after it."""
         for statement in reversed(body):
             live = self._statement(statement, live)
         return live
 
-    def _statement(self, statement: ast.Statement, live: Live) -> Live:
+    def _statement(self, statement: ast.Statement, live: Names) -> Names:
+        """Return the names that are live before a statement, given those that are live after it."""
         match statement:
             case ast.Assign(targets=targets, value=value):
-                self._give(statement, {target.text for target in targets}, live)
+                self._assign(statement, {target.text for target in targets}, live)
                 return (live - {target.text for target in targets}) | names_read(value)
             case ast.Input(name=name, type=type_):
-                self._give(statement, {name.text}, live)
+                self._assign(statement, {name.text}, live)
                 return (live - {name.text}) | names_read(type_)
             case ast.ForLoop(items=head, body=body) | ast.Repeat(times=head, body=body):
-                for one in body:
-                    given = {target.text for target in one.targets} if isinstance(one, ast.Assign) else set()
-                    if isinstance(one, ast.Assign) and given & live and not given & self._read_in(statement):
-                        self.overwritten.append(one)
+                for inner in body:
+                    names = {target.text for target in inner.targets} if isinstance(inner, ast.Assign) else set()
+                    if isinstance(inner, ast.Assign) and names & live and not names & self._read_in(statement):
+                        self.overwritten.append(inner)
                 return live | self.body(body, live | self._read_in(statement)) | names_read(head)
-            case ast.If(condition=condition, then=then, otherwise=otherwise):
+            case ast.If(condition=condition, then=then, orelse=otherwise):
                 return self.body(then, live) | self.body(otherwise, live) | names_read(condition)
             case ast.Return():
                 return names_read(statement)
             case _:
                 return live | names_read(statement)
 
-    def _read_in(self, statement: ast.Statement) -> Live:
-        """The names that are read in a statement: what a loop reads may have been given a value the round before."""
+    def _read_in(self, statement: ast.Statement) -> Names:
+        """Return the names that are read in a statement; in a loop, these may have been assigned in the iteration
+        before."""
         if id(statement) not in self._reads:
             inner: tuple[ast.Statement, ...] = ()
             match statement:
                 case ast.ForLoop(items=head, body=inner) | ast.Repeat(times=head, body=inner):
-                    found = names_read(head)
-                case ast.If(condition=condition, then=then, otherwise=otherwise):
-                    inner, found = (*then, *otherwise), names_read(condition)
+                    names = names_read(head)
+                case ast.If(condition=condition, then=then, orelse=otherwise):
+                    inner, names = (*then, *otherwise), names_read(condition)
                 case _:
-                    found = names_read(statement)
-            self._reads[id(statement)] = found.union(*(self._read_in(one) for one in inner))
+                    names = names_read(statement)
+            self._reads[id(statement)] = names.union(*(self._read_in(child) for child in inner))
         return self._reads[id(statement)]
 
-    def _give(self, statement: ast.Assign | ast.Input, names: set[str], live: Live) -> None:
-        self._given[id(statement)] = statement
+    def _assign(self, statement: ast.Assign | ast.Input, names: set[str], live: Names) -> None:
+        """Record an assignment; it counts as read if one of its names is live, or if all names begin with `_`."""
+        self._assigned[id(statement)] = statement
         if names & live or all(name.startswith("_") for name in names):
             self._read.add(id(statement))
 
 
 def _chooses(tree: ast.Expr) -> bool:
+    """Return whether an expression contains a `choose`."""
     return any(isinstance(part, ast.Choose) for part in walk(tree))
 
 
 def unused_definitions(module: Module) -> Iterator[Diagnostic]:
-    """A1410: a block, cell or constant of a file with nets, which nothing in it uses.
+    """A1410: warn about a block, cell or constant that nothing uses, in a file with nets.
 
-    Not where another file of the folder imports this one: there they may be used.
+    No warning if another file of the folder imports this one, as it may use them.
     """
-    if not module.nets or _imported(module):
+    if not module.nets or _is_imported(module):
         return
     items = [item for item in module.tree.items if isinstance(item, ast.Definition | ast.Const)]
     read = {id(item): names_read(item) - {item.name.text} for item in items}
@@ -122,11 +129,12 @@ def unused_definitions(module: Module) -> Iterator[Diagnostic]:
             yield Diagnostic("A1410", f"nothing uses {word} `{name}`", name.span, "drop it, or call it", (), "warning")
 
 
-def _quoted(text: str) -> set[str]:
+def _imported_files(text: str) -> set[str]:
+    """Return the names of the files that a program imports by path."""
     return {Path(name).name for name in re.findall(r'^import[ \t]+"([^"\n]*)"', text, re.MULTILINE)}
 
 
-def _imported(module: Module) -> bool:
-    """Whether a file beside this one imports it."""
+def _is_imported(module: Module) -> bool:
+    """Return whether another file of the folder imports this one."""
     name = Path(module.path).name
-    return any(name in _quoted(text) for text in module.beside.values())
+    return any(name in _imported_files(text) for text in module.sibling_programs.values())

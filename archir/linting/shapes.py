@@ -1,4 +1,4 @@
-"""Windows that lie askew, and alternatives of unlike shapes."""
+"""Lint rules for shapes: asymmetric padding, channels-last inputs, and alternatives of different shapes."""
 
 from __future__ import annotations
 
@@ -7,54 +7,58 @@ from collections.abc import Iterator
 from typing import Any
 
 from archir.diagnostics.errors import Diagnostic, Span
-from archir.diagrams.cases import Choice, leaves
+from archir.diagrams.mdd import Choice, leaves
 from archir.ir.graph import NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType
-from archir.ir.typing import lifted
-from archir.linting.subject import Subject, others
+from archir.ir.typing import lift_rule
+from archir.linting.subject import Subject, more_note
 from archir.ops.windows import Window
 
 
 def uneven_padding(subject: Subject) -> Iterator[Diagnostic]:
-    """A1412: a window of an even kernel, padded to keep the size, which sees more on one side than on the other.
+    """A1412: warn about a window with an even kernel and `same` padding, which covers more pixels on one side than on
+    the other.
 
-    Not where the stride leaves nothing of the padding: a pool of 2 with a stride of 2 is even.
+    No warning if the stride makes the padding unnecessary: a pool of size 2 and stride 2 is symmetric.
     """
-    found: dict[str, tuple[Span, Op]] = {}
-    for number, condition in subject.needed.items():
-        node = subject.graph[number]
-        if _may_be_askew(node.op) and str(node.span) not in found:
-            (x,) = subject.operand_types(number)
-            if True in leaves(lifted(_askew, node.op, (x,), condition, subject.graph.given)):
-                found[str(node.span)] = node.span, node.op
-    for span, op in found.values():
+    windows: dict[str, tuple[Span, Op]] = {}
+    for node_id, condition in subject.needed.items():
+        node = subject.graph[node_id]
+        if _may_be_uneven(node.op) and str(node.span) not in windows:
+            (x,) = subject.operand_types(node_id)
+            if True in leaves(lift_rule(_has_uneven_padding, node.op, (x,), condition, subject.graph.assumptions)):
+                windows[str(node.span)] = node.span, node.op
+    for span, op in windows.values():
         text = f"`{op.name}` with an even kernel and `same` padding sees more on one side"
         hint = 'take an odd kernel, or `padding="valid"` for windows side by side'
         yield Diagnostic("A1412", text, span, hint, (), "warning")
 
 
-def _may_be_askew(op: Op) -> bool:
+def _may_be_uneven(op: Op) -> bool:
+    """Return whether some values of the attributes `kernel` and `padding` may lead to asymmetric padding."""
     attributes = vars(op)
     sizes = [leaf if isinstance(leaf, tuple) else (leaf,) for leaf in leaves(attributes.get("kernel", 1))]
     even = any(kernel % 2 == 0 for leaf in sizes for kernel in leaf)
     return even and "same" in leaves(attributes.get("padding"))
 
 
-def _askew(op: Any, x: TensorType) -> bool:
-    return op.padding == "same" and any(map(_is_askew, op.windows, x.spatial))
+def _has_uneven_padding(op: Any, x: TensorType) -> bool:
+    """Return whether the padding of an operation is asymmetric on some axis, for an operand of type `x`."""
+    return op.padding == "same" and any(map(_is_uneven, op.windows, x.spatial))
 
 
-def _is_askew(window: Window, size: int) -> bool:
-    seen = (window.outputs(size, "axis") - 1) * window.stride + window.span
-    return window.kernel % 2 == 0 and window.before != seen - window.before - size
+def _is_uneven(window: Window, size: int) -> bool:
+    """Return whether the padding of a window is asymmetric on an axis of `size`."""
+    covered = (window.output_size(size, "axis") - 1) * window.stride + window.span
+    return window.kernel % 2 == 0 and window.before != covered - window.before - size
 
 
 def channels_last(subject: Subject) -> Iterator[Diagnostic]:
-    """A1414: an input that looks like an image whose channels are its last axis."""
-    for number in subject.graph:
-        node = subject.graph[number]
+    """A1414: warn about an input that looks like an image whose last axis has the channels."""
+    for node_id in subject.graph:
+        node = subject.graph[node_id]
         match node.op:
             case Input(label=label, dims=(int(height), int(width), 1 | 3 | 4 as last)) if height == width > 4:
                 text = f"the input `{label}` has {height} channels, and is {width} x {last} pixels: a map is [C, H, W]"
@@ -63,62 +67,67 @@ def channels_last(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def unlike_shapes(subject: Subject) -> Iterator[Diagnostic]:
-    """A1413: an alternative whose result has another shape than those of all the others, which agree.
+    """A1413: warn about an alternative whose result differs in shape from the results of all others, which agree.
 
-    Of two alternatives only where their maps differ in size: that a choice is among widths is seen at once. Not where
-    what they read has other shapes already, as where a cell chooses between its inputs.
+    For two alternatives, only if their spatial sizes differ: different widths are obvious in the program. No warning if
+    the alternatives' operands differ in shape, as in a cell that chooses between its inputs.
     """
-    for choices in subject.written:
-        found = [(choice, odd) for choice in choices if (odd := _odd(subject, choice)) is not None]
-        if found:
-            choice, (outcome, other) = found[0]
+    for choices in subject.choices_by_place:
+        odd_choices = [(choice, odd) for choice in choices if (odd := _odd_alternative(subject, choice)) is not None]
+        if odd_choices:
+            choice, (outcome, other) = odd_choices[0]
             graph, select = subject.graph, subject.selects[choice.path][0]
             text = (
-                f"`{choice.path}`: `{choice.alternatives[outcome]}` gives {_type(subject, select, outcome)}, "
-                f"`{choice.alternatives[other]}` {_type(subject, select, other)}"
+                f"`{choice.path}`: `{choice.alternatives[outcome]}` gives {_selected_type(subject, select, outcome)}, "
+                f"`{choice.alternatives[other]}` {_selected_type(subject, select, other)}"
             )
-            span = choice.places[outcome] if choice.places else graph[select].span
-            hint = "is a stride or a number of channels missing? Where shapes are to differ, choose a number"
-            yield Diagnostic("A1413", text, span, hint, others(len(found) - 1), "warning")
+            span = choice.alternative_spans[outcome] if choice.alternative_spans else graph[select].span
+            hint = "is a stride or a number of channels missing? If the shapes should differ, choose a number"
+            yield Diagnostic("A1413", text, span, hint, more_note(len(odd_choices) - 1), "warning")
 
 
-def _odd(subject: Subject, choice: Choice) -> tuple[int, int] | None:
-    """An alternative that differs in shape from the others, and one of these."""
+def _odd_alternative(subject: Subject, choice: Choice) -> tuple[int, int] | None:
+    """Return the outcome of the alternative that differs in shape, and the outcome of another one; None if there is
+    none."""
     selects = subject.selects.get(choice.path, [])
-    if choice.take is not None or not selects:
+    if choice.k is not None or not selects:
         return None
-    types = [_type(subject, selects[0], outcome) for outcome in range(choice.outcomes)]
-    if any(type_.varied for type_ in types):
+    types = [_selected_type(subject, selects[0], outcome) for outcome in range(choice.outcome_count)]
+    if any(type_.is_varying for type_ in types):
         return None
     counts = Counter(types)
     if len(counts) != 2:
         return None
-    (usual, many), (odd, few) = counts.most_common()
-    if few > 1 or (many == 1 and (usual.rank != odd.rank or usual.dims[1:] == odd.dims[1:])):
+    (usual, usual_count), (odd, odd_count) = counts.most_common()
+    if odd_count > 1 or (usual_count == 1 and (usual.rank != odd.rank or usual.dims[1:] == odd.dims[1:])):
         return None
     pair = types.index(odd), types.index(usual)
-    read, others = (_read(subject, selects[0], choice.path, outcome) for outcome in pair)
-    return pair if read & others or not read else None
+    odd_operands, usual_operands = (
+        _operand_types_outside(subject, selects[0], choice.path, outcome) for outcome in pair
+    )
+    return pair if odd_operands & usual_operands or not odd_operands else None
 
 
-def _read(subject: Subject, select: NodeId, path: str, outcome: int) -> set[TensorType]:
-    """The types of what an alternative reads from outside of it: of one that is a tensor, its own."""
+def _operand_types_outside(subject: Subject, select: NodeId, path: str, outcome: int) -> set[TensorType]:
+    """Return the types of the operands that an alternative reads from outside of itself; if it is a tensor, the type of
+    that."""
     graph, op = subject.graph, subject.graph[select].op
     assert isinstance(op, Select)
-    pending, seen, found = [graph.operands(select)[op.cases[outcome]]], set(), set()
+    pending, seen, types = [graph.operands(select)[op.cases[outcome]]], set(), set()
     while pending:
-        number = pending.pop()
-        if number in seen:
+        node_id = pending.pop()
+        if node_id in seen:
             continue
-        seen.add(number)
-        if number in subject.owned.get((path, outcome), ()):
-            pending += graph.operands(number)
+        seen.add(node_id)
+        if node_id in subject.owned_nodes.get((path, outcome), ()):
+            pending += graph.operands(node_id)
         else:
-            found.add(subject.types[number])
-    return found
+            types.add(subject.types[node_id])
+    return types
 
 
-def _type(subject: Subject, select: NodeId, outcome: int) -> TensorType:
+def _selected_type(subject: Subject, select: NodeId, outcome: int) -> TensorType:
+    """Return the type of the operand that a `Select` node takes for an outcome."""
     op = subject.graph[select].op
     assert isinstance(op, Select)
     return subject.types[subject.graph.operands(select)[op.cases[outcome]]]

@@ -1,52 +1,53 @@
-"""Batch norms that alternatives share."""
+"""Lint rule for batch norms whose statistics alternatives share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from archir.diagnostics.errors import Diagnostic, Note, listed
-from archir.diagrams.cases import Choice
+from archir.diagnostics.errors import Diagnostic, Note, join_names
+from archir.diagrams.mdd import Choice
 from archir.ir.graph import NodeId
 from archir.ir.structure import Select
-from archir.linting.subject import Subject, others
+from archir.linting.subject import Subject, more_note
 from archir.ops.norm import BatchNorm
 
 
 def shared_statistics(subject: Subject) -> Iterator[Diagnostic]:
-    """A1405: a batch norm of what a choice selects from results of different operations.
+    """A1405: warn about a batch norm whose operand is selected by a choice from results of different operations.
 
-    In a supernet its running statistics are those of no alternative.
+    In a supernet, its running statistics mix those of all alternatives and fit none of them.
     """
     graph = subject.graph
-    found: dict[str, list[tuple[NodeId, NodeId, list[str]]]] = {}
-    for number in graph:
-        if isinstance(graph[number].op, BatchNorm) and number in subject.needed:
-            (operand,) = graph.operands(number)
-            kinds = sorted(_kinds(subject, operand))
-            if len(kinds) > 1 and subject.searched(_chooser(subject, operand), "shared"):
-                found.setdefault(str(graph[number].span), []).append((number, operand, kinds))
-    for places in found.values():
-        number, operand, kinds = places[0]
-        choice = _chooser(subject, operand)
+    norms: dict[str, list[tuple[NodeId, NodeId, list[str]]]] = {}
+    for node_id in graph:
+        if isinstance(graph[node_id].op, BatchNorm) and node_id in subject.needed:
+            (operand,) = graph.operands(node_id)
+            names = sorted(_operation_names(subject, operand))
+            if len(names) > 1 and subject.searched(_choice_of(subject, operand), "shared"):
+                norms.setdefault(str(graph[node_id].span), []).append((node_id, operand, names))
+    for places in norms.values():
+        node_id, operand, names = places[0]
+        choice = _choice_of(subject, operand)
         yield Diagnostic(
             "A1405",
-            f"the statistics of this batch norm are shared by results of {listed(kinds)}, by `{choice.path}`",
-            graph[number].span,
-            "put a batch norm into each alternative, or compute the statistics anew for each architecture",
-            (Note("the choice", choice.span), *others(len(places) - 1)),
+            f"the statistics of this batch norm are shared by results of {join_names(names)}, by `{choice.path}`",
+            graph[node_id].span,
+            "put a batch norm into each alternative, or recompute the statistics for each architecture",
+            (Note("the choice", choice.span), *more_note(len(places) - 1)),
             "warning",
         )
 
 
-def _chooser(subject: Subject, select: NodeId) -> Choice:
+def _choice_of(subject: Subject, select: NodeId) -> Choice:
+    """Return the choice of a `Select` node."""
     op = subject.graph[select].op
     assert isinstance(op, Select)
     return subject.graph.decisions[op.choice].choice
 
 
-def _kinds(subject: Subject, number: NodeId) -> set[str]:
-    """The names of the operations whose results a node may stand for."""
+def _operation_names(subject: Subject, number: NodeId) -> set[str]:
+    """Return the names of the operations whose results a node may be, depending on choices."""
     op = subject.graph[number].op
     if not isinstance(op, Select):
         return {op.name}
-    return {name for operand in subject.graph.operands(number) for name in _kinds(subject, operand)}
+    return {name for operand in subject.graph.operands(number) for name in _operation_names(subject, operand)}

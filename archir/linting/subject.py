@@ -1,4 +1,4 @@
-"""What rules look at: a graph, and which of its nodes belong to which alternative."""
+"""The subject of lint rules: a graph, with the facts about it that several rules need."""
 
 from __future__ import annotations
 
@@ -8,119 +8,122 @@ from functools import cached_property
 from typing import Literal
 
 from archir.diagnostics.errors import Note
-from archir.diagrams.cases import Choice, Value, support, when
-from archir.diagrams.conditions import both, negate, outcomes
+from archir.diagrams.conditions import conjoin, negate, possible_outcomes
+from archir.diagrams.mdd import Choice, Value, outcome_in, support
 from archir.ir.graph import Graph, NodeId
-from archir.ir.needs import needs
 from archir.ir.op import Op
+from archir.ir.reachability import reachability_conditions
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
-from archir.ir.typing import Types, lifted
-from archir.ir.verify import typed
+from archir.ir.typing import Types, lift_rule
+from archir.ir.verify import checked_types
 
 Purpose = Literal["differentiable", "shared"]
-"""How a space is searched, where that matters: by gradients of architecture weights, by a supernet of single paths."""
+"""How a space will be searched, if it is known: `differentiable` (gradients of architecture weights) or `shared` (a
+single-path supernet)."""
 Owner = tuple[str, int]
-"""A choice by its path, and the position of one of its alternatives."""
+"""Alternative of a choice: the path of the choice, and the position of the alternative."""
 
 
 class Subject:
-    """A graph, what is known of it, and how it will be searched."""
+    """Graph that lint rules check, facts about it that are computed when first used, and the purpose of the space."""
 
     def __init__(self, graph: Graph, purpose: Purpose | None = None) -> None:
         self.graph, self.purpose = graph, purpose
-        self._weighs: dict[tuple[Op, tuple[TensorType, ...]], bool] = {}
+        self._has_parameters: dict[tuple[Op, tuple[TensorType, ...]], bool] = {}
 
     @cached_property
     def needed(self) -> dict[NodeId, Value]:
-        """The condition under which each node is needed; nodes that never are, are missing."""
-        return needs(self.graph)
+        """The reachability condition of each node; unreachable nodes are missing."""
+        return reachability_conditions(self.graph)
 
     @cached_property
     def types(self) -> Types:
-        """The type of each node that is needed."""
-        return typed(self.graph)
+        """The type of each reachable node."""
+        return checked_types(self.graph)
 
-    def operand_types(self, number: NodeId) -> tuple[TensorType, ...]:
-        """The types of what a node reads."""
-        return tuple([self.types[operand] for operand in self.graph.operands(number)])
+    def operand_types(self, node_id: NodeId) -> tuple[TensorType, ...]:
+        """Return the types of a node's operands."""
+        return tuple([self.types[operand] for operand in self.graph.operands(node_id)])
 
-    def weighs(self, number: NodeId) -> bool:
-        """Whether a node has trained weights, for some combination of choices."""
-        question = self.graph[number].op, self.operand_types(number)
-        if question not in self._weighs:
-            trained = lifted(_trained, *question, self.needed[number], self.graph.given)
-            self._weighs[question] = trained is not False
-        return self._weighs[question]
+    def has_parameters(self, node_id: NodeId) -> bool:
+        """Return whether a node has trainable weights, for some combination of choices."""
+        key = self.graph[node_id].op, self.operand_types(node_id)
+        if key not in self._has_parameters:
+            trained = lift_rule(_has_trainable_weights, *key, self.needed[node_id], self.graph.assumptions)
+            self._has_parameters[key] = trained is not False
+        return self._has_parameters[key]
 
     @cached_property
     def owners(self) -> dict[int, list[Owner]]:
-        """For each condition of a node, by identity: the alternatives that it implies."""
+        """For each reachability condition, by `id`: the alternatives that it implies."""
         distinct = {id(condition): condition for condition in self.needed.values()}
         return {name: list(_implied(condition)) for name, condition in distinct.items()}
 
     @cached_property
-    def owned(self) -> dict[Owner, set[NodeId]]:
-        """The nodes that are needed only where an alternative is chosen."""
-        found: dict[Owner, set[NodeId]] = defaultdict(set)
-        for number, condition in self.needed.items():
+    def owned_nodes(self) -> dict[Owner, set[NodeId]]:
+        """For each alternative, the nodes that are reachable only if it is chosen."""
+        nodes: dict[Owner, set[NodeId]] = defaultdict(set)
+        for node_id, condition in self.needed.items():
             for owner in self.owners[id(condition)]:
-                found[owner].add(number)
-        return found
+                nodes[owner].add(node_id)
+        return nodes
 
     @cached_property
     def selects(self) -> dict[str, list[NodeId]]:
-        """The nodes that read one operand or another by a choice, by its path."""
-        found: dict[str, list[NodeId]] = defaultdict(list)
-        for number in self.graph:
-            op = self.graph[number].op
-            if isinstance(op, Select) and number in self.needed:
-                found[op.choice].append(number)
-        return found
+        """The reachable `Select` nodes of each choice, by its path."""
+        nodes: dict[str, list[NodeId]] = defaultdict(list)
+        for node_id in self.graph:
+            op = self.graph[node_id].op
+            if isinstance(op, Select) and node_id in self.needed:
+                nodes[op.choice].append(node_id)
+        return nodes
 
     @cached_property
-    def attributes(self) -> set[str]:
-        """The choices that attributes of nodes depend on."""
-        return {path for number in self.needed for path in self.graph[number].op.choices}
+    def attribute_choices(self) -> set[str]:
+        """The paths of the choices that attributes of operations depend on."""
+        return {path for node_id in self.needed for path in self.graph[node_id].op.choices}
 
     @cached_property
     def scopes(self) -> dict[str, set[NodeId]]:
-        """The nodes of each scope: those among them that have weights share these."""
-        found: dict[str, set[NodeId]] = defaultdict(set)
-        for number in self.needed:
-            found[self.graph[number].scope].add(number)
-        return found
+        """The reachable nodes of each scope; those of the same scope share their weights."""
+        nodes: dict[str, set[NodeId]] = defaultdict(set)
+        for node_id in self.needed:
+            nodes[self.graph[node_id].scope].add(node_id)
+        return nodes
 
     @cached_property
-    def written(self) -> list[list[Choice]]:
-        """The choices, those together that are written at one place."""
-        found: dict[str, list[Choice]] = defaultdict(list)
+    def choices_by_place(self) -> list[list[Choice]]:
+        """The choices, grouped by their place in the source: a `choose` in a loop makes several."""
+        choices: dict[str, list[Choice]] = defaultdict(list)
         for decision in self.graph.decisions.values():
-            found[str(decision.choice.span)].append(decision.choice)
-        return list(found.values())
+            choices[str(decision.choice.span)].append(decision.choice)
+        return list(choices.values())
 
     def searched(self, choice: Choice, purpose: Purpose) -> bool:
-        """Whether a choice is searched in a way: all of the space is, or it has that tag."""
+        """Return whether a choice is searched in the way of `purpose`: the space is, or the choice has that tag."""
         return self.purpose == purpose or purpose in choice.tags
 
-    def always(self, condition: Value, choice: Choice, alternative: int) -> bool:
-        """Whether a condition holds wherever a choice that is active has an alternative."""
-        chosen = when(choice, (o for o, subset in enumerate(choice.subsets) if alternative in subset))
-        here = both(self.graph.decisions[choice.path].active, chosen)
-        return here is condition or both(here, negate(condition)) is False
+    def holds_for(self, condition: Value, choice: Choice, alternative: int) -> bool:
+        """Return whether `condition` holds whenever `choice` is active and has the alternative."""
+        chosen = outcome_in(choice, (outcome for outcome, subset in enumerate(choice.subsets) if alternative in subset))
+        chosen_and_active = conjoin(self.graph.decisions[choice.path].active, chosen)
+        return chosen_and_active is condition or conjoin(chosen_and_active, negate(condition)) is False
 
 
-def _trained(op: Op, *types: TensorType) -> bool:
+def _has_trainable_weights(op: Op, *types: TensorType) -> bool:
+    """Return whether an operation has weights that are not buffers."""
     return any(not weight.buffer for weight in op.weights(*types).values())
 
 
 def _implied(condition: Value) -> Iterable[Owner]:
+    """Yield the alternatives that a condition implies."""
     for choice in support(condition):
-        possible = outcomes(choice, condition)
+        possible = possible_outcomes(choice, condition)
         for alternative in set.intersection(*(set(choice.subsets[outcome]) for outcome in sorted(possible))):
             yield choice.path, alternative
 
 
-def others(count: int) -> tuple[Note, ...]:
-    """The remark that more choices of one place are as the one that is shown."""
-    return (Note(f"and so it is in {count} more of this place"),) if count else ()
+def more_note(count: int) -> tuple[Note, ...]:
+    """Return a note that the same warning holds for `count` more choices of the same place; none if `count` is 0."""
+    return (Note(f"the same holds for {count} more at this place"),) if count else ()

@@ -1,62 +1,75 @@
-"""Tags that look like others."""
+"""Lint rule for tags that look like misspellings of other tags."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
 
-from archir.diagnostics.errors import Diagnostic, Span, nearest
+from archir.diagnostics.errors import Diagnostic, Span, closest_name
 from archir.language.elaboration.files import Module
-from archir.language.elaboration.locals import walk
+from archir.language.elaboration.name_analysis import walk
 from archir.language.syntax import ast
 
-_NEAR = 0.8
-USUAL = ("operation", "width", "depth", "kernel", "heads", "expansion", "ratio", "edges", "attention", "layer")
-"""Tags of the examples."""
-_SHORTEST = 5
-"""Letters of tags that are compared where each is written once."""
+_MIN_SIMILARITY = 0.8
+"""Minimum similarity (as in `difflib`) of a tag and its correction."""
+COMMON_TAGS = ("operation", "width", "depth", "kernel", "heads", "expansion", "ratio", "edges", "attention", "layer")
+"""Tags that are common in the examples."""
+_MIN_LENGTH = 5
+"""Minimum length of the shorter of two tags in which a typing error is looked for."""
 DIGITS = "0123456789"
 
 
-def lonely_tags(module: Module) -> Iterator[Diagnostic]:
-    """A1411: a tag that is written once in a file and its imports, and nearly is another one: one that is written more
-    often, or an earlier or usual one that it differs from by a slip of the keyboard.
+def misspelled_tags(module: Module) -> Iterator[Diagnostic]:
+    """A1411: warn about a tag that is used once in a file and its imports, and looks like a misspelling.
 
-    Tags that differ in their digits are meant to differ.
+    The correction is a similar tag that is used more often, or an earlier or common tag that differs by a typing error.
+    Tags that differ only in digits are taken to be different on purpose.
     """
     places: dict[str, list[Span]] = defaultdict(list)
     for file in [module, *_imported(module, set())]:
         for tree in walk(file.tree):
             if isinstance(tree, ast.Choose):
-                for tag, span in _written(tree):
+                for tag, span in _tags_of(tree):
                     places[tag].append(span)
-    often = [tag for tag, found in places.items() if len(found) > 1]
+    frequent = [tag for tag, occurrences in places.items() if len(occurrences) > 1]
     for number, (tag, spans) in enumerate(places.items()):
         if len(spans) == 1 and spans[0].source is module.tree.span.source:
-            near, how = _near(tag, often), "more often"
-            if near is None:
-                near, how = next((other for other in list(places)[:number] if _slip(tag, other)), None), "before it"
-            if near is None:
-                near, how = next((other for other in USUAL if _slip(tag, other)), None), "in other spaces"
-            if near is not None:
-                text, hint = f"the tag `@{tag}` is written once, `@{near}` {how}", f"did you mean `@{near}`?"
+            correction, how = _closest(tag, frequent), "more often"
+            if correction is None:
+                correction, how = (
+                    next((other for other in list(places)[:number] if _is_typo(tag, other)), None),
+                    "before it",
+                )
+            if correction is None:
+                correction, how = (
+                    next((other for other in COMMON_TAGS if _is_typo(tag, other)), None),
+                    "in other spaces",
+                )
+            if correction is not None:
+                text, hint = f"the tag `@{tag}` is used once, `@{correction}` {how}", f"did you mean `@{correction}`?"
                 yield Diagnostic("A1411", text, spans[0], hint, (), "warning")
 
 
-def _slip(tag: str, other: str) -> bool:
-    """Whether two tags differ by neighbouring letters that changed places, or by a letter inside that one lacks. Other
-    letters, and longer or shorter ends, are rather meant: `@conv_w` and `@conv_h`, `@width` and `@widths`."""
-    short, long = sorted((tag, other), key=len)
-    if len(short) < _SHORTEST or any(one in DIGITS for one in tag + other):
+def _is_typo(tag: str, other: str) -> bool:
+    """Return whether two tags differ by a typing error: two neighbouring letters swapped, or a letter missing inside.
+
+    Other differences are taken to be on purpose: other letters (`@conv_w`, `@conv_h`), or letters added at an end
+    (`@width`, `@widths`).
+    """
+    shorter, longer = sorted((tag, other), key=len)
+    if len(shorter) < _MIN_LENGTH or any(letter in DIGITS for letter in tag + other):
         return False
-    if len(short) == len(long):
-        at = next((i for i, (a, b) in enumerate(zip(short, long, strict=True)) if a != b), 0)
-        return short != long and short[:at] + short[at : at + 2][::-1] + short[at + 2 :] == long
-    return any(long[:i] + long[i + 1 :] == short for i in range(1, len(long) - 1))
+    if len(shorter) == len(longer):
+        position = next((i for i, (a, b) in enumerate(zip(shorter, longer, strict=True)) if a != b), 0)
+        return (
+            shorter != longer
+            and shorter[:position] + shorter[position : position + 2][::-1] + shorter[position + 2 :] == longer
+        )
+    return any(longer[:i] + longer[i + 1 :] == shorter for i in range(1, len(longer) - 1))
 
 
-def _written(tree: ast.Choose) -> Iterator[tuple[str, Span]]:
-    """The tags of a choice, and where they are, one behind the other."""
+def _tags_of(tree: ast.Choose) -> Iterator[tuple[str, Span]]:
+    """Yield the tags of a choice with their spans, in source order."""
     source, end = tree.span.source, tree.span.start
     for tag in tree.tags:
         start = max(source.text.find(f"@{tag}", end), end)
@@ -65,6 +78,7 @@ def _written(tree: ast.Choose) -> Iterator[tuple[str, Span]]:
 
 
 def _imported(module: Module, seen: set[str]) -> Iterator[Module]:
+    """Yield the modules that a module imports, directly or not, each once."""
     for other in module.imports:
         if other.path not in seen:
             seen.add(other.path)
@@ -72,6 +86,8 @@ def _imported(module: Module, seen: set[str]) -> Iterator[Module]:
             yield from _imported(other, seen)
 
 
-def _near(tag: str, often: list[str]) -> str | None:
+def _closest(tag: str, frequent: list[str]) -> str | None:
+    """Return the tag of `frequent` that is most similar to `tag`, unless they differ only in digits at the end; None if
+    none is similar enough."""
     plain = tag.rstrip(DIGITS)
-    return nearest(tag, (other for other in often if other.rstrip(DIGITS) != plain), _NEAR)
+    return closest_name(tag, (other for other in frequent if other.rstrip(DIGITS) != plain), _MIN_SIMILARITY)

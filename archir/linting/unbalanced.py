@@ -1,4 +1,4 @@
-"""Alternatives of one choice that cost hardly comparable amounts."""
+"""Lint rule for choices whose alternatives differ very much in cost."""
 
 from __future__ import annotations
 
@@ -9,181 +9,193 @@ from typing import Any
 
 from archir.diagnostics.errors import Diagnostic
 from archir.diagnostics.work import spend
-from archir.diagrams.cases import Case, Choice, Value, support, varies
-from archir.diagrams.conditions import outcomes
+from archir.diagrams.conditions import possible_outcomes
+from archir.diagrams.mdd import Choice, Diagram, Value, support, varies
 from archir.ir.op import Op
 from archir.ir.types import TensorType
-from archir.ir.typing import lifted
-from archir.linting.subject import Owner, Subject, others
+from archir.ir.typing import lift_rule
+from archir.linting.subject import Owner, Subject, more_note
 
-WIDEST = 20
-"""How many times as much as another alternative one may cost."""
+MAX_RATIO = 20
+"""Maximum ratio of the costs of two alternatives."""
 COSTS = ("parameters", "multiply-accumulates")
+"""The costs that are compared, as messages call them."""
 
 Pair = tuple[int, int]
-Ends = tuple[Pair, Pair]
-"""The least and the most of both costs."""
+"""Both costs: number of trainable weights, and multiply-accumulates."""
+CostRange = tuple[Pair, Pair]
+"""Minimum and maximum of both costs."""
 
 
 @dataclass
 class _Total:
-    """The least and the most of both costs of an alternative, over what else may be chosen."""
+    """Minimum and maximum of both costs of an alternative, over all combinations of other choices."""
 
-    least: list[int] = field(default_factory=lambda: [0, 0])
-    most: list[int] = field(default_factory=lambda: [0, 0])
+    minimum: list[int] = field(default_factory=lambda: [0, 0])
+    maximum: list[int] = field(default_factory=lambda: [0, 0])
     scopes: set[str] = field(default_factory=set)
 
     def add(self, share: _Share, scope: str) -> None:
-        """Take in a node. Weights of a scope are there once."""
+        """Add the share of a node. Weights of a scope are counted once."""
         for cost in range(len(COSTS)):
-            if cost == 0 and share.most[cost] > 0:
+            if cost == 0 and share.maximum[cost] > 0:
                 if scope in self.scopes:
                     continue
                 self.scopes.add(scope)
-            self.least[cost] += share.least[cost] if share.always else 0
-            self.most[cost] += share.most[cost]
+            self.minimum[cost] += share.minimum[cost] if share.always else 0
+            self.maximum[cost] += share.maximum[cost]
 
 
 @dataclass(frozen=True)
 class _Gap:
-    """Two alternatives of a choice, and what both cost: at most the cheap one, at least the dear one."""
+    """Two alternatives of a choice, and their costs: the maximum of the cheap one and the minimum of the expensive
+    one."""
 
     choice: Choice
     cost: str
     cheap: int
-    dear: int
-    least: int
-    most: int
+    expensive: int
+    expensive_min: int
+    cheap_max: int
 
     @property
     def ratio(self) -> float:
-        """How many times as much, at least."""
-        return self.least / self.most
+        """Lower bound of the ratio of the two costs."""
+        return self.expensive_min / self.cheap_max
 
 
-def spread(subject: Subject) -> Iterator[Diagnostic]:
-    """A1401: one alternative costs more than 20 times as much as another, whatever else is chosen.
+def unbalanced_costs(subject: Subject) -> Iterator[Diagnostic]:
+    """A1401: warn if an alternative costs more than 20 times as much as another, for all combinations of other choices.
 
-    The cost of an alternative is that of what is needed only where it is chosen, and of what depends on it. Those that
-    cost nothing are left out: they are skip connections, pools and the like. Of numbers only what depends on them
-    counts: depths and counts say themselves how many times as much there is.
+    The cost of an alternative is that of the nodes that are reachable only if it is chosen, and of nodes whose sizes
+    depend on it. Alternatives without cost are left out: they are skip connections, pools and the like. For choices
+    among integers, only the sizes that depend on them count: depths and counts obviously multiply the cost.
     """
     totals = _totals(subject)
-    for choices in subject.written:
-        gaps = [gap for choice in choices if (gap := _widest(choice, totals)) is not None]
+    for choices in subject.choices_by_place:
+        gaps = [gap for choice in choices if (gap := _widest_gap(choice, totals)) is not None]
         if not gaps:
             continue
         worst = max(gaps, key=lambda gap: gap.ratio)
-        cheap, dear = (worst.choice.alternatives[i] for i in (worst.cheap, worst.dear))
+        cheap, expensive = (worst.choice.alternatives[i] for i in (worst.cheap, worst.expensive))
         yield Diagnostic(
             "A1401",
-            f"`{worst.choice.path}`: `{dear}` costs {worst.ratio:,.0f} times as many {worst.cost} as `{cheap}`, "
-            f"{worst.least:,} and {worst.most:,}",
+            f"`{worst.choice.path}`: `{expensive}` costs {worst.ratio:,.0f} times as many {worst.cost} as `{cheap}`, "
+            f"{worst.expensive_min:,} and {worst.cheap_max:,}",
             worst.choice.span,
-            "let a first choice decide between what is small and what is large, or bring the alternatives closer",
-            others(len(gaps) - 1),
+            "let a first choice decide between small and large alternatives, or make their costs more similar",
+            more_note(len(gaps) - 1),
             "warning",
         )
 
 
-def _widest(choice: Choice, totals: dict[Owner, _Total]) -> _Gap | None:
-    known = [(i, totals[choice.path, i]) for i in range(len(choice.alternatives)) if (choice.path, i) in totals]
+def _widest_gap(choice: Choice, totals: dict[Owner, _Total]) -> _Gap | None:
+    """Return the pair of alternatives of a choice with the largest ratio of costs; None if it is at most
+    `MAX_RATIO`."""
+    totals_by_position = [
+        (i, totals[choice.path, i]) for i in range(len(choice.alternatives)) if (choice.path, i) in totals
+    ]
     gaps = []
     for cost, name in enumerate(COSTS):
-        costly = [(i, total) for i, total in known if total.most[cost] > 0]
+        costly = [(i, total) for i, total in totals_by_position if total.maximum[cost] > 0]
         if len(costly) > 1:
-            cheap, small = min(costly, key=lambda each: each[1].most[cost])
-            dear, large = max(costly, key=lambda each: each[1].least[cost])
-            gaps.append(_Gap(choice, name, cheap, dear, large.least[cost], small.most[cost]))
+            cheap, cheap_total = min(costly, key=lambda each: each[1].maximum[cost])
+            expensive, expensive_total = max(costly, key=lambda each: each[1].minimum[cost])
+            gaps.append(_Gap(choice, name, cheap, expensive, expensive_total.minimum[cost], cheap_total.maximum[cost]))
     widest = max(gaps, key=lambda gap: gap.ratio, default=None)
-    return widest if widest is not None and widest.ratio > WIDEST else None
+    return widest if widest is not None and widest.ratio > MAX_RATIO else None
 
 
 def _totals(subject: Subject) -> dict[Owner, _Total]:
+    """Return the costs of every alternative that has any."""
     totals: dict[Owner, _Total] = defaultdict(_Total)
-    known: dict[tuple[Op, tuple[TensorType, ...], int], list[_Share]] = {}
-    for number, condition in subject.needed.items():
-        node, types = subject.graph[number], subject.operand_types(number)
-        question = node.op, types, id(condition)
-        if question not in known:
-            costs = lifted(_costs, node.op, types, condition, subject.graph.given)
-            known[question] = list(_shares(subject, costs, condition))
-        for share in known[question]:
+    shares: dict[tuple[Op, tuple[TensorType, ...], int], list[_Share]] = {}
+    for node_id, condition in subject.needed.items():
+        node, types = subject.graph[node_id], subject.operand_types(node_id)
+        key = node.op, types, id(condition)
+        if key not in shares:
+            costs = lift_rule(_node_costs, node.op, types, condition, subject.graph.assumptions)
+            shares[key] = list(_shares(subject, costs, condition))
+        for share in shares[key]:
             totals[share.owner].add(share, node.scope)
     return totals
 
 
 @dataclass(frozen=True)
 class _Share:
-    """An alternative that a node's cost is part of, its ends there, and whether the node always is there."""
+    """Contribution of a node to the cost of an alternative: its minimum, its maximum, and whether the node is always
+    reachable if the alternative is chosen."""
 
     owner: Owner
-    least: Pair
-    most: Pair
+    minimum: Pair
+    maximum: Pair
     always: bool
 
 
 def _shares(subject: Subject, value: Value, condition: Value) -> Iterator[_Share]:
-    """The shares of a node of this cost that is needed under this condition."""
+    """Yield the shares of a node, given its costs and its reachability condition."""
     if value == (0, 0):
         return
     owners = subject.owners[id(condition)]
-    whole, parts = _ends(value)
-    found = [(owner, whole) for owner in owners if not _counts(subject.graph.decisions[owner[0]].choice)]
+    total, parts = _cost_ranges(value)
+    owned = [(owner, total) for owner in owners if not _is_integer_choice(subject.graph.decisions[owner[0]].choice)]
     owning = {path for path, _ in owners}
-    for choice, ends in parts.items():
-        if choice.take is None and choice.path not in owning:
-            found += [((choice.path, outcome), ends[outcome]) for outcome in sorted(outcomes(choice, condition))]
-    for owner, (least, most) in found:
+    for choice, ranges in parts.items():
+        if choice.k is None and choice.path not in owning:
+            owned += [
+                ((choice.path, outcome), ranges[outcome]) for outcome in sorted(possible_outcomes(choice, condition))
+            ]
+    for owner, (minimum, maximum) in owned:
         choice = subject.graph.decisions[owner[0]].choice
-        yield _Share(owner, least, most, subject.always(condition, choice, owner[1]))
+        yield _Share(owner, minimum, maximum, subject.holds_for(condition, choice, owner[1]))
 
 
-def _ends(value: Value) -> tuple[Ends, dict[Choice, list[Ends]]]:
-    """The least and the most of both costs, and so for each outcome of each choice that they depend on."""
+def _cost_ranges(value: Value) -> tuple[CostRange, dict[Choice, list[CostRange]]]:
+    """Return the range of both costs, and their range for each outcome of each choice that they depend on."""
     choices = support(value)
     level = {choice: i for i, choice in enumerate(choices)}
-    below: dict[Case, Ends] = {}
-    found: list[list[Ends | None]] = [[None] * choice.outcomes for choice in choices]
-    passing: list[Ends | None] = [None] * len(choices)
-    """Of the paths that do not ask a choice."""
+    memo: dict[Diagram, CostRange] = {}
+    ranges: list[list[CostRange | None]] = [[None] * choice.outcome_count for choice in choices]
+    skipping: list[CostRange | None] = [None] * len(choices)
+    """For each choice, the range over the paths of the diagram that skip it."""
 
-    def walk(value: Value) -> Ends:
+    def walk(value: Value) -> CostRange:
         if not varies(value):
             return value, value
-        if value not in below:
-            own, here = found[level[value.choice]], level[value.choice]
-            ends = None
+        if value not in memo:
+            outcome_ranges, position = ranges[level[value.choice]], level[value.choice]
+            union = None
             for outcome, branch in enumerate(value.branches):
                 part = walk(branch)
-                own[outcome], ends = _both(own[outcome], part), _both(ends, part)
-                for i in range(here + 1, level[branch.choice] if varies(branch) else len(choices)):
-                    passing[i] = _both(passing[i], part)
-            assert ends is not None
-            below[value] = ends
-        return below[value]
+                outcome_ranges[outcome], union = _union(outcome_ranges[outcome], part), _union(union, part)
+                for i in range(position + 1, level[branch.choice] if varies(branch) else len(choices)):
+                    skipping[i] = _union(skipping[i], part)
+            assert union is not None
+            memo[value] = union
+        return memo[value]
 
-    whole = walk(value)
-    spend(len(below))
-    return whole, {
-        choice: [_both(past, part) for part in parts]
-        for choice, parts, past in zip(choices, found, passing, strict=True)
+    total = walk(value)
+    spend(len(memo))
+    return total, {
+        choice: [_union(skipped, part) for part in parts]
+        for choice, parts, skipped in zip(choices, ranges, skipping, strict=True)
     }
 
 
-def _both(one: Ends | None, other: Ends | None) -> Any:
-    """The ends of what lies between these or those."""
-    if one is None or other is None:
-        return one or other
-    (a, b), (c, d) = one
-    (e, f), (g, h) = other
+def _union(first: CostRange | None, second: CostRange | None) -> Any:
+    """Return the smallest range that contains both ranges; None is an empty range."""
+    if first is None or second is None:
+        return first or second
+    (a, b), (c, d) = first
+    (e, f), (g, h) = second
     return (min(a, e), min(b, f)), (max(c, g), max(d, h))
 
 
-def _counts(choice: Choice) -> bool:
-    """Whether what is chosen is a number: how often something is there is what such a choice says."""
-    return choice.take is None and all(isinstance(label, int) for label in choice.alternatives)
+def _is_integer_choice(choice: Choice) -> bool:
+    """Return whether a choice is among integers, such as depths, which say how often a part is repeated."""
+    return choice.k is None and all(isinstance(label, int) for label in choice.alternatives)
 
 
-def _costs(op: Op, *types: TensorType) -> Pair:
+def _node_costs(op: Op, *types: TensorType) -> Pair:
+    """Return the number of trainable weights and the multiply-accumulates of an operation."""
     return sum(weight.elements for weight in op.weights(*types).values() if not weight.buffer), op.macs(*types)

@@ -1,4 +1,4 @@
-"""The operations, one family a file. Importing this package declares those of all its files."""
+"""The operations of the language, one family per file. Importing this package registers all of them."""
 
 from archir.plugins.bundled import import_all
 

@@ -1,4 +1,4 @@
-"""Element-wise functions of one tensor."""
+"""Activations and other functions of one tensor."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from archir.diagnostics.errors import require
 from archir.ir.op import Free, Role, View, Weight
 from archir.ir.types import TensorType
 
-LARGEST = (2 - 2**-23) * 2.0**127
-"""Of the numbers of 32 bits."""
+MAX_F32 = (2 - 2**-23) * 2.0**127
+"""Largest finite 32-bit floating-point number."""
 
 
 @dataclass(frozen=True)
 class _Activation(Free, abstract=True):
+    """Base of functions that keep the type of their operand."""
+
     in_place: ClassVar[bool] = True
 
     def infer(self, x: TensorType) -> TensorType:
@@ -46,7 +48,8 @@ class Elu(_Activation):
 
 @dataclass(frozen=True)
 class Gelu(_Activation):
-    """x times the normal distribution function of x; with `approximate`, its tanh approximation."""
+    """x times the cumulative distribution function of the normal distribution; with `approximate`, the tanh
+    approximation."""
 
     approximate: bool = False
 
@@ -63,7 +66,7 @@ class Mish(_Activation):
 
 @dataclass(frozen=True)
 class Softplus(_Activation):
-    """log(1 + exp(x)): a smooth relu, and positive."""
+    """log(1 + exp(x)): a smooth and always positive relu."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class Tanh(_Activation):
 
 @dataclass(frozen=True)
 class Exp(_Activation):
-    """Exponential."""
+    """Exponential function."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +101,17 @@ class Log(_Activation):
 
 @dataclass(frozen=True)
 class Sqrt(_Activation):
-    """Square root; of numbers, `sqrt` is the function of that name."""
+    """Square root. Of a plain number, `sqrt` is the built-in function of that name."""
 
 
 @dataclass(frozen=True)
 class Abs(_Activation):
-    """Absolute value; of numbers, `abs` is the function of that name."""
+    """Absolute value. Of a plain number, `abs` is the built-in function of that name."""
 
 
 @dataclass(frozen=True)
 class Power(_Activation):
-    """x to a fixed power; `x ** 2` in `.arch`, and `1 / x` is `x ** -1`."""
+    """x raised to a fixed power; `x ** 2` in `.arch`, and `1 / x` is `x ** -1`."""
 
     exponent: float
 
@@ -132,17 +135,17 @@ class Clamp(_Activation):
 
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
-        require(self.low is not None or self.high is not None, "`low`, `high`, or both are needed")
+        require(self.low is not None or self.high is not None, "give `low`, `high` or both")
         if self.low is not None and self.high is not None:
             require(self.low <= self.high, f"`low` is {self.low}, above `high`, which is {self.high}")
         for name, bound in (("low", self.low), ("high", self.high)):
-            require(bound is None or abs(bound) <= LARGEST, f"`{name}` is {bound}, beyond what numbers of 32 bits hold")
+            require(bound is None or abs(bound) <= MAX_F32, f"`{name}` is {bound}, beyond the range of 32-bit floats")
         return x
 
 
 @dataclass(frozen=True)
 class Softmax(_Activation):
-    """Softmax over an axis, counted without the batch axis; the default is the last one."""
+    """Softmax over an axis, counted without the batch axis; the default is the last axis."""
 
     in_place: ClassVar[bool] = False
     axis: int = -1
@@ -155,12 +158,12 @@ class Softmax(_Activation):
 
 @dataclass(frozen=True)
 class LogSoftmax(Softmax):
-    """Logarithm of the softmax over an axis, also where that is too small for a number; axes as in `softmax`."""
+    """Logarithm of the softmax over an axis, accurate also where the softmax underflows; axes as in `softmax`."""
 
 
 @dataclass(frozen=True)
 class Cumsum(_Activation):
-    """Sums of all positions up to each, along an axis, counted without the batch axis: `cumsum(axis=0)` of tokens."""
+    """Cumulative sum along an axis, counted without the batch axis: `cumsum(axis=0)` of tokens."""
 
     in_place: ClassVar[bool] = False
     linear: ClassVar[bool] = True
@@ -179,15 +182,15 @@ class Prelu(_Activation):
     With `shared`, all channels have the same slope.
     """
 
-    later: ClassVar[tuple[str, ...]] = ("shared",)
+    added_attributes: ClassVar[tuple[str, ...]] = ("shared",)
     shared: bool = False
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
-        """`weight` [C], or [1] if it is shared, all 0.25 at first."""
+        """`weight` [C], or [1] if `shared`, initialised to 0.25."""
         return {"weight": Weight((1 if self.shared else x.channels,), "slope")}
 
     def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
-        """The channels; a shared slope is the same for any of them."""
+        """Return the axis of `weight`: the channels of the result; a shared slope has one position."""
         return {"weight": ("leading" if self.shared else "result",)}
 
 
@@ -202,7 +205,7 @@ class Identity(View, _Activation):
 
 @dataclass(frozen=True)
 class Zero(_Activation):
-    """Zeros of the type of x: the absent connection of many spaces."""
+    """Zeros of the shape of x: the absent connection of many spaces."""
 
     linear: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Operations of several tensors."""
+"""Element-wise arithmetic, comparisons, concatenation and matrix products of several tensors."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archir.diagnostics.errors import require
-from archir.ir.op import Beside, Free, Op, Tie, Tied
+from archir.ir.op import AliasMap, ChannelMap, ConcatMap, Free, Op
 from archir.ir.types import TensorType, broadcast
 
 
 @dataclass(frozen=True)
 class _Elementwise(Free, abstract=True):
+    """Base of element-wise operations of two tensors."""
+
     operands: ClassVar[tuple[str, ...]] = ("a", "b")
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
-        """The stretched shape."""
+        """The broadcast shape."""
         return broadcast(a, b)
 
 
 @dataclass(frozen=True)
 class Add(_Elementwise):
-    """Element-wise sum; a dimension of 1 is stretched to the other's. `a + b` in `.arch`."""
+    """Element-wise sum; a dimension of 1 is broadcast to that of the other operand. `a + b` in `.arch`."""
 
     commutative: ClassVar[bool] = True
     linear: ClassVar[bool] = True
@@ -43,7 +45,7 @@ class Mul(_Elementwise):
     any_kind: ClassVar[bool] = True
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
-        """The stretched shape; a feature times a gate is a feature."""
+        """The broadcast shape; a feature times a gate is a feature."""
         if {a.kind, b.kind} == {"feature", "gate"}:
             a, b = a.of_kind("feature"), b.of_kind("feature")
         return broadcast(a, b)
@@ -68,41 +70,41 @@ class Maximum(Minimum):
 
 @dataclass(frozen=True)
 class Greater(_Elementwise):
-    """Where a is above b, or above a number: a mask of truth values, as `greater(a, b)` or `greater(a, 0.5)`."""
+    """Mask of truth values: where a exceeds b, or a number, as `greater(a, b)` or `greater(a, 0.5)`."""
 
     optional: ClassVar[int] = 1
     than: float = 0.0
 
     def infer(self, a: TensorType, b: TensorType | None = None) -> TensorType:
-        """bool of the stretched shape."""
+        """Truth values of the broadcast shape."""
         return TensorType((a if b is None else broadcast(a, b)).dims, "bool")
 
 
 @dataclass(frozen=True)
 class Less(Greater):
-    """Where a is below b, or below a number; as in `greater`."""
+    """Mask of truth values: where a is below b, or below a number; operands as in `greater`."""
 
 
 @dataclass(frozen=True)
 class Where(Free):
-    """a where a mask holds, b elsewhere; dimensions of 1 are stretched: `where(greater(x, 0), x, y)`."""
+    """a where the mask is true, b elsewhere; dimensions of 1 are broadcast: `where(greater(x, 0), x, y)`."""
 
     operands: ClassVar[tuple[str, ...]] = ("mask", "a", "b")
     any_element: ClassVar[bool] = True
 
     def infer(self, mask: TensorType, a: TensorType, b: TensorType) -> TensorType:
-        """The stretched shape."""
+        """The broadcast shape of all three operands."""
         hint = "`greater(a, b)` and `less(a, b)` make masks"
         require(mask.dtype == "bool", f"expected a mask of truth values, got {mask}", hint, "A0408")
-        stretched = broadcast(a, b)
-        return stretched.with_dims(*broadcast(stretched, TensorType(mask.dims, a.dtype)).shape)
+        broadcasted = broadcast(a, b)
+        return broadcasted.with_dims(*broadcast(broadcasted, TensorType(mask.dims, a.dtype)).shape)
 
 
 @dataclass(frozen=True)
 class Concat(Free):
-    """Operands, or a list of them, side by side along an axis, counted without the batch axis.
+    """Concatenation of operands, or of a list of them, along an axis; the default is the axis of the features.
 
-    The default axis is that of the features.
+    Axes are counted without the batch axis.
     """
 
     operands: ClassVar[tuple[str, ...]] = ("*xs",)
@@ -111,36 +113,38 @@ class Concat(Free):
     axis: int | None = None
 
     def infer(self, *xs: TensorType) -> TensorType:
-        """The common shape, the sum along the axis."""
+        """The common shape, with the sum of the sizes along the axis."""
         require(len(xs) >= 1, "nothing to concatenate")
         first = xs[0]
         axis = first.channel_axis if self.axis is None else self.axis
         require(-first.rank <= axis < first.rank, f"axis {axis} of {first} does not exist")
         axis %= first.rank
         for x in xs[1:]:
-            fits = x.rank == first.rank and x.dtype == first.dtype
-            fits = fits and all(a == b for i, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if i != axis)
-            require(fits, f"{first} and {x} differ outside axis {axis}")
+            is_compatible = x.rank == first.rank and x.dtype == first.dtype
+            is_compatible = is_compatible and all(
+                a == b for i, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if i != axis
+            )
+            require(is_compatible, f"{first} and {x} differ outside axis {axis}")
         return first.with_dims(*(sum(x.shape[i] for x in xs) if i == axis else d for i, d in enumerate(first.shape)))
 
-    def ties(self, *xs: TensorType) -> tuple[Tie, ...]:
-        """All, unless channels are what is put side by side."""
+    def ties(self, *xs: TensorType) -> tuple[ChannelMap, ...]:
+        """Return a concatenation if the axis is that of the channels; otherwise all tensors have the same channels."""
         axis = xs[0].channel_axis if self.axis is None else self.axis % xs[0].rank
-        return (Beside(tuple(range(len(xs)))),) if axis == xs[0].channel_axis else super().ties(*xs)
+        return (ConcatMap(tuple(range(len(xs)))),) if axis == xs[0].channel_axis else super().ties(*xs)
 
 
 @dataclass(frozen=True)
 class Matmul(Op):
     """Matrix product of f32[N, K] and f32[K, M]; with `transpose`, of f32[N, K] and f32[M, K].
 
-    Axes before the last two are of matrices side by side, as many in both: f32[heads, N, K] and f32[heads, K, M].
+    Axes before the last two are a batch of matrices and must be equal in both: f32[heads, N, K] and f32[heads, K, M].
     """
 
     operands: ClassVar[tuple[str, ...]] = ("a", "b")
     transpose: bool = False
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
-        """f32[..., N, M]."""
+        """Type f32[..., N, M]."""
         for x in (a, b):
             require(x.rank >= 2, f"expected matrices [..., N, K], got {x}", code="A0402")
         require(a.shape[:-2] == b.shape[:-2], f"the axes before the last two of {a} and {b} differ", code="A0402")
@@ -148,10 +152,11 @@ class Matmul(Op):
         require(a.shape[-1] == inner, f"the inner sizes of {a} and {b} differ")
         return a.with_dims(*a.shape[:-1], columns)
 
-    def ties(self, a: TensorType, b: TensorType) -> tuple[Tie, ...]:
-        """The columns of b, unless it is transposed."""
-        return () if self.transpose or a.rank > 2 else (Tied((1, None)),)
+    def ties(self, a: TensorType, b: TensorType) -> tuple[ChannelMap, ...]:
+        """Map the columns of b to those of the result; no channel maps if b is transposed or there is a batch of
+        matrices."""
+        return () if self.transpose or a.rank > 2 else (AliasMap((1, None)),)
 
     def macs(self, a: TensorType, b: TensorType) -> int:
-        """N * K * M, for each of the matrices."""
+        """N * K * M multiply-accumulates for each pair of matrices."""
         return self.infer(a, b).elements * a.shape[-1]

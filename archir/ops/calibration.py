@@ -1,4 +1,5 @@
-"""Gates and kernels: what calibrates features (Li et al., Neural Operator Search, sections 3.1 and 3.2)."""
+"""Gates, dynamic kernels, and how features are calibrated by both (Li et al., Neural Operator Search, sections 3.1 and
+3.2)."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from archir.ops.arithmetic import Add, Mul
 
 @dataclass(frozen=True)
 class AsGate(View):
-    """x as a gate: what features are multiplied with. Its dimensions are the features', or 1."""
+    """x as a gate, a factor of features. Each dimension equals that of the features, or is 1."""
 
     linear: ClassVar[bool] = True
 
     def infer(self, x: TensorType) -> TensorType:
-        """The shape of the operand."""
+        """The shape of the operand, of kind gate."""
         return x.of_kind("gate")
 
 
@@ -30,7 +31,7 @@ class AsKernel(View):
     linear: ClassVar[bool] = True
 
     def infer(self, x: TensorType) -> TensorType:
-        """kernel f32[C, k, k], k odd."""
+        """Kernels f32[C, k, k], where k must be odd."""
         _, height, width = is_map(x)
         require(height == width and height % 2 == 1, f"a kernel is square and odd, got {x}")
         return x.of_kind("kernel")
@@ -38,14 +39,16 @@ class AsKernel(View):
 
 @dataclass(frozen=True)
 class DynamicConv(Op):
-    """Depthwise convolution of a map f32[C, H, W] with kernels f32[C, k, k] of its own for each sample; zero padding
-    keeps the size."""
+    """Depthwise convolution of a map f32[C, H, W] with separate kernels f32[C, k, k] for each sample.
+
+    Zero padding keeps the size.
+    """
 
     operands: ClassVar[tuple[str, ...]] = ("x", "kernels")
     any_kind: ClassVar[bool] = True
 
     def infer(self, x: TensorType, kernels: TensorType) -> TensorType:
-        """f32[C, H, W]."""
+        """Type f32[C, H, W]."""
         channels, _, _ = is_map(x)
         require(x.kind == "feature", f"expected a feature, got {x}", code="A0407")
         require(kernels.kind == "kernel", f"expected kernels, got {kernels}", "`as_kernel` makes them", "A0407")
@@ -53,16 +56,17 @@ class DynamicConv(Op):
         return x
 
     def macs(self, x: TensorType, kernels: TensorType) -> int:
-        """One per kernel weight and position."""
+        """One multiply-accumulate per kernel weight and position."""
         return kernels.elements * x.shape[1] * x.shape[2]
 
 
 @dataclass(frozen=True)
 class Calibrate(Composite):
-    """Features, gates and kernels together: F + F * A + sum of F conv K (Li et al., eq. 3 and 5).
+    """Features combined with gates and kernels: F + F * A + sum of F conv K (Li et al., eq. 3 and 5).
 
-    The first operand is a feature; F is the sum of the other features, or the first operand if there are none. A is
-    the sum of the gates, and K each of the kernels. Operands may be choices among kinds, and may stand in a list.
+    The first operand is a feature; F is the sum of the other features, or the first operand if there are none. A is the
+    sum of the gates, and K each of the kernels. An operand may be a choice among kinds, and operands may be given as a
+    list.
     """
 
     operands: ClassVar[tuple[str, ...]] = ("*xs",)
@@ -77,19 +81,19 @@ class Calibrate(Composite):
             require(x == total, f"features differ: {total} and {x}")
         for x in others:
             if x.kind == "gate":
-                stretched = broadcast(total, x.of_kind("feature"))
-                require(stretched == total, f"the gate {x} does not fit {total}")
+                broadcasted = broadcast(total, x.of_kind("feature"))
+                require(broadcasted == total, f"the gate {x} does not fit {total}")
             elif x.kind == "kernel":
                 DynamicConv().infer(total, x)
         return total
 
     def macs(self, base: TensorType, *others: TensorType) -> int:
-        """Those of the dynamic convolutions."""
+        """Multiply-accumulates of its dynamic convolutions."""
         x = self.infer(base, *others)
         return sum(DynamicConv().macs(x, kernels) for kernels in others if kernels.kind == "kernel")
 
     def expand(self, add: Callable[..., Any], operands: Sequence[Any], types: Sequence[TensorType]) -> Any:
-        """Sums, products and dynamic convolutions."""
+        """Emit sums, products and dynamic convolutions."""
         base, *others = zip(operands, types, strict=True)
         of_kind: dict[object, list[Any]] = {"feature": [], "gate": [], "kernel": []}
         for operand, type_ in others:
@@ -103,6 +107,7 @@ class Calibrate(Composite):
 
 
 def _sum(add: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    """Emit the sum of the operands; `add` appends a node to a graph."""
     total = operands[0]
     for operand in operands[1:]:
         total = add(Add(), total, operand)

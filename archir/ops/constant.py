@@ -1,6 +1,7 @@
-"""Numbers that are the same for every sample and are not learned: positions, and waves of them.
+"""Constant tensors: position indices, sinusoidal position encodings and literal numbers.
 
-They take a tensor, of which they need the shape, or no more than where it is: its numbers do not matter.
+Their values are the same for every sample and are not learned. The operand gives the shape (or, for `constant`, only a
+place in the graph); its values do not matter, except the token ids that `positions` compares with its `padding`.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from math import isfinite
 from typing import ClassVar, Literal
 
 from archir.diagnostics.errors import RuleError, require
-from archir.ir.op import Free, Tie, View
-from archir.ir.types import INTEGERS, TensorType, is_tokens
+from archir.ir.op import ChannelMap, Free, View
+from archir.ir.types import INTEGER_DTYPES, TensorType, is_tokens
 
 
 @dataclass(frozen=True)
 class Sinusoidal(Free):
-    """Sines and cosines of the positions n of tokens f32[N, D], of every speed (Vaswani et al. 2017, section 3.5).
+    """Sinusoidal position encoding of tokens f32[N, D] at positions n (Vaswani et al. 2017, section 3.5).
 
-    Feature 2 i is the sine of n / base^(2 i / D), feature 2 i + 1 the cosine.
+    Feature 2 i is sin(n / base^(2 i / D)), feature 2 i + 1 the cosine of the same angle.
     """
 
     base: float = 10000.0
@@ -30,73 +31,82 @@ class Sinusoidal(Free):
         return x
 
     def kernels(self, x: TensorType) -> int:
-        """5 for the angles, 2 for sines and cosines, 1 that joins them."""
+        """8 kernel launches: 5 for the angles, 2 for sines and cosines, 1 to interleave them."""
         return 8
 
 
 @dataclass(frozen=True)
 class Positions(Free):
-    """The numbers 0, 1, ... of the tokens f32[N, D] or i64[N], which `embedding` gives learned vectors.
+    """Position indices 0, 1, ... of tokens f32[N, D] or i64[N], for looking up learned position embeddings with
+    `embedding`.
 
-    With `padding`, tokens i64[N] that are this number have it as their position, and the others are counted from the
+    With `padding`, tokens i64[N] that equal this number get it as their position, and the others are counted from the
     next number on: with padding=1, the tokens 7, 8, 1, 9 are at 2, 3, 1, 4 (Ott et al. 2019, fairseq).
     """
 
     any_element: ClassVar[bool] = True
-    later: ClassVar[tuple[str, ...]] = ("padding",)
+    added_attributes: ClassVar[tuple[str, ...]] = ("padding",)
     padding: int | None = None
 
     def infer(self, x: TensorType) -> TensorType:
-        """i64[N]."""
+        """Type i64[N]."""
         require(x.rank in (1, 2), f"expected tokens [N, D] or i64[N], got {x}", code="A0402")
         if self.padding is not None:
-            fits = x.dtype in INTEGERS and x.rank == 1
-            require(fits, f"`padding` is one of the integers i64[N], and not of {x}", code="A0408")
+            is_ids = x.dtype in INTEGER_DTYPES and x.rank == 1
+            require(is_ids, f"`padding` needs integers i64[N], got {x}", code="A0408")
             require(self.padding >= 0, f"`padding` must not be negative, got {self.padding}")
         return TensorType(x.shape[:1], "i64")
 
     def between(self, result: TensorType, *operands: TensorType) -> tuple[int, int]:
-        """From 0 to the last token; with `padding` from there to what all tokens, if none is padding, come to."""
+        """Return the lowest and highest position.
+
+        These are 0 and the last token's index; with `padding`, `padding` and `padding` + N, reached if no token is
+        padding.
+        """
         return (0, result.elements - 1) if self.padding is None else (self.padding, self.padding + result.elements)
 
     def kernels(self, x: TensorType) -> int:
-        """One; with `padding` what is none, how many that are up to each, a product and a sum."""
+        """1 kernel launch; with `padding` 4: the padding mask, a cumulative sum, a product and a sum."""
         return 1 if self.padding is None else 4
 
-    def ties(self, x: TensorType) -> tuple[Tie, ...]:
-        """None: numbers of tokens are no channels."""
+    def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
+        """Return no channel maps: position indices have no channels."""
         return ()
 
 
 @dataclass(frozen=True)
 class Constant(View):
-    """These numbers, for every sample of x: positions that are known, such as `gather(x, constant(x, [0, 5]))`; with
-    `dtype="f32"` real numbers, with `dtype="bool"` truth values, of which `reshape` makes a mask."""
+    """A vector of literal numbers, the same for every sample of x, such as fixed positions: `gather(x, constant(x, [0,
+    5]))`.
+
+    The numbers are integers by default; `dtype="f32"` makes them real numbers and `dtype="bool"` truth values, which
+    `reshape` turns into a mask.
+    """
 
     any_element: ClassVar[bool] = True
-    later: ClassVar[tuple[str, ...]] = ("dtype",)
+    added_attributes: ClassVar[tuple[str, ...]] = ("dtype",)
     values: tuple[bool | int | float, ...]
     dtype: Literal["i64", "f32", "bool"] = "i64"
 
     def infer(self, x: TensorType) -> TensorType:
-        """i64[as many as there are], or f32, or bool."""
+        """Type i64[number of values], or f32 or bool as `dtype` says."""
         require(len(self.values) >= 1, "`values` is an empty list")
-        wrong = next((one for one in self.values if type(one) not in _WRITTEN[self.dtype]), None)
+        wrong = next((value for value in self.values if type(value) not in _LITERAL_TYPES[self.dtype]), None)
         if wrong is not None:
-            own = "f32" if type(wrong) is float else "bool"
-            hint = f'`dtype="{own}"` says what they are' if own != self.dtype and type(wrong) is not int else None
+            value_dtype = "f32" if type(wrong) is float else "bool"
+            hint = f'write `dtype="{value_dtype}"`' if value_dtype != self.dtype and type(wrong) is not int else None
             raise RuleError(f"`values` of {self.dtype} hold {str(wrong).lower()}", hint)
-        require(all(map(isfinite, self.values)), "`values` are finite numbers")
+        require(all(map(isfinite, self.values)), "`values` must be finite numbers")
         return TensorType((len(self.values),), self.dtype)
 
     def between(self, result: TensorType, *operands: TensorType) -> tuple[int, int] | None:
-        """As they are written, if they are integers."""
+        """Return the smallest and the largest of the values if they are integers, else None."""
         return (int(min(self.values)), int(max(self.values))) if self.dtype == "i64" else None
 
-    def ties(self, x: TensorType) -> tuple[Tie, ...]:
-        """None: these numbers have no channels."""
+    def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
+        """Return no channel maps: literal numbers have no channels."""
         return ()
 
 
-_WRITTEN: dict[str, tuple[type, ...]] = {"i64": (int,), "f32": (int, float), "bool": (bool,)}
-"""What values of each element type are written as."""
+_LITERAL_TYPES: dict[str, tuple[type, ...]] = {"i64": (int,), "f32": (int, float), "bool": (bool,)}
+"""Python types that literals of each element type may have."""

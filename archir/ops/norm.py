@@ -1,4 +1,4 @@
-"""Normalisation."""
+"""Normalisation over batches, channels, groups, positions or along an axis."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ from typing import ClassVar
 
 from archir.diagnostics.errors import require
 from archir.ir.op import Free, Weight
-from archir.ir.types import TensorType, has_axes
+from archir.ir.types import TensorType, require_axes
 
 
 @dataclass(frozen=True)
 class _Norm(Free, abstract=True):
+    """Base of normalisations, which keep the type of their operand."""
+
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
         return x
 
 
-def _more_than_nothing(eps: float) -> None:
-    require(eps > 0, f"`eps` must be more than 0, got {eps}: without it, zeros become no numbers")
+def _check_eps(eps: float) -> None:
+    """Raise RuleError unless `eps` is positive."""
+    require(eps > 0, f"`eps` must be above 0, got {eps}: otherwise zeros become NaN")
 
 
 @dataclass(frozen=True)
 class BatchNorm(_Norm):
     """Batch normalisation over the channels of maps, volumes, tokens or vectors (Ioffe and Szegedy 2015).
 
-    With `zero_init` the scale starts at 0: a residual branch that ends in it starts as nothing (Goyal et al. 2017).
+    With `zero_init` the scale starts at 0, so that a residual branch that ends in it starts as zero (Goyal et al.
+    2017).
     """
 
     in_place: ClassVar[bool] = True
@@ -38,7 +42,7 @@ class BatchNorm(_Norm):
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
         require(x.rank in (1, 2, 3, 4), f"expected a map, a volume, tokens or a vector, got {x}", code="A0402")
-        _more_than_nothing(self.eps)
+        _check_eps(self.eps)
         return x
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
@@ -56,8 +60,8 @@ class BatchNorm(_Norm):
 class LayerNorm(_Norm):
     """Layer normalisation over the features of each token, or of each position of a map or volume (Ba et al. 2016).
 
-    These are the last axis of tokens and vectors, and the first one of maps and volumes (Liu et al. 2022, A ConvNet for
-    the 2020s, section 2.6).
+    The features are the last axis of tokens and vectors, and the first axis of maps and volumes (Liu et al. 2022, A
+    ConvNet for the 2020s, section 2.6).
     """
 
     affine: bool = True
@@ -66,7 +70,7 @@ class LayerNorm(_Norm):
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
         require(x.rank in (1, 2, 3, 4), f"expected a map, a volume, tokens or a vector, got {x}", code="A0402")
-        _more_than_nothing(self.eps)
+        _check_eps(self.eps)
         return x
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
@@ -87,7 +91,7 @@ class RmsNorm(LayerNorm):
         return {"weight": Weight((x.channels,), "ones")} if self.affine else {}
 
     def kernels(self, x: TensorType) -> int:
-        """Square, mean, sum with eps, root, product; one more if affine."""
+        """5 kernel launches: square, mean, sum with eps, root and product; 1 more if affine."""
         return 5 + self.affine
 
 
@@ -101,11 +105,11 @@ class GroupNorm(_Norm):
 
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
-        has_axes(x, 2, 3)
+        require_axes(x, 2, 3)
         require(self.groups >= 1, f"`groups` must be at least 1, got {self.groups}")
         require(x.channels % self.groups == 0, f"{x.channels} channels do not split into {self.groups} groups")
-        require(x.elements > self.groups, f"{x} has one number in a group: normalised, nothing is left of it")
-        _more_than_nothing(self.eps)
+        require(x.elements > self.groups, f"{x} has one number in a group: normalised, it is always 0")
+        _check_eps(self.eps)
         return x
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
@@ -116,16 +120,17 @@ class GroupNorm(_Norm):
 
 @dataclass(frozen=True)
 class InstanceNorm(_Norm):
-    """Each channel of each sample normalised over its positions, of maps, volumes or tokens (Ulyanov et al. 2016)."""
+    """Normalisation of each channel of each sample over its positions, for maps, volumes or tokens (Ulyanov et al.
+    2016)."""
 
     affine: bool = True
     eps: float = 1e-5
 
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
-        has_axes(x, 1, 2, 3)
-        require(prod(x.spatial) > 1, f"{x} has one position in a channel: normalised, nothing is left of it")
-        _more_than_nothing(self.eps)
+        require_axes(x, 1, 2, 3)
+        require(prod(x.spatial) > 1, f"{x} has one position in a channel: normalised, it is always 0")
+        _check_eps(self.eps)
         return x
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
@@ -136,26 +141,26 @@ class InstanceNorm(_Norm):
 
 @dataclass(frozen=True)
 class Normalize(_Norm):
-    """x divided by its length along an axis, counted without the batch axis, or by `eps` where that is more.
+    """x divided by its Euclidean norm along an axis, or by `eps` where the norm is smaller.
 
-    The default axis is that of the features.
+    Axes are counted without the batch axis; the default is the axis of the features.
     """
 
     axis: int | None = None
     eps: float = 1e-6
 
-    def along(self, x: TensorType) -> int:
-        """The axis."""
+    def resolved_axis(self, x: TensorType) -> int:
+        """Return the non-negative axis that x is normalised along. Raises RuleError if x has no such axis."""
         axis = x.channel_axis if self.axis is None else self.axis
         require(-x.rank <= axis < x.rank, f"axis {axis} of {x} does not exist")
         return axis % x.rank
 
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
-        self.along(x)
-        _more_than_nothing(self.eps)
+        self.resolved_axis(x)
+        _check_eps(self.eps)
         return x
 
     def kernels(self, x: TensorType) -> int:
-        """The length, what is at least `eps`, and the quotient."""
+        """3 kernel launches: the norm, its maximum with `eps`, and the quotient."""
         return 3

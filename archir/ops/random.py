@@ -1,4 +1,4 @@
-"""Operations that draw random numbers in training and do nothing in evaluation."""
+"""Operations that sample random numbers in training and are the identity in evaluation."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from archir.ir.types import TensorType
 
 @dataclass(frozen=True)
 class _Random(View, abstract=True):
+    """Base of random operations with a drop rate."""
+
     random: ClassVar[bool] = True
     in_place: ClassVar[bool] = True
     rate: float = 0.1
@@ -24,7 +26,8 @@ class _Random(View, abstract=True):
 
 @dataclass(frozen=True)
 class Dropout(_Random):
-    """In training, zeroes numbers with probability `rate` and scales the others by 1 / (1 - rate); x itself otherwise.
+    """In training, sets numbers to 0 with probability `rate` and scales the others by 1 / (1 - rate); otherwise x
+    itself.
 
     (Srivastava et al. 2014)
     """
@@ -32,4 +35,4 @@ class Dropout(_Random):
 
 @dataclass(frozen=True)
 class DropPath(_Random):
-    """Stochastic depth: as `dropout`, but of whole samples (Huang et al. 2016)."""
+    """Stochastic depth: like `dropout`, but drops whole samples (Huang et al. 2016)."""

@@ -1,4 +1,4 @@
-"""Windows that slide along the axes of a tensor: how large, how far apart, and the zeros around."""
+"""Sliding windows of convolutions and pooling: size, stride, dilation and zero padding along each axis."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import NamedTuple
 from archir.diagnostics.errors import require
 
 Sizes = int | tuple[int, ...]
-"""One number for all axes, or one for each."""
+"""One number for all axes, or one number per axis."""
 Padding = int | str | tuple[int, ...]
+"""Zero padding: "same", "valid", a number for every side, one number per axis, or two numbers per axis."""
 
-MOST_KNOWN = 1_024
-"""Windows that are remembered: networks have few that differ."""
-AXES = ("depth", "height", "width")
-"""What the last axes of a tensor are called."""
+MAX_CACHED_WINDOWS = 1_024
+"""Maximum number of cached results of `windows`; the layers of a network have few different windows."""
+AXIS_NAMES = ("depth", "height", "width")
+"""Names of the last axes of a tensor, outermost first."""
 
 
 class Window(NamedTuple):
-    """A window along one axis, and the zeros before and after it."""
+    """A sliding window along one axis: its size, stride and dilation, and the zeros added before and after the axis."""
 
     kernel: int
     stride: int
@@ -29,51 +30,57 @@ class Window(NamedTuple):
 
     @property
     def span(self) -> int:
-        """From its first position to its last."""
+        """Number of positions from the window's first position to its last, both included."""
         return self.dilation * (self.kernel - 1) + 1
 
     @property
-    def even(self) -> bool:
-        """Whether there are as many zeros before as after."""
+    def is_symmetric(self) -> bool:
+        """True if there are as many zeros before the axis as after it."""
         return self.before == self.after
 
-    def outputs(self, size: int, what: str) -> int:
-        """How many there are along an axis of so many positions."""
-        least = min(self.kernel, self.stride, self.dilation)
-        require(least >= 1, "kernel, stride and dilation must be at least 1")
+    def output_size(self, size: int, axis_name: str) -> int:
+        """Return how many windows fit along an axis of `size` positions; errors call the axis `axis_name`.
+
+        Raises RuleError if none fits, or if kernel, stride or dilation is below 1.
+        """
+        smallest = min(self.kernel, self.stride, self.dilation)
+        require(smallest >= 1, "kernel, stride and dilation must be at least 1")
         result = (size + self.before + self.after - self.span) // self.stride + 1
-        require(result >= 1, f"a window of {self.kernel} does not fit into a {what} of {size}")
+        require(result >= 1, f"a window of {self.kernel} does not fit into a {axis_name} of {size}")
         return result
 
 
 Windows = tuple[Window, ...]
-"""One for each axis, in their order."""
+"""The sliding windows of an operation, one per axis, in the order of the axes."""
 
 
-@lru_cache(MOST_KNOWN)
+@lru_cache(MAX_CACHED_WINDOWS)
 def windows(axes: int, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes = 1) -> Windows:
-    """The windows along so many axes. `"same"` gives ceil(size / stride) outputs; with an even span the extra zero goes
-    after."""
-    named = {"kernel": kernel, "stride": stride, "dilation": dilation}
-    kernels, strides, dilations = (each(value, axes, name) for name, value in named.items())
+    """Return the sliding window of each of `axes` axes. Raises RuleError for wrong counts or negative padding.
+
+    "same" padding gives ceil(size / stride) outputs; if the window's span is even, the extra zero goes after the axis.
+    """
+    settings = {"kernel": kernel, "stride": stride, "dilation": dilation}
+    kernels, axis_strides, dilations = (per_axis(value, axes, name) for name, value in settings.items())
     if padding == "same":
         extents = [d * (k - 1) for d, k in zip(dilations, kernels, strict=True)]
         zeros = [(extent // 2, extent - extent // 2) for extent in extents]
     else:
-        zeros = list(_zeros(padding, axes))
-    parts = zip(kernels, strides, dilations, zeros, strict=True)
+        zeros = list(_explicit_zeros(padding, axes))
+    parts = zip(kernels, axis_strides, dilations, zeros, strict=True)
     return tuple(Window(k, s, d, before, after) for k, s, d, (before, after) in parts)
 
 
-def each(value: Sizes, axes: int, name: str) -> tuple[int, ...]:
-    """The numbers of all axes."""
+def per_axis(value: Sizes, axes: int, name: str) -> tuple[int, ...]:
+    """Expand `value` to one number per axis. Raises RuleError, which calls it `name`, if it has another length."""
     if isinstance(value, int):
         return (value,) * axes
     require(len(value) == axes, f"`{name}` is one number, or one for each of {axes} axes: {list(value)}")
     return value
 
 
-def _zeros(padding: Padding, axes: int) -> Iterator[tuple[int, int]]:
+def _explicit_zeros(padding: Padding, axes: int) -> Iterator[tuple[int, int]]:
+    """Yield the zeros before and after each axis, for any padding but "same"."""
     require(padding == "valid" or not isinstance(padding, str), '`padding` is "same", "valid" or numbers of zeros')
     numbers = 0 if isinstance(padding, str) else padding
     if isinstance(numbers, int):
@@ -89,17 +96,18 @@ def _zeros(padding: Padding, axes: int) -> Iterator[tuple[int, int]]:
         yield before, after
 
 
-def pads_of(found: Windows) -> tuple[int, ...]:
-    """Zeros before and after, the last axis first: at the left, right, top and bottom of a map."""
-    return tuple(zeros for one in reversed(found) for zeros in (one.before, one.after))
+def pads_of(windows_: Windows) -> tuple[int, ...]:
+    """Return the zeros before and after each axis, the last axis first: left, right, top and bottom of a map."""
+    return tuple(zeros for window in reversed(windows_) for zeros in (window.before, window.after))
 
 
-def slid(found: Windows, sizes: Sequence[int]) -> tuple[int, ...]:
-    """How many outputs there are along axes of these sizes."""
-    names = ("sequence",) if len(sizes) == 1 else AXES[-len(sizes) :]
-    return tuple(one.outputs(size, name) for one, size, name in zip(found, sizes, names, strict=True))
+def output_sizes(windows_: Windows, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the size of each axis of the result, for operand axes of these sizes. Raises RuleError if a window does
+    not fit."""
+    names = ("sequence",) if len(sizes) == 1 else AXIS_NAMES[-len(sizes) :]
+    return tuple(window.output_size(size, name) for window, size, name in zip(windows_, sizes, names, strict=True))
 
 
-def alike(value: Sizes) -> Sizes:
-    """One number, where all axes have the same."""
+def collapse_sizes(value: Sizes) -> Sizes:
+    """Return one number if all axes have the same, else the tuple unchanged."""
     return value[0] if isinstance(value, tuple) and len({*value}) == 1 else value

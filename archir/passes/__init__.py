@@ -1,4 +1,4 @@
-"""Passes: functions from graph to graph."""
+"""Passes: functions that take a graph and return a graph."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from archir.passes.infer import infer
 from archir.passes.prune import prune
 
 Pass = Callable[[Graph], Graph]
+"""A function from graph to graph."""
 
 PASSES: dict[str, Pass] = {"infer": infer, "prune": prune, "fold": fold, "cse": cse, "expand": expand}
-"""The passes that need nothing but the graph, by name."""
+"""Passes that need no argument but the graph, by name."""
 
 
 def run(graph: Graph, names: Iterable[str], verify: bool = False) -> Graph:
-    """The graph after passes, in this order. With `verify`, the graph is checked before, and after each of them.
+    """Apply passes to a graph in this order. With `verify`, check the graph before the first pass and after each pass.
 
-    Raises ArchError (A0707) if there is no such pass, and BrokenGraph (A0706) that names the pass that broke the graph.
+    Raises ArchError (A0707) if there is no pass of a name, and BrokenGraph (A0706), naming the pass that broke the
+    graph.
     """
     names = list(names)
     unknown = [name for name in names if name not in PASSES]
     if unknown:
-        known = f"passes are {', '.join(PASSES)}"
-        raise ArchError(*(Diagnostic("A0707", f"no pass `{n}`", hint=suggest(n, PASSES) or known) for n in unknown))
+        hint = f"passes are {', '.join(PASSES)}"
+        raise ArchError(*(Diagnostic("A0707", f"no pass `{n}`", hint=suggest(n, PASSES) or hint) for n in unknown))
     if verify:
         _verify(graph, "before any pass")
     for name in names:
@@ -41,6 +43,7 @@ def run(graph: Graph, names: Iterable[str], verify: bool = False) -> Graph:
 
 
 def _verify(graph: Graph, when: str) -> None:
+    """Check a graph. Raises BrokenGraph (A0706) with `when` in front of each message."""
     try:
         check(graph)
     except BrokenGraph as broken:

@@ -1,4 +1,4 @@
-"""Sibling operations as one wide operation."""
+"""Batching of sibling operations: several narrow convolutions of one tensor run as one wide convolution."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from archir.ir.graph import Graph, Node, NodeId, Together
+from archir.ir.graph import Graph, MergedScopes, Node, NodeId
 from archir.ir.types import TensorType
-from archir.ir.verify import typed
+from archir.ir.verify import checked_types
 from archir.ops.activation import Relu
 from archir.ops.arithmetic import Concat
 from archir.ops.conv import Conv
@@ -17,101 +17,113 @@ from archir.ops.shape import Slice
 from archir.passes.prune import prune
 
 Group = tuple[NodeId, ...]
-"""Nodes with the same operation, which become one."""
+"""Nodes with equal operations that are replaced by one wide node."""
 
 
 def batch(graph: Graph) -> Graph:
-    """Convolutions that read the same and differ in their weights alone become one, and so do the convolutions, batch
-    norms and ReLUs behind them.
+    """Merge convolutions of one tensor that differ only in their weights, and the convolutions, batch norms and ReLUs
+    after them.
 
     `%1 = conv(%0); %2 = conv(%0); %3 = relu(%1); %4 = relu(%2)` -> `%1 = conv(%0), twice as wide; %2 = relu(%1);
-    %3 = slice(%2); %4 = slice(%2)`. With groups, the operand is repeated. Weights keep the names they had.
+    %3 = slice(%2); %4 = slice(%2)`. For grouped convolutions, the operand is repeated. Weights keep their names.
     """
     return _Batching(prune(graph)).result()
 
 
 class _Batching:
+    """One run of `batch`: the old graph, its groups of siblings, and the new graph in construction.
+
+    `home` maps a node to its group and its position there, `single` to its own copy; `wide` maps a group to its wide
+    node.
+    """
+
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.types: dict[NodeId, TensorType] = typed(graph)
-        self.uses = Counter(graph[number].scope for number in graph)
+        self.types: dict[NodeId, TensorType] = checked_types(graph)
+        self.scope_counts = Counter(graph[number].scope for number in graph)
         self.groups = [*self._groups()]
         self.home = {number: (index, i) for index, group in enumerate(self.groups) for i, number in enumerate(group)}
-        self.out = graph.empty()
-        self.single: dict[NodeId, NodeId] = {}
+        self.out = graph.empty_copy()
+        self.copies: dict[NodeId, NodeId] = {}
         self.wide: dict[int, NodeId] = {}
 
     def result(self) -> Graph:
+        """Return the graph with merged siblings."""
         for number in self.graph:
             if number not in self.home:
-                operands = [self._one(operand) for operand in self.graph.operands(number)]
-                self.single[number] = self.out.add(self.graph[number], *operands)
+                operands = [self._copy(operand) for operand in self.graph.operands(number)]
+                self.copies[number] = self.out.add(self.graph[number], *operands)
             elif (index := self.home[number][0]) not in self.wide:
-                self.wide[index] = self._together(self.groups[index])
-        self.out.outputs = {name: self._one(number) for name, number in self.graph.outputs.items()}
+                self.wide[index] = self._add_wide(self.groups[index])
+        self.out.outputs = {name: self._copy(number) for name, number in self.graph.outputs.items()}
         return self.out
 
     def _groups(self) -> Iterator[Group]:
-        """Convolutions of the same tensor, then what reads each of a group's nodes alike."""
-        found: dict[tuple[NodeId, Conv], list[NodeId]] = {}
+        """Yield groups of siblings: convolutions of one tensor, then the operations that read each node of a group in
+        the same way."""
+        by_operand: dict[tuple[NodeId, Conv], list[NodeId]] = {}
         for number in self.graph:
             op = self.graph[number].op
             if isinstance(op, Conv):
-                found.setdefault((self.graph.operands(number)[0], op), []).append(number)
-        waiting = [(*numbers,) for numbers in found.values() if self._can_join(numbers)]
-        taken = {number for group in waiting for number in group}
-        while waiting:
-            group = waiting.pop(0)
+                by_operand.setdefault((self.graph.operands(number)[0], op), []).append(number)
+        queue = [(*numbers,) for numbers in by_operand.values() if self._can_join(numbers)]
+        grouped = {number for group in queue for number in group}
+        while queue:
+            group = queue.pop(0)
             yield group
-            behind = [self._readers(number) for number in group]
-            for op in behind[0]:
-                members = [readers.get(op, []) for readers in behind]
+            readers_ = [self._mergeable_readers(number) for number in group]
+            for op in readers_[0]:
+                members = [readers.get(op, []) for readers in readers_]
                 following = tuple(numbers[0] for numbers in members if len(numbers) == 1)
-                if len(following) == len(group) and not taken & {*following} and self._can_join(following):
-                    taken |= {*following}
-                    waiting.append(following)
+                if len(following) == len(group) and not grouped & {*following} and self._can_join(following):
+                    grouped |= {*following}
+                    queue.append(following)
 
-    def _readers(self, number: NodeId) -> dict[Conv | BatchNorm | Relu, list[NodeId]]:
-        found: dict[Conv | BatchNorm | Relu, list[NodeId]] = {}
+    def _mergeable_readers(self, number: NodeId) -> dict[Conv | BatchNorm | Relu, list[NodeId]]:
+        """Return the convolutions, batch norms and ReLUs that read a node, by operation."""
+        readers: dict[Conv | BatchNorm | Relu, list[NodeId]] = {}
         for reader in self.graph.consumers(number):
             op = self.graph[reader].op
             if isinstance(op, Conv | BatchNorm | Relu):
-                found.setdefault(op, []).append(reader)
-        return found
+                readers.setdefault(op, []).append(reader)
+        return readers
 
     def _can_join(self, numbers: list[NodeId] | Group) -> bool:
-        """Whether there are several, each with weights of its own, which no other node shares."""
+        """Return whether these are several nodes, each with its own weights, that no other node shares."""
         scopes = [self.graph[number].scope for number in numbers]
-        if any(self.graph[number].op.varied or self.types[number].varied for number in numbers):
+        if any(self.graph[number].op.varying_attributes or self.types[number].is_varying for number in numbers):
             return False
         if isinstance(self.graph[numbers[0]].op, Relu):
-            return True  # behind a group
-        alone = all(self.uses[scope] == 1 for scope in scopes) and not self.graph.together.keys() & {*scopes}
-        return len(numbers) > 1 and alone and "" not in scopes
+            return True  # ReLUs are only asked about after a group
+        unshared = all(self.scope_counts[scope] == 1 for scope in scopes) and not self.graph.merged_scopes.keys() & {
+            *scopes
+        }
+        return len(numbers) > 1 and unshared and "" not in scopes
 
-    def _together(self, group: Group) -> NodeId:
-        first, many = self.graph[group[0]], len(group)
+    def _add_wide(self, group: Group) -> NodeId:
+        """Append the wide node of a group."""
+        first, count = self.graph[group[0]], len(group)
         operands = [self.graph.operands(number)[0] for number in group]
         op = first.op
         if operands[0] != operands[1]:
             x = self.wide[self.home[operands[0]][0]]
-            repeats = many
+            repeats = count
         else:
-            x = self._one(operands[0])
-            repeats = many if isinstance(op, Conv) and op.groups > 1 else 1
+            x = self._copy(operands[0])
+            repeats = count if isinstance(op, Conv) and op.groups > 1 else 1
             if repeats > 1:
-                x = self.out.add(Node(Concat(), first.span), *[x] * many)
+                x = self.out.add(Node(Concat(), first.span), *[x] * count)
         if isinstance(op, Conv):
-            op = replace(op, channels=many * op.channels, groups=repeats * op.groups)
+            op = replace(op, channels=count * op.channels, groups=repeats * op.groups)
         if not isinstance(op, Relu):
-            self.out.together[first.scope] = Together(tuple(self.graph[number].scope for number in group))
+            self.out.merged_scopes[first.scope] = MergedScopes(tuple(self.graph[number].scope for number in group))
         return self.out.add(Node(op, first.span, first.scope), x)
 
-    def _one(self, number: NodeId) -> NodeId:
-        """The node of the new graph that stands for one of the old: a part of a wide one, where it is in a group."""
-        if number not in self.single:
+    def _copy(self, number: NodeId) -> NodeId:
+        """Return the node of the new graph that computes an old node: a slice of the wide node if it is in a group."""
+        if number not in self.copies:
             index, i = self.home[number]
             width = self.types[number].channels
-            part = Node(Slice(i * width, (i + 1) * width), self.graph[number].span)
-            self.single[number] = self.out.add(part, self.wide[index])
-        return self.single[number]
+            slice_ = Node(Slice(i * width, (i + 1) * width), self.graph[number].span)
+            self.copies[number] = self.out.add(slice_, self.wide[index])
+        return self.copies[number]

@@ -1,72 +1,81 @@
-"""One block of a network as a network of its own."""
+"""Extraction of one block of a network as a network of its own."""
 
 from __future__ import annotations
 
-from archir.diagnostics.errors import ArchError, fail, listed, suggest
+from archir.diagnostics.errors import ArchError, fail, join_names, suggest
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.op import Op
-from archir.ir.printer import enclosing, print_graph
+from archir.ir.printer import enclosing_scopes, print_graph
 from archir.ir.structure import Input, Select
 from archir.ir.typing import infer
 from archir.ops.calibration import AsGate, AsKernel
 
-_AS: dict[str, type[Op]] = {"gate": AsGate, "kernel": AsKernel}
-"""What makes an input be of a kind."""
+_KIND_CASTS: dict[str, type[Op]] = {"gate": AsGate, "kernel": AsKernel}
+"""Operation that casts an input to each kind other than features."""
 
 
 def block(graph: Graph, name: str) -> Graph:
-    """The block `name` of a graph without choices: a net whose inputs and outputs are what the block reads and gives.
+    """Return the block `name` of a graph without choices as a net, whose inputs and outputs are those of the block.
 
-    Where several calls of it differ, `name@scope` says which one is meant. Scopes in the result begin below the call's,
-    so that weights have the names that they have in a file of the block. Raises ArchError (A0906).
+    If several calls of the block differ, `name@scope` says which one is meant. Scopes in the result are relative to the
+    call, so that weights have the names that they have in a file of the block. Raises ArchError (A0906).
     """
-    made = {scope: _cut(graph, scope) for scope in calls(graph, name)}
-    different = {print_graph(one): scope for scope, one in reversed(made.items())}
-    if len(different) > 1:
-        raise ambiguous(name, graph.name, sorted(different.values()))
-    return next(iter(made.values()))
+    nets = {scope: _extract(graph, scope) for scope in calls(graph, name)}
+    distinct = {print_graph(net): scope for scope, net in reversed(nets.items())}
+    if len(distinct) > 1:
+        raise ambiguous(name, graph.name, sorted(distinct.values()))
+    return next(iter(nets.values()))
 
 
 def calls(graph: Graph, name: str) -> list[str]:
-    """The scopes of the calls that `name` or `name@scope` means. Raises ArchError (A0906) if there are none."""
+    """Return the scopes of the calls that `name` or `name@scope` means.
+
+    Raises ArchError: A0906 if there are none, A0901 if the graph has choices.
+    """
     if open_ := sorted({choice for number in graph for choice in _choices(graph[number])}):
-        raise fail("A0901", f"{listed(open_)} must be chosen before a block is taken out")
-    wanted, _, place = name.partition("@")
-    standing = {scope for number in graph for scope in enclosing(graph[number].scope)}
-    called = {scope: known for scope, known in graph.blocks.items() if scope in standing}
-    scopes = [scope for scope, known in called.items() if known == wanted]
+        raise fail("A0901", f"{join_names(open_)} must be chosen before a block is extracted")
+    requested, _, call_scope = name.partition("@")
+    used_scopes = {scope for number in graph for scope in enclosing_scopes(graph[number].scope)}
+    called = {scope: block_name for scope, block_name in graph.blocks.items() if scope in used_scopes}
+    scopes = [scope for scope, block_name in called.items() if block_name == requested]
     if not scopes:
         names = sorted({*called.values()})
-        hint = suggest(wanted, names) or (f"blocks are {listed(names, 20)}" if names else None)
-        raise fail("A0906", f"`{graph.name}` has no block `{wanted}`", None, hint)
-    if not place:
+        hint = suggest(requested, names) or (f"blocks are {join_names(names, 20)}" if names else None)
+        raise fail("A0906", f"`{graph.name}` has no block `{requested}`", None, hint)
+    if not call_scope:
         return scopes
-    if place not in scopes:
-        hint = suggest(place, scopes) or f"it is called at {listed(scopes, 3)}"
-        raise fail("A0906", f"`{wanted}` is not called at `{place}`", None, hint)
-    return [place]
+    if call_scope not in scopes:
+        hint = suggest(call_scope, scopes) or f"it is called at {join_names(scopes, 3)}"
+        raise fail("A0906", f"`{requested}` is not called at `{call_scope}`", None, hint)
+    return [call_scope]
 
 
 def ambiguous(name: str, net: str, scopes: list[str]) -> ArchError:
-    """The error for a block whose calls at these scopes differ, so that they cannot be meant all at once."""
-    text = f"`{net}` has {len(scopes)} different calls of `{name}`: those at {listed(scopes, 3)}"
+    """Return the error (A0906) for a block whose calls at these scopes differ."""
+    text = f"`{net}` has {len(scopes)} different calls of `{name}`: those at {join_names(scopes, 3)}"
     return fail("A0906", text, None, f"say which one: `{name}@{scopes[0]}`")
 
 
 def only_call(graph: Graph, name: str) -> str:
-    """The scope of a block that is called once, or of the call that is named. Raises ArchError (A0906)."""
+    """Return the scope of a block that is called once, or of the call that `name@scope` means. Raises ArchError
+    (A0906)."""
     scopes = calls(graph, name)
     if len(scopes) > 1:
-        text = f"`{graph.name}` has {len(scopes)} calls of `{name}`, with weights of their own: at {listed(scopes, 3)}"
+        text = (
+            f"`{graph.name}` has {len(scopes)} calls of `{name}`, with weights of their own: at {join_names(scopes, 3)}"
+        )
         raise fail("A0906", text, None, f"say which one: `{name}@{scopes[0]}`")
     return scopes[0]
 
 
 def _choices(node: Node) -> set[str]:
+    """Return the paths of the choices that a node depends on."""
     return node.op.choices | ({node.op.choice} if isinstance(node.op, Select) else set())
 
 
-def _cut(graph: Graph, scope: str) -> Graph:
+def _extract(graph: Graph, scope: str) -> Graph:
+    """Return the nodes inside of a scope as a graph. Tensors that they read become inputs, tensors read from them
+    outputs."""
     types = infer(graph)
     inside = {number: None for number in graph if graph[number].scope.startswith(f"{scope}.")}
     result = Graph(graph.blocks[scope])
@@ -74,17 +83,17 @@ def _cut(graph: Graph, scope: str) -> Graph:
         other[len(scope) + 1 :]: name for other, name in graph.blocks.items() if other.startswith(f"{scope}.")
     }
     result.parameters = dict(graph.parameters)
-    moved: dict[NodeId, NodeId] = {}
+    copies: dict[NodeId, NodeId] = {}
     for operand in sorted({o for number in inside for o in graph.operands(number)} - inside.keys()):
-        label, kind = f"x{len(moved) + 1}" if moved else "x", types[operand]
-        moved[operand] = result.add(Node(Input(label, kind.shape, kind.dtype), graph[operand].span, label))
-        if kind.kind in _AS:
-            moved[operand] = result.add(Node(_AS[kind.kind](), graph[operand].span), moved[operand])
+        label, kind = f"x{len(copies) + 1}" if copies else "x", types[operand]
+        copies[operand] = result.add(Node(Input(label, kind.shape, kind.dtype), graph[operand].span, label))
+        if kind.kind in _KIND_CASTS:
+            copies[operand] = result.add(Node(_KIND_CASTS[kind.kind](), graph[operand].span), copies[operand])
     for number in inside:
         node = graph[number]
-        below = Node(node.op, node.span, node.scope[len(scope) + 1 :])
-        moved[number] = result.add(below, *(moved[operand] for operand in graph.operands(number)))
+        relative = Node(node.op, node.span, node.scope[len(scope) + 1 :])
+        copies[number] = result.add(relative, *(copies[operand] for operand in graph.operands(number)))
     used = {n for n in inside if any(reader not in inside for reader in graph.consumers(n))}
-    given = [n for n in inside if n in used or n in graph.outputs.values()]
-    result.outputs = {"y" if not i else f"y{i + 1}": moved[number] for i, number in enumerate(given)}
+    results = [n for n in inside if n in used or n in graph.outputs.values()]
+    result.outputs = {"y" if not i else f"y{i + 1}": copies[number] for i, number in enumerate(results)}
     return result

@@ -1,4 +1,4 @@
-"""What a network costs: parameters, multiply-accumulates, memory, kernels."""
+"""Costs of a network: parameters, multiply-accumulates, memory and kernels."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from archir.diagnostics.errors import ArchError, Diagnostic
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select
-from archir.ir.types import DTYPES, INTEGERS, TensorType
+from archir.ir.types import DTYPES, INTEGER_DTYPES, TensorType
 from archir.ir.typing import Types
-from archir.ir.verify import typed
+from archir.ir.verify import checked_types
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Trainable parameters, and of one sample multiply-accumulates, bytes of all activations, kernels launched in
-    evaluation, and bytes that are alive at once: results from when they are made until the last operation that reads
-    them, outputs until the end."""
+    """Costs of a network or of a part of it; all but `params` are for one sample.
+
+    `params` counts trainable parameters, `macs` multiply-accumulates, `activation_bytes` the bytes of all activations
+    and `kernels` the kernels launched in evaluation. `peak_bytes` is the most bytes alive at once: a result lives until
+    the last operation that reads it, an output until the end.
+    """
 
     params: int
     macs: int
@@ -36,76 +39,81 @@ class Cost:
         )
 
 
-SUMMED = ("params", "macs", "activation_bytes", "kernels")
-"""The costs that add up; of `peak_bytes`, parts have a maximum."""
+ADDITIVE_COSTS = ("params", "macs", "activation_bytes", "kernels")
+"""Costs of which a whole has the sum of its parts; of `peak_bytes` it has the maximum."""
 
 
 def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
-    """The cost of every node of a graph without choices; weights that several nodes share count at the first.
+    """Return the cost of every node of a graph without choices. Weights that several nodes share count at the first of
+    them.
 
-    Raises ArchError (A0901) if choices are left.
+    Raises ArchError (A0901) if the graph has choices.
     """
     for number in graph:
-        if isinstance(graph[number].op, Select) or graph[number].op.varied:
-            message = "the cost of a space is not one number: name an architecture"
+        if isinstance(graph[number].op, Select) or graph[number].op.varying_attributes:
+            message = "a space has no single cost: specialize it to an architecture first"
             raise ArchError(Diagnostic("A0901", message, graph[number].span))
-    types = types or typed(graph)
-    found: dict[NodeId, Cost] = {}
-    peaks = alive(graph, types)
+    types = types or checked_types(graph)
+    node_costs: dict[NodeId, Cost] = {}
+    peaks = live_bytes(graph, types)
     scopes: set[str] = set()
     for number in graph:
         node = graph[number]
         operands = [types[operand] for operand in graph.operands(number)]
         own = replace(cost_of(node.op, operands, types[number]), peak_bytes=peaks[number])
         if own.params:
-            found[number] = replace(own, params=0) if node.scope in scopes else own
+            node_costs[number] = replace(own, params=0) if node.scope in scopes else own
             scopes.add(node.scope)
         else:
-            found[number] = own
-    return found
+            node_costs[number] = own
+    return node_costs
 
 
-def alive(graph: Graph, types: Types, small: bool = False) -> dict[NodeId, int]:
-    """Bytes that are alive while each node runs. If `small`, results are in 8 bits, and take the place of what they are
-    made of where nothing else reads it."""
-    last = {operand: number for number in graph for operand in graph.operands(number)}
-    last |= dict.fromkeys(graph.outputs.values(), len(graph))
-    leaving: dict[NodeId, int] = {}
-    now, found = 0, {}
+def live_bytes(graph: Graph, types: Types, eight_bit: bool = False) -> dict[NodeId, int]:
+    """Return the bytes of activations that are alive while each node runs.
+
+    If `eight_bit`, floating-point results take 8 bits, and in-place operations overwrite operands that nothing else
+    reads.
+    """
+    last_readers = {operand: number for number in graph for operand in graph.operands(number)}
+    last_readers |= dict.fromkeys(graph.outputs.values(), len(graph))
+    freed: dict[NodeId, int] = {}
+    current, live = 0, {}
     for number in graph:
-        size = _bytes(types[number], small)
-        in_place = small and graph[number].op.in_place
-        left = leaving.get(number, 0)
-        found[number] = now + size - (left if in_place else 0)
-        now += size - left
-        end = last.get(number, number)
+        size = _bytes(types[number], eight_bit)
+        in_place = eight_bit and graph[number].op.in_place
+        released = freed.get(number, 0)
+        live[number] = current + size - (released if in_place else 0)
+        current += size - released
+        end = last_readers.get(number, number)
         if end == number:
-            now -= size
+            current -= size
         else:
-            leaving[end] = leaving.get(end, 0) + size
-    return found
+            freed[end] = freed.get(end, 0) + size
+    return live
 
 
-def peak(graph: Graph, small: bool = False) -> int:
-    """The most bytes that are alive at once; see `alive`."""
-    return max(alive(graph, typed(graph), small).values(), default=0)
+def peak_memory(graph: Graph, eight_bit: bool = False) -> int:
+    """Return the maximum of the bytes alive at once; see `live_bytes`."""
+    return max(live_bytes(graph, checked_types(graph), eight_bit).values(), default=0)
 
 
-def _bytes(x: TensorType, small: bool = False) -> int:
-    return x.elements * stored(x.dtype, small)
+def _bytes(x: TensorType, eight_bit: bool = False) -> int:
+    """Return the bytes of a tensor."""
+    return x.elements * element_bytes(x.dtype, eight_bit)
 
 
-def stored(dtype: str, small: bool = False) -> int:
-    """Bytes of a number; if `small`, floating-point numbers are in 8 bits."""
-    return 1 if small and dtype not in INTEGERS else DTYPES[dtype]
+def element_bytes(dtype: str, eight_bit: bool = False) -> int:
+    """Return the bytes of one element; if `eight_bit`, a floating-point number takes 8 bits."""
+    return 1 if eight_bit and dtype not in INTEGER_DTYPES else DTYPES[dtype]
 
 
 def cost_of(op: Op, operands: Sequence[TensorType], result: TensorType) -> Cost:
-    """The cost of an operation on operands of these types, of which none depends on choices."""
+    """Return the cost of an operation on operands of these types, which must not depend on choices."""
     params = sum(weight.elements for weight in op.weights(*operands).values() if not weight.buffer)
     return Cost(params, op.macs(*operands), _bytes(result), op.kernels(*operands))
 
 
 def cost(graph: Graph) -> Cost:
-    """The cost of a network."""
+    """Return the total cost of a network."""
     return sum(costs(graph).values(), Cost(0, 0, 0))

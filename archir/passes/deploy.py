@@ -1,4 +1,4 @@
-"""A trained network as it is deployed: the same in evaluation, with less to do."""
+"""Deployment form of a trained network: equal results in evaluation, with fewer operations."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.ir.graph import Graph, Node, NodeId, keep, rebuild, state_name
+from archir.ir.graph import Graph, Node, NodeId, copy_node, rebuild, state_name
 from archir.ir.op import Op
-from archir.ops.conv import Biased, Conv, ConvTranspose
+from archir.ops.conv import AffineOp, Conv, ConvTranspose
 from archir.ops.norm import BatchNorm
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import Pad
-from archir.ops.windows import alike
+from archir.ops.windows import collapse_sizes
 from archir.passes.cse import cse
 from archir.passes.expand import expand
 from archir.passes.fold import fold
@@ -28,33 +28,37 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def deploy(graph: Graph, weights: Arrays, sizes: Sequence[Size] = ()) -> tuple[Graph, dict[str, NDArray[Any]]]:
-    """A graph without choices and its weights, made ready: without dropout, batch norms and padding inside of
-    convolutions and linear maps, what does nothing dropped, and what is computed twice computed once.
+    """Simplify a graph without choices and its weights for evaluation.
 
-    `sizes` are others of images, or of texts, that this must be right for, too.
+    Dropout is removed, batch norms and padding are folded into convolutions and linear layers, operations without
+    effect are dropped, and common subexpressions are computed once. `sizes` are other sizes of images or texts for
+    which the result must be right, too.
     """
-    certain = _certain(expand(graph))
-    folded = fold(certain)
-    # a slice of all there is does nothing, until there is more
-    alike = all(_steps(fold(resize(certain, *size))) == _steps(resize(folded, *size)) for size in sizes)
-    return fold_norm(fold_pad(cse(folded if alike else certain)), weights)
+    deterministic = _without_random(expand(graph))
+    folded = fold(deterministic)
+    # a slice of a whole axis has no effect at this size, but has one if the axis is longer
+    is_size_independent = all(
+        _steps(fold(resize(deterministic, *size))) == _steps(resize(folded, *size)) for size in sizes
+    )
+    return fold_norm(fold_pad(cse(folded if is_size_independent else deterministic)), weights)
 
 
 def _steps(graph: Graph) -> list[object]:
+    """Return all operations with their operands, and the outputs, for comparing two graphs."""
     return [*((graph[number].op, graph.operands(number)) for number in graph), graph.outputs]
 
 
-def _certain(graph: Graph) -> Graph:
-    """Without what acts in training alone."""
+def _without_random(graph: Graph) -> Graph:
+    """Remove operations that act only in training."""
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
-        return operands[0] if isinstance(node.op, Dropout | DropPath) else keep(out, node, operands)
+        return operands[0] if isinstance(node.op, Dropout | DropPath) else copy_node(out, node, operands)
 
     return prune(rebuild(graph, step))
 
 
 def fold_pad(graph: Graph) -> Graph:
-    """Zeros around a map made part of the padding of the convolution that reads them, where both sides have as many.
+    """Fold zero padding of a map into the convolution that reads it, if opposite sides have equal padding.
 
     `%1 = pad(%0, amount=1); %2 = conv(%1, padding="valid")` -> `%1 = conv(%0, padding=1)`.
     """
@@ -64,68 +68,74 @@ def fold_pad(graph: Graph) -> Graph:
             left, right, top, bottom = (sum(pair) for pair in zip(pad.pads(2), node.op.pads, strict=True))
             if left == right and top == bottom:
                 inner = out.operands(operands[0])
-                return out.add(replace(node, op=replace(node.op, padding=alike((top, left)))), *inner)
-        return keep(out, node, operands)
+                return out.add(replace(node, op=replace(node.op, padding=collapse_sizes((top, left)))), *inner)
+        return copy_node(out, node, operands)
 
     return prune(rebuild(graph, step))
 
 
 def fold_norm(graph: Graph, weights: Arrays) -> tuple[Graph, dict[str, NDArray[Any]]]:
-    """Batch norms made part of the convolution or linear map that they alone read.
+    """Fold batch norms into the convolution or linear layer before them, if nothing else reads it.
 
-    `%1 = conv(%0); %2 = batch_norm(%1)` -> `%1 = conv(%0, bias=true)`, where weights are multiplied by
-    scale / sqrt(variance + eps) and the bias is shift - mean times that (Jacob et al. 2018, eq. 14).
+    `%1 = conv(%0); %2 = batch_norm(%1)` -> `%1 = conv(%0, bias=true)`: weights are multiplied by
+    scale / sqrt(variance + eps), and the bias is shift - mean times that factor (Jacob et al. 2018, eq. 14).
     """
-    found = dict(weights)
+    arrays = dict(weights)
     scopes = Counter(graph[number].scope for number in graph)
     folded: dict[NodeId, NodeId] = {}
     for number in graph:
         op = graph[number].op
         if not isinstance(op, BatchNorm):
             continue
-        (maker,) = graph.operands(number)
-        alone = graph.consumers(maker) == [number] and maker not in graph.outputs.values()
-        if not (alone and isinstance(graph[maker].op, Biased)):
+        (producer,) = graph.operands(number)
+        is_only_reader = graph.consumers(producer) == [number] and producer not in graph.outputs.values()
+        if not (is_only_reader and isinstance(graph[producer].op, AffineOp)):
             continue
-        scope, norm = graph[maker].scope, graph[number].scope
-        known = all(name in found for name in [state_name(scope, "weight"), *_names(norm, op)])
-        if known and scopes[scope] == scopes[norm] == 1 and (axis := _axis(graph[maker].op)) is not None:
-            folded[number] = maker
-            _fold(found, scope, norm, op, axis)
-    makers = set(folded.values())
+        scope, norm = graph[producer].scope, graph[number].scope
+        has_weights = all(name in arrays for name in [state_name(scope, "weight"), *_norm_names(norm, op)])
+        if (
+            has_weights
+            and scopes[scope] == scopes[norm] == 1
+            and (axis := _output_axis(graph[producer].op)) is not None
+        ):
+            folded[number] = producer
+            _fold(arrays, scope, norm, op, axis)
+    producers = set(folded.values())
     numbers = iter(list(graph))
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
         number = next(numbers)
         if number in folded:
             return operands[0]
-        if number in makers:
-            assert isinstance(node.op, Biased)
+        if number in producers:
+            assert isinstance(node.op, AffineOp)
             return out.add(Node(replace(node.op, bias=True), node.span, node.scope), *operands)
-        return keep(out, node, operands)
+        return copy_node(out, node, operands)
 
-    return rebuild(graph, step), found
+    return rebuild(graph, step), arrays
 
 
-def _axis(op: Op) -> int | None:
-    """The axis of an operation's weight that has the channels of its result; None if there is no such one."""
+def _output_axis(op: Op) -> int | None:
+    """Return the axis of an operation's weight with the channels of its result, or None if there is no single such
+    axis."""
     if isinstance(op, ConvTranspose):
         return 1 if op.groups == 1 else None
     return 0
 
 
-def _names(norm: str, op: BatchNorm) -> list[str]:
+def _norm_names(norm: str, op: BatchNorm) -> list[str]:
+    """Return the names of a batch norm's weights in the state dict."""
     parts = ("running_mean", "running_var", *(("weight", "bias") if op.affine else ()))
     return [state_name(norm, part) for part in parts]
 
 
-def _fold(weights: dict[str, NDArray[Any]], maker: str, norm: str, op: BatchNorm, axis: int) -> None:
-    """Rewrite the weights of a maker, and drop those of its norm."""
-    parts = {name.rsplit(".", 1)[-1]: weights.pop(name).astype(np.float64) for name in _names(norm, op)}
+def _fold(weights: dict[str, NDArray[Any]], producer: str, norm: str, op: BatchNorm, axis: int) -> None:
+    """Fold a norm into the weights of the operation before it, and remove the norm's own weights from `weights`."""
+    parts = {name.rsplit(".", 1)[-1]: weights.pop(name).astype(np.float64) for name in _norm_names(norm, op)}
     factor = parts.get("weight", np.float64(1)) / np.sqrt(parts["running_var"] + op.eps)
-    weight = weights[state_name(maker, "weight")]
-    bias = weights.get(state_name(maker, "bias"))
+    weight = weights[state_name(producer, "weight")]
+    bias = weights.get(state_name(producer, "bias"))
     before = -parts["running_mean"] if bias is None else bias.astype(np.float64) - parts["running_mean"]
     shaped = factor.reshape(*[1] * axis, -1, *[1] * (weight.ndim - 1 - axis))
-    weights[state_name(maker, "weight")] = (weight * shaped).astype(weight.dtype)
-    weights[state_name(maker, "bias")] = (before * factor + parts.get("bias", 0.0)).astype(weight.dtype)
+    weights[state_name(producer, "weight")] = (weight * shaped).astype(weight.dtype)
+    weights[state_name(producer, "bias")] = (before * factor + parts.get("bias", 0.0)).astype(weight.dtype)

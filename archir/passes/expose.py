@@ -1,52 +1,54 @@
-"""Nodes as outputs: what an objective looks at besides what a net returns."""
+"""Inner nodes of a graph as outputs, for objectives that look at more than what a net returns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from archir.diagnostics.errors import fail
-from archir.ir.graph import Graph, NodeId, keep, rebuild
+from archir.ir.graph import Graph, NodeId, copy_node, rebuild
 from archir.ops.pool import GlobalAvgPool, GlobalMaxPool
 from archir.passes.prune import prune
 
-_BEGIN = -1
+_ROOT = -1
+"""Artificial predecessor of the nodes without operands, the root of the dominator tree."""
 
 
 def expose(graph: Graph, outputs: Mapping[str, NodeId]) -> Graph:
-    """The graph with other outputs, nodes by the names they get: what none of them needs is dropped.
+    """Replace the outputs of a graph by other nodes, by name, and drop the nodes that these do not need.
 
-    `output y = linear(%7)` and `features: 7` -> `output features = %7`. Choices stay, also those that no longer matter.
+    `output y = linear(%7)` and `features: 7` -> `output features = %7`. All choices are kept, even those without
+    effect.
     """
-    copy = rebuild(graph, keep)
+    copy = rebuild(graph, copy_node)
     copy.outputs = dict(outputs)
     return prune(copy)
 
 
 def features(graph: Graph) -> NodeId:
-    """What the final global pooling reads: the last one that every way from an input to the first output goes through.
+    """Return the operand of the final global pooling: the last one on every path from an input to the first output.
 
-    Raises ArchError (A1902) if there is none, as where the pooling is one alternative of a choice.
+    Raises ArchError (A1902) if there is none, for example if the pooling is one alternative of a choice.
     """
     name, number = next(iter(graph.outputs.items()))
-    for node in _passed(graph, number):
+    for node in _dominators(graph, number):
         if isinstance(graph[node].op, GlobalAvgPool | GlobalMaxPool):
             (pooled,) = graph.operands(node)
             return pooled
-    text = f"`{graph.name}` has no global pooling that everything goes through before `{name}`"
+    text = f"`{graph.name}` has no global pooling on every path to `{name}`"
     raise fail("A1902", text, graph[number].span, 'make the map an output of the net, and name it: output = "features"')
 
 
-def _passed(graph: Graph, number: NodeId) -> list[NodeId]:
-    """The nodes that every way from an input to a node goes through, the last first."""
+def _dominators(graph: Graph, number: NodeId) -> list[NodeId]:
+    """Return the nodes on every path from an input to a node, last first: its dominators."""
     import networkx as nx
 
-    ways: nx.DiGraph[NodeId] = nx.DiGraph()
+    flow: nx.DiGraph[NodeId] = nx.DiGraph()
     needed = nx.ancestors(graph.nx, number) | {number}
     for node in needed:
-        ways.add_edges_from((operand, node) for operand in graph.operands(node) or (_BEGIN,))
-    before = nx.immediate_dominators(ways, _BEGIN)
-    found = []
-    while number != _BEGIN:
-        found.append(number)
-        number = before[number]
-    return found
+        flow.add_edges_from((operand, node) for operand in graph.operands(node) or (_ROOT,))
+    immediate = nx.immediate_dominators(flow, _ROOT)
+    dominators = []
+    while number != _ROOT:
+        dominators.append(number)
+        number = immediate[number]
+    return dominators

@@ -1,4 +1,4 @@
-"""Operations that do nothing, and chains of operations that one does."""
+"""Folding: removal of operations without effect, and merging of chains of operations into one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from archir.diagrams.cases import varies
+from archir.diagrams.mdd import varies
 from archir.ir.graph import Graph, Node, NodeId, rebuild
 from archir.ir.op import Op
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
-from archir.ir.verify import typed
+from archir.ir.verify import checked_types
 from archir.ops.activation import Exp, HardSigmoid, Identity, Relu, Relu6, Scale, Shift, Sigmoid, Softmax, Zero
 from archir.ops.arithmetic import Add, Concat, Sub
 from archir.ops.pool import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
@@ -21,19 +21,19 @@ from archir.passes.prune import prune
 
 
 def fold(graph: Graph) -> Graph:
-    """Drop what does nothing, and join what one operation can do.
+    """Remove operations without effect, and merge chains that one operation can replace.
 
     `%1 = identity(%0); %2 = relu(%1); %3 = relu(%2)` -> `%1 = relu(%0)`.
     """
     graph = prune(graph)
-    known = iter(typed(graph).values())  # in the order in which `rebuild` goes through the nodes
+    node_types = iter(checked_types(graph).values())  # in the order in which `rebuild` visits the nodes
     types: dict[NodeId, TensorType] = {}
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
-        type_ = next(known)
-        made = Site(out, types, operands, type_).folded(node)
-        types.setdefault(made, type_)
-        return made
+        type_ = next(node_types)
+        folded = FoldSite(out, types, operands, type_).add_folded(node)
+        types.setdefault(folded, type_)
+        return folded
 
     return prune(rebuild(graph, step))
 
@@ -43,41 +43,44 @@ FOLDING = {
     Relu6, ToMap, ToTokens, Transpose, Select, Resize, AdaptiveAvgPool, AdaptiveMaxPool,
     PixelShuffle, PixelUnshuffle,
 }  # fmt: skip
-"""The operations that `Site.folded` may do something about."""
+"""Operations that `FoldSite.add_folded` may fold; it adds all others unchanged."""
 
 
 _SHAPING = Reshape | Flatten | Slice | Pad | Upsample | Resize | AdaptiveAvgPool | PixelShuffle | PixelUnshuffle
+"""Operations that change nothing exactly if they keep the type."""
 
 
-class Growing(Protocol):
-    """What nodes can be added to: a graph, or terms of one."""
+class GraphLike(Protocol):
+    """Interface of structures that nodes can be added to: a graph, or the terms of a canonical form."""
 
     def __getitem__(self, number: NodeId) -> Node: ...
 
     def operands(self, number: NodeId) -> tuple[NodeId, ...]:
-        """What a node reads."""
+        """Return the operands of a node."""
 
     def add(self, node: Node, *operands: NodeId) -> NodeId:
-        """Add a node that reads these."""
+        """Append a node with these operands and return its number."""
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """Where a node goes: what there is so far with its types, the node's operands and its type."""
+class FoldSite:
+    """The place where a node is to be added: the graph so far with its types, the node's operands and the node's
+    type."""
 
-    out: Growing
+    out: GraphLike
     types: Mapping[NodeId, TensorType]
     operands: tuple[NodeId, ...]
     type: TensorType
 
-    def folded(self, node: Node) -> NodeId:
-        """The node that does what `node` does, new or not."""
+    def add_folded(self, node: Node) -> NodeId:
+        """Return a node that computes the same as `node`: an existing one, or a new one, as simple as the rules
+        allow."""
         operands = self.operands
         match node.op, [self.out[operand].op for operand in operands]:
             case Identity() | Scale(factor=1) | Shift(amount=0), _:
                 return operands[0]
             case op, _ if isinstance(op, _SHAPING) and self._same_type(0):
-                return operands[0]  # these do nothing if and only if they keep the type
+                return operands[0]  # these operations change nothing exactly if they keep the type
             case MaxPool(kernel=1, stride=1) | AvgPool(kernel=1, stride=1), _ if self._same_type(0):
                 return operands[0]
             case Concat(), [_]:
@@ -86,10 +89,10 @@ class Site:
                 return operands[0]
             case Add(), [Zero(), _] if self._same_type(1):
                 return operands[1]
-            case op, [inner] if _settles(op, inner):
+            case op, [inner] if _is_noop_after(op, inner):
                 return operands[0]
             case Relu6(), [Relu()]:
-                return self._past(node)
+                return self._skip_operand(node)
             case Reshape() | Flatten(), [Reshape() | Flatten()]:
                 return self._reshaped(node)
             case (ToMap(), [ToTokens()]) | (ToTokens(), [ToMap()]) if self.type == self._type_before():
@@ -101,26 +104,30 @@ class Site:
         return self.out.add(node, *operands)
 
     def _same_type(self, position: int) -> bool:
+        """Return whether the operand at a position has the type of the result."""
         return self.types[self.operands[position]] == self.type
 
     def _type_before(self) -> TensorType:
+        """Return the type of the first operand's own operand."""
         return self.types[self.out.operands(self.operands[0])[0]]
 
-    def _past(self, node: Node) -> NodeId:
-        """The node, reading what its operand reads."""
+    def _skip_operand(self, node: Node) -> NodeId:
+        """Add the node with the operands of its operand."""
         return self.out.add(node, *self.out.operands(self.operands[0]))
 
     def _reshaped(self, node: Node) -> NodeId:
-        return self.out.operands(self.operands[0])[0] if self.type == self._type_before() else self._past(node)
+        """Return the node for two reshapes in a row: one reshape, or the first operand if the shape is as before."""
+        return self.out.operands(self.operands[0])[0] if self.type == self._type_before() else self._skip_operand(node)
 
     def _transposed(self, node: Node, op: Transpose, inner: Op) -> NodeId:
+        """Return the node for a transposition, merged with one right before it; the identity permutation is dropped."""
         if varies(op.axes) or (isinstance(inner, Transpose) and varies(inner.axes)):
             return self.out.add(node, *self.operands)
         order = op.order(self.type.rank)
         source = self.operands[0]
         if isinstance(inner, Transpose):
-            before = inner.order(self.type.rank)
-            order = tuple(before[axis] for axis in order)
+            first_order = inner.order(self.type.rank)
+            order = tuple(first_order[axis] for axis in order)
             source = self.out.operands(source)[0]
         if list(order) == sorted(order):
             return source
@@ -129,7 +136,7 @@ class Site:
         return self.out.add(Node(Transpose(order), node.span, node.scope), source)
 
     def _selected(self, node: Node, op: Select) -> NodeId:
-        """A choice among equal operands is none; an operand that is never chosen, or there twice, is there once."""
+        """Return the node for a `select` without duplicate or unused operands; with a single operand, that operand."""
         chosen = [self.operands[position] for position in op.cases]
         distinct = list(dict.fromkeys(chosen))
         if len(distinct) == 1:
@@ -138,8 +145,8 @@ class Site:
         return self.out.add(Node(Select(op.choice, cases), node.span, node.scope), *distinct)
 
 
-def _settles(op: Op, inner: Op) -> bool:
-    """Whether an operation leaves every result of another one as it is."""
+def _is_noop_after(op: Op, inner: Op) -> bool:
+    """Return whether an operation leaves every result of another operation unchanged."""
     match op:
         case Zero():
             return isinstance(inner, Zero)

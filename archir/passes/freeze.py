@@ -1,52 +1,52 @@
-"""Some choices of a space, made."""
+"""Freezing: some choices of a space are fixed, the others stay open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from archir.diagrams.cases import Choice, Value, fix, support, varies
+from archir.diagrams.mdd import Choice, Value, fix_choice, support, varies
 from archir.ir.graph import Decision, Graph, Node, NodeId, rebuild
 from archir.ir.structure import Select
 from archir.passes.prune import prune
 
 
 def freeze(graph: Graph, outcomes: Mapping[str, int]) -> Graph:
-    """The space that is left when choices have these outcomes, by path. `specialize` is for all of them, and faster.
+    """Fix choices to outcomes, by path, and return the remaining space. To fix all choices, `specialize` is faster.
 
-    Choices that this makes inactive are gone: where one is asked, all answers are the same. Conditions and constraints
-    keep what they say of the others.
+    Choices that become inactive are removed; where a condition asks for their outcome, every outcome gives the same
+    answer. Conditions and constraints are kept as far as they concern the remaining choices.
     """
-    made: dict[Choice, int] = {}
+    fixed: dict[Choice, int] = {}
 
-    def known(value: Value) -> Value:
+    def substitute(value: Value) -> Value:
         for choice in support(value) if varies(value) else ():
-            if choice in made:
-                value = fix(value, choice, made[choice])
+            if choice in fixed:
+                value = fix_choice(value, choice, fixed[choice])
         return value
 
     decisions: dict[str, Decision] = {}
     for path, decision in graph.decisions.items():
-        active = known(decision.active)
+        active = substitute(decision.active)
         if path in outcomes or active is False:
-            made[decision.choice] = outcomes.get(path, 0)
+            fixed[decision.choice] = outcomes.get(path, 0)
         else:
             decisions[path] = Decision(decision.choice, active)
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
         op = node.op
-        if isinstance(op, Select) and (choice := graph.decisions[op.choice].choice) in made:
-            return operands[op.cases[made[choice]]]
-        varied = op.varied
+        if isinstance(op, Select) and (choice := graph.decisions[op.choice].choice) in fixed:
+            return operands[op.cases[fixed[choice]]]
+        varied = op.varying_attributes
         if varied:
-            op = replace(op, **{name: known(value) for name, value in varied.items()})
+            op = replace(op, **{name: substitute(value) for name, value in varied.items()})
         return out.add(Node(op, node.span, node.scope), *operands)
 
     result = rebuild(graph, step)
     result.decisions = decisions
     result.constraints = [
-        replace(c, condition=known(c.condition), limit=known(c.limit))
+        replace(c, condition=substitute(c.condition), limit=substitute(c.limit))
         for c in graph.constraints
-        if c.cost is not None or known(c.condition) is not True
+        if c.cost is not None or substitute(c.condition) is not True
     ]
     return prune(result)

@@ -1,7 +1,7 @@
-"""Channels that are those of other nodes: side by side behind a concatenation, spread where a map is flattened,
-gathered where pixels are made of them, or dealt where they are shuffled.
+"""Joins: nodes whose channels come from several channels of other nodes.
 
-A narrower network has the first channels of each part, and each part begins where it begins in the widest network.
+Channels are concatenated, repeated where a map is flattened, grouped where pixels are made from them, or shuffled. A
+narrower network uses the first channels of each part, and each part begins where it begins in the widest network.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import networkx as nx
 
 from archir.diagnostics.errors import RuleError
-from archir.diagrams.cases import Value, same, varies
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Value, same, varies
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
@@ -23,213 +23,261 @@ from archir.ir.types import TensorType
 if TYPE_CHECKING:
     from networkx.utils import UnionFind
 
-MOST_NESTED = 150
-"""Joins within joins; channels of more are the first ones."""
-_ROUNDS = 20
+MAX_JOIN_DEPTH = 150
+"""Maximum nesting depth of joins; the result of a deeper join uses its first channels instead."""
+_MAX_ROUNDS = 20
+"""Maximum number of rounds in which the streams of corresponding parts are united."""
 
 _T = TypeVar("_T", bound=Hashable)
-Class = tuple[bool, NodeId]
-"""Nodes whose channels lie alike: a stream, or (True) a part of one whose nodes are not chosen among."""
+ChannelClass = tuple[bool, NodeId]
+"""Nodes whose channels have the same positions: (False, a stream), or (True, the nodes of a stream that are equal
+without choosing)."""
 
 
 @dataclass(frozen=True)
 class Join:
-    """Where channels of `result` come from: operands side by side; one of which each channel is `times`, or which has
-    `times` channels for each, or as many groups that are dealt in turn; or one of several, which is chosen."""
+    """How the channels of `result` come from those of its operands.
 
-    kind: Literal["beside", "spread", "gathered", "dealt", "select"]
+    `concat`: one operand after another. `repeat`: each channel becomes `times` channels. `group`: `times` consecutive
+    channels become one. `shuffle`: channels are taken from `times` groups in turn. `select`: a choice picks one
+    operand.
+    """
+
+    kind: Literal["concat", "repeat", "group", "shuffle", "select"]
     result: NodeId
     operands: tuple[NodeId, ...]
     times: int = 1
 
     @property
-    def form(self) -> tuple[str, int, int]:
-        """What joins have in common that can be one."""
+    def key(self) -> tuple[str, int, int]:
+        """The key that joins must share to be treated as one: kind, number of operands and `times`."""
         return self.kind, len(self.operands), self.times
 
 
 @dataclass
 class Joins:
-    """The joins of a graph. `streams` and `tied` are nodes whose channels lie alike, with and without those that are
-    chosen among."""
+    """The joins of a graph.
+
+    `streams` unites nodes whose channels have the same positions; `aliases` does so too, but not across choices
+    (`select`).
+    """
 
     graph: Graph
     types: Mapping[NodeId, TensorType]
     needed: Mapping[NodeId, Value]
     streams: UnionFind[NodeId]
-    tied: UnionFind[NodeId]
-    found: list[Join] = field(default_factory=list)
+    aliases: UnionFind[NodeId]
+    entries: list[Join] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.of: dict[Class, list[Join]] = {}
-        self._apart: set[NodeId] = set()
-        self.parted: list[tuple[Value, ...]] = []
-        """Of joins whose heads or pieces would part those of operands, what this depends on."""
+        self.by_class: dict[ChannelClass, list[Join]] = {}
+        self._mixed_streams: set[NodeId] = set()
+        self.conflicts: list[tuple[Value, ...]] = []
+        """For each join whose heads or pieces would cut through those of its operands, the values that this depends
+        on."""
 
     def channels(self, number: NodeId) -> Value:
-        """How many channels a node has."""
+        """Return the number of channels of a node."""
         x = self.types[number]
         return x.dims[x.channel_axis] if x.rank else 1
 
-    def class_of(self, number: NodeId) -> Class:
-        """The nodes whose channels lie as those of this one."""
+    def class_of(self, number: NodeId) -> ChannelClass:
+        """Return the class of nodes whose channels have the same positions as those of this node."""
         stream = self.streams[number]
-        return (True, self.tied[number]) if stream in self._apart else (False, stream)
+        return (True, self.aliases[number]) if stream in self._mixed_streams else (False, stream)
 
-    # what is joined
+    # which nodes are joins
 
-    def unite(self) -> None:
-        """Parts that stand at the same places of one stream are one stream, too: `concat(a, b) + concat(c, d)`."""
-        for _ in range(_ROUNDS):
+    def unite_parts(self) -> None:
+        """Unite the streams of corresponding parts of equal joins in one stream, as in `concat(a, b) + concat(c,
+        d)`."""
+        for _ in range(_MAX_ROUNDS):
             by_stream: dict[NodeId, list[Join]] = defaultdict(list)
-            for join in self.found:
+            for join in self.entries:
                 by_stream[self.streams[join.result]].append(join)
-            rings = _rings(
+            cyclic = _cyclic(
                 {stream: [self.streams[n] for j in joins for n in j.operands] for stream, joins in by_stream.items()}
             )
             changed = False
             for stream, joins in by_stream.items():
-                if stream in rings or len({join.form for join in joins}) > 1:
+                if stream in cyclic or len({join.key for join in joins}) > 1:
                     continue
                 for column in zip(*(join.operands for join in joins), strict=True):
-                    alike = all(same(self.channels(one), self.channels(column[0])) for one in column)
-                    if alike and len({self.streams[one] for one in column}) > 1:
+                    equal = all(same(self.channels(number), self.channels(column[0])) for number in column)
+                    if equal and len({self.streams[number] for number in column}) > 1:
                         self.streams.union(*column)
                         changed = True
             if not changed:
                 return
 
-    def settle(
+    def resolve(
         self,
         pieces: Mapping[NodeId, tuple[int, NodeId]],
         heads: Callable[[NodeId], Value],
-        ask: Callable[[NodeId, Value, Value], None],
+        request_heads: Callable[[NodeId, Value, Value], None],
     ) -> None:
-        """Decide which streams are joins. `heads` are those of a stream, and `ask` demands some of a node's, under a
-        condition: of what is split into heads, each part has its share."""
+        """Decide which streams are joins, and distribute the heads of a join over its operands.
+
+        `heads` returns the number of heads of a stream; `request_heads` requests heads of a node under a condition.
+        """
         by_stream: dict[NodeId, list[Join]] = defaultdict(list)
-        for join in self.found:
+        for join in self.entries:
             by_stream[self.streams[join.result]].append(join)
-        below = {stream: [self.streams[n] for j in joins for n in j.operands] for stream, joins in by_stream.items()}
-        rings = _rings(below)
+        part_streams = {
+            stream: [self.streams[n] for j in joins for n in j.operands] for stream, joins in by_stream.items()
+        }
+        cyclic = _cyclic(part_streams)
         for stream, joins in by_stream.items():
             if stream in pieces:
-                self.parted += [self._about(join) for join in joins if not self._halved(join, pieces[stream][0])]
+                self.conflicts += [
+                    self._channel_counts(join)
+                    for join in joins
+                    if not self._splits_into_operands(join, pieces[stream][0])
+                ]
                 continue
             columns = zip(*(join.operands for join in joins), strict=False)
-            alike = len({join.form for join in joins}) == 1 and all(
+            uniform = len({join.key for join in joins}) == 1 and all(
                 len({self.streams[n] for n in c}) == 1 for c in columns
             )
-            if alike and stream not in rings:
-                self.of[False, stream] = joins
+            if uniform and stream not in cyclic:
+                self.by_class[False, stream] = joins
             else:
-                self._apart.add(stream)
-        self._settle_apart()
-        self._without_rings()
-        self._share_heads(heads, ask)
+                self._mixed_streams.add(stream)
+        self._resolve_mixed_streams()
+        self._drop_cycles()
+        self._distribute_heads(heads, request_heads)
 
-    def _halved(self, join: Join, pieces: int) -> bool:
-        """Whether equal pieces of a join are its operands."""
+    def _splits_into_operands(self, join: Join, pieces: int) -> bool:
+        """Return whether the equal pieces of a concatenation are exactly its operands."""
         widths = [self.channels(number) for number in join.operands]
-        return join.kind == "beside" and len(widths) == pieces and all(same(width, widths[0]) for width in widths)
+        return join.kind == "concat" and len(widths) == pieces and all(same(width, widths[0]) for width in widths)
 
-    def _about(self, join: Join) -> tuple[Value, ...]:
+    def _channel_counts(self, join: Join) -> tuple[Value, ...]:
+        """Return the channel counts of a join's result and of its operands."""
         return tuple(self.channels(number) for number in (join.result, *join.operands))
 
-    def _settle_apart(self) -> None:
-        """Streams that hold joins of several forms: each part of them that is not chosen among is on its own."""
-        if not self._apart:
+    def _resolve_mixed_streams(self) -> None:
+        """Resolve streams that contain different joins: each class of nodes that is equal without choosing is treated
+        separately."""
+        if not self._mixed_streams:
             return
-        by_class: dict[Class, list[Join]] = defaultdict(list)
-        chosen: dict[Class, list[Join]] = defaultdict(list)
-        for join in self.found:
-            if self.streams[join.result] in self._apart:
+        by_class: dict[ChannelClass, list[Join]] = defaultdict(list)
+        selects: dict[ChannelClass, list[Join]] = defaultdict(list)
+        for join in self.entries:
+            if self.streams[join.result] in self._mixed_streams:
                 by_class[self.class_of(join.result)].append(join)
         for number in self.types:
-            if isinstance(self.graph[number].op, Select) and self.streams[number] in self._apart:
+            if isinstance(self.graph[number].op, Select) and self.streams[number] in self._mixed_streams:
                 operands = tuple(self.graph.operands(number))
-                chosen[self.class_of(number)].append(Join("select", number, operands))
-        for place, joins in by_class.items():
-            if len({join.form for join in joins}) == 1:
-                self.of[place] = joins
-        for place, joins in chosen.items():
-            self.of.setdefault(place, joins)
+                selects[self.class_of(number)].append(Join("select", number, operands))
+        for channel_class, joins in by_class.items():
+            if len({join.key for join in joins}) == 1:
+                self.by_class[channel_class] = joins
+        for channel_class, joins in selects.items():
+            self.by_class.setdefault(channel_class, joins)
 
-    def _without_rings(self) -> None:
-        below = {place: [self.class_of(n) for join in joins for n in join.operands] for place, joins in self.of.items()}
-        for place in _rings(below):
-            self.of.pop(place, None)
-        flow: nx.DiGraph[Class] = nx.DiGraph(
-            (place, part) for place, parts in below.items() for part in parts if place in self.of
+    def _drop_cycles(self) -> None:
+        """Drop joins that contain themselves or are nested too deeply, and store the classes with results before
+        operands."""
+        part_classes = {
+            channel_class: [self.class_of(n) for join in joins for n in join.operands]
+            for channel_class, joins in self.by_class.items()
+        }
+        for channel_class in _cyclic(part_classes):
+            self.by_class.pop(channel_class, None)
+        flow: nx.DiGraph[ChannelClass] = nx.DiGraph(
+            (channel_class, part)
+            for channel_class, parts in part_classes.items()
+            for part in parts
+            if channel_class in self.by_class
         )
         self._order = list(nx.topological_sort(flow))
-        depths: dict[Class, int] = {}
-        for place in reversed(self._order):
-            if place in self.of:
-                depths[place] = 1 + max((depths.get(part, 0) for part in below[place]), default=0)
-                if depths[place] > MOST_NESTED:
-                    del self.of[place]
+        depths: dict[ChannelClass, int] = {}
+        for channel_class in reversed(self._order):
+            if channel_class in self.by_class:
+                depths[channel_class] = 1 + max(
+                    (depths.get(part, 0) for part in part_classes[channel_class]), default=0
+                )
+                if depths[channel_class] > MAX_JOIN_DEPTH:
+                    del self.by_class[channel_class]
 
-    def _share_heads(self, heads: Callable[[NodeId], Value], ask: Callable[[NodeId, Value, Value], None]) -> None:
-        for place in self._order:
-            if place not in self.of:
+    def _distribute_heads(
+        self, heads: Callable[[NodeId], Value], request_heads: Callable[[NodeId, Value, Value], None]
+    ) -> None:
+        """Request heads for the operands of joins whose result is split into heads; drop joins for which that is
+        impossible."""
+        for channel_class in self._order:
+            if channel_class not in self.by_class:
                 continue
-            joins = self.of[place]
-            first = next(iter(joins))  # all are of one stream and one form
-            split = heads(self.streams[first.result])
-            if split == 1:
+            joins = self.by_class[channel_class]
+            first = next(iter(joins))  # all joins have one stream and one form
+            split_heads = heads(self.streams[first.result])
+            if split_heads == 1:
                 continue
-            if varies(split):  # groups of several parts: what comes of them has the first ones
-                self.parted += [(split, *self._about(join)) for join in joins]
-            shares = None if place[0] or first.kind not in ("beside", "dealt") else self._shares(joins, split)
+            if varies(split_heads):  # the number of groups of several parts varies: the result uses its first channels
+                self.conflicts += [(split_heads, *self._channel_counts(join)) for join in joins]
+            shares = (
+                None
+                if channel_class[0] or first.kind not in ("concat", "shuffle")
+                else self._head_shares(joins, split_heads)
+            )
             if shares is None:
-                self.parted += [(split, *self._about(join)) for join in joins]
-                del self.of[place]
+                self.conflicts += [(split_heads, *self._channel_counts(join)) for join in joins]
+                del self.by_class[channel_class]
                 continue
             for number, share in shares:
-                ask(number, self.needed[number], share)
+                request_heads(number, self.needed[number], share)
 
-    def _shares(self, joins: Sequence[Join], heads: Value) -> list[tuple[NodeId, Value]] | None:
-        """Of so many heads of joins, those of each operand; None where a head would be parted."""
-        found = []
+    def _head_shares(self, joins: Sequence[Join], heads: Value) -> list[tuple[NodeId, Value]] | None:
+        """Return how many of the result's heads each operand has, or None if a head would contain channels of two
+        operands."""
+        shares = []
         try:
             for join in joins:
-                whole = self.channels(join.result)
-                if join.kind == "dealt":  # each group of the operand is split as the result is
-                    share = lift(_dealt, heads, join.times, whole, under=self.needed[join.result])
-                    found.append((join.operands[0], share))
+                total = self.channels(join.result)
+                if join.kind == "shuffle":  # each group of the operand is split like the result
+                    share = lift(_shuffled_heads, heads, join.times, total, under=self.needed[join.result])
+                    shares.append((join.operands[0], share))
                     continue
                 for number in join.operands:
-                    found.append(
-                        (number, lift(_share, heads, self.channels(number), whole, under=self.needed[join.result]))
+                    shares.append(
+                        (number, lift(_head_share, heads, self.channels(number), total, under=self.needed[join.result]))
                     )
         except RuleError:
             return None
-        return found
+        return shares
 
-    def moved(self) -> list[Join]:
-        """The joins that put channels into another order, or several into one."""
-        return [join for joins in self.of.values() for join in joins if join.kind in ("gathered", "dealt")]
+    def permuting(self) -> list[Join]:
+        """Return the joins that reorder channels or merge several into one."""
+        return [join for joins in self.by_class.values() for join in joins if join.kind in ("group", "shuffle")]
 
-    def joined(self, number: NodeId) -> list[Join]:
-        """Where the channels of a node come from; nothing if they are no others'."""
-        return self.of.get(self.class_of(number), [])
-
-
-def _share(heads: int, part: int, whole: int) -> int:
-    if heads * part % whole or part * heads < whole:
-        raise RuleError(f"{part} of {whole} channels have no whole number of {heads} heads")
-    return heads * part // whole
+    def joins_of(self, number: NodeId) -> list[Join]:
+        """Return the joins that the channels of a node come from; empty if the node is no join."""
+        return self.by_class.get(self.class_of(number), [])
 
 
-def _dealt(heads: int, groups: int, channels: int) -> int:
+def _head_share(heads: int, part: int, total: int) -> int:
+    """Return how many of the `heads` heads of `total` channels lie in `part` of the channels.
+
+    Raises RuleError if that is not a whole number.
+    """
+    if heads * part % total or part * heads < total:
+        raise RuleError(f"{part} of {total} channels do not hold a whole number of {heads} heads")
+    return heads * part // total
+
+
+def _shuffled_heads(heads: int, groups: int, channels: int) -> int:
+    """Return the number of heads of a shuffle's operand, whose groups each have `heads` heads.
+
+    Raises RuleError if the channels do not divide into that many.
+    """
     if channels % (heads * groups):
         raise RuleError(f"{channels} channels do not divide into {heads} heads in each of {groups} groups")
     return heads * groups
 
 
-def _rings(below: Mapping[_T, Sequence[_T]]) -> set[_T]:
-    """What is below itself."""
-    flow: nx.DiGraph[_T] = nx.DiGraph((one, part) for one, parts in below.items() for part in parts)
-    rings = {one for group in nx.strongly_connected_components(flow) if len(group) > 1 for one in group}
-    return rings | {one for one, parts in below.items() if one in parts}
+def _cyclic(below: Mapping[_T, Sequence[_T]]) -> set[_T]:
+    """Return the keys that contain themselves, directly or through the parts of their parts."""
+    flow: nx.DiGraph[_T] = nx.DiGraph((key, part) for key, parts in below.items() for part in parts)
+    cycles = {key for group in nx.strongly_connected_components(flow) if len(group) > 1 for key in group}
+    return cycles | {key for key, parts in below.items() if key in parts}

@@ -1,4 +1,4 @@
-"""Choices of values as choices among operations."""
+"""Lifting: choices of values become choices among operations."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from archir.diagnostics.errors import fail
-from archir.diagrams.cases import Choice, Value, fix, support, when
-from archir.diagrams.conditions import both
+from archir.diagrams.conditions import conjoin
+from archir.diagrams.mdd import Choice, Value, fix_choice, outcome_in, support
 from archir.ir.graph import Graph, Node, NodeId
-from archir.ir.needs import needs
+from archir.ir.reachability import reachability_conditions
 from archir.ir.structure import Select
-from archir.ir.verify import typed, weighs
+from archir.ir.verify import checked_types, has_parameters
 from archir.ops.calibration import Calibrate
 from archir.passes.prune import prune
 
-MOST_VERSIONS = 256
-"""Versions of one operation that are made at most."""
+MAX_VERSIONS = 256
+"""Maximum number of versions of one operation."""
 
 Assignment = tuple[int, ...]
+"""Outcomes of a sorted list of choices."""
 
 
 def lift(graph: Graph, paths: Collection[str] | None = None) -> Graph:
-    """Let choices select among tensors only: an operation that depends on one is there once for each outcome.
+    """Let choices select only among tensors: an operation that depends on a choice gets one version per outcome.
 
     `%1 = conv(%0, kernel=case(k: 3, 5))` -> `%1 = conv(%0, kernel=3); %2 = conv(%0, kernel=5);
-    %3 = select(%1, %2) by k`. Weights are not shared: `conv` becomes `conv.k_3` and `conv.k_5`. Where a choice changes
-    shapes, everything up to the first operation whose result no longer depends on it comes in versions. `paths` are the
-    choices to do this for, by default all. Raises ArchError (A2002) if there would be too many versions.
+    %3 = select(%1, %2) by k`. Weights are not shared: `conv` becomes `conv.k_3` and `conv.k_5`. If a choice changes
+    shapes, all operations up to the first one whose result does not depend on it get versions. `paths` are the
+    choices to lift, by default all. Raises ArchError (A2002) if an operation would have too many versions.
     """
     graph = prune(graph)
     return _Lifting(graph, set(graph.decisions if paths is None else paths)).result()
@@ -36,23 +37,26 @@ def lift(graph: Graph, paths: Collection[str] | None = None) -> Graph:
 
 @dataclass
 class _Versions:
-    """The nodes that stand for a node: one for each outcome of the choices that its type depends on."""
+    """The new nodes that replace an old node: one for each outcome of the choices that its type depends on."""
 
     choices: list[Choice]
     nodes: dict[Assignment, NodeId] = field(default_factory=dict)
 
 
 class _Lifting:
+    """One run of `lift`: the old graph, and the new graph in construction."""
+
     def __init__(self, graph: Graph, paths: set[str]) -> None:
         self.graph, self.paths = graph, paths
-        self.out = graph.empty()
-        self.types, self.needed = typed(graph), needs(graph)
-        self.bundled = _bundled(graph)
+        self.out = graph.empty_copy()
+        self.types, self.needed = checked_types(graph), reachability_conditions(graph)
+        self.mixed = _mixed_type_nodes(graph)
         self.versions: dict[NodeId, _Versions] = {}
 
     def result(self) -> Graph:
+        """Return the lifted graph. Raises ArchError (A2002, A2003)."""
         for number in self.graph:
-            self.versions[number] = self._lifted(number)
+            self.versions[number] = self._add_versions(number)
         for name, number in self.graph.outputs.items():
             if self.versions[number].choices:
                 paths = ", ".join(f"`{choice.path}`" for choice in self.versions[number].choices)
@@ -60,87 +64,100 @@ class _Lifting:
             self.out.outputs[name] = self.versions[number].nodes[()]
         return prune(self.out)
 
-    def _open(self, *values: Value) -> set[Choice]:
+    def _lifted_choices(self, *values: Value) -> set[Choice]:
+        """Return the choices to lift that values depend on."""
         return {choice for choice in support(*values) if choice.path in self.paths}
 
-    def _lifted(self, number: NodeId) -> _Versions:
+    def _add_versions(self, number: NodeId) -> _Versions:
+        """Append all versions of a node, and `select` nodes for the choices that its type does not depend on."""
         node, operands = self.graph[number], self.graph.operands(number)
         type_ = self.types.get(number)
-        kept = sorted(self._open(*type_.dims), key=_order) if type_ and number not in self.bundled else []
-        involved = self._open(*node.op.varied.values()).union(*(self.versions[o].choices for o in operands), kept)
-        choices = sorted(involved, key=_order)
-        made: dict[Assignment, NodeId] = {}
-        for known in self._combinations(number, choices):
-            if len(made) == MOST_VERSIONS:
+        type_choices = (
+            sorted(self._lifted_choices(*type_.dims), key=_order) if type_ and number not in self.mixed else []
+        )
+        all_choices = self._lifted_choices(*node.op.varying_attributes.values()).union(
+            *(self.versions[o].choices for o in operands), type_choices
+        )
+        choices = sorted(all_choices, key=_order)
+        nodes: dict[Assignment, NodeId] = {}
+        for outcomes in self._combinations(number, choices):
+            if len(nodes) == MAX_VERSIONS:
                 names = ", ".join(f"`{choice.path}`" for choice in choices)
-                message = f"`{node.op.name}` depends on {names} at once: more than {MOST_VERSIONS} versions of it"
-                raise fail("A2002", message, node.span, "open fewer of these choices at a time")
-            made[tuple(known.values())] = self._version(node, operands, known)
-        found = _Versions(kept)
-        for known in self._combinations(number, kept):
-            joined = self._joined(number, choices, known, made)
+                message = f"`{node.op.name}` depends on {names}: it would need more than {MAX_VERSIONS} versions"
+                raise fail("A2002", message, node.span, "relax fewer of these choices at once")
+            nodes[tuple(outcomes.values())] = self._add_version(node, operands, outcomes)
+        result = _Versions(type_choices)
+        for outcomes in self._combinations(number, type_choices):
+            joined = self._select_versions(number, choices, outcomes, nodes)
             if joined is not None:
-                found.nodes[tuple(known.values())] = joined
-        return found
+                result.nodes[tuple(outcomes.values())] = joined
+        return result
 
     def _combinations(self, number: NodeId, choices: list[Choice]) -> Iterator[dict[Choice, int]]:
-        """The outcomes of choices under which a node is needed; 0 stands for a choice that is not active."""
+        """Yield the outcomes of choices under which a node is needed; an inactive choice has outcome 0."""
 
-        def walk(known: dict[Choice, int], condition: Value) -> Iterator[dict[Choice, int]]:
+        def walk(outcomes: dict[Choice, int], condition: Value) -> Iterator[dict[Choice, int]]:
             if condition is False:
                 return
-            if len(known) == len(choices):
-                yield known
+            if len(outcomes) == len(choices):
+                yield outcomes
                 return
-            choice = choices[len(known)]
-            for outcome in range(choice.outcomes if self._active(choice, known) else 1):
-                yield from walk({**known, choice: outcome}, both(condition, when(choice, [outcome])))
+            choice = choices[len(outcomes)]
+            for outcome in range(choice.outcome_count if self._active(choice, outcomes) else 1):
+                yield from walk({**outcomes, choice: outcome}, conjoin(condition, outcome_in(choice, [outcome])))
 
         yield from walk({}, self.needed.get(number, True))
 
-    def _active(self, choice: Choice, known: Mapping[Choice, int]) -> bool:
-        """Whether a choice may be active under these outcomes."""
-        return _at(self.graph.decisions[choice.path].active, known) is not False
+    def _active(self, choice: Choice, outcomes: Mapping[Choice, int]) -> bool:
+        """Return whether a choice may be active under these outcomes."""
+        return _fix_all(self.graph.decisions[choice.path].active, outcomes) is not False
 
-    def _source(self, operand: NodeId, known: Mapping[Choice, int]) -> NodeId | None:
-        """The version of an operand under these outcomes; None if they rule it out."""
-        wanted: dict[Choice, int] = {}
+    def _version_of(self, operand: NodeId, outcomes: Mapping[Choice, int]) -> NodeId | None:
+        """Return the version of an operand under these outcomes, or None if they exclude it."""
+        assignment: dict[Choice, int] = {}
         for choice in self.versions[operand].choices:
-            wanted[choice] = known[choice] if self._active(choice, wanted) else 0
-        return self.versions[operand].nodes.get(tuple(wanted.values()))
+            assignment[choice] = outcomes[choice] if self._active(choice, assignment) else 0
+        return self.versions[operand].nodes.get(tuple(assignment.values()))
 
-    def _version(self, node: Node, operands: tuple[NodeId, ...], known: Mapping[Choice, int]) -> NodeId:
-        found = [self._source(operand, known) for operand in operands]
+    def _add_version(self, node: Node, operands: tuple[NodeId, ...], outcomes: Mapping[Choice, int]) -> NodeId:
+        """Append the version of a node under these outcomes."""
+        versions = [self._version_of(operand, outcomes) for operand in operands]
         op = node.op
         if isinstance(op, Select):
-            outcome = next((o for choice, o in known.items() if choice.path == op.choice), None)
-            if outcome is not None and (chosen := found[op.cases[outcome]]) is not None:
+            outcome = next((o for choice, o in outcomes.items() if choice.path == op.choice), None)
+            if outcome is not None and (chosen := versions[op.cases[outcome]]) is not None:
                 return chosen
-            return self._selection(node, op.choice, [found[case] for case in op.cases])
-        sources = [source for source in found if source is not None]
-        assert len(sources) == len(operands), "what is needed has its operands"
-        if op.varied and known:
-            op = replace(op, **{name: _at(value, known) for name, value in op.varied.items()})
+            return self._add_select(node, op.choice, [versions[case] for case in op.cases])
+        sources = [source for source in versions if source is not None]
+        assert len(sources) == len(operands), "a needed node must have all operands"
+        if op.varying_attributes and outcomes:
+            op = replace(op, **{name: _fix_all(value, outcomes) for name, value in op.varying_attributes.items()})
         scope = node.scope
-        if known and scope and weighs(node.op, [self.types[operand] for operand in operands]):
-            labels = [f"{_word(choice.path)}_{_text(choice, outcome)}" for choice, outcome in known.items()]
+        if outcomes and scope and has_parameters(node.op, [self.types[operand] for operand in operands]):
+            labels = [
+                f"{_last_name(choice.path)}_{_outcome_label(choice, outcome)}" for choice, outcome in outcomes.items()
+            ]
             scope = ".".join([scope, *labels])
         return self.out.add(Node(op, node.span, scope), *sources)
 
-    def _joined(
-        self, number: NodeId, choices: list[Choice], known: dict[Choice, int], made: Mapping[Assignment, NodeId]
+    def _select_versions(
+        self, number: NodeId, choices: list[Choice], outcomes: dict[Choice, int], nodes: Mapping[Assignment, NodeId]
     ) -> NodeId | None:
-        """Selections, by the choices that are not known, of the versions that were made; None if none was."""
-        left = next((choice for choice in choices if choice not in known), None)
-        if left is None:
-            return made.get(tuple(known[choice] for choice in choices))
-        branches = [self._joined(number, choices, {**known, left: outcome}, made) for outcome in range(left.outcomes)]
+        """Append `select` nodes among versions, by the choices that `outcomes` leaves open; return None if there is no
+        version."""
+        open_choice = next((choice for choice in choices if choice not in outcomes), None)
+        if open_choice is None:
+            return nodes.get(tuple(outcomes[choice] for choice in choices))
+        branches = [
+            self._select_versions(number, choices, {**outcomes, open_choice: outcome}, nodes)
+            for outcome in range(open_choice.outcome_count)
+        ]
         if all(branch is None for branch in branches):
             return None
-        return self._selection(self.graph[number], left.path, branches)
+        return self._add_select(self.graph[number], open_choice.path, branches)
 
-    def _selection(self, node: Node, path: str, branches: list[NodeId | None]) -> NodeId:
-        """The choice among branches; one that is ruled out may be any other."""
+    def _add_select(self, node: Node, path: str, branches: list[NodeId | None]) -> NodeId:
+        """Append a `select` among branches; a branch that is excluded (None) may be replaced by any other."""
         distinct = list(dict.fromkeys(branch for branch in branches if branch is not None))
         if len(distinct) == 1:
             return distinct[0]
@@ -148,36 +165,39 @@ class _Lifting:
         return self.out.add(Node(Select(path, cases), node.span, path), *distinct)
 
 
-def _bundled(graph: Graph) -> set[NodeId]:
-    """The nodes that are read only by what takes tensors of several kinds and shapes, maybe through choices."""
-    found: set[NodeId] = set()
+def _mixed_type_nodes(graph: Graph) -> set[NodeId]:
+    """Return the nodes read only by operations that take tensors of several kinds and shapes, maybe through choices."""
+    mixed: set[NodeId] = set()
     for number in reversed(list(graph)):
         readers = graph.consumers(number)
         fits = bool(readers) and number not in graph.outputs.values()
         for reader in readers:
-            takes = isinstance(graph[reader].op, Calibrate) and graph.operands(reader)[0] != number
-            fits = fits and (takes or (isinstance(graph[reader].op, Select) and reader in found))
+            accepts = isinstance(graph[reader].op, Calibrate) and graph.operands(reader)[0] != number
+            fits = fits and (accepts or (isinstance(graph[reader].op, Select) and reader in mixed))
         if fits:
-            found.add(number)
-    return found
+            mixed.add(number)
+    return mixed
 
 
-def _at(value: Value, known: Mapping[Choice, int]) -> Value:
-    for choice, outcome in known.items():
-        value = fix(value, choice, outcome)
+def _fix_all(value: Value, outcomes: Mapping[Choice, int]) -> Value:
+    """Return a value with choices fixed to these outcomes."""
+    for choice, outcome in outcomes.items():
+        value = fix_choice(value, choice, outcome)
     return value
 
 
 def _order(choice: Choice) -> int:
+    """Sort key of choices: their order in the program."""
     return choice.order
 
 
-def _word(path: str) -> str:
-    """The last name of a path: `stage[2].kernel` -> `kernel`."""
+def _last_name(path: str) -> str:
+    """Return the last name of a path: `stage[2].kernel` -> `kernel`."""
     return path.rpartition(".")[2].replace("[", "_").replace("]", "")
 
 
-def _text(choice: Choice, outcome: int) -> str:
-    """What an outcome is called in scopes: its label, of letters and digits."""
+def _outcome_label(choice: Choice, outcome: int) -> str:
+    """Return the name of an outcome in scopes: its label, with other characters than letters and digits replaced by
+    `_`."""
     label = choice.label(outcome)
     return re.sub(r"\W", "_", "_".join(map(str, label)) if isinstance(label, list) else str(label))

@@ -1,4 +1,4 @@
-"""Choices that see a part of the channels."""
+"""Partial channel connections: choices that process only a fraction of the channels (PC-DARTS)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from archir.ir.op import Op
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
 from archir.ir.typing import infer_op
-from archir.ir.verify import typed
+from archir.ir.verify import checked_types
 from archir.ops.arithmetic import Concat
 from archir.ops.pool import MaxPool
 from archir.ops.shape import ChannelShuffle, Slice
-from archir.ops.windows import alike
+from archir.ops.windows import collapse_sizes
 from archir.passes.prune import prune
 
-_BEGIN = -1
+_ROOT = -1
+"""Artificial predecessor of the nodes without operands, the root of the dominator tree."""
 
 
 def partial(graph: Graph, paths: Collection[str], part: int) -> Graph:
-    """Let choices among maps work on the first of `part` groups of channels; the others go past them.
+    """Let choices among maps process only the first of `part` equal groups of channels; the others bypass them.
 
-    `select(f(%0), g(%0))` -> `channel_shuffle(concat(select(f(%0[:C/p]), g(%0[:C/p])), %0[C/p:]), p)`, what goes past
-    being pooled where the choice is strided (Xu et al. 2020, PC-DARTS, section 3.2). Operations inside have fewer
-    channels and smaller weights. Choices inside others stay as they are, as do those that take several. Raises
-    ArchError (A2004) naming each choice whose alternatives are not all made of one map with as many channels.
+    `select(f(%0), g(%0))` -> `channel_shuffle(concat(select(f(%0[:C/p]), g(%0[:C/p])), %0[C/p:]), p)`. The bypass is
+    max-pooled where the choice is strided (Xu et al. 2020, PC-DARTS, section 3.2). Operations inside have fewer
+    channels and smaller weights. Choices nested in others, and choices that take several alternatives, stay unchanged.
+    Raises ArchError (A2004) for each choice whose alternatives do not all start from one map and keep its number of
+    channels.
     """
     graph = prune(graph)
     if part == 1:
@@ -37,108 +39,121 @@ def partial(graph: Graph, paths: Collection[str], part: int) -> Graph:
 
 @dataclass
 class _Partial:
+    """One run of `partial`: the old graph, the new graph in construction, and the problems met.
+
+    `copies` maps nodes outside of the rewritten choices to nodes of the new graph; `narrow` maps a node and its choice
+    to the narrow copy of the node.
+    """
+
     graph: Graph
     paths: set[str]
     part: int
     problems: list[Diagnostic] = field(default_factory=list)
 
     def result(self) -> Graph:
-        self.types = typed(self.graph)
-        self.out = self.graph.empty()
-        self.moved: dict[NodeId, NodeId] = {}
+        """Return the rewritten graph. Raises ArchError (A2004) with all problems."""
+        self.types = checked_types(self.graph)
+        self.out = self.graph.empty_copy()
+        self.copies: dict[NodeId, NodeId] = {}
         self.narrow: dict[tuple[NodeId, NodeId], NodeId] = {}
-        self.kinds: dict[NodeId, TensorType] = {}
+        self.new_types: dict[NodeId, TensorType] = {}
         regions = self._regions()
         inside = {number: end for end, (_, region) in regions.items() for number in region}
         for number in self.graph:
             if number in inside:
                 self._add_narrow(number, inside[number], regions[inside[number]][0])
             elif number in regions:
-                self.moved[number] = self._joined(number, regions[number][0])
+                self.copies[number] = self._add_merged(number, regions[number][0])
             else:
-                operands = [self.moved[operand] for operand in self.graph.operands(number)]
-                self.moved[number] = self.out.add(self.graph[number], *operands)
+                operands = [self.copies[operand] for operand in self.graph.operands(number)]
+                self.copies[number] = self.out.add(self.graph[number], *operands)
         if self.problems:
             raise ArchError(*self.problems)
-        self.out.outputs = {name: self.moved[number] for name, number in self.graph.outputs.items()}
+        self.out.outputs = {name: self.copies[number] for name, number in self.graph.outputs.items()}
         return prune(self.out)
 
     def _regions(self) -> dict[NodeId, tuple[NodeId, set[NodeId]]]:
-        """For each choice, the map that all alternatives are made of, and the nodes between."""
+        """Return, for each choice to rewrite, the map that all its alternatives start from and the nodes between the
+        two."""
         import networkx as nx
 
-        ways: nx.DiGraph[NodeId] = nx.DiGraph()
+        flow: nx.DiGraph[NodeId] = nx.DiGraph()
         for number in self.graph:
-            ways.add_edges_from((operand, number) for operand in self.graph.operands(number) or (_BEGIN,))
-        before = nx.immediate_dominators(ways, _BEGIN)
-        found: dict[NodeId, tuple[NodeId, set[NodeId]]] = {}
-        taken: set[NodeId] = set()
-        for number in reversed(list(self.graph)):  # the outer choices first
+            flow.add_edges_from((operand, number) for operand in self.graph.operands(number) or (_ROOT,))
+        dominators = nx.immediate_dominators(flow, _ROOT)
+        regions: dict[NodeId, tuple[NodeId, set[NodeId]]] = {}
+        covered: set[NodeId] = set()
+        for number in reversed(list(self.graph)):  # outer choices first
             op = self.graph[number].op
-            if not isinstance(op, Select) or op.choice not in self.paths or number in taken:
+            if not isinstance(op, Select) or op.choice not in self.paths or number in covered:
                 continue
-            if self.graph.decisions[op.choice].choice.take is not None:
+            if self.graph.decisions[op.choice].choice.k is not None:
                 continue
-            source = before[number]
+            source = dominators[number]
             region = self._between(source, number)
-            problem = self._problem(source, number, region)
+            problem = self._obstacle(source, number, region)
             if problem is None:
-                found[number] = source, region
-                taken |= region
+                regions[number] = source, region
+                covered |= region
             elif not any(d.span == self.graph[number].span for d in self.problems):
                 message = f"`{op.choice}` cannot work on a part of the channels: {problem}"
                 self.problems.append(Diagnostic("A2004", message, self.graph[number].span))
-        return found
+        return regions
 
     def _between(self, source: NodeId, end: NodeId) -> set[NodeId]:
-        found: set[NodeId] = set()
+        """Return the nodes on paths from `source` to `end`, without these two."""
+        between: set[NodeId] = set()
         stack = [operand for operand in self.graph.operands(end) if operand != source]
         while stack:
             number = stack.pop()
-            if number not in found:
-                found.add(number)
+            if number not in between:
+                between.add(number)
                 stack += [operand for operand in self.graph.operands(number) if operand != source]
-        return found
+        return between
 
-    def _problem(self, source: NodeId, end: NodeId, region: set[NodeId]) -> str | None:
-        """What is in the way, if anything is."""
-        if source == _BEGIN:
-            return "its alternatives are not made of one map"
+    def _obstacle(self, source: NodeId, end: NodeId, region: set[NodeId]) -> str | None:
+        """Return why a choice cannot process a fraction of the channels, or None if it can."""
+        if source == _ROOT:
+            return "its alternatives do not all start from one map"
         x, y = self.types[source], self.types[end]
-        if x.varied or y.varied or x.rank != 3 or y.rank != 3 or x.channels != y.channels:
-            return f"it makes {y} of {x}"
+        if x.is_varying or y.is_varying or x.rank != 3 or y.rank != 3 or x.channels != y.channels:
+            return f"it turns {x} into {y}"
         if x.channels % self.part:
             return f"{x.channels} channels do not divide by {self.part}"
         if x.shape[1] % y.shape[1] or x.shape[1] // y.shape[1] != x.shape[2] // y.shape[2]:
-            return f"it makes {y} of {x}"
+            return f"it turns {x} into {y}"
         if any(reader not in region and reader != end for n in region for reader in self.graph.consumers(n)):
-            return "something else reads a part of its alternatives"
+            return "a node outside of the choice reads a node of its alternatives"
         return None
 
-    def _add(self, op: Op, like: Node, *operands: NodeId) -> NodeId:
-        number = self.out.add(Node(op, like.span, like.scope), *operands)
+    def _add(self, op: Op, template: Node, *operands: NodeId) -> NodeId:
+        """Append an operation to the new graph, with the span and scope of a node, and record its type."""
+        number = self.out.add(Node(op, template.span, template.scope), *operands)
         if isinstance(op, Select):
-            self.kinds[number] = self.kinds[operands[0]]
+            self.new_types[number] = self.new_types[operands[0]]
         else:
-            self.kinds[number] = infer_op(op, [self.kinds[operand] for operand in operands])
+            self.new_types[number] = infer_op(op, [self.new_types[operand] for operand in operands])
         return number
 
-    def _sliced(self, source: NodeId, like: Node, start: int, stop: int | None) -> NodeId:
-        whole = self.moved[source]
-        self.kinds[whole] = self.types[source]
-        return self._add(Slice(start=start, stop=stop), Node(like.op, like.span, ""), whole)
+    def _channel_slice(self, source: NodeId, template: Node, start: int, stop: int | None) -> NodeId:
+        """Append a slice of the channels of an old node's copy."""
+        full = self.copies[source]
+        self.new_types[full] = self.types[source]
+        return self._add(Slice(start=start, stop=stop), Node(template.op, template.span, ""), full)
 
-    def _first(self, source: NodeId, end: NodeId) -> NodeId:
-        """The channels that a choice sees."""
+    def _processed_slice(self, source: NodeId, end: NodeId) -> NodeId:
+        """Return the slice of `source` with the channels that the choice `end` processes, appended once."""
         if (source, end) not in self.narrow:
             width = self.types[source].shape[0] // self.part
-            self.narrow[source, end] = self._sliced(source, self.graph[end], 0, width)
+            self.narrow[source, end] = self._channel_slice(source, self.graph[end], 0, width)
         return self.narrow[source, end]
 
     def _add_narrow(self, number: NodeId, end: NodeId, source: NodeId) -> None:
+        """Append the narrow copy of a node inside of the choice `end`; record a problem if its channels do not
+        divide."""
         node = self.graph[number]
         operands = [
-            self._first(source, end) if operand == source else self.narrow[operand, end]
+            self._processed_slice(source, end) if operand == source else self.narrow[operand, end]
             for operand in self.graph.operands(number)
         ]
         try:
@@ -147,27 +162,27 @@ class _Partial:
             path = self.graph[end].op.choices or {getattr(self.graph[end].op, "choice", "")}
             message = f"`{', '.join(path)}` cannot work on a part of the channels: {error.message}"
             self.problems.append(Diagnostic("A2004", message, node.span))
-            self.narrow[number, end] = self._first(source, end)
+            self.narrow[number, end] = self._processed_slice(source, end)
 
-    def _joined(self, number: NodeId, source: NodeId) -> NodeId:
-        """What was chosen beside what went past, dealt out."""
+    def _add_merged(self, number: NodeId, source: NodeId) -> NodeId:
+        """Append the narrow choice, its bypass, their concatenation and the channel shuffle; return the shuffle."""
         node, x, y = self.graph[number], self.types[source], self.types[number]
-        chosen = [
-            self._first(source, number) if operand == source else self.narrow[operand, number]
+        alternatives = [
+            self._processed_slice(source, number) if operand == source else self.narrow[operand, number]
             for operand in self.graph.operands(number)
         ]
-        wanted = y.with_dims(y.shape[0] // self.part, *y.shape[1:])
-        if any(self.kinds[one] != wanted for one in chosen) and not self.problems:
-            message = f"`{node.scope}` cannot work on a part of the channels: an alternative is not {wanted} then"
+        expected = y.with_dims(y.shape[0] // self.part, *y.shape[1:])
+        if any(self.new_types[alternative] != expected for alternative in alternatives) and not self.problems:
+            message = f"`{node.scope}` cannot work on a part of the channels: an alternative would not be {expected}"
             self.problems.append(Diagnostic("A2004", message, node.span))
-            return self.moved[source]
+            return self.copies[source]
         if self.problems:
-            return self.moved[source]
+            return self.copies[source]
         plain = Node(node.op, node.span, "")
-        seen = self._add(node.op, node, *chosen)
-        past = self._sliced(source, node, x.shape[0] // self.part, None)
-        strides = tuple(before // after for before, after in zip(x.spatial, y.spatial, strict=True))
-        if max(strides) > 1:
-            stride = alike(strides)
-            past = self._add(MaxPool(kernel=stride, stride=stride, padding="valid"), plain, past)
-        return self._add(ChannelShuffle(self.part), plain, self._add(Concat(), plain, seen, past))
+        processed = self._add(node.op, node, *alternatives)
+        bypass = self._channel_slice(source, node, x.shape[0] // self.part, None)
+        axis_strides = tuple(size // reduced for size, reduced in zip(x.spatial, y.spatial, strict=True))
+        if max(axis_strides) > 1:
+            stride = collapse_sizes(axis_strides)
+            bypass = self._add(MaxPool(kernel=stride, stride=stride, padding="valid"), plain, bypass)
+        return self._add(ChannelShuffle(self.part), plain, self._add(Concat(), plain, processed, bypass))

@@ -1,58 +1,64 @@
-"""Dead nodes."""
+"""Removal of dead nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Set
 
-from archir.diagrams.conditions import compatible
+from archir.diagrams.conditions import may_hold_together
 from archir.ir.graph import Graph, Node, NodeId
-from archir.ir.needs import needs, surely_needed
+from archir.ir.reachability import reachability_conditions, reachable_nodes
 from archir.ir.structure import Select
-from archir.ir.typing import hand_on, infer
+from archir.ir.typing import copy_types, infer
 
 
 def prune(graph: Graph) -> Graph:
-    """Drop the nodes that no output needs, whatever is chosen. `%1 = relu(%0); output y = %0` -> `output y = %0`.
+    """Drop the nodes that no output needs under any outcome of the choices.
 
-    Inputs stay: what a network is called with does not depend on what it does with it.
+    `%1 = relu(%0); output y = %0` -> `output y = %0`. Inputs are kept, so that the signature of the network stays the
+    same.
     """
-    needed = surely_needed(graph)
-    return _keeping(graph, (needs(graph).keys() if needed is None else needed) | set(graph.inputs.values()))
+    needed = reachable_nodes(graph)
+    return _with_nodes(
+        graph, (reachability_conditions(graph).keys() if needed is None else needed) | set(graph.inputs.values())
+    )
 
 
 def prune_excluded(graph: Graph, suspects: Set[NodeId]) -> Graph:
-    """Drop the nodes that outputs need only where the graph's constraints rule it out, and that are wrong there.
+    """Drop the nodes whose types are wrong and which outputs need only in architectures that the constraints exclude.
 
-    `suspects` are the nodes that constraints had to excuse where they were made.
+    `suspects` are the nodes whose type errors were excused by constraints when the graph was built.
     """
-    needed = needs(graph) if suspects else {}
+    needed = reachability_conditions(graph) if suspects else {}
     conditions = {needed[number] for number in suspects & needed.keys()}
-    if all(compatible(condition, *graph.given) for condition in conditions):
+    if all(may_hold_together(condition, *graph.assumptions) for condition in conditions):
         return graph
-    return _keeping(graph, infer(graph).keys())
+    return _with_nodes(graph, infer(graph).keys())
 
 
-def _keeping(graph: Graph, needed: Collection[NodeId]) -> Graph:
+def _with_nodes(graph: Graph, needed: Collection[NodeId]) -> Graph:
+    """Return a copy of the graph with the needed nodes only."""
     if len(needed) == len(graph):
         return graph
-    copy = graph.empty()
-    moved: dict[NodeId, NodeId] = {}
+    copy = graph.empty_copy()
+    copies: dict[NodeId, NodeId] = {}
     for number in graph:
         if number in needed:
-            node, operands = _reading(graph[number], graph.operands(number), needed)
-            moved[number] = copy.add(node, *(moved[operand] for operand in operands))
-            if number in graph.made:
-                copy.made[moved[number]] = graph.made[number]
-    copy.outputs = {name: moved[number] for name, number in graph.outputs.items()}
-    hand_on(graph, copy, moved)
+            node, operands = _with_needed_operands(graph[number], graph.operands(number), needed)
+            copies[number] = copy.add(node, *(copies[operand] for operand in operands))
+            if number in graph.creation_conditions:
+                copy.creation_conditions[copies[number]] = graph.creation_conditions[number]
+    copy.outputs = {name: copies[number] for name, number in graph.outputs.items()}
+    copy_types(graph, copy, copies)
     return copy
 
 
-def _reading(node: Node, operands: tuple[NodeId, ...], needed: Container[NodeId]) -> tuple[Node, tuple[NodeId, ...]]:
-    """A node with those operands that are needed. Only a `select` can have others: ones that are never chosen where
-    it is needed itself."""
-    op, left = node.op, [operand for operand in operands if operand in needed]
-    if not isinstance(op, Select) or len(left) == len(operands):
+def _with_needed_operands(
+    node: Node, operands: tuple[NodeId, ...], needed: Container[NodeId]
+) -> tuple[Node, tuple[NodeId, ...]]:
+    """Return a node and its needed operands. Only a `select` has others: those never selected while it is needed
+    itself."""
+    op, remaining = node.op, [operand for operand in operands if operand in needed]
+    if not isinstance(op, Select) or len(remaining) == len(operands):
         return node, operands
-    cases = tuple(left.index(operands[position]) if operands[position] in needed else 0 for position in op.cases)
-    return Node(Select(op.choice, cases), node.span, node.scope), tuple(left)
+    cases = tuple(remaining.index(operands[position]) if operands[position] in needed else 0 for position in op.cases)
+    return Node(Select(op.choice, cases), node.span, node.scope), tuple(remaining)

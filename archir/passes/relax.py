@@ -1,4 +1,4 @@
-"""Choices as mixtures: every alternative at once, weighted."""
+"""Continuous relaxation: choices become mixtures, weighted sums of all their alternatives."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import reduce
 from typing import Literal
 
 from archir.diagnostics.errors import ArchError, Diagnostic
-from archir.diagrams.cases import Value, fix, support
-from archir.diagrams.conditions import either
+from archir.diagrams.conditions import disjoin
+from archir.diagrams.mdd import Value, fix_choice, support
 from archir.ir.graph import Decision, Graph, Node, NodeId
 from archir.ir.structure import Mix, Select
 from archir.ir.types import TensorType
-from archir.ir.verify import typed
+from archir.ir.verify import checked_types
 from archir.ops.activation import Zero
 from archir.ops.arithmetic import Add, Mul
 from archir.ops.calibration import Calibrate, DynamicConv
@@ -21,16 +21,17 @@ from archir.passes.lift import lift
 from archir.passes.prune import prune
 
 Edges = Literal["all", "weighted"]
-"""What becomes of a choice that takes several: all alternatives as they are (Liu et al. 2019, DARTS, section 2.2), or
-each with a weight of its own (Xu et al. 2020, PC-DARTS, section 3.3)."""
+"""How a choice that takes several alternatives is relaxed: `all` adds all alternatives unweighted (Liu et al. 2019,
+DARTS, section 2.2), `weighted` gives each its own weight (Xu et al. 2020, PC-DARTS, section 3.3)."""
 
 Share = tuple[tuple[str, frozenset[int]], ...]
-"""A weight: a product of sums of the weights that choices have at some positions (see `Mix`), sorted by name."""
+"""Weight of a term: a product of sums of a choice's weights at some positions (see `Mix`), sorted by the choice's
+name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A node of the new graph and its weight."""
+    """A weighted node of the new graph, a summand of a linear combination."""
 
     node: NodeId
     share: Share = ()
@@ -41,38 +42,39 @@ def relax(graph: Graph, paths: Collection[str] | None = None, edges: Edges = "al
 
     `%3 = select(%1, %2) by op [0, 1]` -> `%3 = mix(%1, %2)`, the weight of %1 being that of the first outcome of `op`.
     `paths` are the choices to relax, by default all; choices of values become choices among operations first (`lift`).
-    Mixtures of mixtures, and sums of mixtures, are one mixture; zeros are left out of them. A choice among kinds comes
-    to a mixture for each kind and shape, which the operation that takes them all reads. Where all that a choice takes
-    is added up, `edges` says how; elsewhere it is a mixture of its outcomes. Raises ArchError (A2001 to A2003) naming
-    each choice that cannot be relaxed.
+    Nested mixtures, and sums of mixtures, are flattened into one mixture without its zero terms. A choice among kinds
+    becomes one mixture per kind and shape, all read by the operation that consumes the choice. If the alternatives that
+    a choice takes are all added up, `edges` says how; elsewhere it becomes a mixture of its outcomes. Raises ArchError
+    (A2001 to A2003) for each choice that cannot be relaxed.
     """
     opened = set(graph.decisions if paths is None else paths)
-    _require_plain_inputs(graph, opened)
+    _check_inputs(graph, opened)
     return _Relaxation(lift(prune(graph), opened), opened, edges).result()
 
 
 @dataclass
 class _Relaxation:
-    """Every node of the old graph as a linear combination of nodes of the new one."""
+    """One run of `relax`: expresses every node of the old graph as a linear combination of nodes of the new graph."""
 
     graph: Graph
-    opened: set[str]
+    relaxed: set[str]
     edges: Edges
     problems: list[Diagnostic] = field(default_factory=list)
 
     def result(self) -> Graph:
-        self.out = self.graph.empty()
+        """Return the relaxed graph. Raises ArchError (A2001) with all problems."""
+        self.out = self.graph.empty_copy()
         self.types: dict[NodeId, TensorType] = {}
-        self.found: dict[NodeId, list[Term]] = {}
-        self.single: dict[NodeId, NodeId] = {}
+        self.terms: dict[NodeId, list[Term]] = {}
+        self.copies: dict[NodeId, NodeId] = {}
         self.zeros: dict[NodeId, NodeId] = {}
-        self.old = typed(self.graph)
-        self.sums = _sums(self.graph, self.opened)
+        self.old_types = checked_types(self.graph)
+        self.sums = _sums(self.graph, self.relaxed)
         for number in self.graph:
-            self.found[number] = self._combination(number)
+            self.terms[number] = self._combination(number)
             if len(self.graph.consumers(number)) > 1 and len(self._types(number)) == 1:
-                self.found[number] = [Term(self._node(number))]
-        self.out.outputs = {name: self._node(number) for name, number in self.graph.outputs.items()}
+                self.terms[number] = [Term(self._copy(number))]
+        self.out.outputs = {name: self._copy(number) for name, number in self.graph.outputs.items()}
         if self.problems:
             raise ArchError(*self.problems)
         self.out.constraints = []
@@ -80,76 +82,83 @@ class _Relaxation:
             op.choice for number in self.out if isinstance(op := self.out[number].op, Select)
         }
         self.out.decisions = {
-            path: Decision(decision.choice, self._somewhere(decision.active))
+            path: Decision(decision.choice, self._satisfiable(decision.active))
             for path, decision in self.graph.decisions.items()
             if path in used
         }
         return prune(self.out)
 
-    def _somewhere(self, condition: Value) -> Value:
-        """Whether a condition holds for some outcomes of the relaxed choices: all of them are there at once."""
+    def _satisfiable(self, condition: Value) -> Value:
+        """Return the condition that holds if the given one holds for some outcomes of the relaxed choices, which all
+        coexist."""
         for choice in support(condition):
-            if choice.path in self.opened:
-                condition = reduce(either, [fix(condition, choice, outcome) for outcome in range(choice.outcomes)])
+            if choice.path in self.relaxed:
+                condition = reduce(
+                    disjoin, [fix_choice(condition, choice, outcome) for outcome in range(choice.outcome_count)]
+                )
         return condition
 
     def _types(self, number: NodeId) -> set[TensorType]:
-        return {self.types[term.node] for term in self.found[number]}
+        """Return the types of the terms of an old node."""
+        return {self.types[term.node] for term in self.terms[number]}
 
     def _combination(self, number: NodeId) -> list[Term]:
+        """Return the linear combination of new nodes that an old node equals."""
         node, operands = self.graph[number], self.graph.operands(number)
         match node.op:
-            case Select(choice=path) if path in self.opened:
-                return self._alternatives(number, node.op)
-            case Add() if self.old[operands[0]] == self.old[operands[1]]:
-                return [*self.found[operands[0]], *self.found[operands[1]]]
+            case Select(choice=path) if path in self.relaxed:
+                return self._weighted_alternatives(number, node.op)
+            case Add() if self.old_types[operands[0]] == self.old_types[operands[1]]:
+                return [*self.terms[operands[0]], *self.terms[operands[1]]]
             case Zero():
-                self.zeros[number] = self._add(node, (self._node(operands[0]),), self.old[number])
+                self.zeros[number] = self._add(node, (self._copy(operands[0]),), self.old_types[number])
                 return []
             case Calibrate():
                 return [Term(self._calibrated(number, node, operands))]
-        return [Term(self._add(node, [self._node(operand) for operand in operands], self.old[number]))]
+        return [Term(self._add(node, [self._copy(operand) for operand in operands], self.old_types[number]))]
 
-    def _alternatives(self, number: NodeId, op: Select) -> list[Term]:
-        """The operands of a selection, weighted."""
+    def _weighted_alternatives(self, number: NodeId, op: Select) -> list[Term]:
+        """Return the terms of a relaxed `select`: those of its operands, multiplied by the weights of their
+        outcomes."""
         operands = self.graph.operands(number)
-        taken = self.sums.get(number)
-        if taken is not None:
+        summands = self.sums.get(number)
+        if summands is not None:
             name = f"{op.choice}*"
             weights: list[Share] = [
-                ((name, frozenset([i])),) if self.edges == "weighted" else () for i in range(len(taken))
+                ((name, frozenset([i])),) if self.edges == "weighted" else () for i in range(len(summands))
             ]
-            return [_times(term, w) for o, w in zip(taken, weights, strict=True) for term in self.found[o]]
+            return [_scaled(term, w) for o, w in zip(summands, weights, strict=True) for term in self.terms[o]]
         terms = []
         for position, operand in enumerate(operands):
             outcomes = frozenset(o for o, case in enumerate(op.cases) if case == position)
             share: Share = ((op.choice, outcomes),)
-            terms += [_times(term, share) for term in self.found[operand]]
+            terms += [_scaled(term, share) for term in self.terms[operand]]
             if operand in self.zeros:
                 self.zeros.setdefault(number, self.zeros[operand])
         return [term for term in terms if all(outcomes for _, outcomes in term.share)]
 
     def _calibrated(self, number: NodeId, node: Node, operands: Sequence[NodeId]) -> NodeId:
-        """F + F * A + sum of F conv K, each of A, K and F a mixture for each shape there is.
+        """Append F + F * A + sum of F conv K, where A, K and F are one mixture per shape, and return its node.
 
-        A single choice is what it is expected to be: F + base * A + sum of base conv K, where F has the base, too, with
-        the weight of the gates and kernels. So weights that are 0 and 1 give what the choice gives.
+        A single operand that is a choice among kinds is replaced by its expectation: F + base * A + sum of base conv K,
+        where F also includes the base, weighted by the gates and kernels. So weights of 0 and 1 give the result of the
+        choice.
         """
         base, *others = operands
-        terms = [term for other in others for term in self.found[other]]
+        terms = [term for other in others for term in self.terms[other]]
         groups: dict[TensorType, list[Term]] = {}
         for term in terms:
             groups.setdefault(self.types[term.node], []).append(term)
         features = [term for kind, group in groups.items() if kind.kind == "feature" for term in group]
-        alone = len(others) == 1 and len(groups) > 1
-        if alone:
+        is_mixed_choice = len(others) == 1 and len(groups) > 1
+        if is_mixed_choice:
             features += [
-                _times(b, t.share) for b in self.found[base] for t in terms if self.types[t.node].kind != "feature"
+                _scaled(b, t.share) for b in self.terms[base] for t in terms if self.types[t.node].kind != "feature"
             ]
-        type_ = self.old[number]
-        x = total = self._mixed(node, features) if features else self._node(base)
-        if alone:
-            x = self._node(base)
+        type_ = self.old_types[number]
+        x = total = self._mixed(node, features) if features else self._copy(base)
+        if is_mixed_choice:
+            x = self._copy(base)
         for kind, group in groups.items():
             if kind.kind == "feature":
                 continue
@@ -159,21 +168,22 @@ class _Relaxation:
             total = self._add(Node(Add(), node.span, node.scope), (total, part), type_)
         return total
 
-    def _node(self, number: NodeId) -> NodeId:
-        """The one node that stands for an old one."""
-        if number not in self.single:
-            terms = self.found[number]
+    def _copy(self, number: NodeId) -> NodeId:
+        """Return the node of the new graph that computes an old node. Records a problem (A2001) if its terms differ in
+        type."""
+        if number not in self.copies:
+            terms = self.terms[number]
             if not terms:
-                self.single[number] = self._zero(number)
+                self.copies[number] = self._zero(number)
             else:
                 if len(self._types(number)) > 1:
-                    self._refuse(number, terms)
+                    self._report_types(number, terms)
                     terms = terms[:1]
-                self.single[number] = self._mixed(self.graph[number], terms)
-        return self.single[number]
+                self.copies[number] = self._mixed(self.graph[number], terms)
+        return self.copies[number]
 
     def _zero(self, number: NodeId) -> NodeId:
-        """The zeros that a node comes to: every term of it was left out."""
+        """Return the zero tensor of a node that has no terms."""
         if number in self.zeros:
             return self.zeros[number]
         return next(
@@ -181,64 +191,69 @@ class _Relaxation:
         )
 
     def _zero_of(self, number: NodeId) -> NodeId | None:
-        return self._zero(number) if not self.found[number] else None
+        """Return the zero tensor of a node if it has no terms, else None."""
+        return self._zero(number) if not self.terms[number] else None
 
     def _mixed(self, node: Node, terms: Iterable[Term]) -> NodeId:
-        terms = _collected(terms)
+        """Append a mixture of terms, or return the node of a single unweighted term. Records a problem (A2001) for
+        integers."""
+        terms = _combine_terms(terms)
         if len(terms) == 1 and terms[0].share == ():
             return terms[0].node
         names = sorted({name for term in terms for name, _ in term.share})
-        if not self.types[terms[0].node].numeric:
+        if not self.types[terms[0].node].is_floating:
             paths = ", ".join(f"`{name}`" for name in names)
-            text = f"{paths} cannot be relaxed: alternatives are {self.types[terms[0].node]}, which cannot be weighted"
+            text = f"{paths} cannot be relaxed: alternatives are {self.types[terms[0].node]}, not floating-point"
             self.problems.append(Diagnostic("A2001", text, node.span))
         shares = tuple(tuple(tuple(sorted(dict(term.share).get(name, ()))) for name in names) for term in terms)
         mix = Node(Mix(tuple(names), shares), node.span, node.scope)
         return self._add(mix, [term.node for term in terms], self.types[terms[0].node])
 
     def _add(self, node: Node, operands: Iterable[NodeId], type_: TensorType) -> NodeId:
+        """Append a node to the new graph and record its type."""
         number = self.out.add(node, *operands)
         self.types[number] = type_
         return number
 
-    def _refuse(self, number: NodeId, terms: Sequence[Term]) -> None:
+    def _report_types(self, number: NodeId, terms: Sequence[Term]) -> None:
+        """Record the problem (A2001) that alternatives have different types and their consumer takes one tensor."""
         paths = ", ".join(
             f"`{path}`" for path in sorted({name.removesuffix("*") for t in terms for name, _ in t.share})
         )
         shapes = " and ".join(sorted({str(self.types[term.node]) for term in terms}))
-        message = f"{paths} cannot be relaxed: alternatives are {shapes}, and what reads them takes one tensor"
+        message = f"{paths} cannot be relaxed: alternatives are {shapes}, and their consumer takes one tensor"
         self.problems.append(Diagnostic("A2001", message, self.graph[number].span))
 
 
-def _require_plain_inputs(graph: Graph, opened: Collection[str]) -> None:
-    """Raise ArchError (A2001) if a choice that is opened decides how large an input is."""
+def _check_inputs(graph: Graph, relaxed: Collection[str]) -> None:
+    """Raise ArchError (A2001) if the size of an input depends on a choice that is relaxed."""
     problems = []
     for name, number in graph.inputs.items():
-        decisive = sorted(graph[number].op.choices & {*opened})
-        if decisive:
-            paths = ", ".join(f"`{path}`" for path in decisive)
+        dependencies = sorted(graph[number].op.choices & {*relaxed})
+        if dependencies:
+            paths = ", ".join(f"`{path}`" for path in dependencies)
             message = f"{paths} cannot be relaxed: the input `{name}` has one size for all alternatives of a mixture"
-            hint = "hold it fixed, or search with a strategy that tries one architecture at a time"
+            hint = "fix the choice, or search with a strategy that tries one architecture at a time"
             problems.append(Diagnostic("A2001", message, graph[number].span, hint))
     if problems:
         raise ArchError(*problems)
 
 
-def _times(term: Term, share: Share) -> Term:
-    """A term with a further factor. Positions of one choice in both are those it has in both."""
+def _scaled(term: Term, share: Share) -> Term:
+    """Multiply the weight of a term by `share`. If both have a factor of one choice, its positions are intersected."""
     factors = dict(term.share)
     for name, positions in share:
         factors[name] = factors[name] & positions if name in factors else positions
     return Term(term.node, tuple(sorted(factors.items())))
 
 
-def _collected(terms: Iterable[Term]) -> list[Term]:
-    """Terms of the same node together where that is a sum over one choice's positions."""
-    found: dict[tuple[NodeId, tuple[str, ...]], list[Term]] = {}
+def _combine_terms(terms: Iterable[Term]) -> list[Term]:
+    """Merge terms of the same node if their weights are disjoint sums over positions of one choice."""
+    groups: dict[tuple[NodeId, tuple[str, ...]], list[Term]] = {}
     for term in terms:
-        found.setdefault((term.node, tuple(name for name, _ in term.share)), []).append(term)
+        groups.setdefault((term.node, tuple(name for name, _ in term.share)), []).append(term)
     result = []
-    for (node, names), group in found.items():
+    for (node, names), group in groups.items():
         positions = [share[0][1] for share in (term.share for term in group) if len(share) == 1]
         if len(names) == 1 and sum(map(len, positions)) == len(frozenset().union(*positions)):
             result.append(Term(node, ((names[0], frozenset().union(*positions)),)))
@@ -248,39 +263,43 @@ def _collected(terms: Iterable[Term]) -> list[Term]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
-    """One of the tensors that a choice takes: which, the selection, and the node of each alternative it may be."""
+class _Taken:
+    """One of the k tensors that a choice takes: its index, its `select` node, and the node of each alternative it may
+    be."""
 
     index: int
     number: NodeId
-    reads: dict[int, NodeId]
+    alternatives: dict[int, NodeId]
 
 
-def _sums(graph: Graph, opened: Collection[str]) -> dict[NodeId, tuple[NodeId, ...]]:
-    """The selections of what a choice takes, where one sum reads all of them: the first of them with the nodes of all
-    alternatives, the others with none."""
-    groups: dict[tuple[str, NodeId], list[_Slot]] = {}
+def _sums(graph: Graph, relaxed: Collection[str]) -> dict[NodeId, tuple[NodeId, ...]]:
+    """Find relaxed choices whose k taken tensors are all added up in one sum.
+
+    Returns the `select` nodes of such choices: the first is mapped to the nodes of all alternatives, the others to ().
+    """
+    groups: dict[tuple[str, NodeId], list[_Taken]] = {}
     for number in graph:
         op = graph[number].op
-        if isinstance(op, Select) and op.choice in opened and graph.decisions[op.choice].choice.take is not None:
-            for index in range(graph.decisions[op.choice].choice.take or 0):
-                reads = _reads(graph, number, op, index)
+        if isinstance(op, Select) and op.choice in relaxed and graph.decisions[op.choice].choice.k is not None:
+            for index in range(graph.decisions[op.choice].choice.k or 0):
+                reads = _alternatives_at(graph, number, op, index)
                 if reads is not None:
-                    groups.setdefault((op.choice, _sum(graph, number)), []).append(_Slot(index, number, reads))
+                    groups.setdefault((op.choice, _sum(graph, number)), []).append(_Taken(index, number, reads))
                     break
-    found: dict[NodeId, tuple[NodeId, ...]] = {}
-    for (path, _), slots in groups.items():
+    summands: dict[NodeId, tuple[NodeId, ...]] = {}
+    for (path, _), taken in groups.items():
         choice = graph.decisions[path].choice
-        together = {position: node for slot in slots for position, node in slot.reads.items()}
-        agree = all(slot.reads.items() <= together.items() for slot in slots)
-        if agree and sorted(slot.index for slot in slots) == list(range(choice.take or 0)):
-            everything = tuple(node for _, node in sorted(together.items()))
-            found |= {slot.number: everything if slot.index == 0 else () for slot in slots}
-    return found
+        nodes = {position: node for slot in taken for position, node in slot.alternatives.items()}
+        consistent = all(slot.alternatives.items() <= nodes.items() for slot in taken)
+        if consistent and sorted(slot.index for slot in taken) == list(range(choice.k or 0)):
+            all_nodes = tuple(node for _, node in sorted(nodes.items()))
+            summands |= {slot.number: all_nodes if slot.index == 0 else () for slot in taken}
+    return summands
 
 
-def _reads(graph: Graph, number: NodeId, op: Select, index: int) -> dict[int, NodeId] | None:
-    """The node of each alternative, if a selection is the one that is taken at `index`."""
+def _alternatives_at(graph: Graph, number: NodeId, op: Select, index: int) -> dict[int, NodeId] | None:
+    """Return the node of each alternative, if a `select` always yields the tensor that is taken at `index`, else
+    None."""
     operands, reads = graph.operands(number), dict[int, NodeId]()
     for subset, case in zip(graph.decisions[op.choice].choice.subsets, op.cases, strict=True):
         if reads.setdefault(subset[index], operands[case]) != operands[case]:
@@ -289,7 +308,8 @@ def _reads(graph: Graph, number: NodeId, op: Select, index: int) -> dict[int, No
 
 
 def _sum(graph: Graph, number: NodeId) -> NodeId:
-    """The sum that a node is a term of: the last addition, or what takes terms of all kinds; else the node itself."""
+    """Return the sum that a node is a term of: its last addition, or the `calibrate` that reads it, or else the node
+    itself."""
     while len(consumers := graph.consumers(number)) == 1 and number not in graph.outputs.values():
         (consumer,) = consumers
         if isinstance(graph[consumer].op, Calibrate) and graph.operands(consumer)[0] != number:

@@ -1,5 +1,5 @@
-"""Networks of images and texts of other sizes: what a model whose sizes are open must stay right for, and what networks
-see of images that are larger than theirs."""
+"""Networks for other image sizes and text lengths: checks which sizes keep the weights valid, and adapts graphs to
+them."""
 
 from __future__ import annotations
 
@@ -7,174 +7,189 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from archir.diagnostics.errors import Span, fail
-from archir.diagrams.cases import same
 from archir.diagrams.lifting import lift
-from archir.ir.graph import Graph, Node, NodeId, keep, rebuild, state_name
+from archir.diagrams.mdd import same
+from archir.ir.graph import Graph, Node, NodeId, copy_node, rebuild, state_name
 from archir.ir.structure import Input
-from archir.ir.types import INTEGERS, TensorType
+from archir.ir.types import INTEGER_DTYPES, TensorType
 from archir.ir.typing import NodeError, Types, infer
 from archir.ops.arithmetic import Add
 from archir.ops.resize import Resize
 from archir.ops.shape import FirstTokens, Parameter
 from archir.passes.expand import expand
 
-_FACTORS = (2, 1.5, 0.5)
-"""Of the net's own height and width: the sizes that are tried."""
+_TRIED_FACTORS = (2, 1.5, 0.5)
+"""Factors of the net's own height and width that are tried as other image sizes."""
 
 
 Size = tuple[int, ...]
-"""Of images, a height and a width; of texts and series, how many tokens."""
+"""Size of the inputs: (height, width) of images, or (number of tokens,) of texts and series."""
 
 
 def resize(graph: Graph, *size: int) -> Graph:
-    """The graph with maps, or with tokens, of that size as its inputs. Its operations, and their attributes, are the
-    same."""
-    own = None if len(size) == 2 else length(graph)
+    """Return the graph with inputs of another size: maps of `size` = height, width, or tokens of `size` = length.
+
+    Operations and their attributes stay the same.
+    """
+    own_length = None if len(size) == 2 else token_count(graph)
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
         if isinstance(node.op, Input):
             dims = list(node.op.infer().shape)
-            for axis, one in zip(along(node.op.infer(), own), size * len(dims), strict=False):
-                dims[axis] = one
+            for axis, new_size in zip(open_axes(node.op.infer(), own_length), size * len(dims), strict=False):
+                dims[axis] = new_size
             return out.add(replace(node, op=replace(node.op, dims=tuple(dims))), *operands)
-        return keep(out, node, operands)
+        return copy_node(out, node, operands)
 
     return rebuild(graph, step)
 
 
-def along(x: TensorType, tokens: int | None) -> tuple[int, ...]:
-    """The axes of an input whose sizes may be open: those of a map, or of so many tokens. Numbers f32[N, D] and
-    integers i64[N] have theirs first; masks of truth values, anywhere."""
+def open_axes(x: TensorType, tokens: int | None) -> tuple[int, ...]:
+    """Return the axes of an input whose sizes may be left open: height and width of a map, or all axes of `tokens`
+    tokens.
+
+    Numbers f32[N, D] and integers i64[N] have their tokens first; masks of truth values may have them along any axis.
+    """
     if tokens is None:
         return (1, 2) if x.rank == 3 else ()
     if x.dtype == "bool":
         return tuple(axis for axis, size in enumerate(x.shape) if size == tokens)
-    has = x.rank == (1 if x.dtype in INTEGERS else 2) and x.shape[0] == tokens
-    return (0,) if has else ()
+    is_sequence = x.rank == (1 if x.dtype in INTEGER_DTYPES else 2) and x.shape[0] == tokens
+    return (0,) if is_sequence else ()
 
 
-def length(graph: Graph) -> int:
-    """How many tokens a network takes. Raises ArchError (A0932) where it takes none, or inputs differ in it."""
-    kinds = [graph[number].op.infer() for number in graph.inputs.values()]
-    found = {x.shape[0] for x in kinds if x.dtype != "bool" and x.rank == (1 if x.dtype in INTEGERS else 2)}
-    if len(found) != 1:
-        told = f"takes tokens of several lengths: {sorted(found)}" if found else "takes no tokens"
-        raise fail("A0932", f"`{graph.name}` {told}: there is no one length to leave open")
-    return found.pop()
+def token_count(graph: Graph) -> int:
+    """Return how many tokens a network takes. Raises ArchError (A0932) if it takes none, or its inputs differ in
+    length."""
+    input_types = [graph[number].op.infer() for number in graph.inputs.values()]
+    lengths = {
+        x.shape[0] for x in input_types if x.dtype != "bool" and x.rank == (1 if x.dtype in INTEGER_DTYPES else 2)
+    }
+    if len(lengths) != 1:
+        problem = f"takes tokens of several lengths: {sorted(lengths)}" if lengths else "takes no tokens"
+        raise fail("A0932", f"`{graph.name}` {problem}: there is no single length to leave open")
+    return lengths.pop()
 
 
-def following(graph: Graph) -> Graph:
-    """The graph in which learned vectors that are added to tokens are as many as there are: the first of them.
+def trim_position_tables(graph: Graph) -> Graph:
+    """Trim each learned table that is added to tokens to as many rows as there are tokens.
 
     `%2 = parameter([8, 4]); %3 = add(%1, %2)` -> `%3 = first_tokens(%2, %1); %4 = add(%1, %3)`.
     """
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
         if isinstance(node.op, Add):
-            pair = [(one, other) for one, other in zip(operands, reversed(operands), strict=True) if learned(out, one)]
+            pair = [
+                (addend, other)
+                for addend, other in zip(operands, reversed(operands), strict=True)
+                if is_table(out, addend)
+            ]
             if len(pair) == 1:
                 ((table, tokens),) = pair
-                first = out.add(Node(FirstTokens(), node.span, node.scope), table, tokens)
-                operands = tuple([first if operand == table else operand for operand in operands])
-        return keep(out, node, operands)
+                trimmed = out.add(Node(FirstTokens(), node.span, node.scope), table, tokens)
+                operands = tuple([trimmed if operand == table else operand for operand in operands])
+        return copy_node(out, node, operands)
 
-    def learned(out: Graph, number: NodeId) -> bool:
+    def is_table(out: Graph, number: NodeId) -> bool:
         op = out[number].op
         return isinstance(op, Parameter) and len(op.shape) == 2 and op.shape[0] != 1
 
     return rebuild(graph, step)
 
 
-def taking(graph: Graph, sizes: Mapping[str, tuple[int, ...]]) -> Graph:
-    """The graph with inputs of these sizes, by their names; maps that it has smaller are resized to what it has.
+def with_input_sizes(graph: Graph, sizes: Mapping[str, tuple[int, ...]]) -> Graph:
+    """Return the graph with inputs of these sizes, by name; larger images are resized to the size that the network
+    expects.
 
     `%0 = input "image" f32[3, case(size: 128, 224), case(size: 128, 224)]` -> `%0 = input "image" f32[3, 224, 224];
     %1 = resize(%0, size=case(size: [128, 128], [224, 224]), mode="bilinear", antialias=true)`. So architectures of
-    several resolutions are given the same images, and each sees them at its own.
+    several resolutions take the same images, and each sees them at its own resolution.
     """
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
         op = node.op
         if not isinstance(op, Input) or same(op.dims, dims := sizes.get(op.label, op.dims)):
-            return keep(out, node, operands)
-        whole = out.add(replace(node, op=replace(op, dims=dims)))
-        smaller = Resize(lift(lambda own: own[1:], op.dims), mode="bilinear", antialias=True)
-        return out.add(Node(smaller, node.span, f"{node.scope}.resize"), whole)
+            return copy_node(out, node, operands)
+        full = out.add(replace(node, op=replace(op, dims=dims)))
+        smaller = Resize(lift(lambda expected: expected[1:], op.dims), mode="bilinear", antialias=True)
+        return out.add(Node(smaller, node.span, f"{node.scope}.resize"), full)
 
     return rebuild(graph, step)
 
 
-def other_sizes(graph: Graph, dynamic: Sequence[str]) -> list[Size]:
-    """Heights and widths that the network works for with the weights it has, if `height` or `width` may change; numbers
-    of tokens if these may.
+def valid_sizes(graph: Graph, dynamic: Sequence[str]) -> list[Size]:
+    """Return other sizes that the network works for with its weights: image sizes if `height` or `width` is `dynamic`,
+    or numbers of tokens if `tokens` is.
 
-    Raises ArchError (A0932) if there are none, or none that is less: an operation has weights that depend on the size,
-    or does not take it.
+    Raises ArchError (A0932) if no other size works, or no shorter length: an operation has weights that depend on the
+    size, or does not take it.
     """
     graph = expand(graph)
     images = "height" in dynamic or "width" in dynamic
     if images and "tokens" in dynamic:
-        raise fail("A0932", "sizes of images and numbers of tokens cannot be left open together")
-    sizes = list(dict.fromkeys(_tried(graph, dynamic) if images else _lengths(length(graph))))
-    problems = {size: _problem(graph, resize(graph, *size)) for size in sizes}
-    found = [size for size in sizes if problems[size] is None]
-    shorter = [size for size in sizes if len(size) == 1 and size < (length(graph),)]
-    if not found or (shorter and not {*shorter} & {*found}):  # steps that are written out leave later tokens unseen
+        raise fail("A0932", "image sizes and numbers of tokens cannot both be left open: choose one of them")
+    sizes = list(dict.fromkeys(_tried_image_sizes(graph, dynamic) if images else _tried_lengths(token_count(graph))))
+    problems = {size: _incompatibility(graph, resize(graph, *size)) for size in sizes}
+    valid = [size for size in sizes if problems[size] is None]
+    shorter = [size for size in sizes if len(size) == 1 and size < (token_count(graph),)]
+    if not valid or (shorter and not {*shorter} & {*valid}):  # unrolled steps ignore later tokens
         text, span = problems[sizes[0]] or ("", None)
-        what, size = ("sizes of images", "{} x {}") if images else ("number of tokens", "{} tokens")
-        raise fail("A0932", f"the {what} cannot be left open: at {size.format(*sizes[0])}, {text}", span)
-    return found
+        subject, size = ("sizes of images", "{} x {}") if images else ("number of tokens", "{} tokens")
+        raise fail("A0932", f"the {subject} cannot be left open: at {size.format(*sizes[0])}, {text}", span)
+    return valid
 
 
-def _lengths(own: int) -> Iterator[Size]:
-    for tried in (own // 2, own - 1, own * 2, 2, 1):
-        if tried >= 1:
-            yield (tried,)
+def _tried_lengths(tokens: int) -> Iterator[Size]:
+    """Yield other numbers of tokens to try, for a network of `tokens` tokens."""
+    for length_ in (tokens // 2, tokens - 1, tokens * 2, 2, 1):
+        if length_ >= 1:
+            yield (length_,)
 
 
-def _tried(graph: Graph, dynamic: Sequence[str]) -> Iterator[Size]:
+def _tried_image_sizes(graph: Graph, dynamic: Sequence[str]) -> Iterator[Size]:
+    """Yield other image sizes to try. Raises ArchError (A0932) unless the network takes images of one size."""
     maps = [graph[number].op.infer().shape for number in graph.inputs.values()]
     sizes = {shape[1:] for shape in maps if len(shape) == 3}
     if len(sizes) != 1:
         raise fail(
-            "A0932", f"`{graph.name}` takes no images of one size: there are no heights and widths to leave open"
+            "A0932", f"`{graph.name}` does not take images of a single size: there is no height and width to leave open"
         )
     ((height, width),) = sizes
-    for factor in _FACTORS:
+    for factor in _TRIED_FACTORS:
         yield (
             max(1, int(height * factor)) if "height" in dynamic else height,
             max(1, int(width * factor)) if "width" in dynamic else width,
         )
 
 
-def _problem(graph: Graph, other: Graph) -> tuple[str, Span | None] | None:
-    """Why the weights of a graph do not do for another one, and where; None if they do."""
+def _incompatibility(graph: Graph, other: Graph) -> tuple[str, Span | None] | None:
+    """Return why the weights of a graph do not fit another graph, with the position in the source; None if they fit."""
     before = infer(graph)
     try:
         after = infer(other)
     except NodeError as error:
         return error.error.message, other[error.number].span
-    for number, twin in zip(graph, other, strict=True):
+    for number, other_number in zip(graph, other, strict=True):
         op, scope = graph[number].op, graph[number].scope
         weights = op.weights(*(before[operand] for operand in graph.operands(number)))
-        needed = other[twin].op.weights(*(after[operand] for operand in other.operands(twin)))
+        other_weights = other[other_number].op.weights(*(after[operand] for operand in other.operands(other_number)))
         for name, weight in weights.items():
-            if needed[name].shape != weight.shape:
-                text = f"`{state_name(scope, name)}` of `{op.name}` would be {list(needed[name].shape)}"
+            if other_weights[name].shape != weight.shape:
+                text = f"`{state_name(scope, name)}` of `{op.name}` would be {list(other_weights[name].shape)}"
                 return f"{text}, not {list(weight.shape)}", graph[number].span
-    return _beyond(other, after)
+    return _out_of_range(other, after)
 
 
-def _beyond(graph: Graph, types: Types) -> tuple[str, Span | None] | None:
-    """What is looked up that is not there, of integers that an operation makes, and where."""
+def _out_of_range(graph: Graph, types: Types) -> tuple[str, Span | None] | None:
+    """Return the message and position of a lookup whose computed indices exceed the table, or None if there is none."""
     for number in graph:
         op, operands = graph[number].op, graph.operands(number)
-        for operand, limit in zip(operands, op.limits(*(types[one] for one in operands)), strict=True):
-            maker = graph[operand].op
+        for operand, limit in zip(operands, op.limits(*(types[operand_id] for operand_id in operands)), strict=True):
+            producer = graph[operand].op
             if limit is None:
                 continue
-            made = maker.between(types[operand], *(types[one] for one in graph.operands(operand)))
-            if made is not None and made[1] >= limit:
-                text = f"{op.name}: {made[1]} is looked up, and there are {limit}: from 0 to {limit - 1}"
+            bounds = producer.between(types[operand], *(types[operand_id] for operand_id in graph.operands(operand)))
+            if bounds is not None and bounds[1] >= limit:
+                text = f"{op.name}: {bounds[1]} is looked up, and there are {limit}: from 0 to {limit - 1}"
                 return text, graph[number].span
     return None

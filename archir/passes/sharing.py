@@ -1,8 +1,8 @@
-"""Where the weights of each architecture lie inside those that all architectures of a space share.
+"""Weight sharing: where the weights of each architecture lie inside the largest weights of a space.
 
-Channels that are added, normalised or chosen among are the same ones: they form a *stream*. An architecture has the
-first channels of a stream; those of a stream that an attention splits into heads lie head by head, so that a channel
-belongs to the same head whatever the width (Pi et al. 2021, TrioNet, section 3.5: Multi-Head Sharing).
+Nodes whose channels are added, normalised or chosen among have the same channels: they form a *stream*. An architecture
+uses the first channels of a stream. If an attention splits a stream into heads, its channels lie head by head, so that
+a channel belongs to the same head whatever the width (Pi et al. 2021, TrioNet, section 3.5: Multi-Head Sharing).
 """
 
 from __future__ import annotations
@@ -18,52 +18,66 @@ from typing import Any
 import numpy as np
 
 from archir.diagnostics.errors import RuleError
-from archir.diagrams.cases import Choice, Value, at, leaves, same, support, varies
 from archir.diagrams.conditions import if_else
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Choice, Value, leaves, same, support, value_at, varies
 from archir.ir.graph import Graph, NodeId
-from archir.ir.needs import needs
-from archir.ir.op import Beside, Dealt, Gathered, Op, Piece, Role, Spread, Tie, Tied, Weight
+from archir.ir.op import AliasMap, ChannelMap, ConcatMap, GroupMap, Op, RepeatMap, Role, ShuffleMap, SplitMap, Weight
+from archir.ir.reachability import reachability_conditions
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
-from archir.ir.typing import infer, lifted
+from archir.ir.typing import infer, lift_rule
 from archir.ops.shape import Slice
+from archir.passes.channel_placement import ChannelPlacement, Outcomes, OwnChannels
 from archir.passes.joins import Join, Joins
-from archir.passes.places import Outcomes, Places, Plain
-from archir.passes.positions import Along, Levels, Listed, Part, Positions, along, centred, merged
+from archir.passes.weight_slices import (
+    Levels,
+    ListedIndices,
+    Positions,
+    StridedIndices,
+    WeightSlice,
+    as_indices,
+    centred_indices,
+    merge_levels,
+)
 
 MAX_ARCHITECTURES = 512
-"""Of those that places of channels depend on, that are tried one by one."""
-_Known = tuple[tuple[str, Weight, tuple[Role, ...]], ...]
-"""The weights of one node, plain: name, weight, what its axes are."""
+"""Maximum number of combinations of outcomes that are enumerated to check that the channels of a join have
+positions."""
+_WeightSpecs = tuple[tuple[str, Weight, tuple[Role, ...]], ...]
+"""The weights of one node in one architecture: name, weight, and the roles of its axes."""
 
 
 @dataclass(frozen=True)
-class _Weighed:
-    """A node with weights: what it has (of `_Known` leaves), and the streams of its result and first operand."""
+class _WeightedNode:
+    """A node with weights: its `_WeightSpecs` by architecture, its condition, and the nodes of its result and first
+    operand."""
 
     scope: str
-    known: Value
+    specs: Value
     result: NodeId
     operand: NodeId | None
-    under: Value
+    needed: Value
 
     @cached_property
-    def grouped(self) -> bool:
-        """Whether some architectures have groups there, whose weights have each group's first channels, and others
-        none: then all have the first ones, so that a weight is as large as the largest of them."""
-        forms = {tuple((name, roles) for name, _, roles in leaf) for leaf in leaves(self.known)}
+    def has_mixed_grouping(self) -> bool:
+        """True if the roles of axes differ between architectures, because only some of them have groups.
+
+        Weights with groups use the first input channels of each group. In mixed cases, the weights of all architectures
+        use the first input channels, so that the shared weight is no larger than the largest weight of an architecture.
+        """
+        forms = {tuple((name, roles) for name, _, roles in leaf) for leaf in leaves(self.specs)}
         return len(forms) > 1
 
     def channels(self, axis: Role) -> NodeId | None:
-        """Whose channels an axis of a weight is."""
-        return {"result": self.result, "operand": None if self.grouped else self.operand}.get(axis)
+        """Return the node whose channels are those of an axis of a weight, or None if the axis has other positions."""
+        return {"result": self.result, "operand": None if self.has_mixed_grouping else self.operand}.get(axis)
 
 
 class Sharing:
-    """The largest weights of a space, and where those of each architecture lie in them.
+    """The largest weights of a space, and where the weights of each architecture lie in them.
 
-    `by_head=False` gives up on heads: every stream has its first channels.
+    `by_head=False` ignores heads: every architecture uses the first channels of each stream.
     """
 
     def __init__(self, graph: Graph, by_head: bool = True) -> None:
@@ -71,218 +85,252 @@ class Sharing:
 
         self.graph = graph
         self.types = infer(graph)
-        self._needed = needs(graph)
-        self._given = graph.given
+        self._needed = reachability_conditions(graph)
+        self._assumptions = graph.assumptions
         self._streams: UnionFind[NodeId] = UnionFind()
-        self._tied: UnionFind[NodeId] = UnionFind()
-        self._joins = Joins(graph, self.types, self._needed, self._streams, self._tied)
-        self._demands: dict[NodeId, list[tuple[Value, Value]]] = defaultdict(list)
-        self._cuts: list[tuple[NodeId, NodeId, int]] = []
-        self._nodes: dict[NodeId, _Weighed] = {}
-        self._unlike: list[NodeId] = []
-        """Operations that tie nothing, since what they tie differs between architectures."""
+        self._aliases: UnionFind[NodeId] = UnionFind()
+        self._joins = Joins(graph, self.types, self._needed, self._streams, self._aliases)
+        self._head_requests: dict[NodeId, list[tuple[Value, Value]]] = defaultdict(list)
+        self._splits: list[tuple[NodeId, NodeId, int]] = []
+        self._weighted: dict[NodeId, _WeightedNode] = {}
+        self._irregular: list[NodeId] = []
+        """Operations without channel maps, because their channel maps differ between architectures."""
         self._slices: list[tuple[NodeId, Value]] = []
-        """Slices of channels that are not equal pieces, and where they begin."""
+        """Slices of channels that are not equal pieces, each with its first channel."""
         for number in self.types:
-            self._tie(number)
-            self._weigh(number)
-        self._join_shared()
-        self._joins.unite()
-        self._pieces = self._settled_pieces()
-        demands = self._joined(self._demands) if by_head else defaultdict(list)
-        self._joins.settle(
+            self._add_channel_maps(number)
+            self._add_weights(number)
+        self._unite_shared()
+        self._joins.unite_parts()
+        self._pieces = self._resolve_pieces()
+        requests = self._group_by_stream(self._head_requests) if by_head else defaultdict(list)
+        self._joins.resolve(
             self._pieces,
-            lambda stream: _folded(demands[stream]),
-            lambda number, *demand: demands[self._streams[number]].append(demand),
+            lambda stream: _combined_heads(requests[stream]),
+            lambda number, *request: requests[self._streams[number]].append(request),
         )
-        self._heads = {self._streams[number]: _folded(demands[self._streams[number]]) for number in self.types}
-        self._clashes = self._clashing(demands)
-        self._widths = self._measured()
-        self._places = Places(self._joins, Plain(self._end, self._plain, self._about))
+        self._heads = {self._streams[number]: _combined_heads(requests[self._streams[number]]) for number in self.types}
+        self._conflicts = self._find_conflicts(requests)
+        self._head_widths = self._measure_heads()
+        self._placement = ChannelPlacement(
+            self._joins, OwnChannels(self._own_end, self._own_positions, self._own_choices)
+        )
         self.largest: dict[str, dict[str, Weight]] = {}
-        """By scope, the weights of all architectures together."""
-        for node in self._nodes.values():
-            self._enlarge(node)
+        """The shared weights, by scope and name; each is large enough for all architectures."""
+        for node in self._weighted.values():
+            self._extend_largest(node)
 
-    # what belongs together
+    # streams: which nodes have the same channels
 
-    def _operands(self, number: NodeId) -> list[TensorType]:
+    def _operand_types(self, number: NodeId) -> list[TensorType]:
+        """Return the types of the operands of a node."""
         return [self.types[operand] for operand in self.graph.operands(number)]
 
-    def _tie(self, number: NodeId) -> None:
+    def _add_channel_maps(self, number: NodeId) -> None:
+        """Record how the channels of a node's result come from its operands: the same, joined, split, or sliced."""
         op, operands = self.graph[number].op, self.graph.operands(number)
         if isinstance(op, Select):
-            reached = [operand for operand in operands if operand in self.types]
-            self._streams.union(number, *reached)
+            alternatives = [operand for operand in operands if operand in self.types]
+            self._streams.union(number, *alternatives)
             return
-        found = lifted(_ties, op, self._operands(number), self._needed[number], self._given)
-        forms = {tuple(_form(tie) for tie in leaf) for leaf in leaves(found)}
-        if isinstance(op, Slice) and (len(forms) > 1 or () in forms):
-            start = lifted(_start, op, self._operands(number), self._needed[number], self._given)
+        channel_maps = lift_rule(
+            _channel_maps, op, self._operand_types(number), self._needed[number], self._assumptions
+        )
+        distinct = {tuple(_without_heads(channel_map) for channel_map in leaf) for leaf in leaves(channel_maps)}
+        if isinstance(op, Slice) and (len(distinct) > 1 or () in distinct):
+            start = lift_rule(_channel_start, op, self._operand_types(number), self._needed[number], self._assumptions)
             self._slices.append((number, start))
             return
-        if len(forms) > 1:
-            if forms <= _GROUPED and "groups" in op.attributes():
-                heads = {**op.attributes(), **op.varied}["groups"]
-                self._demands[operands[0]].append((self._needed[number], heads))
-                self._demands[number].append((self._needed[number], heads))
+        if len(distinct) > 1:
+            if distinct <= _CONV_MAPS and "groups" in op.attributes():
+                heads = {**op.attributes(), **op.varying_attributes}["groups"]
+                self._head_requests[operands[0]].append((self._needed[number], heads))
+                self._head_requests[number].append((self._needed[number], heads))
             else:
-                self._unlike.append(number)
+                self._irregular.append(number)
             return
-        for position, tie in enumerate(next(iter(forms))):
-            match tie:
-                case Beside(members):
-                    self._joins.found.append(Join("beside", number, tuple(operands[member] for member in members)))
-                case Spread(operand, times):
-                    self._joins.found.append(Join("spread", number, (operands[operand],), times))
-                case Gathered(operand, times):
-                    self._joins.found.append(Join("gathered", number, (operands[operand],), times))
-                case Dealt(operand, groups):
-                    self._joins.found.append(Join("dealt", number, (operands[operand],), groups))
-                case Piece(whole, piece, parts):
-                    self._cuts.append((self._member(number, whole), self._member(number, piece), parts))
-                case Tied(members):
-                    heads = lift(lambda leaf, i=position: leaf[i].heads, found)
-                    self._alike([self._member(number, member) for member in members], self._needed[number], heads)
+        for position, channel_map in enumerate(next(iter(distinct))):
+            match channel_map:
+                case ConcatMap(members):
+                    self._joins.entries.append(Join("concat", number, tuple(operands[member] for member in members)))
+                case RepeatMap(operand, times):
+                    self._joins.entries.append(Join("repeat", number, (operands[operand],), times))
+                case GroupMap(operand, times):
+                    self._joins.entries.append(Join("group", number, (operands[operand],), times))
+                case ShuffleMap(operand, groups):
+                    self._joins.entries.append(Join("shuffle", number, (operands[operand],), groups))
+                case SplitMap(source, piece, parts):
+                    self._splits.append((self._member(number, source), self._member(number, piece), parts))
+                case AliasMap(members):
+                    heads = lift(lambda leaf, i=position: leaf[i].heads, channel_maps)
+                    self._unite([self._member(number, member) for member in members], self._needed[number], heads)
 
-    def _alike(self, members: list[NodeId], needed: Value, heads: Value) -> None:
-        alike = [one for one in members if same(_channels(self.types[one]), _channels(self.types[members[-1]]))]
-        self._streams.union(*alike)
-        self._tied.union(*alike)
+    def _unite(self, members: list[NodeId], needed: Value, heads: Value) -> None:
+        """Unite nodes into one stream, as far as they have as many channels as the last, and request heads where
+        `needed` holds."""
+        equal = [
+            member
+            for member in members
+            if same(_channel_count(self.types[member]), _channel_count(self.types[members[-1]]))
+        ]
+        self._streams.union(*equal)
+        self._aliases.union(*equal)
         if heads != 1:
-            self._demands[members[-1]].append((needed, heads))
+            self._head_requests[members[-1]].append((needed, heads))
 
     def _member(self, number: NodeId, member: int | None) -> NodeId:
+        """Return the operand at a position, or the node itself (None stands for its result)."""
         return number if member is None else self.graph.operands(number)[member]
 
-    def _weigh(self, number: NodeId) -> None:
+    def _add_weights(self, number: NodeId) -> None:
+        """Record the weights of a node, if it has any."""
         node, operands = self.graph[number], self.graph.operands(number)
-        known = lifted(_weights, node.op, self._operands(number), self._needed[number], self._given)
-        if known != ():
+        specs = lift_rule(_weights, node.op, self._operand_types(number), self._needed[number], self._assumptions)
+        if specs != ():
             first = operands[0] if operands else None
-            self._nodes[number] = _Weighed(node.scope, known, number, first, self._needed[number])
+            self._weighted[number] = _WeightedNode(node.scope, specs, number, first, self._needed[number])
 
-    def _join_shared(self) -> None:
-        """Axes of weights that several nodes share are of one stream, whatever each of them uses it for."""
-        first: dict[tuple[str, str, int], NodeId] = {}
-        for node in self._nodes.values():
-            for name, _, roles in next(leaves(node.known)):
+    def _unite_shared(self) -> None:
+        """Unite the streams along each axis of a weight that several nodes share, whatever role the axis has for each
+        node."""
+        leaders: dict[tuple[str, str, int], NodeId] = {}
+        for node in self._weighted.values():
+            for name, _, roles in next(leaves(node.specs)):
                 for axis, role in enumerate(roles):
                     member = node.channels(role)
                     if member is not None:
-                        one = first.setdefault((node.scope, name, axis), member)
-                        self._streams.union(one, member)
-                        self._tied.union(one, member)
+                        leader = leaders.setdefault((node.scope, name, axis), member)
+                        self._streams.union(leader, member)
+                        self._aliases.union(leader, member)
 
-    def _settled_pieces(self) -> dict[NodeId, tuple[int, NodeId]]:
-        """By stream, how many equal pieces it has, and the stream of these: they are all alike."""
-        cuts: dict[NodeId, set[int]] = defaultdict(set)
+    def _resolve_pieces(self) -> dict[NodeId, tuple[int, NodeId]]:
+        """Return the streams that are split into equal pieces: how many pieces, and the stream that all of them belong
+        to.
+
+        Streams that are split into different numbers of pieces are left out.
+        """
+        piece_counts: dict[NodeId, set[int]] = defaultdict(set)
         pieces: dict[NodeId, list[NodeId]] = defaultdict(list)
-        for whole, piece, count in self._cuts:
-            cuts[self._streams[whole]].add(count)
-            pieces[self._streams[whole]].append(piece)
-        clear = {whole: next(iter(counts)) for whole, counts in cuts.items() if len(counts) == 1}
-        for whole in clear:
-            self._streams.union(*pieces[whole])
-        found: dict[NodeId, tuple[int, NodeId]] = {}
-        for whole, count in clear.items():
-            below = self._streams[pieces[whole][0]]
-            if self._streams[whole] not in (below, *_below(found, below)):
-                found[self._streams[whole]] = count, below
-        return found
+        for source, piece, count in self._splits:
+            piece_counts[self._streams[source]].add(count)
+            pieces[self._streams[source]].append(piece)
+        unambiguous = {source: next(iter(counts)) for source, counts in piece_counts.items() if len(counts) == 1}
+        for source in unambiguous:
+            self._streams.union(*pieces[source])
+        resolved: dict[NodeId, tuple[int, NodeId]] = {}
+        for source, count in unambiguous.items():
+            piece_stream = self._streams[pieces[source][0]]
+            if self._streams[source] not in (piece_stream, *_nested_pieces(resolved, piece_stream)):
+                resolved[self._streams[source]] = count, piece_stream
+        return resolved
 
-    def _joined(self, things: Mapping[NodeId, list[tuple[Value, Value]]]) -> dict[NodeId, list[tuple[Value, Value]]]:
-        found: dict[NodeId, list[tuple[Value, Value]]] = defaultdict(list)
-        for number, items in things.items():
-            found[self._streams[number]] += items
-        return found
+    def _group_by_stream(
+        self, by_node: Mapping[NodeId, list[tuple[Value, Value]]]
+    ) -> dict[NodeId, list[tuple[Value, Value]]]:
+        """Collect lists by node into lists by stream."""
+        by_stream: dict[NodeId, list[tuple[Value, Value]]] = defaultdict(list)
+        for number, items in by_node.items():
+            by_stream[self._streams[number]] += items
+        return by_stream
 
     @cached_property
-    def parted(self) -> list[tuple[Value, ...]]:
-        """What each depends on of the places where channels lie otherwise than in the widest network: numbers of heads
-        and groups, of channels that are split into them or moved, and where slices begin."""
-        scattered = (self._scattered(join) for join in self._joins.moved())
-        return [*self._clashes, *self._resized(), *filter(None, scattered)]
+    def misaligned(self) -> list[tuple[Value, ...]]:
+        """For each place where channels do not lie as in the widest network, the values that their positions depend on.
 
-    def _clashing(self, demands: Mapping[NodeId, list[tuple[Value, Value]]]) -> list[tuple[Value, ...]]:
-        """Heads that a join, or others who split the same channels, know otherwise; slices of other channels."""
-        found = list(self._joins.parted)
-        for stream, asked in demands.items():
-            heads = [wanted for _, wanted in asked]
-            if any(not same(wanted, heads[0]) for wanted in heads):
-                found.append((*heads, _channels(self.types[stream])))
-        for number in self._unlike:
-            members = [one for one in (number, *self.graph.operands(number)) if one in self.types]
-            if any(self._joins.joined(one) or demands[self._streams[one]] for one in members):
-                widths = [_channels(self.types[one]) for one in members]
-                found.append((*self.graph[number].op.varied.values(), *widths))
+        These values are numbers of heads or groups, of channels that are split or moved, and the starts of slices.
+        """
+        unplaceable = (self._unplaceable_channels(join) for join in self._joins.permuting())
+        return [*self._conflicts, *self._find_resized_heads(), *filter(None, unplaceable)]
+
+    def _find_conflicts(self, requests: Mapping[NodeId, list[tuple[Value, Value]]]) -> list[tuple[Value, ...]]:
+        """Return the values that conflicts depend on: different numbers of heads of one stream, or slices across heads
+        or joins."""
+        conflicts = list(self._joins.conflicts)
+        for stream, stream_requests in requests.items():
+            heads = [requested for _, requested in stream_requests]
+            if any(not same(requested, heads[0]) for requested in heads):
+                conflicts.append((*heads, _channel_count(self.types[stream])))
+        for number in self._irregular:
+            members = [node for node in (number, *self.graph.operands(number)) if node in self.types]
+            if any(self._joins.joins_of(node) or requests[self._streams[node]] for node in members):
+                widths = [_channel_count(self.types[node]) for node in members]
+                conflicts.append((*self.graph[number].op.varying_attributes.values(), *widths))
         for number, start in self._slices:
-            whole = self.graph.operands(number)[0]
+            source = self.graph.operands(number)[0]
             if varies(start):
-                found.append((start,))
-            elif self._joins.joined(whole) or demands[self._streams[whole]]:
-                found.append((_channels(self.types[whole]),))
-        for whole, (count, _) in self._pieces.items():
-            if any(not same(heads, count) for _, heads in demands[whole]):
-                found.append((_channels(self.types[whole]),))
-        loose = [whole for whole, _, _ in self._cuts if self._streams[whole] not in self._pieces]
-        return [*found, *((_channels(self.types[whole]),) for whole in loose)]
+                conflicts.append((start,))
+            elif self._joins.joins_of(source) or requests[self._streams[source]]:
+                conflicts.append((_channel_count(self.types[source]),))
+        for source, (count, _) in self._pieces.items():
+            if any(not same(heads, count) for _, heads in requests[source]):
+                conflicts.append((_channel_count(self.types[source]),))
+        unresolved = [source for source, _, _ in self._splits if self._streams[source] not in self._pieces]
+        return [*conflicts, *((_channel_count(self.types[source]),) for source in unresolved)]
 
-    def _resized(self) -> list[tuple[Value, ...]]:
-        """Streams whose heads are fewer and narrower at once: a head would begin inside of another one."""
-        found = []
+    def _find_resized_heads(self) -> list[tuple[Value, ...]]:
+        """Return number of heads and channels of streams with heads of several widths: a narrower head would begin
+        inside another."""
+        dependencies = []
         for number, type_ in self.types.items():
-            widths = self._widths.get(self._streams[number], {})
+            widths = self._head_widths.get(self._streams[number], {})
             if len({width for heads, width in widths.items() if heads > 1}) > 1:
-                found.append((self._heads[self._streams[number]], _channels(type_)))
-        return found
+                dependencies.append((self._heads[self._streams[number]], _channel_count(type_)))
+        return dependencies
 
-    def _scattered(self, join: Join) -> tuple[Value, ...]:
-        """The channels of operands of a join that moves them, if the result's have no places in some architecture."""
-        choices = sorted(self._places.about(join.result), key=lambda choice: choice.order)
-        cases = product(*(range(choice.outcomes) for choice in choices))
-        few = prod(choice.outcomes for choice in choices) <= MAX_ARCHITECTURES
+    def _unplaceable_channels(self, join: Join) -> tuple[Value, ...]:
+        """Return the channel counts of a join's operands if in some architecture the result's channels have no
+        positions, else ().
+
+        Returns them also if there are more than MAX_ARCHITECTURES combinations of outcomes to check.
+        """
+        choices = sorted(self._placement.choices(join.result), key=lambda choice: choice.order)
+        cases = product(*(range(choice.outcome_count) for choice in choices))
+        is_enumerable = prod(choice.outcome_count for choice in choices) <= MAX_ARCHITECTURES
         paths = [choice.path for choice in choices]
-        if few and all(self._has_places(join.result, dict(zip(paths, case, strict=True))) for case in cases):
+        if is_enumerable and all(
+            self._is_placeable(join.result, dict(zip(paths, case, strict=True))) for case in cases
+        ):
             return ()
-        return tuple(_channels(self.types[operand]) for operand in join.operands)
+        return tuple(_channel_count(self.types[operand]) for operand in join.operands)
 
-    def _has_places(self, number: NodeId, outcomes: Outcomes) -> bool:
-        needed = at(self._needed[number], outcomes)
-        return not needed or self._places.places(number, outcomes) is not None
+    def _is_placeable(self, number: NodeId, outcomes: Outcomes) -> bool:
+        """Return whether a node is unreachable in an architecture, or its channels have positions there."""
+        needed = value_at(self._needed[number], outcomes)
+        return not needed or self._placement.positions(number, outcomes) is not None
 
-    # how wide it is
+    # widths of streams and heads
 
-    def _measured(self) -> dict[NodeId, dict[int, int]]:
-        """By stream and number of heads, the width of the widest head."""
-        found: dict[NodeId, dict[int, int]] = defaultdict(dict)
+    def _measure_heads(self) -> dict[NodeId, dict[int, int]]:
+        """Return the width of the widest head, by stream and number of heads."""
+        head_widths: dict[NodeId, dict[int, int]] = defaultdict(dict)
         for number, type_ in self.types.items():
             stream = self._streams[number]
             if stream in self._pieces:
                 continue
-            pairs = lift(lambda c, h: (c, h), _channels(type_), self._heads[stream], under=self._needed[number])
-            widths = found[stream]
+            pairs = lift(lambda c, h: (c, h), _channel_count(type_), self._heads[stream], under=self._needed[number])
+            widths = head_widths[stream]
             for count, heads in leaves(pairs):
                 split = heads if count % heads == 0 else 1
                 widths[split] = max(widths.get(split, 0), count // split)
-        return found
+        return head_widths
 
     def _extent(self, stream: NodeId) -> int:
-        """Positions of a stream in the widest architecture."""
+        """Return the number of channels of a stream in the widest architecture."""
         if stream in self._pieces:
             count, piece = self._pieces[stream]
             return count * self._extent(piece)
-        return max(heads * width for heads, width in self._widths[stream].items())
+        return max(heads * width for heads, width in self._head_widths[stream].items())
 
     def _levels(self, stream: NodeId, count: int, heads: int) -> Levels:
-        """Where so many channels of a stream lie."""
+        """Return the positions of `count` channels of a stream that is split into `heads` heads."""
         if stream in self._pieces:
             pieces, piece = self._pieces[stream]
-            return merged(((pieces, self._extent(piece)), *self._levels(piece, count // pieces, heads)))
+            return merge_levels(((pieces, self._extent(piece)), *self._levels(piece, count // pieces, heads)))
         split = heads if count % heads == 0 else 1
-        return merged(((split, self._widths[stream][split]), (count // split, 1)))
+        return merge_levels(((split, self._head_widths[stream][split]), (count // split, 1)))
 
     def _heads_of(self, number: NodeId | None) -> Value:
+        """Return the number of heads of a node's channels, or of the pieces that they consist of."""
         if number is None:
             return 1
         stream = self._streams[number]
@@ -290,178 +338,203 @@ class Sharing:
             stream = self._pieces[stream][1]
         return self._heads[stream]
 
-    # where channels are
+    # positions of channels
 
-    def _held(self, number: NodeId) -> bool:
-        """Whether channels are pieces that are joined of others."""
+    def _is_split_join(self, number: NodeId) -> bool:
+        """Return whether the channels of a node are split into pieces that are themselves joined from other nodes."""
         stream = self._streams[number]
         while stream in self._pieces:
             stream = self._pieces[stream][1]
-            if self._joins.joined(stream) and not self._joins.class_of(stream)[0]:
+            if self._joins.joins_of(stream) and not self._joins.class_of(stream)[0]:
                 return True
         return False
 
-    def _end(self, number: NodeId) -> int:
-        """Positions that a node's channels need, if they are no others'."""
+    def _own_end(self, number: NodeId) -> int:
+        """Return the number of positions that a node's channels need in the widest architecture, if the node is no
+        join."""
         stream = self._streams[number]
-        if self._held(number):
+        if self._is_split_join(number):
             pieces, piece = self._pieces[stream]
-            return pieces * self._places.end(piece)
-        channels, heads = _channels(self.types[number]), self._heads_of(number)
+            return pieces * self._placement.end(piece)
+        channels, heads = _channel_count(self.types[number]), self._heads_of(number)
         sizes = lift(lambda *pair: pair, channels, heads, under=self._needed[number])
-        return max(Along(0, self._levels(stream, *leaf)).end for leaf in leaves(sizes))
+        return max(StridedIndices(0, self._levels(stream, *leaf)).end for leaf in leaves(sizes))
 
-    def _plain(self, number: NodeId, outcomes: Outcomes) -> Positions:
-        """Where a node's channels lie, if they are no others' [C]."""
-        return self._sized(number, at(_channels(self.types[number]), outcomes), outcomes)
+    def _own_positions(self, number: NodeId, outcomes: Outcomes) -> Positions:
+        """Return the positions of a node's channels [C] in an architecture, if the node is no join."""
+        return self._positions_of_size(number, value_at(_channel_count(self.types[number]), outcomes), outcomes)
 
-    def _sized(self, number: NodeId, size: int, outcomes: Outcomes) -> Positions:
+    def _positions_of_size(self, number: NodeId, size: int, outcomes: Outcomes) -> Positions:
+        """Return the positions of `size` channels of a node [size] in an architecture, if the node is no join."""
         stream = self._streams[number]
-        if self._held(number):
+        if self._is_split_join(number):
             pieces, piece = self._pieces[stream]
-            found = self._places.places(piece, outcomes, size // pieces)
-            if found is None:
-                found = self._sized(piece, size // pieces, outcomes)
-            return (np.arange(pieces)[:, None] * self._places.end(piece) + found).ravel()
-        heads = at(self._heads_of(number), outcomes)
-        return np.array(Along(0, self._levels(stream, size, heads)).positions())
+            positions = self._placement.positions(piece, outcomes, size // pieces)
+            if positions is None:
+                positions = self._positions_of_size(piece, size // pieces, outcomes)
+            return (np.arange(pieces)[:, None] * self._placement.end(piece) + positions).ravel()
+        heads = value_at(self._heads_of(number), outcomes)
+        return np.array(StridedIndices(0, self._levels(stream, size, heads)).positions())
 
-    def _about(self, number: NodeId) -> list[Choice]:
-        """The choices that the places of a node's channels depend on, if they are no others'."""
-        held = self._places.about(self._pieces[self._streams[number]][1]) if self._held(number) else ()
-        return [*support(_channels(self.types[number]), self._heads_of(number)), *held]
+    def _own_choices(self, number: NodeId) -> list[Choice]:
+        """Return the choices that the positions of a node's channels depend on, if the node is no join."""
+        piece_choices = (
+            self._placement.choices(self._pieces[self._streams[number]][1]) if self._is_split_join(number) else ()
+        )
+        return [*support(_channel_count(self.types[number]), self._heads_of(number)), *piece_choices]
 
-    def _joined_axis(self, number: NodeId | None, size: int, outcomes: Outcomes) -> Along | Listed | None:
-        """Where so many channels lie that are others'; None if they are not, or lie as any others."""
-        if number is None or not (self._joins.joined(number) or self._held(number)):
+    def _joined_indices(
+        self, number: NodeId | None, size: int, outcomes: Outcomes
+    ) -> StridedIndices | ListedIndices | None:
+        """Return the positions of `size` channels of a join along an axis, or None if the node is no join or has no
+        positions."""
+        if number is None or not (self._joins.joins_of(number) or self._is_split_join(number)):
             return None
-        found = self._places.places(number, outcomes, size)
-        if found is None and self._held(number):
-            found = self._sized(number, size, outcomes)
-        return None if found is None else along(found)
+        positions = self._placement.positions(number, outcomes, size)
+        if positions is None and self._is_split_join(number):
+            positions = self._positions_of_size(number, size, outcomes)
+        return None if positions is None else as_indices(positions)
 
-    # weights
+    # slices of weights
 
-    def _placed(self, node: _Weighed, leaf: tuple[_Known, int, int]) -> dict[str, tuple[Weight, Part]]:
-        """The weights of a node, and where they lie, but for what is centred."""
-        known, result, operand = leaf
-        found = {}
-        for name, weight, axes in known:
-            part: list[Along | Listed] = []
+    def _weight_slices(
+        self, node: _WeightedNode, leaf: tuple[_WeightSpecs, int, int]
+    ) -> dict[str, tuple[Weight, WeightSlice]]:
+        """Return the weights of a node in one architecture and their slices of the shared weights, before centring."""
+        specs, result, operand = leaf
+        slices = {}
+        for name, weight, axes in specs:
+            indices: list[StridedIndices | ListedIndices] = []
             for size, axis in zip(weight.shape, axes, strict=True):
                 levels: Levels = ((size, 1),)
                 if axis == "result":
                     levels = self._levels(self._streams[node.result], size, result)
                 elif axis == "operand" and node.operand is not None:
                     levels = self._levels(self._streams[node.operand], size, operand)
-                part.append(Along(0, levels))
-            found[name] = weight, tuple(part)
-        return found
+                indices.append(StridedIndices(0, levels))
+            slices[name] = weight, tuple(indices)
+        return slices
 
-    def _leaf(self, node: _Weighed) -> Value:
+    def _specs_and_heads(self, node: _WeightedNode) -> Value:
+        """Return, by architecture, the weights of a node and the numbers of heads of its result and of its first
+        operand."""
         heads = self._heads_of(node.result), self._heads_of(node.operand)
-        return lift(lambda *parts: parts, node.known, *heads, under=node.under)
+        return lift(lambda *parts: parts, node.specs, *heads, under=node.needed)
 
-    def _enlarge(self, node: _Weighed) -> None:
-        held = self.largest.setdefault(node.scope, {})
-        for leaf in leaves(self._leaf(node)):
-            for name, (weight, part) in self._placed(node, leaf).items():
-                axes = next(kinds for known, _, kinds in leaf[0] if known == name)
-                ends = [self._ended(node, axis, one.end) for axis, one in zip(axes, part, strict=True)]
-                if name in held:
-                    ends = [max(pair) for pair in zip(ends, held[name].shape, strict=True)]
-                fan_in = max(weight.fan_in, held[name].fan_in if name in held else 1)
-                held[name] = replace(held.get(name, weight), shape=tuple(ends), fan_in=fan_in)
+    def _extend_largest(self, node: _WeightedNode) -> None:
+        """Extend the shared weights so that they hold the weights of a node in every architecture."""
+        shared = self.largest.setdefault(node.scope, {})
+        for leaf in leaves(self._specs_and_heads(node)):
+            for name, (weight, part) in self._weight_slices(node, leaf).items():
+                axes = next(roles for spec_name, _, roles in leaf[0] if spec_name == name)
+                sizes = [self._axis_end(node, axis, indices.end) for axis, indices in zip(axes, part, strict=True)]
+                if name in shared:
+                    sizes = [max(pair) for pair in zip(sizes, shared[name].shape, strict=True)]
+                fan_in = max(weight.fan_in, shared[name].fan_in if name in shared else 1)
+                shared[name] = replace(shared.get(name, weight), shape=tuple(sizes), fan_in=fan_in)
 
-    def _ended(self, node: _Weighed, axis: Role, end: int) -> int:
+    def _axis_end(self, node: _WeightedNode, axis: Role, end: int) -> int:
+        """Return the size that an axis of a shared weight needs: at least `end`, and enough for the channels of a
+        join."""
         number = node.channels(axis)
-        if number is None or not (self._joins.joined(number) or self._held(number)):
+        if number is None or not (self._joins.joins_of(number) or self._is_split_join(number)):
             return end
-        return max(end, self._places.end(number))
+        return max(end, self._placement.end(number))
 
     def depends_on(self, number: NodeId) -> list[Choice]:
-        """The choices that a node's operation, its types and its parts depend on."""
-        parts = [part for x in self._operands(number) for part in (x.kind, *x.dims)]
-        values = [*self.graph[number].op.varied.values(), *parts]
-        if number in self._nodes:
-            node = self._nodes[number]
-            values.append(self._leaf(node))
-            others = [one for one in (node.result, node.operand) if one is not None]
-            found = set(support(*values)).union(*(self._places.about(one) for one in others))
-            return sorted(found, key=lambda choice: choice.order)
+        """Return the choices that a node's operation, types and weight slices depend on, in their order in the
+        program."""
+        parts = [part for x in self._operand_types(number) for part in (x.kind, *x.dims)]
+        values = [*self.graph[number].op.varying_attributes.values(), *parts]
+        if number in self._weighted:
+            node = self._weighted[number]
+            values.append(self._specs_and_heads(node))
+            members = [member for member in (node.result, node.operand) if member is not None]
+            choices = set(support(*values)).union(*(self._placement.choices(member) for member in members))
+            return sorted(choices, key=lambda choice: choice.order)
         return support(*values)
 
-    def parts(self, number: NodeId, outcomes: Mapping[str, int]) -> dict[str, Part]:
-        """Where the weights of a node lie in those of its scope, for an architecture."""
-        if number not in self._nodes:
+    def slices(self, number: NodeId, outcomes: Mapping[str, int]) -> dict[str, WeightSlice]:
+        """Return, for an architecture, the slice of each shared weight that a node uses, by the weight's name."""
+        if number not in self._weighted:
             return {}
-        node = self._nodes[number]
+        node = self._weighted[number]
         heads = self._heads_of(node.result), self._heads_of(node.operand)
-        leaf = tuple(at(value, outcomes) for value in (node.known, *heads))
-        axes = {name: kinds for name, _, kinds in leaf[0]}
-        found = {}
-        for name, (weight, part) in self._placed(node, leaf).items():
-            whole = self.largest[node.scope][name].shape
-            found[name] = tuple(
-                centred(one, length)
+        leaf = tuple(value_at(value, outcomes) for value in (node.specs, *heads))
+        axes = {name: roles for name, _, roles in leaf[0]}
+        slices_ = {}
+        for name, (weight, part) in self._weight_slices(node, leaf).items():
+            shape = self.largest[node.scope][name].shape
+            slices_[name] = tuple(
+                centred_indices(indices, length)
                 if axis == "centred"
-                else self._joined_axis(node.channels(axis), size, outcomes) or one
-                for one, axis, size, length in zip(part, axes[name], weight.shape, whole, strict=True)
+                else self._joined_indices(node.channels(axis), size, outcomes) or indices
+                for indices, axis, size, length in zip(part, axes[name], weight.shape, shape, strict=True)
             )
-        return found
+        return slices_
 
     @property
     def shapes(self) -> dict[str, dict[str, tuple[int, ...]]]:
-        """By scope and name, the shapes of the largest weights."""
-        return {scope: {name: one.shape for name, one in held.items()} for scope, held in self.largest.items()}
+        """The shapes of the shared weights, by scope and name."""
+        return {
+            scope: {name: weight.shape for name, weight in weights.items()} for scope, weights in self.largest.items()
+        }
 
     @cached_property
     def elements(self) -> int:
-        """Numbers of all weights, buffers left out."""
+        """Total number of elements of the shared weights, without buffers."""
         return sum(w.elements for weights in self.largest.values() for w in weights.values() if not w.buffer)
 
 
-def _ties(op: Op, *operands: Any) -> tuple[Tie, ...]:
+def _channel_maps(op: Op, *operands: Any) -> tuple[ChannelMap, ...]:
+    """Return the channel maps of an operation."""
     return op.ties(*operands)
 
 
-def _weights(op: Op, *operands: Any) -> _Known:
+def _weights(op: Op, *operands: Any) -> _WeightSpecs:
+    """Return the weights of an operation with the roles of their axes."""
     weights = op.weights(*operands)
     axes = op.roles(*operands) if weights else {}
     return tuple((name, weight, axes[name]) for name, weight in weights.items())
 
 
-def _start(op: Slice, x: TensorType) -> int:
+def _channel_start(op: Slice, x: TensorType) -> int:
+    """Return the first channel of a slice; 0 for a slice along another axis."""
     axis, start, _ = op.bounds(x)
     return start if axis == x.channel_axis else 0
 
 
-_GROUPED = {(), (Tied((0, None)),), (Tied((0,)), Tied((None,)))}
-"""What convolutions of one group, of as many as channels, and of others tie."""
+_CONV_MAPS = {(), (AliasMap((0, None)),), (AliasMap((0,)), AliasMap((None,)))}
+"""Channel maps, without heads, of convolutions with one group, with a group per channel, and with other numbers of
+groups."""
 
 
-def _form(tie: Tie) -> Tie:
-    return Tied(tie.members) if isinstance(tie, Tied) else tie
+def _without_heads(channel_map: ChannelMap) -> ChannelMap:
+    """Return a channel map with its number of heads left out."""
+    return AliasMap(channel_map.tensors) if isinstance(channel_map, AliasMap) else channel_map
 
 
-def _channels(x: TensorType) -> Value:
+def _channel_count(x: TensorType) -> Value:
+    """Return the number of channels of a tensor; 1 for a scalar."""
     return x.dims[x.channel_axis] if x.rank else 1
 
 
-def _folded(demands: Iterable[tuple[Value, Value]]) -> Value:
-    """The heads that are asked for; where nobody asks, or too many choices would matter, there is one."""
+def _combined_heads(requests: Iterable[tuple[Value, Value]]) -> Value:
+    """Return the number of heads by architecture. It is 1 where none are requested, and everywhere if a value of this
+    size would depend on too many choices."""
     heads: Value = 1
     try:
-        for condition, wanted in demands:
-            heads = if_else(condition, wanted, heads)
+        for condition, requested in requests:
+            heads = if_else(condition, requested, heads)
     except RuleError:
         return 1
     return heads
 
 
-def _below(pieces: Mapping[NodeId, tuple[int, NodeId]], stream: NodeId) -> list[NodeId]:
-    found = []
+def _nested_pieces(pieces: Mapping[NodeId, tuple[int, NodeId]], stream: NodeId) -> list[NodeId]:
+    """Return the stream of the pieces of a stream, the stream of their pieces, and so on."""
+    nested = []
     while stream in pieces:
         stream = pieces[stream][1]
-        found.append(stream)
-    return found
+        nested.append(stream)
+    return nested

@@ -1,4 +1,4 @@
-"""One architecture of a space."""
+"""Specialization of a space to one of its architectures."""
 
 from __future__ import annotations
 
@@ -9,41 +9,44 @@ from archir.ir.structure import Select
 
 
 def specialize(graph: Graph, outcomes: Mapping[str, int]) -> Graph:
-    """Replace each choice by its outcome: `%3 = select(%1, %2) by op [0, 1]` -> `%1`. What is left over is gone.
+    """Replace each choice by its outcome: `%3 = select(%1, %2) by op [0, 1]` -> `%1`. Unreachable nodes are dropped.
 
-    `outcomes` maps the paths of active choices to outcomes; where an inactive one is asked, all answers are the same.
-    Inputs stay. The cost is in proportion to the result.
+    `outcomes` maps the paths of active choices to outcomes; an inactive choice may have any outcome. Inputs are kept.
+    Takes time linear in the size of the result.
     """
     result = Graph(graph.name)
     result.parameters = dict(graph.parameters)
     result.blocks = graph.blocks
-    standing = reached(graph, outcomes)
-    moved: dict[NodeId, NodeId] = {}
-    for number in sorted({*standing.values(), *graph.inputs.values()}):
+    replacements = resolve_selects(graph, outcomes)
+    copies: dict[NodeId, NodeId] = {}
+    for number in sorted({*replacements.values(), *graph.inputs.values()}):
         node = graph[number]
         op = node.op.at(outcomes)
-        moved[number] = result.add(
+        copies[number] = result.add(
             node if op is node.op else Node(op, node.span, node.scope),
-            *[moved[standing[operand]] for operand in graph.operands(number)],
+            *[copies[replacements[operand]] for operand in graph.operands(number)],
         )
-    result.outputs = {name: moved[standing[number]] for name, number in graph.outputs.items()}
+    result.outputs = {name: copies[replacements[number]] for name, number in graph.outputs.items()}
     return result
 
 
-def reached(graph: Graph, outcomes: Mapping[str, int]) -> dict[NodeId, NodeId]:
-    """The nodes that outputs need under these outcomes, and what stands for each: itself, or what a choice came to."""
-    found: dict[NodeId, NodeId] = {}
+def resolve_selects(graph: Graph, outcomes: Mapping[str, int]) -> dict[NodeId, NodeId]:
+    """Return the nodes that outputs need under these outcomes, each with the node that replaces it.
+
+    A node replaces itself, except that a `select` is replaced by the operand that its choice selects.
+    """
+    replacements: dict[NodeId, NodeId] = {}
     stack = list(graph.outputs.values())
     while stack:
         number = stack.pop()
-        if number in found:
+        if number in replacements:
             continue
         source = number
         while isinstance(op := graph[source].op, Select):
             source = graph.operands(source)[op.cases[outcomes.get(op.choice, 0)]]
-        found[number] = source
+        replacements[number] = source
         if source == number:
             stack.extend(graph.operands(source))
         else:
             stack.append(source)
-    return found
+    return replacements

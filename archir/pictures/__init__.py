@@ -1,4 +1,4 @@
-"""Pictures of graphs: what is drawn, where it stands, and the formats it is written in."""
+"""Pictures of graphs: nested boxes, their layout, and the output formats SVG, HTML, Mermaid and DOT."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from archir.pictures.shading import Heat
 from archir.pictures.svg import to_svg
 
 FORMATS = {"svg": to_svg, "html": to_html, "mermaid": to_mermaid, "dot": to_dot}
-"""What pictures are written as."""
+"""Writers of pictures by the name of the format."""
 
 
 def picture(graph: Graph, format: str, depth: int = 1, block: str | None = None, heat: Heat | None = None) -> str:
-    """The picture of a graph, or of a block of it by scope or name, its outermost `depth` levels shown.
+    """Draw a graph, or a block of it given by scope or name, with its outermost `depth` levels open.
 
-    `svg` and `html` colour the boxes by their share of a cost, `heat`.
+    With `heat`, `svg` and `html` colour the boxes by their share of a cost.
 
     Raises ArchError (A1301) if there is no such block.
     """

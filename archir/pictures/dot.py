@@ -1,18 +1,18 @@
-"""Pictures as text for Graphviz."""
+"""Pictures in the DOT language of Graphviz."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from archir.pictures.flat import Flat, flat
+from archir.pictures.flat import FlatPicture, flatten
 from archir.pictures.labels import printable
 from archir.pictures.outline import Box, Outline
 from archir.pictures.style import hues
 
 
 def to_dot(outline: Outline, depth: int = 1) -> str:
-    """The picture of an outline with its outermost `depth` levels shown, in the DOT language."""
-    picture = flat(outline, depth)
+    """Return an outline with its outermost `depth` levels open as DOT source."""
+    picture = flatten(outline, depth)
     return "\n".join(
         [
             f"digraph {_quoted(outline.title)} {{",
@@ -26,10 +26,11 @@ def to_dot(outline: Outline, depth: int = 1) -> str:
     )
 
 
-def _parts(box: Box, picture: Flat, indent: str) -> Iterator[str]:
+def _parts(box: Box, picture: FlatPicture, indent: str) -> Iterator[str]:
+    """Yield the statements of the boxes inside of a box."""
     for part in box.parts:
         face, line = hues(part.kind)
-        dashed = ",dashed" if part.varied else ""
+        dashed = ",dashed" if part.is_varying else ""
         if part.number in picture.opened:
             yield f"{indent}subgraph cluster_{part.number} {{"
             yield f'{indent}  label={_quoted(part.title, part.header)} style="rounded{dashed}" color="{line}"'
@@ -41,12 +42,13 @@ def _parts(box: Box, picture: Flat, indent: str) -> Iterator[str]:
 
 
 def _shape(box: Box) -> str:
-    if box.varied:
+    """Return the attributes that mark a box that depends on choices, or a closed box with parts."""
+    if box.is_varying:
         return ' style="rounded,filled,dashed"'
     return " peripheries=2" if box.parts else ""
 
 
 def _quoted(*lines: str) -> str:
-    """Lines as a quoted string: backslashes and quotes are escaped, so that nothing in them is read as DOT."""
+    """Return lines as one quoted string; backslashes and quotes are escaped, so that the text cannot be read as DOT."""
     escaped = (printable(line).replace("\\", "\\\\").replace('"', '\\"') for line in lines if line)
     return '"' + "\\n".join(escaped) + '"'

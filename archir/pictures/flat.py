@@ -1,4 +1,5 @@
-"""A picture to a fixed depth, for formats that others lay out: nested groups, and edges between what is seen."""
+"""Pictures opened to a fixed depth, for formats with a layout engine of their own: groups, and edges between visible
+boxes."""
 
 from __future__ import annotations
 
@@ -9,27 +10,27 @@ from archir.pictures.outline import Box, Outline
 
 
 @dataclass(frozen=True, slots=True)
-class Flat:
-    """An outline of which some boxes are open. Edges lead between boxes that are not, each pair once."""
+class FlatPicture:
+    """An outline with some boxes open. Edges connect visible closed boxes, each pair once."""
 
     root: Box
     opened: frozenset[int]
     edges: tuple[tuple[int, int], ...]
 
 
-def flat(outline: Outline, depth: int) -> Flat:
-    """An outline with its outermost `depth` levels shown."""
+def flatten(outline: Outline, depth: int) -> FlatPicture:
+    """Return an outline with its outermost `depth` levels open."""
     opened = outline.opened(depth)
-    seen = dict(_seen(outline.root, opened))
-    ends = ((seen[source], seen[target]) for source, target in outline.wires)
-    return Flat(outline.root, opened, tuple(dict.fromkeys((a, b) for a, b in ends if a != b)))
+    visible = dict(_visible(outline.root, opened))
+    pairs = ((visible[source], visible[target]) for source, target in outline.leaf_edges)
+    return FlatPicture(outline.root, opened, tuple(dict.fromkeys((a, b) for a, b in pairs if a != b)))
 
 
-def _seen(box: Box, opened: frozenset[int]) -> Iterator[tuple[int, int]]:
-    """Each box without parts, and the box that is seen where it is."""
+def _visible(box: Box, opened: frozenset[int]) -> Iterator[tuple[int, int]]:
+    """Yield, for each box inside of a box, its number and the number of the closed box that shows it."""
     if box.number in opened:
         for part in box.parts:
-            yield from _seen(part, opened)
+            yield from _visible(part, opened)
     else:
         for inner in box.walk():
             yield inner.number, box.number

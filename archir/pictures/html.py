@@ -1,4 +1,4 @@
-"""Pictures as a page: one file, without anything from elsewhere, whose blocks open and close."""
+"""Pictures as HTML: a single self-contained page whose blocks can be opened and closed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from archir.pictures.svg import text
 
 
 def to_html(outline: Outline, depth: int = 1) -> str:
-    """The page of an outline whose outermost `depth` levels are open at first."""
+    """Return the page of an outline, with its outermost `depth` levels open at first."""
     boxes = list(outline.root.walk())
     used = {box.kind for box in boxes[1:]}
     data = {
@@ -44,27 +44,30 @@ def to_html(outline: Outline, depth: int = 1) -> str:
         "script": script,
         "data": _json(data),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read("page.html"))
 
 
 def _style(coloured: bool) -> str:
+    """Return the style sheet of the page."""
     return STYLE + (shading.STYLE if coloured else "") + _read("page.css")
 
 
-def inline() -> tuple[list[str], list[str]]:
-    """What a content security policy calls the scripts and the styles of all such pages: for a page that frames one."""
+def policy_hashes() -> tuple[list[str], list[str]]:
+    """Return the content security policy hashes of the scripts and of the styles of all such pages, for a page that
+    frames one."""
     return [_hash(_read("page.js"))], [_hash(_style(coloured)) for coloured in (False, True)]
 
 
 def _data(box: Box) -> dict[str, Any]:
+    """Return the data of a box that `page.js` reads."""
     wide, high = place.closed_size(box)
     data: dict[str, Any] = {
         "kind": box.kind, "title": printable(box.title), "lines": list(map(printable, box.lines)),
         "scope": printable(box.scope), "details": [[name, printable(value)] for name, value in box.details],
         "style": box.style, "width": wide, "height": high,
     }  # fmt: skip
-    if box.warmth:
-        data["warmth"] = box.warmth
+    if box.share:
+        data["warmth"] = box.share
     if box.parts:
         order = plan(box)
         data |= {
@@ -79,15 +82,16 @@ def _data(box: Box) -> dict[str, Any]:
 
 
 def _json(data: Any) -> str:
-    """JSON in which no character could end the script element that holds it."""
+    """Return JSON without characters that could end the script element that contains it."""
     dense = json.dumps(data, separators=(",", ":"))
     return dense.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _read(name: str) -> str:
+    """Return the text of a file of the page."""
     return (files("archir.pictures") / "page" / name).read_text("utf-8")
 
 
 def _hash(source: str) -> str:
-    """What a content security policy calls an inline style or script: only these, as they are, may run."""
+    """Return the content security policy hash of an inline style or script, which allows exactly this text."""
     return "sha256-" + b64encode(sha256(source.encode()).digest()).decode()

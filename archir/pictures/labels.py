@@ -1,16 +1,17 @@
-"""What is written on a picture: short texts for operations, shapes, values and costs."""
+"""Texts on pictures: short labels of operations, shapes, values and costs."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from typing import Literal
 
-from archir.diagrams.cases import Choice, Value, leaves, same, varies
+from archir.diagrams.mdd import Choice, Value, leaves, same, varies
 from archir.ir.op import Op
 from archir.ir.printer import ValueWriter
 from archir.ir.types import TensorType
 
 Kind = Literal["convolution", "attention", "norm", "pooling", "data", "io", "choice", "through", "block"]
+"""Kind of a box, which determines its colour."""
 
 KINDS: dict[Kind, str] = {
     "io": "input, output",
@@ -23,7 +24,7 @@ KINDS: dict[Kind, str] = {
     "through": "unchanged",
     "block": "block",
 }
-"""The kinds of boxes, in the order of the legend, and what the legend calls them."""
+"""Kinds of boxes and their names in the legend, in the legend's order."""
 
 _FAMILIES: dict[str, Kind] = {
     "conv": "convolution",
@@ -32,47 +33,51 @@ _FAMILIES: dict[str, Kind] = {
     "activation": "norm",
     "pool": "pooling",
 }
+"""Kind of box for each file of `archir.ops`; other files have the kind `data`."""
 _IN_SHAPE = {"channels", "shape", "dims"}
-"""Attributes that the shape of the result tells already."""
-_MOST_CHARACTERS = 40
-_MOST_VALUES = 5
+"""Attributes that the shape of the result already shows."""
+_MAX_CHARACTERS = 40
+"""Maximum length of a label, in characters."""
+_MAX_VALUES = 5
+"""Maximum number of alternative values that a label lists."""
 
 
 def kind(op: Op) -> Kind:
-    """The kind of an operation: by the family whose file it stands in, or that of a matrix product."""
+    """Return the kind of an operation's box, by the file of `archir.ops` that defines the operation."""
     if op.name == "matmul":
         return "attention"
     return _FAMILIES.get(type(op).__module__.rsplit(".", 1)[-1], "data")
 
 
 def printable(text: str) -> str:
-    """A text in one line, with a replacement in place of every character that does not print."""
+    """Return a text as one line, with a replacement for every unprintable character."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
 
 
-def shortened(text: str, most: int = _MOST_CHARACTERS) -> str:
-    """A text of at most so many characters, in one line."""
+def shortened(text: str, max_characters: int = _MAX_CHARACTERS) -> str:
+    """Return a text as one line of at most `max_characters`."""
     text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= max_characters else text[: max_characters - 1] + "…"
 
 
-def value(of: Value) -> str:
-    """A value; one that depends on choices as its possible values, `3 | 5 | 7`."""
-    if not varies(of):
-        return ValueWriter().plain(of)
-    found = [ValueWriter().plain(leaf) for leaf in leaves(of)]
-    return " | ".join(found[:_MOST_VALUES]) + (" | …" if len(found) > _MOST_VALUES else "")
+def value(x: Value) -> str:
+    """Return a value as text; for a value that depends on choices, its possible values: `3 | 5 | 7`."""
+    if not varies(x):
+        return ValueWriter().plain(x)
+    values = [ValueWriter().plain(leaf) for leaf in leaves(x)]
+    return " | ".join(values[:_MAX_VALUES]) + (" | …" if len(values) > _MAX_VALUES else "")
 
 
-def shape(of: TensorType | None) -> str:
-    """`64×112×112`; a dimension that depends on choices as its possible sizes, `16|32×8×8`."""
-    if of is None:
+def shape(x: TensorType | None) -> str:
+    """Return a shape as text, `64×112×112`; a dimension that depends on choices lists its possible sizes,
+    `16|32×8×8`."""
+    if x is None:
         return ""
-    return "×".join(value(dim).replace(" | ", "|") for dim in of.dims) or "scalar"
+    return "×".join(value(dim).replace(" | ", "|") for dim in x.dims) or "scalar"
 
 
 def heading(op: Op) -> str:
-    """An operation's name and window: `conv 3×3`."""
+    """Return an operation's name and kernel size: `conv 3×3`."""
     kernel = getattr(op, "kernel", None)
     if kernel is None:
         return op.name
@@ -82,16 +87,17 @@ def heading(op: Op) -> str:
 
 
 def settings(op: Op) -> str:
-    """Attributes that are not as usual and not told otherwise: `stride 2, groups 32`."""
-    told = _IN_SHAPE | {"kernel"}
-    unusual = (f for f in fields(op) if f.name not in told and not same(getattr(op, f.name), f.default))
+    """Return attributes that differ from their default and that neither title nor shape shows: `stride 2, groups
+    32`."""
+    shown = _IN_SHAPE | {"kernel"}
+    changed = (f for f in fields(op) if f.name not in shown and not same(getattr(op, f.name), f.default))
     return ", ".join(
-        f"{f.name}" if getattr(op, f.name) is True else f"{f.name} {value(getattr(op, f.name))}" for f in unusual
+        f"{f.name}" if getattr(op, f.name) is True else f"{f.name} {value(getattr(op, f.name))}" for f in changed
     )
 
 
 def amount(number: int) -> str:
-    """A number in three digits: `940`, `12.3K`, `25.6M`, `4.09G`."""
+    """Return a number with three digits: `940`, `12.3K`, `25.6M`, `4.09G`."""
     size, unit = float(number), ""
     for larger in "KMGTPE":
         if size >= 999.5:
@@ -100,32 +106,33 @@ def amount(number: int) -> str:
 
 
 def counted(number: int, word: str) -> str:
-    """`1 choice`, `3 choices`."""
+    """Return a number with a noun: `1 choice`, `3 choices`."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
-def outcomes(choice: Choice, which: list[int]) -> str:
-    """Outcomes of a choice as one text: `3 | 5`, or `a + b | a + c` where several are taken."""
-    labels = [choice.label(outcome) for outcome in which[: _MOST_VALUES + 1]]
+def outcomes(choice: Choice, selected: list[int]) -> str:
+    """Return outcomes of a choice as one text: `3 | 5`, or `a + b | a + c` if the choice takes several alternatives."""
+    labels = [choice.label(outcome) for outcome in selected[: _MAX_VALUES + 1]]
     texts = [" + ".join(map(str, label)) if isinstance(label, list) else str(label) for label in labels]
-    return " | ".join(texts[:_MOST_VALUES]) + (" | …" if len(texts) > _MOST_VALUES else "")
+    return " | ".join(texts[:_MAX_VALUES]) + (" | …" if len(texts) > _MAX_VALUES else "")
 
 
 def taken(choice: Choice) -> str:
-    """`7 alternatives`, `2 of 3 alternatives`."""
-    return ("" if choice.take is None else f"{choice.take} of ") + counted(len(choice.alternatives), "alternative")
+    """Return how many alternatives a choice takes: `7 alternatives`, `2 of 3 alternatives`."""
+    return ("" if choice.k is None else f"{choice.k} of ") + counted(len(choice.alternatives), "alternative")
 
 
 def tags(choice: Choice) -> str:
-    """`@operator @stage`."""
+    """Return the tags of a choice as text: `@operator @stage`."""
     return " ".join(f"@{tag}" for tag in sorted(choice.tags))
 
 
 _NARROW, _WIDE = set("iljtfrI.,:;|!'[]() "), set("mwMW@%…×—+<>=")
+"""Characters that are narrower and wider than most."""
 
 
 def width(text: str, size: float, bold: bool = False) -> float:
-    """About how wide a text is in a system font, in pixels; rather too much than too little."""
+    """Estimate the width of a text in a system font, in pixels; rather too large than too small."""
     units = (
         0.39 if c in _NARROW else 0.9 if c in _WIDE else 1.05 if ord(c) > 0x2E80 else 0.72 if c.isupper() else 0.63
         for c in text
@@ -134,4 +141,4 @@ def width(text: str, size: float, bold: bool = False) -> float:
 
 
 SANS = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'Noto Sans',sans-serif"
-"""Fonts that systems come with."""
+"""Font families of common operating systems."""

@@ -1,21 +1,21 @@
-"""Pictures as Mermaid flowcharts, which many wikis and code hosts draw."""
+"""Pictures as Mermaid flowcharts, which many wikis and code hosts render."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from archir.pictures.flat import Flat, flat
+from archir.pictures.flat import FlatPicture, flatten
 from archir.pictures.labels import KINDS, printable
 from archir.pictures.outline import Box, Outline
 from archir.pictures.style import hues
 
 _PLAIN = set(" ,.=@_-+()[]·×|…/%")
-"""Characters beside letters and digits that mean nothing in a quoted label."""
+"""Characters other than letters and digits that have no meaning in a quoted label."""
 
 
 def to_mermaid(outline: Outline, depth: int = 1) -> str:
-    """The picture of an outline with its outermost `depth` levels shown."""
-    picture = flat(outline, depth)
+    """Return an outline with its outermost `depth` levels open as a Mermaid flowchart."""
+    picture = flatten(outline, depth)
     shown = list(_boxes(picture.root, picture))
     used = {box.kind for box in shown}
     return "\n".join(
@@ -33,19 +33,22 @@ def to_mermaid(outline: Outline, depth: int = 1) -> str:
 
 
 def _class(kind: str) -> str:
+    """Return the class definition of a kind of box."""
     face, line = hues(kind)
     dashed = ",stroke-dasharray:6 4" if kind == "choice" else ""
     return f"  classDef {kind} fill:{face},stroke:{line},color:#1b1f24{dashed}"
 
 
-def _boxes(box: Box, picture: Flat) -> Iterator[Box]:
+def _boxes(box: Box, picture: FlatPicture) -> Iterator[Box]:
+    """Yield the visible boxes inside of a box."""
     for part in box.parts:
         yield part
         if part.number in picture.opened:
             yield from _boxes(part, picture)
 
 
-def _parts(box: Box, picture: Flat, indent: str) -> Iterator[str]:
+def _parts(box: Box, picture: FlatPicture, indent: str) -> Iterator[str]:
+    """Yield the statements of the boxes inside of a box."""
     for part in box.parts:
         if part.number in picture.opened:
             label = f"{_escaped(part.title)} {_escaped(part.header)}".strip()
@@ -59,5 +62,5 @@ def _parts(box: Box, picture: Flat, indent: str) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """A text in which every character that could mean something to Mermaid or HTML is a numeric entity."""
+    """Return a text with every character that may have a meaning in Mermaid or HTML as a numeric entity."""
     return "".join(c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" for c in printable(text))

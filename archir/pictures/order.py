@@ -1,6 +1,6 @@
-"""The order of a box's parts: rows from top to bottom, and few crossings between them.
+"""Order of the parts of a box: rows from top to bottom, with few crossing edges between them.
 
-It does not depend on how large the parts are, so that it is made once, whatever opens and closes.
+The order does not depend on the sizes of the parts. So it is computed once, whichever boxes are opened or closed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from itertools import pairwise
 from archir.pictures.outline import Box
 
 _SWEEPS = 6
+"""Maximum number of passes over the rows that reduce crossings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The order of a box's parts: slots in rows, and segments from slots of a row to slots of the next.
+    """The order of a box's parts: slots in rows, and segments from slots of a row to slots of the next row.
 
-    A slot holds a part, or an edge that passes by: then its part is -1. The first row holds what enters the box, the
-    last what leaves it. Segments are (row of the upper slot, upper slot, lower slot, tensor).
+    A slot holds a part, or an edge that passes the row; its part is then -1. The first row holds the tensors that enter
+    the box, the last row those that leave it. Segments are (row of the upper slot, upper slot, lower slot, tensor).
     """
 
     parts: tuple[int, ...]
@@ -30,7 +31,10 @@ class Plan:
 
 
 def plan(box: Box) -> Plan:
-    """Layers by longest paths; crossings reduced by ordering each row by the mean position of its neighbours."""
+    """Assign the parts of a box to rows and order each row.
+
+    Rows are layers by longest paths; crossings are reduced by sorting each row by the mean position of its neighbours.
+    """
     rank = _ranks(box)
     last = max(rank, default=-1) + 2
     parts: list[int] = list(range(len(box.parts)))
@@ -69,6 +73,8 @@ def plan(box: Box) -> Plan:
 
 
 def _ranks(box: Box) -> list[int]:
+    """Return the row of each part, by longest paths; parts without inputs move down to just above their first
+    reader."""
     count = len(box.parts)
     above: list[set[int]] = [set() for _ in range(count)]
     below: list[set[int]] = [set() for _ in range(count)]
@@ -95,6 +101,7 @@ def _ranks(box: Box) -> list[int]:
 
 
 def _ordered(rows: list[list[int]], segments: Sequence[tuple[int, int, int, int]]) -> list[list[int]]:
+    """Return the rows in the order with the fewest crossings that the sweeps find."""
     above: dict[int, list[int]] = {}
     below: dict[int, list[int]] = {}
     for _, upper, lower, _ in segments:
@@ -107,28 +114,32 @@ def _ordered(rows: list[list[int]], segments: Sequence[tuple[int, int, int, int]
         down = sweep % 2 == 0
         rows = [list(row) for row in rows]
         for i in range(1, len(rows)) if down else range(len(rows) - 2, -1, -1):
-            near = {slot: k for k, slot in enumerate(rows[i - 1 if down else i + 1])}
-            known = above if down else below
-            here = {slot: k for k, slot in enumerate(rows[i])}
-            rows[i].sort(key=lambda slot: (_mean([near[n] for n in known.get(slot, [])], here[slot]), here[slot]))
-        found = _crossings(rows, below)
-        if found < fewest:
-            best, fewest = rows, found
+            positions = {slot: k for k, slot in enumerate(rows[i - 1 if down else i + 1])}
+            neighbours = above if down else below
+            current = {slot: k for k, slot in enumerate(rows[i])}
+            rows[i].sort(
+                key=lambda slot: (_mean([positions[n] for n in neighbours.get(slot, [])], current[slot]), current[slot])
+            )
+        crossings = _crossings(rows, below)
+        if crossings < fewest:
+            best, fewest = rows, crossings
     return best
 
 
-def _mean(numbers: Sequence[float], otherwise: float) -> float:
-    return sum(numbers) / len(numbers) if numbers else otherwise
+def _mean(numbers: Sequence[float], default: float) -> float:
+    """Return the mean of numbers, or `default` if there are none."""
+    return sum(numbers) / len(numbers) if numbers else default
 
 
 def _crossings(rows: list[list[int]], below: dict[int, list[int]]) -> int:
+    """Return how many pairs of segments cross."""
     count = 0
     for upper, lower in pairwise(rows):
         place = {slot: k for k, slot in enumerate(lower)}
         seen: list[int] = []
         for slot in upper:
-            ends = sorted(place[end] for end in below.get(slot, []))
-            count += sum(len(seen) - bisect_right(seen, end) for end in ends)
-            for end in ends:
-                insort(seen, end)
+            targets = sorted(place[target] for target in below.get(slot, []))
+            count += sum(len(seen) - bisect_right(seen, target) for target in targets)
+            for target in targets:
+                insort(seen, target)
     return count

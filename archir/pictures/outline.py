@@ -1,4 +1,4 @@
-"""A graph as nested boxes, with edges between the boxes of each box."""
+"""Outline of a picture: a graph as nested boxes, with edges between the boxes inside of each box."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from archir.diagrams.cases import Choice
+from archir.diagrams.mdd import Choice
 from archir.ir.graph import Graph
 from archir.passes.cost import Cost
 from archir.pictures import labels
 from archir.pictures.items import Details, Inventory, Item, inventory
 from archir.pictures.labels import Kind
-from archir.pictures.shading import Heat, figure, legend, step
-from archir.pictures.tree import Links, Part, break_rings, cut, find, links_of, simplify, tree, walk, wires
+from archir.pictures.shading import Heat, colour_index, legend, share_text
+from archir.pictures.tree import Links, Part, break_cycles, cut, find, item_edges, links_of, simplify, tree, walk
 
 Link = tuple[int | None, int | None, int]
-"""From a part, to a part, what passes: positions among the parts, None for the box itself, number of the item made."""
+"""An edge inside of a box: source part, target part, item whose tensor it carries. Parts are given by position; None is
+the box itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An operation, or a block, choice or alternative with parts. Boxes are numbered outside in, in drawing order."""
+    """An operation, or a block, choice or alternative with parts. Boxes are numbered in drawing order, outer boxes
+    first."""
 
     number: int
     kind: Kind
@@ -30,102 +32,109 @@ class Box:
     lines: tuple[str, ...] = ()
     scope: str = ""
     details: Details = ()
-    varied: bool = False
-    choice: bool = False
+    is_varying: bool = False
+    is_choice: bool = False
     parts: tuple[Box, ...] = ()
     links: tuple[Link, ...] = ()
     heat: int | None = None
-    """The colour of its share of a cost, if boxes are coloured by one."""
-    warmth: str = ""
-    """That share in figures."""
+    """Index of the colour of the box's share of a cost, if boxes are coloured."""
+    share: str = ""
+    """The share of the cost as text, if boxes are coloured."""
 
     @property
     def style(self) -> str:
-        """The classes that say how it is drawn."""
+        """CSS classes of the box."""
         heat = "" if self.heat is None else f" heat{self.heat}"
-        return f"box {self.kind}{' varied' if self.varied else ''}{heat}"
+        return f"box {self.kind}{' varied' if self.is_varying else ''}{heat}"
 
     @property
     def header(self) -> str:
-        """What stands beside the title while the parts are shown: the names of alternatives are theirs then."""
-        return " · ".join(self.lines[:-1] if self.choice else self.lines)
+        """Text next to the title of an open box. A choice leaves out the names of its alternatives, which are visible
+        then."""
+        return " · ".join(self.lines[:-1] if self.is_choice else self.lines)
 
     def walk(self) -> Iterator[Box]:
-        """This box and all inside it."""
+        """Yield this box and all boxes inside of it."""
         yield self
         for part in self.parts:
             yield from part.walk()
 
     def opened(self, depth: int) -> frozenset[int]:
-        """The boxes that show their parts when the outermost `depth` levels do. A choice is no level of its own."""
-        found: set[int] = set()
+        """Return the numbers of the boxes that are open when the outermost `depth` levels are. A choice does not count
+        as a level."""
+        numbers: set[int] = set()
         stack = [(self, 0)]
         while stack:
             box, level = stack.pop()
             if box.parts and level < depth:
-                found.add(box.number)
-                stack += [(part, level + (not part.choice)) for part in box.parts]
-                stack += [(part, level) for part in box.parts if part.choice]
-        return frozenset(found)
+                numbers.add(box.number)
+                stack += [(part, level + (not part.is_choice)) for part in box.parts]
+                stack += [(part, level) for part in box.parts if part.is_choice]
+        return frozenset(numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A picture before it is laid out. `wires` are the pairs of boxes without parts that an edge leads between."""
+    """A picture before layout. `leaf_edges` are the edges between boxes without parts: pairs of source and target."""
 
     title: str
     subtitle: str
     root: Box
-    wires: tuple[tuple[int, int], ...]
-    one_block: bool = False
+    leaf_edges: tuple[tuple[int, int], ...]
+    is_block: bool = False
     scale: tuple[tuple[str, str], ...] = ()
-    """If boxes are coloured by a cost, the classes of colours and what they mean."""
+    """CSS classes of the colours and their meanings, if boxes are coloured by a cost."""
 
     def opened(self, depth: int) -> frozenset[int]:
-        """The boxes that show their parts when the outermost `depth` levels do, those of a block if it pictures one."""
-        return self.root.opened(depth + self.one_block)
+        """Return the numbers of the boxes that are open at a depth; in a picture of a block, the block's own box adds
+        no level."""
+        return self.root.opened(depth + self.is_block)
 
 
 def outline(graph: Graph, block: str | None = None, heat: Heat | None = None) -> Outline:
-    """The boxes of a graph; with `block`, of the block of this scope or name. Raises ArchError (A1301).
+    """Return the outline of a graph, or of its block with this scope or name. Raises ArchError (A1301) if there is
+    none.
 
-    With `heat`, boxes are coloured by their share of a cost: of what the picture has of it.
+    With `heat`, boxes are coloured by their share of the total cost of what the picture shows.
     """
-    have = inventory(graph, heat.of if heat else None)
-    root = tree(have)
+    contents = inventory(graph, heat.contributions if heat else None)
+    root = tree(contents)
     if block is not None:
-        path = find(root, have, block).path
-        cut(have, path)
-        root = tree(have)
+        path = find(root, contents, block).path
+        cut(contents, path)
+        root = tree(contents)
         for _ in path[1:]:
-            root.adopt([one for part in root.parts for one in ([part] if part.item is not None else part.parts)])
-    simplify(root, have)
-    break_rings(root, have)
-    maker = _Maker(have, links_of(root, have), heat)
-    box = maker.box(root)
-    edges = tuple((maker.numbers[source], maker.numbers[target]) for source, target in wires(have))
-    title, facts = graph.name if block is None else block, _subtitle(graph, have, block)
+            root.adopt([child for part in root.parts for child in ([part] if part.item is not None else part.parts)])
+    simplify(root, contents)
+    break_cycles(root, contents)
+    builder = _BoxBuilder(contents, links_of(root, contents), heat)
+    box = builder.box(root)
+    edges = tuple((builder.numbers[source], builder.numbers[target]) for source, target in item_edges(contents))
+    title, facts = graph.name if block is None else block, _subtitle(graph, contents, block)
     if heat is not None:
-        facts += f" · colours: share of {heat.title}, {labels.amount(round(maker.total))} in all"
-        return Outline(title, facts, box, edges, block is not None, tuple(legend(maker.total)))
+        facts += f" · colours: share of {heat.title}, {labels.amount(round(builder.total))} in all"
+        return Outline(title, facts, box, edges, block is not None, tuple(legend(builder.total)))
     return Outline(title, facts, box, edges, block is not None)
 
 
-def _subtitle(graph: Graph, have: Inventory, block: str | None) -> str:
-    operations = sum(map(_operates, have.items))
+def _subtitle(graph: Graph, contents: Inventory, block: str | None) -> str:
+    """Return the subtitle of a picture: numbers of operations and choices, and costs."""
+    operations = sum(map(_is_operation, contents.items))
     facts = [f"block of {graph.name}"] if block is not None else []
     facts.append(labels.counted(operations, "operation"))
     if graph.decisions and block is None:
         facts.append(labels.counted(len(graph.decisions), "choice"))
-    return " · ".join([*facts, *_costs(have.items)])
+    return " · ".join([*facts, *_costs(contents.items)])
 
 
-def _operates(item: Item) -> bool:
+def _is_operation(item: Item) -> bool:
+    """Return whether an item is an operation, not an input, output, choice or unchanged tensor."""
     return item.kind not in ("io", "through", "choice")
 
 
 def _costs(items: list[Item]) -> list[str]:
-    """The cost of items of which none or all are needed; of others it depends on choices."""
+    """Return parameters and MACs of items as texts; none if they depend on choices, because not all items are needed
+    together."""
     costs = [item.cost for item in items if item.cost is not None]
     conditions = {id(item.needed) for item in items if item.kind not in ("io", "through")}
     if len(costs) < len(items) or len(conditions) > 1:
@@ -136,32 +145,33 @@ def _costs(items: list[Item]) -> list[str]:
     ] * bool(total.macs)
 
 
-class _Maker:
-    """Turns parts into boxes."""
+class _BoxBuilder:
+    """Builds boxes from parts."""
 
-    def __init__(self, have: Inventory, links: Links, heat: Heat | None) -> None:
-        self.have, self.links, self.heat = have, links, heat
-        self.total = sum((item.heat for item in have.items), Fraction(0))
+    def __init__(self, contents: Inventory, links: Links, heat: Heat | None) -> None:
+        self.contents, self.links, self.heat = contents, links, heat
+        self.total = sum((item.heat for item in contents.items), Fraction(0))
         self.numbers: dict[int, int] = {}
-        """The box of each item."""
+        """Number of the box of each item."""
         self.next = 0
 
     def box(self, part: Part) -> Box:
+        """Return the box of a part, with the boxes inside of it."""
         number = self.next
         self.next += 1
         if part.item is not None:
             self.numbers[part.item] = number
-            item = self.have.items[part.item]
+            item = self.contents.items[part.item]
             scope = dict(item.details).get("scope", "")
-            box = Box(number, item.kind, item.title, item.lines, scope, item.details, item.varied)
-            return self._warmed(box, item.heat)
+            box = Box(number, item.kind, item.title, item.lines, scope, item.details, item.is_varying)
+            return self._coloured(box, item.heat)
         parts = tuple(self.box(inner) for inner in part.parts)
         place = {inner: i for i, inner in enumerate(part.parts)}
         links = tuple(
             (None if a is None else place[a], None if b is None else place[b], tensor)
             for a, b, tensor in self.links.get(part, {})
         )
-        choice = self.have.choices.get(part.path)
+        choice = self.contents.choices.get(part.path)
         lines, details = self._text(part)
         title = part.title if choice is None else f"choose {choice.path.rpartition('.')[2]}"
         box = Box(
@@ -176,44 +186,48 @@ class _Maker:
             parts,
             links,
         )
-        leaves = (self.have.items[leaf.item] for leaf in walk(part) if leaf.item is not None)
-        return self._warmed(box, sum((item.heat for item in leaves), Fraction(0)))
+        leaves = (self.contents.items[leaf.item] for leaf in walk(part) if leaf.item is not None)
+        return self._coloured(box, sum((item.heat for item in leaves), Fraction(0)))
 
-    def _warmed(self, box: Box, own: Fraction) -> Box:
-        """The box in the colour of its share, which is among its details."""
+    def _coloured(self, box: Box, own: Fraction) -> Box:
+        """Return the box coloured by its share of the cost, which is added to its details; unchanged if boxes are not
+        coloured."""
         if self.heat is None:
             return box
-        share = figure(own, self.total)
-        details = (*box.details, (f"share of {self.heat.title}", share))
-        return replace(box, details=details, heat=step(own, self.total), warmth=f"{self.heat.title}: {share}")
+        own_share = share_text(own, self.total)
+        details = (*box.details, (f"share of {self.heat.title}", own_share))
+        return replace(
+            box, details=details, heat=colour_index(own, self.total), share=f"{self.heat.title}: {own_share}"
+        )
 
     def _text(self, part: Part) -> tuple[tuple[str, ...], Details]:
-        items = [self.have.items[leaf.item] for leaf in walk(part) if leaf.item is not None]
+        """Return the lines and the details of the box of a part with parts."""
+        items = [self.contents.items[leaf.item] for leaf in walk(part) if leaf.item is not None]
         results = dict.fromkeys(tensor for a, b, tensor in self.links.get(part, {}) if b is None)
-        shape = ", ".join(dict.fromkeys(self.have.items[tensor].shape for tensor in results))
-        choice = self.have.choices.get(part.path)
+        shape = ", ".join(dict.fromkeys(self.contents.items[tensor].shape for tensor in results))
+        choice = self.contents.choices.get(part.path)
         scope, costs = _scope(part, choice), _costs(items)
         details: list[tuple[str, str]] = [("scope", scope)]
         lines: list[str] = []
         if choice is not None:
             details += [("choice", choice.path), ("tags", labels.tags(choice))]
             lines += [labels.tags(choice), labels.taken(choice)]
-            lines += [labels.outcomes(choice, list(range(choice.outcomes)))]
+            lines += [labels.outcomes(choice, list(range(choice.outcome_count)))]
             details += [("alternatives", ", ".join(map(str, choice.alternatives[:50])))]
         else:
-            name = self.have.blocks.get(scope, "")
+            name = self.contents.blocks.get(scope, "")
             details += [("block", name)]
             plain = re.sub(r"(_\d+)?(\[\d+\])*$", "", part.title)
             lines += [name if name != plain else ""]
-            inner = sum(path[: len(part.path)] == part.path for path in self.have.choices)
+            inner = sum(path[: len(part.path)] == part.path for path in self.contents.choices)
             details += [("choices", f"{inner:,}" if inner else "")]
             lines += [shape, labels.counted(inner, "choice") if inner else " · ".join(costs)]
-        operations = sum(map(_operates, items))
+        operations = sum(map(_is_operation, items))
         details += [("result", shape), ("operations", f"{operations:,}"), ("cost", ", ".join(costs))]
-        kept = tuple(labels.shortened(line) for line in lines if line)
-        return kept, tuple((name, text) for name, text in details if text)
+        visible_lines = tuple(labels.shortened(line) for line in lines if line)
+        return visible_lines, tuple((name, text) for name, text in details if text)
 
 
 def _scope(part: Part, choice: Choice | None) -> str:
-    """What a part is called; a choice that no call made by itself is called by its path."""
+    """Return the scope of a part, or the path of a choice that was not made by a call of its own."""
     return ".".join(part.path) if choice is None or "%" not in part.path[-1] else choice.path

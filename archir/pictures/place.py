@@ -1,7 +1,7 @@
-"""Where boxes stand: coordinates of the parts of every box that shows them, and of the edges between them.
+"""Layout: coordinates of the parts of every open box, and of the edges between them.
 
-Every box lays out its own parts, whatever surrounds it, in the order that `archir.pictures.order` found. `page.js` does
-the same anew when boxes open and close.
+Every box lays out its own parts, independently of its surroundings, in the order that `archir.pictures.order` computes.
+`page.js` repeats this layout in the browser when boxes are opened or closed.
 """
 
 from __future__ import annotations
@@ -15,27 +15,30 @@ from archir.pictures.order import Plan, plan
 from archir.pictures.outline import Box
 
 TITLE, LINE, SMALL = 13.0, 15.0, 11.0
-"""Size of titles, height of further lines, and their size."""
+"""Font size of titles, height of further lines, and font size of these, in pixels."""
 HEADER, PAD, GAP, LANE = 26.0, 16.0, 22.0, 14.0
-"""Height of the band with an open box's title; room inside its border; between boxes; between edges that pass them."""
+"""Height of the title band of an open box; padding inside of its border; gap between boxes; gap between passing
+edges."""
 SWEEPS, WORK = 24, 200_000
-"""How often places are improved, and how many of them at most; large graphs make do with a few rounds."""
+"""Maximum number of passes that improve positions, and of slots visited by all passes together; large graphs get few
+passes."""
 PULL = (1.0, 0.001, 4.0)
-"""How strongly slots that are joined draw near: parts; a part and an edge that passes parts by; two such edges.
+"""Strength with which connected slots attract each other: two parts; a part and a passing edge; two passing edges.
 
-What follows directly stands in one line, and edges around it are straight.
+Parts that directly follow each other are aligned, and edges that pass them are straight.
 """
 
 
 Offset = Callable[[int, int], float]
-"""How far from the middle of a slot a tensor enters or leaves it."""
+"""Function that returns how far from the middle of a slot a tensor enters or leaves it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A laid out box: its size, where its parts stand, its edges, and where edges enter and leave it.
+    """A laid out box: its size, the corners of its parts, its edges, and the x positions where tensors enter and leave
+    it.
 
-    Everything is relative to the left upper corner. An edge is a list of points: straight down, then aside, and so on.
+    Coordinates are relative to the upper left corner.
     """
 
     width: float
@@ -48,7 +51,7 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One segment: from (x0, y0) straight to `leave`, across to x1 at `arrive`, straight to y1."""
+    """A segment: vertical from (x0, y0) down to `leave`, across to x1 at `arrive`, vertical down to y1."""
 
     x0: float
     y0: float
@@ -62,33 +65,36 @@ class Edge:
 
 
 def closed_size(box: Box) -> tuple[float, float]:
-    """Width and height of a box that shows no parts, in whole pixels."""
+    """Return width and height of a closed box, in whole pixels."""
     widest = max([width(box.title, TITLE, bold=True), *(width(line, SMALL) for line in box.lines)])
-    room = 44 if box.parts else 28
-    return float(max(84, int(widest + room))), 13 + TITLE + LINE * len(box.lines) + 6
+    padding = 44 if box.parts else 28
+    return float(max(84, int(widest + padding))), 13 + TITLE + LINE * len(box.lines) + 6
 
 
 def header_width(box: Box) -> float:
-    """The least width of a box that shows its parts: that of its title."""
+    """Return the minimum width of an open box, which its title needs."""
     return float(int(width(box.title, TITLE, bold=True) + width(box.header, SMALL) + 60))
 
 
 def place(box: Box, opened: frozenset[int], plans: dict[int, Plan]) -> dict[int, Sheet]:
-    """The sheets of a box and of all that is seen of its parts, by number. `plans` keeps what was planned."""
-    found: dict[int, Sheet] = {}
+    """Return the layout of a box and of all visible boxes inside of it, by number. `plans` caches the order of
+    parts."""
+    sheets_: dict[int, Sheet] = {}
     if box.number not in opened:
-        found[box.number] = Sheet(*closed_size(box))
-        return found
+        sheets_[box.number] = Sheet(*closed_size(box))
+        return sheets_
     for part in box.parts:
-        found.update(place(part, opened, plans))
+        sheets_.update(place(part, opened, plans))
     if box.number not in plans:
         plans[box.number] = plan(box)
-    sheets = [found[part.number] for part in box.parts]
-    found[box.number] = _arrange(plans[box.number], sheets, header_width(box))
-    return found
+    sheets = [sheets_[part.number] for part in box.parts]
+    sheets_[box.number] = _arrange(plans[box.number], sheets, header_width(box))
+    return sheets_
 
 
 def _arrange(order: Plan, sheets: Sequence[Sheet], least: float) -> Sheet:
+    """Return the layout of an open box from the order and the layouts of its parts, at least `least` wide."""
+
     def size(slot: int) -> float:
         return sheets[order.parts[slot]].width if order.parts[slot] >= 0 else 0.0
 
@@ -100,15 +106,15 @@ def _arrange(order: Plan, sheets: Sequence[Sheet], least: float) -> Sheet:
         sheet = sheets[order.parts[slot]] if order.parts[slot] >= 0 else None
         return 0.0 if sheet is None or sheet.exits is None else sheet.exits[tensor] - sheet.width / 2
 
-    middles = _columns(order, [size(slot) for slot in range(len(order.parts))], enters, leaves)
+    middles = _slot_middles(order, [size(slot) for slot in range(len(order.parts))], enters, leaves)
     edges_at = [(middles[slot] - size(slot) / 2, middles[slot] + size(slot) / 2) for slot in range(len(order.parts))]
     left = min((edge[0] for edge in edges_at), default=0.0)
     content = max((edge[1] for edge in edges_at), default=0.0) - left
-    whole = max(least, content + 2 * PAD)
-    shift = (whole - content) / 2 - left
+    total_width = max(least, content + 2 * PAD)
+    shift = (total_width - content) / 2 - left
     middles = [middle + shift for middle in middles]
 
-    tops, bottoms = _lines(order, sheets, middles)
+    tops, bottoms = _row_bounds(order, sheets, middles)
     corners = [(0.0, 0.0)] * len(sheets)
     for row, slots in enumerate(order.rows):
         for slot in slots:
@@ -122,14 +128,15 @@ def _arrange(order: Plan, sheets: Sequence[Sheet], least: float) -> Sheet:
         edges.append(Edge(x0, start, bottoms[row], tops[row + 1], x1, tops[row + 1], tensor, above, under))
     entries = {order.tensors[slot]: middles[slot] for slot in order.rows[0]}
     exits = {order.tensors[slot]: middles[slot] for slot in order.rows[-1]}
-    return Sheet(whole, bottoms[-1], tuple(corners), tuple(edges), entries, exits)
+    return Sheet(total_width, bottoms[-1], tuple(corners), tuple(edges), entries, exits)
 
 
-def _lines(order: Plan, sheets: Sequence[Sheet], middles: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Upper and lower end of each row: as high as its highest part, and more room where edges go far aside."""
-    aside = [0.0] * len(order.rows)
+def _row_bounds(order: Plan, sheets: Sequence[Sheet], middles: Sequence[float]) -> tuple[list[float], list[float]]:
+    """Return the top and bottom of each row: as high as its highest part, with larger gaps where edges go far
+    sideways."""
+    sideways = [0.0] * len(order.rows)
     for row, upper, lower, _ in order.segments:
-        aside[row] = max(aside[row], abs(middles[upper] - middles[lower]))
+        sideways[row] = max(sideways[row], abs(middles[upper] - middles[lower]))
     tops, bottoms, y = [], [], HEADER
     last = len(order.rows) - 1
     for row, slots in enumerate(order.rows):
@@ -138,13 +145,14 @@ def _lines(order: Plan, sheets: Sequence[Sheet], middles: Sequence[float]) -> tu
         y += max(heights, default=0.0)
         bottoms.append(y)
         if row < last:
-            near = row == 0 or row == last - 1
-            y += (18.0 if near else 28.0) + min(60.0, aside[row] / 12)
+            is_outer = row == 0 or row == last - 1
+            y += (18.0 if is_outer else 28.0) + min(60.0, sideways[row] / 12)
     return tops, bottoms
 
 
-def _columns(order: Plan, sizes: Sequence[float], enters: Offset, leaves: Offset) -> list[float]:
-    """The middle of each slot: as near to its neighbours above and below as the order of its row allows."""
+def _slot_middles(order: Plan, sizes: Sequence[float], enters: Offset, leaves: Offset) -> list[float]:
+    """Return the x position of each slot's middle: as near to its neighbours above and below as the order of its row
+    allows."""
     middles = [0.0] * len(sizes)
     above: list[list[tuple[int, float, float]]] = [[] for _ in sizes]
     below: list[list[tuple[int, float, float]]] = [[] for _ in sizes]
@@ -153,59 +161,60 @@ def _columns(order: Plan, sizes: Sequence[float], enters: Offset, leaves: Offset
         pull = PULL[(order.parts[upper] < 0) + (order.parts[lower] < 0)]
         above[lower].append((upper, offset, pull))
         below[upper].append((lower, -offset, pull))
-    room = [_room(order, sizes, row) for row in order.rows]
-    for row, between in zip(order.rows, room, strict=True):
+    distances = [_min_distances(order, sizes, row) for row in order.rows]
+    for row, between in zip(order.rows, distances, strict=True):
         x = -sum(between) / 2
         for slot, step in zip(row, [0.0, *between], strict=False):
             x += step
             middles[slot] = x
-    both = [[*a, *b] for a, b in zip(above, below, strict=True)]
+    neighbours_of = [[*a, *b] for a, b in zip(above, below, strict=True)]
     count = len(order.rows)
     for sweep in range(max(4, min(SWEEPS, WORK // len(sizes)))):
         for i in range(count) if sweep % 2 == 0 else range(count - 1, -1, -1):
-            wanted, weights = [], []
+            targets, weights = [], []
             for slot in order.rows[i]:
-                near = above[slot] if sweep == 0 else below[slot] if sweep == 1 else both[slot]
+                neighbours = above[slot] if sweep == 0 else below[slot] if sweep == 1 else neighbours_of[slot]
                 total, weight = 0.0, 0.0
-                for other, offset, pull in near:
+                for other, offset, pull in neighbours:
                     total += pull * (middles[other] + offset)
                     weight += pull
-                wanted.append(total / weight if near else middles[slot])
-                weights.append(weight if near else 0.01)
-            for slot, x in zip(order.rows[i], _spread(wanted, weights, room[i]), strict=True):
+                targets.append(total / weight if neighbours else middles[slot])
+                weights.append(weight if neighbours else 0.01)
+            for slot, x in zip(order.rows[i], _spread(targets, weights, distances[i]), strict=True):
                 middles[slot] = x
     if len(order.rows[0]) == len(order.rows[-1]) == 1:
-        middles[order.rows[0][0]] = middles[order.rows[-1][0]]  # so that boxes in a line stand right below each other
+        middles[order.rows[0][0]] = middles[order.rows[-1][0]]  # so that boxes in a chain are exactly aligned
     return middles
 
 
-def _room(order: Plan, sizes: Sequence[float], row: Sequence[int]) -> list[float]:
-    """The least distances between the middles of neighbours."""
+def _min_distances(order: Plan, sizes: Sequence[float], row: Sequence[int]) -> list[float]:
+    """Return the minimum distances between the middles of neighbouring slots of a row."""
     return [
         (sizes[a] + sizes[b]) / 2 + (GAP if order.parts[a] >= 0 and order.parts[b] >= 0 else LANE)
         for a, b in pairwise(row)
     ]
 
 
-def _spread(wanted: Sequence[float], weights: Sequence[float], room: Sequence[float]) -> list[float]:
-    """The places nearest to those wanted, by weighted squares, that keep the order and the room between neighbours.
+def _spread(targets: Sequence[float], weights: Sequence[float], distances: Sequence[float]) -> list[float]:
+    """Return the positions nearest to the targets, by weighted squares, that keep the order and minimum distances of
+    slots.
 
-    Without the room this is isotonic regression, which pooling adjacent violators solves.
+    After subtracting the distances this is isotonic regression, solved by pooling adjacent violators.
     """
     pools: list[tuple[float, float, int]] = []
-    passed = 0.0
-    for i, (want, weight) in enumerate(zip(wanted, weights, strict=True)):
-        passed += room[i - 1] if i else 0.0
-        x, count = want - passed, 1
+    offset = 0.0
+    for i, (target, weight) in enumerate(zip(targets, weights, strict=True)):
+        offset += distances[i - 1] if i else 0.0
+        x, count = target - offset, 1
         while pools and pools[-1][0] > x:
-            other, heavy, many = pools.pop()
-            x = (x * weight + other * heavy) / (weight + heavy)
-            weight, count = weight + heavy, count + many
+            previous, previous_weight, size = pools.pop()
+            x = (x * weight + previous * previous_weight) / (weight + previous_weight)
+            weight, count = weight + previous_weight, count + size
         pools.append((x, weight, count))
     places: list[float] = []
-    passed = 0.0
+    offset = 0.0
     for x, _, count in pools:
         for _ in range(count):
-            passed += room[len(places) - 1] if places else 0.0
-            places.append(x + passed)
+            offset += distances[len(places) - 1] if places else 0.0
+            places.append(x + offset)
     return places

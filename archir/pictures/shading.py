@@ -1,4 +1,4 @@
-"""Boxes coloured by their share of a cost: one hue from pale to strong, so that lightness alone tells the order."""
+"""Colours of boxes by their share of a cost: one hue from pale to strong, so that lightness alone shows the order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from archir.ir.graph import NodeId
 from archir.pictures.labels import amount
 
 STEPS = (Fraction(0), Fraction(1, 100), Fraction(3, 100), Fraction(10, 100), Fraction(30, 100))
-"""The shares at which a stronger colour begins; the first is for whatever is more than nothing."""
+"""Shares of the cost at which the next stronger colour begins; the first colour is for any cost above 0."""
 
 _FACES = (
     ("#ffffff", "#15191f"),
@@ -20,8 +20,9 @@ _FACES = (
     ("#f99b55", "#8a3d14"),
     ("#ec6f35", "#b0450a"),
 )
-"""The colours by day and by night; what is written on them stands out from each (contrast of at least 4.5)."""
+"""Colours in light and in dark mode; text on each has a contrast of at least 4.5."""
 _RIM = ("#8b6a52", "#c79a7b")
+"""Colour of borders in light and in dark mode."""
 
 STYLE = (
     "".join(f".heat{i}{{--face:{day};--rim:{_RIM[0]}}}" for i, (day, _) in enumerate(_FACES))
@@ -29,37 +30,37 @@ STYLE = (
     + "".join(f".heat{i}{{--face:{night};--rim:{_RIM[1]}}}" for i, (_, night) in enumerate(_FACES))
     + "}[class*=heat] .line{fill:var(--ink)}[class*=heat]>.band,[class*=heat]>.handle>.band{opacity:1}"
 )
-"""The style sheet of the colours."""
+"""Style sheet of the colours."""
 
 
 @dataclass(frozen=True)
 class Heat:
-    """A cost, and what each node contributes to it: on average, if the graph has choices."""
+    """A cost and the contribution of each node to it; the mean over all architectures if the graph has choices."""
 
     name: str
-    of: Mapping[NodeId, Fraction]
-    averaged: bool
+    contributions: Mapping[NodeId, Fraction]
+    is_mean: bool
 
     @property
     def title(self) -> str:
-        """The cost, as it is written on pictures: `macs`, `mean macs`."""
-        return f"mean {self.name}" if self.averaged else self.name
+        """Name of the cost on pictures: `macs`, `mean macs`."""
+        return f"mean {self.name}" if self.is_mean else self.name
 
 
-def step(own: Fraction, total: Fraction) -> int:
-    """The colour of a box that has `own` of a total."""
+def colour_index(own: Fraction, total: Fraction) -> int:
+    """Return the index of the colour of a box that contributes `own` to a total."""
     return sum(own > share * total if share == 0 else own >= share * total for share in STEPS) if total else 0
 
 
-def figure(own: Fraction, total: Fraction) -> str:
-    """What a box has of a total: `3,968,712.5 (12.4%)`."""
+def share_text(own: Fraction, total: Fraction) -> str:
+    """Return the contribution of a box and its share of the total as text: `3,968,712.5 (12.4%)`."""
     number = f"{int(own):,}" if own.denominator == 1 else f"{float(own):,.1f}"
     share = f" ({float(own / total):.1%})" if total else ""
     return f"{number}{share}"
 
 
 def legend(total: Fraction) -> Iterator[tuple[str, str]]:
-    """Classes of colours and what they mean."""
+    """Yield the CSS class and the meaning of each colour."""
     yield "heat0", "none"
     yield "heat1", f"under {_percent(STEPS[1])}"
     for i, share in enumerate(STEPS[1:], 2):
@@ -67,4 +68,5 @@ def legend(total: Fraction) -> Iterator[tuple[str, str]]:
 
 
 def _percent(share: Fraction) -> str:
+    """Return a share as a percentage."""
     return f"{float(share):.0%}"

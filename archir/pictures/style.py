@@ -1,4 +1,5 @@
-"""Colours and type, shared by SVG and HTML: the hues of Okabe and Ito, which colour-blind readers tell apart."""
+"""Colours and fonts shared by SVG and HTML: the palette of Okabe and Ito, which colour-blind readers can
+distinguish."""
 
 from __future__ import annotations
 
@@ -15,15 +16,16 @@ _HUES = {
     "through": ("#ffffff", "#8b939c", "#1d2126", "#8b949e"),
     "block": ("#f4f6fb", "#47557a", "#262c3a", "#94a3c9"),
 }
-"""Each kind's face and line, by day and by night."""
+"""Fill and line colour of each kind of box in light mode, then in dark mode."""
 
 
 def hues(kind: str) -> tuple[str, str]:
-    """A kind's face and line by day."""
+    """Return the fill and line colour of a kind of box in light mode."""
     return _HUES[kind][:2]
 
 
 def _faces(face: int, line: int) -> str:
+    """Return the rules that set the colours of all kinds, given the positions of fill and line colour in `_HUES`."""
     return "".join(f".{kind}{{--face:{hues[face]};--rim:{hues[line]}}}" for kind, hues in _HUES.items())
 
 
@@ -42,4 +44,4 @@ STYLE = (
     ".through>.face{stroke-dasharray:2 3}"
     ".edge{fill:none;stroke:var(--edge);stroke-width:1.3}.head{fill:var(--edge)}"
 )
-"""The style sheet."""
+"""Style sheet of pictures."""

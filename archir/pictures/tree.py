@@ -1,4 +1,4 @@
-"""The tree of boxes behind a picture: scopes become boxes, and edges run between the boxes of each box."""
+"""Tree of the boxes of a picture: scopes become boxes, and edges connect the boxes inside of each box."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from archir.pictures.items import Inventory, Item, Path
 
 @dataclass(eq=False)
 class Part:
-    """A box in the making: an item, or a scope with parts."""
+    """A box in construction: an item, or a scope with parts."""
 
     path: Path
     title: str
@@ -21,55 +21,55 @@ class Part:
     parts: list[Part] = field(default_factory=list)
     parent: Part | None = None
 
-    def around(self) -> list[Part]:
-        """The part and those around it, innermost first."""
-        found, part = [self], self.parent
+    def ancestors(self) -> list[Part]:
+        """Return the part and the parts that contain it, innermost first."""
+        parts, part = [self], self.parent
         while part is not None:
-            found.append(part)
+            parts.append(part)
             part = part.parent
-        return found
+        return parts
 
     def adopt(self, parts: list[Part]) -> None:
-        """Have these parts, and be what is around them."""
+        """Replace the parts of this part."""
         self.parts = parts
         for part in parts:
             part.parent = self
 
 
 PartLink = tuple["Part | None", "Part | None", int]
-"""From a part, to a part, what passes; None is the box around them."""
+"""An edge inside of a box: source, target, and the item whose tensor it carries. None stands for the box itself."""
 Links = dict[Part, dict[PartLink, None]]
-"""The edges in each box, in the order they were met."""
+"""The edges inside of each box, in the order in which they were found."""
 
 
-def wires(have: Inventory) -> Iterator[tuple[int, int]]:
-    """The edges between items: who is read, and who reads."""
-    for target, item in enumerate(have.items):
+def item_edges(contents: Inventory) -> Iterator[tuple[int, int]]:
+    """Yield the edges between items as (item that is read, item that reads it)."""
+    for target, item in enumerate(contents.items):
         for source in item.reads:
             yield source, target
 
 
-def tree(have: Inventory) -> Part:
-    """The outermost part, with all others inside it."""
+def tree(contents: Inventory) -> Part:
+    """Return the root of the tree of boxes."""
     root = Part((), "")
     boxes: dict[Path, Part] = {(): root}
-    for number, item in enumerate(have.items):
-        around = root
+    for number, item in enumerate(contents.items):
+        parent = root
         for i in range(1, len(item.place) + 1):
             path = item.place[:i]
             if path not in boxes:
-                boxes[path] = Part(path, path[-1], parent=around)
-                around.parts.append(boxes[path])
-            around = boxes[path]
-        around.parts.append(Part((*item.place, item.name), item.title, number, parent=around))
-    for path, names in have.alternatives.items():
+                boxes[path] = Part(path, path[-1], parent=parent)
+                parent.parts.append(boxes[path])
+            parent = boxes[path]
+        parent.parts.append(Part((*item.place, item.name), item.title, number, parent=parent))
+    for path, names in contents.alternatives.items():
         if path in boxes:
             boxes[path].parts.sort(key=lambda part: (*names, part.path[-1]).index(part.path[-1]))
     return root
 
 
-def find(root: Part, have: Inventory, wanted: str) -> Part:
-    """The box of a scope, or of the first call of a block. Raises ArchError (A1301)."""
+def find(root: Part, contents: Inventory, wanted: str) -> Part:
+    """Return the box of a scope, or of the first call of a block. Raises ArchError (A1301) if there is none."""
     parts = [root]
     for part in parts:
         parts += part.parts
@@ -78,77 +78,89 @@ def find(root: Part, have: Inventory, wanted: str) -> Part:
         if ".".join(part.path) == wanted:
             return part
     order = {number: i for i, number in enumerate(_order(root))}
-    named = [part for part in boxes if have.blocks.get(".".join(part.path)) == wanted]
+    named = [part for part in boxes if contents.blocks.get(".".join(part.path)) == wanted]
     if named:
         return min(named, key=lambda part: order[id(part)])
-    known = [".".join(part.path) for part in boxes] + sorted(set(have.blocks.values()))
-    raise fail("A1301", f"there is no block `{wanted}`", None, suggest(wanted, known))
+    names = [".".join(part.path) for part in boxes] + sorted(set(contents.blocks.values()))
+    raise fail("A1301", f"there is no block `{wanted}`", None, suggest(wanted, names))
 
 
 def _order(part: Part) -> Iterator[int]:
+    """Yield the identities of a part and of all parts inside of it, in order."""
     yield id(part)
     for inner in part.parts:
         yield from _order(inner)
 
 
-def cut(have: Inventory, path: Path) -> None:
-    """Leave the items of the box at `path`; what it reads becomes inputs, what is read of it outputs."""
-    items = have.items
+def cut(contents: Inventory, path: Path) -> None:
+    """Keep only the items of the box at `path`. Items that it reads become inputs, items that others read become
+    outputs."""
+    items = contents.items
     inside = [number for number, item in enumerate(items) if item.place[: len(path)] == path]
     members = set(inside)
     sources = dict.fromkeys(source for number in inside for source in items[number].reads if source not in members)
-    results = dict.fromkeys(source for source, target in wires(have) if source in members and target not in members)
-    moved: dict[int, int] = {}
-    kept: list[Item] = []
+    results = dict.fromkeys(
+        source for source, target in item_edges(contents) if source in members and target not in members
+    )
+    new_numbers: dict[int, int] = {}
+    remaining: list[Item] = []
     for number in sources:
-        made = ".".join((*items[number].place, items[number].name))
-        details = (("from", made), ("shape", items[number].shape))
-        moved[number] = len(kept)
-        kept.append(Item((), made, "io", "input", (items[number].shape,), details, (), Cost(0, 0, 0)))
+        name = ".".join((*items[number].place, items[number].name))
+        details = (("from", name), ("shape", items[number].shape))
+        new_numbers[number] = len(remaining)
+        remaining.append(Item((), name, "io", "input", (items[number].shape,), details, (), Cost(0, 0, 0)))
     for number in inside:
-        moved[number] = len(kept)
-        kept.append(items[number])
-    kept = [replace(item, reads=tuple(moved[source] for source in item.reads)) if item.reads else item for item in kept]
+        new_numbers[number] = len(remaining)
+        remaining.append(items[number])
+    remaining = [
+        replace(item, reads=tuple(new_numbers[source] for source in item.reads)) if item.reads else item
+        for item in remaining
+    ]
     for number in results:
-        kept.append(Item((), "output", "io", "output", (items[number].shape,), (), (moved[number],), Cost(0, 0, 0)))
-    have.items[:] = kept
+        remaining.append(
+            Item((), "output", "io", "output", (items[number].shape,), (), (new_numbers[number],), Cost(0, 0, 0))
+        )
+    contents.items[:] = remaining
 
 
-def simplify(part: Part, have: Inventory) -> None:
-    """A scope that is nothing but the way to another one is no box of its own."""
+def simplify(part: Part, contents: Inventory) -> None:
+    """Remove boxes with a single part that add nothing: no block, and no choice."""
     for inner in part.parts:
-        simplify(inner, have)
+        simplify(inner, contents)
     parts = []
     for inner in part.parts:
-        while _is_way(inner, have):
-            only = inner.parts[0]
-            only.title = only.title if only.item is not None else f"{inner.title}.{only.title}"
-            inner = only
+        while _is_trivial(inner, contents):
+            child = inner.parts[0]
+            child.title = child.title if child.item is not None else f"{inner.title}.{child.title}"
+            inner = child
         parts.append(inner)
     part.adopt(parts)
 
 
-def _is_way(part: Part, have: Inventory) -> bool:
-    if part.item is not None or len(part.parts) != 1 or part.path in have.choices:
+def _is_trivial(part: Part, contents: Inventory) -> bool:
+    """Return whether a box only wraps its single part. The only operation of an alternative takes the alternative's
+    name."""
+    if part.item is not None or len(part.parts) != 1 or part.path in contents.choices:
         return False
-    only = part.parts[0]
-    if part.path[:-1] in have.choices:
-        if only.item is None or have.items[only.item].kind == "choice":
+    child = part.parts[0]
+    if part.path[:-1] in contents.choices:
+        if child.item is None or contents.items[child.item].kind == "choice":
             return False
-        item = have.items[only.item]
+        item = contents.items[child.item]
         name = part.path[-1]
         lines = item.lines if item.title == name else (item.title, *item.lines)
-        have.items[only.item] = replace(item, title=labels.shortened(name), lines=lines, alternative=name)
+        contents.items[child.item] = replace(item, title=labels.shortened(name), lines=lines, alternative=name)
         return True
-    return ".".join(part.path) not in have.blocks
+    return ".".join(part.path) not in contents.blocks
 
 
-def links_of(root: Part, have: Inventory) -> Links:
-    """The edges between the parts of every box, and from and to the box itself; all of a leaf's edges are one."""
+def links_of(root: Part, contents: Inventory) -> Links:
+    """Return the edges between the parts of every box, and from and to the box itself; each pair has one edge per
+    tensor."""
     leaves = {part.item: part for part in walk(root) if part.item is not None}
     links: Links = {}
-    for source, target in wires(have):
-        outwards, inwards = leaves[source].around(), leaves[target].around()
+    for source, target in item_edges(contents):
+        outwards, inwards = leaves[source].ancestors(), leaves[target].ancestors()
         shared = 1
         while outwards[-shared - 1] is inwards[-shared - 1]:
             shared += 1
@@ -161,24 +173,30 @@ def links_of(root: Part, have: Inventory) -> Links:
 
 
 def walk(part: Part) -> Iterator[Part]:
-    """A part and all inside it."""
+    """Yield a part and all parts inside of it."""
     yield part
     for inner in part.parts:
         yield from walk(inner)
 
 
-def break_rings(root: Part, have: Inventory) -> None:
-    """Open boxes for good that edges leave and enter again: what is merged across blocks belongs to none of them."""
+def break_cycles(root: Part, contents: Inventory) -> None:
+    """Dissolve boxes that edges leave and enter again: nodes that were merged across blocks belong to none of the
+    blocks."""
     import networkx as nx
 
-    gone: set[Part] = {root}
-    while gone:
-        gone = set()
-        for part, links in links_of(root, have).items():
+    dissolved: set[Part] = {root}
+    while dissolved:
+        dissolved = set()
+        for part, links in links_of(root, contents).items():
             flow: nx.DiGraph[Part] = nx.DiGraph()
             flow.add_edges_from((a, b) for a, b, _ in links if a is not None and b is not None)
-            if part in gone or nx.is_directed_acyclic_graph(flow):
+            if part in dissolved or nx.is_directed_acyclic_graph(flow):
                 continue
-            rings = {member for ring in nx.strongly_connected_components(flow) if len(ring) > 1 for member in ring}
-            gone |= {member for member in rings if member.parts}
-            part.adopt([one for inner in part.parts for one in (inner.parts if inner in gone else [inner])])
+            cyclic = {
+                member
+                for component in nx.strongly_connected_components(flow)
+                if len(component) > 1
+                for member in component
+            }
+            dissolved |= {member for member in cyclic if member.parts}
+            part.adopt([child for inner in part.parts for child in (inner.parts if inner in dissolved else [inner])])

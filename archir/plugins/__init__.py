@@ -1,5 +1,7 @@
-"""The one door for what people bring: modules that are named register operations, strategies, objectives and others.
+"""Plugins: user modules that register operations, strategies, objectives and other extensions when they are
+imported.
 
-`registry` keeps what is registered by name, `loading` imports the modules that are named, `installed` those of
-installed packages, `failing` says where a plugin failed, and `bundled` imports archir's own.
+`registry` stores what is registered, by name; `loading` imports the modules that a user names, `installed`
+those of installed packages; `failures` locates an exception in a plugin's files; `bundled` imports archir's
+own modules.
 """

@@ -1,4 +1,4 @@
-"""Library files of plugins: a package's `.arch` files can be imported as `package.file`."""
+"""`.arch` library files of plugins: programs import them as `package.file`."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ _SUFFIX = ".arch"
 
 
 def library_file(name: str) -> Path | None:
-    """The file of a library, `package.file` or `package.folder.file`, of a plugin that is loaded or installed."""
-    if name not in (known := _files()):
+    """Return the path of a library, `package.file` or `package.folder.file`, of a loaded or installed plugin; None
+    if there is none."""
+    if name not in (files := _library_files()):
         installed.load()
-        known = _files()
-    return known.get(name)
+        files = _library_files()
+    return files.get(name)
 
 
 def library_names() -> list[str]:
-    """The names of all of them."""
-    return sorted(_files())
+    """Return the names of all libraries of loaded plugins, sorted."""
+    return sorted(_library_files())
 
 
-def _files() -> dict[str, Path]:
-    return {name: path for plugin in loading.loaded().values() for name, path in _of(plugin)}
+def _library_files() -> dict[str, Path]:
+    return {name: path for plugin in loading.loaded().values() for name, path in _plugin_files(plugin)}
 
 
-def _of(plugin: loading.Plugin) -> Iterator[tuple[str, Path]]:
-    for folder in plugin.library:
+def _plugin_files(plugin: loading.Plugin) -> Iterator[tuple[str, Path]]:
+    for folder in plugin.library_folders:
         for path in sorted(folder.rglob(f"*{_SUFFIX}")):
             parts = path.relative_to(folder).with_suffix("").parts
             if all(part.isidentifier() for part in parts):

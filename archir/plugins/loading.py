@@ -1,7 +1,8 @@
-"""Modules that are named are found, and imported.
+"""Import of plugins by name.
 
-A plugin is a module or a package of the Python path, of the current folder, or of the folder of a file that a command
-is about. Only who runs archir names one: what stands in files from elsewhere imports nothing.
+A plugin is a module or package on the Python path, in the current folder, or in the folder of the file that
+a command works on. Only whoever runs archir names plugins: text in files from elsewhere cannot import
+anything.
 """
 
 from __future__ import annotations
@@ -9,169 +10,236 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from traceback import FrameSummary, extract_tb, format_exception_only
 from types import ModuleType
 
-from archir.diagnostics.errors import ArchError, fail, listed, suggest
-from archir.plugins import failing
+from archir.diagnostics.errors import ArchError, Source, Span, fail, join_names, suggest
+from archir.plugins import loading
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """A module that was named, and the files and folders that are its own."""
+    """An imported plugin with the files and folders that contain its own code."""
 
     name: str
-    homes: tuple[Path, ...]
+    own_paths: tuple[Path, ...]
     folder: Path | None = None
-    """Where it was found, if Python would not have found it there."""
-    library: tuple[Path, ...] = ()
-    """Folders whose `.arch` files can be imported by the name of the plugin: those of a package."""
+    """The folder that was appended to `sys.path` to find it; None if Python finds it without."""
+    library_folders: tuple[Path, ...] = ()
+    """Folders whose `.arch` files programs can import under the plugin's name: those of a package."""
 
 
 _LOADED: dict[str, Plugin] = {}
-_ASKED: set[str] = set()
+"""Imported plugins, by name."""
+_REQUESTED: set[str] = set()
+"""Names of plugins that the user named, on the command line or in Python, rather than a recipe."""
 
 
 def loaded() -> dict[str, Plugin]:
-    """All plugins that were imported, by name."""
+    """Return all imported plugins, by name."""
     return dict(_LOADED)
 
 
-def asked(name: str, folders: Iterable[Path] = ()) -> None:
-    """Import a module that whoever runs archir names, and not a recipe. Raises ArchError as `load` does."""
+def load_requested(name: str, folders: Iterable[Path] = ()) -> None:
+    """Import a plugin that the user named, rather than a recipe. Raises ArchError as `load` does."""
     load(name, folders)
-    _ASKED.add(name)
+    _REQUESTED.add(name)
 
 
-def asked_for() -> set[str]:
-    """The names of those: what is run from here on may need them."""
-    return {*_ASKED}
+def requested_names() -> set[str]:
+    """Return the names of the plugins that the user named; runs that this process starts may need them, too."""
+    return {*_REQUESTED}
 
 
-def allowed(name: str) -> bool:
-    """Whether code of a module may be called that a file names: the module was named to archir, or imported in Python.
+def is_allowed(name: str) -> bool:
+    """Return whether a file may have archir call code of this module: it is a loaded plugin, or was imported by
+    Python code.
 
-    Modules of Python's own library are there without anybody having imported them.
+    Modules of Python's standard library are excluded: they may be in `sys.modules` although nobody imported
+    them on purpose.
     """
     return name in _LOADED or (name in sys.modules and name.partition(".")[0] not in sys.stdlib_module_names)
 
 
-def homes() -> dict[str, Path | None]:
-    """The names of all that were imported, and the folders in which workers find them."""
+def worker_folders() -> dict[str, Path | None]:
+    """Return the folder in which worker processes find each loaded plugin (None: on the Python path), by name."""
     return {plugin.name: plugin.folder for plugin in _LOADED.values()}
 
 
-def load(name: str, folders: Iterable[Path] = (), what: str = "plugin") -> Plugin:
-    """Import a module, which may lie in one of these folders or in the current one, unless that was done.
+def load(name: str, folders: Iterable[Path] = (), noun: str = "plugin") -> Plugin:
+    """Import a module from the Python path, the current folder or one of `folders`, unless it is loaded already.
 
-    `what` is the word for it where it cannot be.
-
-    Raises ArchError: A3101 (there is none), A3102 (it cannot be imported), A3104 (there are several).
+    `noun` is what error messages call the module. Raises ArchError: A3101 (there is no such module), A3102
+    (importing it fails), A3104 (several modules have this name).
     """
     if name in _LOADED:
         return _LOADED[name]
-    where = list(dict.fromkeys(folder.resolve() for folder in (Path.cwd(), *folders)))
-    top = name.partition(".")[0]
+    search_folders = list(dict.fromkeys(folder.resolve() for folder in (Path.cwd(), *folders)))
+    top_level = name.partition(".")[0]
     if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
-        plain = Path(name).stem
-        hint = f"modules are named as `import` does: `{plain}`" if plain.isidentifier() else None
-        raise fail("A3101", f"`{name}` is no name of a module", None, hint)
-    folder = _found(top, where, what)
+        stem = Path(name).stem
+        hint = f"modules are named as `import` does: `{stem}`" if stem.isidentifier() else None
+        raise fail("A3101", f"`{name}` is not a module name", None, hint)
+    folder = _find_folder(top_level, search_folders, noun)
     if folder is not None and str(folder) not in sys.path:
-        sys.path.append(str(folder))  # at the end, so that it hides nothing
+        sys.path.append(str(folder))  # at the end, so that it shadows no other module
         importlib.invalidate_caches()
-    return imported(name, lambda: _module(name, where, what), name, folder, what)
+    return import_plugin(name, lambda: _import_module(name, search_folders, noun), name, folder, noun)
 
 
-def imported(
-    name: str, do: Callable[[], ModuleType], shown: str, folder: Path | None = None, what: str = "plugin"
+def import_plugin(
+    name: str, importer: Callable[[], ModuleType], shown_name: str, folder: Path | None = None, noun: str = "plugin"
 ) -> Plugin:  # fmt: skip
-    """The plugin of a module that is imported by a function. Raises ArchError (A3102), with a place in its files."""
-    homes = _homes(name.partition(".")[0], folder)
+    """Import a plugin by calling `importer` and record it. Raises ArchError (A3102) with a span in the plugin's
+    files."""
+    own_paths = _own_paths(name.partition(".")[0], folder)
     try:
-        module = do()
+        module = importer()
     except ArchError as error:
-        span = failing.place(error, homes)
-        raise ArchError(*(replace(one, span=one.span or span) for one in error.diagnostics)) from error
+        span = loading.plugin_span(error, own_paths)
+        raise ArchError(
+            *(replace(diagnostic, span=diagnostic.span or span) for diagnostic in error.diagnostics)
+        ) from error
     except (Exception, SystemExit) as error:
-        text = f"the {what} `{shown}` cannot be imported: {failing.said(error)}"
-        raise fail("A3102", text, failing.place(error, homes)) from error
-    _LOADED[name] = Plugin(name, tuple(homes), folder, tuple(Path(part) for part in getattr(module, "__path__", ())))
+        text = f"the {noun} `{shown_name}` cannot be imported: {loading.describe_exception(error)}"
+        raise fail("A3102", text, loading.plugin_span(error, own_paths)) from error
+    _LOADED[name] = Plugin(
+        name, tuple(own_paths), folder, tuple(Path(part) for part in getattr(module, "__path__", ()))
+    )
     return _LOADED[name]
 
 
-def _module(name: str, folders: Sequence[Path], what: str) -> ModuleType:
+def _import_module(name: str, folders: Sequence[Path], noun: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # something that it needs is not there
-        raise _missing(name, folders, what) from error
+            raise  # a module that the plugin imports is missing
+        raise _not_found(name, folders, noun) from error
 
 
-def _missing(name: str, folders: Sequence[Path], what: str) -> ArchError:
-    near = suggest(name, {path.stem for folder in folders for path in folder.glob("*.py")})
-    places = listed([str(folder) for folder in folders], 3)
-    hint = near or f"archir looks where Python finds modules, and in {places}: PYTHONPATH=FOLDER adds another folder"
-    why = ": no module has this name" if what != "module" else ""
-    return fail("A3101", f"there is no {what} `{name}`{why}", None, hint)
+def _not_found(name: str, folders: Sequence[Path], noun: str) -> ArchError:
+    suggestion = suggest(name, {path.stem for folder in folders for path in folder.glob("*.py")})
+    folder_names = join_names([str(folder) for folder in folders], 3)
+    hint = (
+        suggestion
+        or f"archir looks where Python finds modules, and in {folder_names}: PYTHONPATH=FOLDER adds another folder"
+    )
+    why = ": no module has this name" if noun != "module" else ""
+    return fail("A3101", f"there is no {noun} `{name}`{why}", None, hint)
 
 
-def _found(top: str, folders: Sequence[Path], what: str) -> Path | None:
-    """The folder that a module is in, None if Python finds it without. Raises ArchError (A3101, A3104)."""
+def _find_folder(top_level: str, folders: Sequence[Path], noun: str) -> Path | None:
+    """Return the folder that contains a module; None if Python finds it without. Raises ArchError (A3101, A3104)."""
     files: dict[Path | None, Path | None] = {}
-    spaces: list[Path | None] = []
+    namespace_folders: list[Path | None] = []
     for folder in (None, *folders):
-        spec = _spec(top, folder)
+        spec = _find_spec(top_level, folder)
         if spec is None:
             continue
         if spec.loader is None or (spec.origin is None and spec.submodule_search_locations is not None):
-            spaces.append(folder)  # a folder without __init__.py
+            namespace_folders.append(folder)  # a folder without __init__.py
             continue
         files.setdefault(Path(spec.origin).resolve() if spec.has_location and spec.origin else None, folder)
     if len(files) > 1:
-        found = listed([str(file or "one of Python itself") for file in files])
-        text = f"several modules are named `{top}`: {found}"
-        raise fail("A3104", text, None, "name yours otherwise, or work in another folder")
+        file_names = join_names([str(file or "one of Python itself") for file in files])
+        text = f"several modules are named `{top_level}`: {file_names}"
+        raise fail("A3104", text, None, "rename your module, or work in another folder")
     if files:
         return next(iter(files.values()))
-    if spaces:
-        return spaces[0]
-    if top in sys.modules:  # made by hand
+    if namespace_folders:
+        return namespace_folders[0]
+    if top_level in sys.modules:  # created by code, without a file
         return None
-    raise _missing(top, folders, what)
+    raise _not_found(top_level, folders, noun)
 
 
-def _spec(top: str, folder: Path | None) -> ModuleSpec | None:
+def _find_spec(top_level: str, folder: Path | None) -> ModuleSpec | None:
     if folder is not None:
-        return PathFinder.find_spec(top, [str(folder)])
+        return PathFinder.find_spec(top_level, [str(folder)])
     try:
-        return importlib.util.find_spec(top)
-    except ValueError:  # a module that was made by hand
+        return importlib.util.find_spec(top_level)
+    except ValueError:  # a module created by code has no spec
         return None
 
 
-def _homes(top: str, folder: Path | None) -> list[Path]:
-    """The files and folders whose code is a plugin's own."""
-    spec = _spec(top, None)
-    found = [Path(part) for part in (spec.submodule_search_locations or ())] if spec is not None else []
+def _own_paths(top_level: str, folder: Path | None) -> list[Path]:
+    """Return the files and folders that contain a plugin's own code."""
+    spec = _find_spec(top_level, None)
+    paths = [Path(part) for part in (spec.submodule_search_locations or ())] if spec is not None else []
     if spec is not None and spec.has_location and spec.origin:
-        found.append(Path(spec.origin))
-    return [*found, *([folder] if folder is not None else [])]
+        paths.append(Path(spec.origin))
+    return [*paths, *([folder] if folder is not None else [])]
 
 
-def blamed(error: BaseException) -> ArchError | None:
-    """What is said of an exception that came through the code of a plugin (A3106), None of others."""
-    homes = [home for plugin in _LOADED.values() for home in plugin.homes]
-    span = failing.place(error, homes)
+def plugin_error(error: BaseException) -> ArchError | None:
+    """Return a diagnostic (A3106) for an exception that was raised in a plugin's code; None for any other
+    exception."""
+    own_paths = [own for plugin in _LOADED.values() for own in plugin.own_paths]
+    span = loading.plugin_span(error, own_paths)
     if span is None:
         return None
     file = Path(span.source.name).resolve()
-    whose = max(
-        (home for home in homes if file.is_relative_to(home)), key=lambda home: len(home.parts)
-    )  # a file of its own rather than the folder of another one
-    name = next(plugin.name for plugin in _LOADED.values() if whose in plugin.homes)
-    return fail("A3106", f"the plugin `{name}` failed: {failing.said(error)}", span)
+    owner = max(
+        (own for own in own_paths if file.is_relative_to(own)), key=lambda own: len(own.parts)
+    )  # the most specific path: the plugin's own file rather than a folder that another plugin owns
+    name = next(plugin.name for plugin in _LOADED.values() if owner in plugin.own_paths)
+    return fail("A3106", f"the plugin `{name}` failed: {loading.describe_exception(error)}", span)
+
+
+_OWN_PACKAGES = {"archir", "archir_torch", "archir_onnx"}
+_SITE_FOLDERS = {"site-packages", "dist-packages"}
+_MAX_BYTES = 1 << 20
+
+
+def describe_exception(error: BaseException) -> str:
+    """Return the type and the message of an exception in one line."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg}"
+    return " ".join("".join(format_exception_only(type(error), error)).split())
+
+
+def plugin_span(error: BaseException, own_paths: list[Path]) -> Span | None:
+    """Return the span of the innermost frame of an exception that lies in one of these files or folders; None if
+    none does."""
+    if isinstance(error, SyntaxError) and error.filename and _belongs_to(Path(error.filename), own_paths):
+        return _line_span(error.filename, error.lineno or 1, (error.offset or 1) - 1, None)
+    for frame in reversed([*_foreign_frames(error)]):
+        if _belongs_to(Path(frame.filename), own_paths):
+            return _line_span(frame.filename, frame.lineno or 1, frame.colno, frame.end_colno)
+    return None
+
+
+def _foreign_frames(error: BaseException) -> Iterator[FrameSummary]:
+    own_folders = {
+        str(Path(file).parent) for name in _OWN_PACKAGES if (file := getattr(sys.modules.get(name), "__file__", None))
+    }
+    for frame in extract_tb(error.__traceback__):
+        if not any(Path(frame.filename).is_relative_to(folder) for folder in own_folders):
+            yield frame
+
+
+def _belongs_to(file: Path, own_paths: list[Path]) -> bool:
+    """Return whether a file is one of a plugin's own, and not of a package installed inside the plugin's folder."""
+    return any(
+        file.is_relative_to(own) and not _SITE_FOLDERS & {*file.relative_to(own).parts} for own in own_paths
+    )  # fmt: skip
+
+
+def _line_span(name: str, line: int, begin: int | None, end: int | None) -> Span | None:
+    try:
+        text = Path(name).read_bytes()[:_MAX_BYTES].decode("utf-8", "replace")
+    except OSError:
+        return None
+    path = Path(name)
+    source = Source(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path), text)
+    if line > len(source.line_starts):
+        return None
+    content = source.line(line)
+    start = len(content) - len(content.lstrip()) if begin is None else min(begin, len(content))
+    stop = len(content) if end is None or end <= start else min(end, len(content))
+    return Span(source, source.line_starts[line - 1] + start, source.line_starts[line - 1] + stop)

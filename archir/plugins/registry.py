@@ -1,4 +1,4 @@
-"""What is registered by name: archir's own things of a kind, and those of plugins."""
+"""Registries: archir's and plugins' extensions of one kind (operations, strategies, ...), by name."""
 
 from __future__ import annotations
 
@@ -7,127 +7,136 @@ from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from archir.diagnostics.errors import fail, listed, suggest
+from archir.diagnostics.errors import fail, join_names, suggest
 from archir.plugins import installed
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-MOST_LISTED = 20
-OURS = ("archir", "archir_torch", "archir_onnx")
-DOOR = 'if a plugin brings it, name the plugin: `--plugin MODULE`, or `plugins = ["MODULE"]` in a recipe'
+MAX_LISTED = 20
+"""Maximum number of registered names that a hint lists."""
+OWN_PACKAGES = ("archir", "archir_torch", "archir_onnx")
+"""Top-level packages of archir itself."""
+PLUGIN_HINT = 'if a plugin brings it, name the plugin: `--plugin MODULE`, or `plugins = ["MODULE"]` in a recipe'
+"""Hint for an unknown name: how to load the plugin that registers it."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What registered something: a class or a function of a module."""
+    """The class or function that registered an entry: its module and qualified name."""
 
     module: str
     name: str
 
     @property
-    def ours(self) -> bool:
-        """Whether it is archir's own."""
-        return self.module.partition(".")[0] in OURS
+    def is_builtin(self) -> bool:
+        """Whether it belongs to archir itself."""
+        return self.module.partition(".")[0] in OWN_PACKAGES
 
     def __str__(self) -> str:
-        return f"`{self.name}` of {self.home}"
+        return f"`{self.name}` of {self.location}"
 
     @property
-    def home(self) -> str:
-        """The module, and its file."""
+    def location(self) -> str:
+        """ "archir" for archir's own, else the module with its file, for messages."""
         file = getattr(sys.modules.get(self.module), "__file__", None)
-        return "archir" if self.ours else f"{self.module} ({file})" if file else self.module
+        return "archir" if self.is_builtin else f"{self.module} ({file})" if file else self.module
 
 
 class Registry(MutableMapping[K, V]):
-    """Things of a kind, by name, and who registered each. A name that nobody registered is looked for in the plugins of
-    installed packages."""
+    """Entries of one kind by key, each with the class or function that registered it.
+
+    Looking up an unknown key first imports the plugins of installed packages.
+    """
 
     def __init__(self, kind: str, kinds: str) -> None:
-        """`kind` is what messages call one thing, and `kinds` what they call several."""
+        """`kind` is the singular noun for an entry in messages, and `kinds` the plural."""
         self.kind, self.kinds = kind, kinds
         self.origins: dict[K, Origin] = {}
-        self._things: dict[K, V] = {}
-        self._told: list[Callable[[K, V], None]] = []
+        self._entries: dict[K, V] = {}
+        self._subscribers: list[Callable[[K, V], None]] = []
         REGISTRIES.append(self)
 
-    def register(self, key: K, thing: V, by: Any = None) -> None:
-        """Register a thing that a class or a function is or makes, by default itself; this one may define it again.
+    def register(self, key: K, entry: V, registrant: Any = None) -> None:
+        """Register an entry under a key; the class or function `registrant` (by default the entry itself) may replace
+        its own entry.
 
-        Raises ArchError (A3103) if somebody else registered the name.
+        Raises ArchError (A3103) if another class or function has registered the key.
         """
-        made = thing if by is None else by
-        origin = Origin(made.__module__, getattr(made, "__qualname__", type(made).__qualname__))
-        known = self.origins.setdefault(key, origin)
-        if known != origin:
-            text = f"two {self.kinds} are named `{spelled(key)}`: {known}, and {origin}"
+        owner = entry if registrant is None else registrant
+        origin = Origin(owner.__module__, getattr(owner, "__qualname__", type(owner).__qualname__))
+        registered = self.origins.setdefault(key, origin)
+        if registered != origin:
+            text = f"two {self.kinds} are named `{key_name(key)}`: {registered}, and {origin}"
             raise fail("A3103", text, None, "give yours another name")
-        self._things[key] = thing
-        for function in self._told:
-            function(key, thing)
+        self._entries[key] = entry
+        for callback in self._subscribers:
+            callback(key, entry)
 
-    def each(self, function: Callable[[K, V], None]) -> None:
-        """Call a function with every key and its thing: those that there are, and those that will be registered."""
-        self._told.append(function)
-        for key, thing in self._things.items():
-            function(key, thing)
+    def subscribe(self, callback: Callable[[K, V], None]) -> None:
+        """Call `callback(key, entry)` for every registered entry now, and for every later one when it is registered."""
+        self._subscribers.append(callback)
+        for key, entry in self._entries.items():
+            callback(key, entry)
 
     def __getitem__(self, key: K) -> V:
-        if key not in self._things and key not in self:
+        if key not in self._entries and key not in self:
             raise KeyError(key)
-        return self._things[key]
+        return self._entries[key]
 
     def __contains__(self, key: object) -> bool:
-        if key in self._things:
+        if key in self._entries:
             return True
         installed.load()
-        return key in self._things
+        return key in self._entries
 
-    def here(self, key: object) -> bool:
-        """Whether somebody registered it until now: plugins that are installed are not asked."""
-        return key in self._things
+    def is_registered(self, key: object) -> bool:
+        """Return whether the key is registered now, without importing the plugins of installed packages."""
+        return key in self._entries
 
-    def __setitem__(self, key: K, thing: V) -> None:
-        self._things[key] = thing
+    def __setitem__(self, key: K, entry: V) -> None:
+        self._entries[key] = entry
 
     def __delitem__(self, key: K) -> None:
-        del self._things[key]
+        del self._entries[key]
         self.origins.pop(key, None)
 
     def __iter__(self) -> Iterator[K]:
-        return iter(self._things)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._things)
+        return len(self._entries)
 
     def hint(self, name: str) -> str:
-        """What may help whoever asked for a name that is not there."""
-        known = sorted(spelled(key) for key in self)
-        near = suggest(name, known)
-        if near is None and len(known) <= MOST_LISTED:
-            near = f"{self.kinds} are {', '.join(known)}"
-        return with_door(near)
+        """Return a hint for an unknown name: the closest registered name, or all if they are few, and how to load a
+        plugin."""
+        names = sorted(key_name(key) for key in self)
+        hint = suggest(name, names)
+        if hint is None and len(names) <= MAX_LISTED:
+            hint = f"{self.kinds} are {', '.join(names)}"
+        return with_plugin_hint(hint)
 
 
 REGISTRIES: list[Registry[Any, Any]] = []
-"""All of them, in the order in which they were made."""
+"""All registries, in the order of their creation."""
 
 
-def door() -> str:
-    """How a name of a plugin comes to be known."""
-    broken = listed(sorted(installed.load()), 3)
-    return DOOR + (f"; installed plugins that cannot be imported: {broken} (see `archir doctor`)" if broken else "")
+def plugin_hint() -> str:
+    """Return the hint how to load a plugin, with the installed plugins that cannot be imported."""
+    broken = join_names(sorted(installed.load()), 3)
+    return PLUGIN_HINT + (
+        f"; installed plugins that cannot be imported: {broken} (see `archir doctor`)" if broken else ""
+    )
 
 
-def with_door(hint: str | None) -> str:
-    """A hint, and how a name of a plugin comes to be known."""
+def with_plugin_hint(hint: str | None) -> str:
+    """Append the hint how to load a plugin to another hint (or to none)."""
     if hint is None:
-        return door()
-    also = door()
-    return f"{hint} {also[0].upper()}{also[1:]}" if hint.endswith("?") else f"{hint}; {also}"
+        return plugin_hint()
+    plugins = plugin_hint()
+    return f"{hint} {plugins[0].upper()}{plugins[1:]}" if hint.endswith("?") else f"{hint}; {plugins}"
 
 
-def spelled(key: Any) -> str:
-    """A key as it is written: operations by their names."""
+def key_name(key: Any) -> str:
+    """Return a key as messages write it: operation classes by their name in `.arch` files."""
     return str(getattr(key, "name", key))

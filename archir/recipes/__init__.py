@@ -1,4 +1,4 @@
-"""What a search is: the phases of a recipe, the choices that each opens, and the images that it works on.
+"""Searches as recipes: phases, the choices that each phase searches, and the data it uses.
 
-A recipe names strategies and objectives; a backend has them, and trains and scores.
+A recipe names strategies and objectives; the backend implements them, trains and scores.
 """

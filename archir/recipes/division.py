@@ -1,4 +1,4 @@
-"""Which images the phases of a recipe work on. What is divided, is divided once for all of them."""
+"""Consistency of data splits: all phases of a recipe must split the same samples in the same way."""
 
 from __future__ import annotations
 
@@ -6,47 +6,57 @@ from collections.abc import Callable
 
 from archir.data.sources import origin
 from archir.diagnostics.errors import fail
-from archir.recipes.reading import Written
+from archir.recipes.parsing import RecipeFile
 from archir.recipes.recipe import Phase, Recipe
 
-Whole = Callable[[Phase], bool]
-"""Whether a phase's strategy works on all training images, and not as a search on the halves."""
+UsesAllSamples = Callable[[Phase], bool]
+"""Predicate: True if a phase's strategy trains on all training samples; searches train weights on a part of them."""
 
 
-def check(written: Written, whole: Whole) -> None:
-    """Raise ArchError (A2214) if two phases of a search divide the same images in two ways: those that weights are
-    trained on in one would choose in the other."""
-    recipe = written.recipe
-    first: dict[str, tuple[int, dict[str, object]]] = {}
-    ahead = before_searches(recipe, whole)
+def check_same_split(recipe_file: RecipeFile, uses_all_samples: UsesAllSamples) -> None:
+    """Raise ArchError (A2214) if two searching phases split the same samples differently.
+
+    Otherwise one phase would choose by samples on which the other trained weights.
+    """
+    recipe = recipe_file.recipe
+    first_by_origin: dict[str, tuple[int, dict[str, object]]] = {}
+    exempt = before_searches(recipe, uses_all_samples)
     for number, phase in enumerate(recipe.phase):
-        if whole(phase) and phase.name not in ahead:
+        if uses_all_samples(phase) and phase.name not in exempt:
             continue
         data = recipe.data_of(phase)
         settings: dict[str, object] = {name: getattr(data, name) for name in ("source", "limit", "classes", "weights")}
-        before, known = first.setdefault(_images(recipe, phase), (number, settings))
-        differ = [name for name in settings if settings[name] != known[name]]
+        before, first_settings = first_by_origin.setdefault(_data_origin(recipe, phase), (number, settings))
+        differ = [name for name in settings if settings[name] != first_settings[name]]
         if differ:
-            said = [f"`{name} = {settings[name]}`, not {known[name]}" for name in differ]
+            changes = [f"`{name} = {settings[name]}`, not {first_settings[name]}" for name in differ]
             other = recipe.phase[before].name
-            text = f"phase `{phase.name}` divides `{data.source}` otherwise than `{other}`: {', '.join(said)}"
-            hint = "images that one of them trains on would choose in the other: say it once, in [data]"
-            with written.document.blamed("phase", number if phase.data else before, "data", differ[0]):
+            text = f"phase `{phase.name}` splits `{data.source}` differently from `{other}`: {', '.join(changes)}"
+            hint = "one phase would choose by samples that the other trains on: set it once, in [data]"
+            with recipe_file.document.with_span("phase", number if phase.data else before, "data", differ[0]):
                 raise fail("A2214", text, None, hint)
 
 
-def before_searches(recipe: Recipe, whole: Whole) -> set[str]:
-    """The phases that would train on all training images, but from whose weights a search on the same images starts, or
-    whose network teaches it: what is for validation there, they must not see."""
+def before_searches(recipe: Recipe, uses_all_samples: UsesAllSamples) -> set[str]:
+    """Return the phases that must not train on all training samples, although their strategy would.
+
+    A later search on the same data starts from their weights or is taught by their network; they must not see the
+    samples by which it chooses.
+    """
     searched: dict[str, set[str]] = {phase.name: set() for phase in recipe.phase}
     for phase in reversed(recipe.phase):
-        if not whole(phase):
-            searched[phase.name].add(_images(recipe, phase))
+        if not uses_all_samples(phase):
+            searched[phase.name].add(_data_origin(recipe, phase))
         for name in (phase.start.weights, *(objective.get("phase") for objective in phase.also)):
             if name in searched:
                 searched[name] |= searched[phase.name]
-    return {phase.name for phase in recipe.phase if whole(phase) and _images(recipe, phase) in searched[phase.name]}
+    return {
+        phase.name
+        for phase in recipe.phase
+        if uses_all_samples(phase) and _data_origin(recipe, phase) in searched[phase.name]
+    }
 
 
-def _images(recipe: Recipe, phase: Phase) -> str:
+def _data_origin(recipe: Recipe, phase: Phase) -> str:
+    """Return the origin of a phase's data, which is equal for equal samples."""
     return origin(recipe.data_of(phase).source)

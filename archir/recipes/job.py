@@ -1,6 +1,6 @@
-"""What a strategy is given and what it comes to, whatever trains and scores.
+"""Input (`Job`) and output (`Outcome`) of a strategy, independent of the backend that trains and scores.
 
-`Images` are those that a backend trains on, `Tensor` is what it has weights in.
+The type variable `Images` is the data that a backend trains on, `Tensor` the type of its weights.
 """
 
 from __future__ import annotations
@@ -11,50 +11,55 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from archir.backends.naming import Named
+from archir.backends.weight_names import RenamedWeights
 from archir.ir.graph import Graph
 from archir.recipes.recipe import Phase
 from archir.recipes.supernet import SupernetRecord
 from archir.runs import Trial
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
-from archir.tabular.table import Results
+from archir.tabular.results import Results
 
 Images = TypeVar("Images")
 Tensor = TypeVar("Tensor")
 
-Decided = Callable[[str, Callable[[], Mapping[str, Any]]], Mapping[str, Any]]
-"""What was decided under a name when the phase began; else what the function decides now, which is kept."""
+DecideOnce = Callable[[str, Callable[[], Mapping[str, Any]]], Mapping[str, Any]]
+"""Function (name, decide) that returns a decision of a phase; `decide()` is called once and its result is stored.
+
+A resumed phase gets the stored decision.
+"""
 
 
-def _now(name: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+def _decide_now(name: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Decide without storing the decision."""
     return decide()
 
 
 class Trials:
-    """The trials of a phase, by id; these are kept nowhere else."""
+    """Trials of a phase by id, in memory only; runs have a subclass that stores them."""
 
-    def __init__(self, known: Iterable[Trial] = (), before: Iterable[Trial] = ()) -> None:
-        """Those that there are, and those from before the phase began anew."""
-        self.known = {trial.id: trial for trial in known}
-        self._before = {_tried(one.architecture, one.budget): one for one in before if one.status == "done"}
+    def __init__(self, trials: Iterable[Trial] = (), superseded: Iterable[Trial] = ()) -> None:
+        """Start with `trials`; `superseded` are trials from before the phase was restarted."""
+        self.by_id = {trial.id: trial for trial in trials}
+        self._superseded = {_trial_key(old.architecture, old.budget): old for old in superseded if old.status == "done"}
 
     def before(self, architecture: Mapping[str, Any], budget: float) -> Trial | None:
-        """What came of an architecture and a budget before the phase began anew, if it was tried and did not fail."""
-        return self._before.get(_tried(architecture, budget)) if self._before else None
+        """Return the successful trial of an architecture and a budget from before the phase was restarted, or None."""
+        return self._superseded.get(_trial_key(architecture, budget)) if self._superseded else None
 
     def put(self, trial: Trial) -> None:
-        """Keep a trial."""
-        self.known[trial.id] = trial
+        """Store a trial."""
+        self.by_id[trial.id] = trial
 
 
-def _tried(architecture: Mapping[str, Any], budget: float) -> str:
+def _trial_key(architecture: Mapping[str, Any], budget: float) -> str:
+    """Return the key of a trial: its architecture and budget as JSON."""
     return json.dumps([architecture, budget], sort_keys=True)
 
 
 @dataclass(frozen=True)
 class Job(Generic[Images, Tensor]):
-    """A phase and what it works on. What was taken over from earlier phases is None where nothing was."""
+    """A phase and what its strategy works on. What earlier phases hand over is None unless the phase asks for it."""
 
     phase: Phase
     space: Space
@@ -62,36 +67,39 @@ class Job(Generic[Images, Tensor]):
     seed: int
     device: str = "cpu"
     folder: Path = Path()
-    """Where files that the phase names are looked for."""
+    """Folder from which paths in the phase's settings are resolved."""
     alphas: Mapping[str, list[float]] | None = None
     architecture: Mapping[str, Any] | None = None
     weights: Mapping[str, Tensor] | None = None
     supernet: SupernetRecord | None = None
-    """What the weights belong to, if they are those of a supernet."""
-    named: Named | None = None
-    """How the weights were named in a file, if a map says so: they are those of the whole network, then."""
+    """Supernet that `weights` belong to, or None."""
+    renamed: RenamedWeights | None = None
+    """How the weights are named in their file, if `start.map` says so; they then belong to the complete network."""
     trials: Trials = field(default_factory=Trials)
     results: Results | None = None
-    """What candidates are looked up in, if they are; there are no data, then."""
+    """Table in which candidates are looked up, or None. A job with a table has no data."""
     earlier: Sequence[Trial] = ()
-    """What an earlier phase tried."""
+    """Trials of the earlier phase named by `start.trials`."""
     executor: str | None = None
-    """Who scores candidates, instead of whom the phase names."""
-    decided: Decided = _now
+    """Executor that scores candidates, overriding the phase's setting."""
+    decide_once: DecideOnce = _decide_now
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[Tensor]):
-    """What a phase came to, as far as it did. `network` is what was trained and could be deployed, with its first
-    output alone; `weights` may be more than it has."""
+    """Result of a phase, so far as it has run.
+
+    `network` is the trained network that can be deployed, reduced to its first output; `weights` may hold more than its
+    weights.
+    """
 
     architecture: Architecture | None = None
     alphas: Mapping[str, list[float]] | None = None
     history: Mapping[str, list[list[float]]] = field(default_factory=dict)
-    """By choice, the probabilities of its alternatives at the start and after each epoch."""
+    """For each choice, the probabilities of its alternatives at the start and after each epoch."""
     network: Graph | None = None
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     supernet: SupernetRecord | None = None
-    """What the weights belong to, if they are those of a supernet."""
+    """Supernet that `weights` belong to, or None."""
     files: Mapping[str, str | bytes] = field(default_factory=dict)
-    """What else the phase leaves behind, by names in its folder."""
+    """Further files that the phase writes, by their names in its folder."""

@@ -1,4 +1,4 @@
-"""Which choices a phase searches, and what the others are."""
+"""Choices that a phase searches ("open" choices), and the values of the choices that it fixes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from archir.diagnostics.errors import ArchError, Diagnostic, fail, listed, suggest
-from archir.diagrams.cases import Choice
+from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names, suggest
+from archir.diagrams.mdd import Choice
 from archir.passes.freeze import freeze
 from archir.spaces.architecture import Architecture
-from archir.spaces.partial import largest, smallest
+from archir.spaces.completion import largest, smallest
 from archir.spaces.space import Space
 from archir.utils.globs import matches
 
@@ -18,156 +18,178 @@ _EXTREMES = {"largest": largest, "smallest": smallest}
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A space of which some choices are made: `space` has the others, `made` the outcomes of these by path."""
+class OpenSpace:
+    """A space with some choices fixed.
 
-    whole: Space
+    `space` has the choices that are still open; `fixed_outcomes` has the outcome of each fixed choice, by path.
+    """
+
+    full_space: Space
     space: Space
-    made: Mapping[str, int]
+    fixed_outcomes: Mapping[str, int]
 
     def completed(self, architecture: Architecture) -> Architecture:
-        """An architecture of `space` as one of the whole. Raises ArchError (A1004, A1008) if it is none."""
-        return self.whole.exactly({**self.made, **architecture.outcomes})
+        """Return an architecture of `space` as an architecture of the full space. Raises ArchError (A1004, A1008)."""
+        return self.full_space.from_outcomes({**self.fixed_outcomes, **architecture.outcomes})
 
     @property
     def strengths(self) -> dict[str, list[float]]:
-        """By path of a choice that is made, 1 for the alternatives that were taken and 0 for others."""
-        picked = {c.path: (c, c.subsets[self.made[c.path]]) for c in self.whole.choices if c.path in self.made}
+        """One-hot weights of the alternatives of each fixed choice, by path: 1 for those that were taken, 0 for
+        others."""
+        picked = {
+            c.path: (c, c.subsets[self.fixed_outcomes[c.path]])
+            for c in self.full_space.choices
+            if c.path in self.fixed_outcomes
+        }
         return {p: [float(i in taken) for i in range(len(c.alternatives))] for p, (c, taken) in picked.items()}
 
     def restricted(self, architecture: Architecture) -> Architecture:
-        """An architecture of the whole as one of `space`. Raises ArchError: A2209 (a choice that is made was made in
-        another way), A1004, A1008 (it is none of `space`)."""
+        """Return an architecture of the full space as an architecture of `space`.
+
+        Raises ArchError: A2209 (it has another outcome for a fixed choice), A1004, A1008 (it is no architecture of
+        `space`).
+        """
         for path, outcome in architecture.outcomes.items():
-            if self.made.get(path, outcome) != outcome:
-                choice = next(choice for choice in self.whole.choices if choice.path == path)
-                text = f"`{path}` is held at {choice.label(self.made[path])}, but this architecture has"
-                hint = "open the choice, or hold it as it was"
+            if self.fixed_outcomes.get(path, outcome) != outcome:
+                choice = next(choice for choice in self.full_space.choices if choice.path == path)
+                text = f"`{path}` is held at {choice.label(self.fixed_outcomes[path])}, but this architecture has"
+                hint = "open the choice, or fix it at the same alternative as before"
                 raise fail("A2209", f"{text} {choice.label(outcome)}", choice.span, hint)
-        return self.space.exactly(architecture.outcomes)
+        return self.space.from_outcomes(architecture.outcomes)
 
 
-def opened(space: Space, patterns: Sequence[str]) -> set[str]:
-    """The paths of the choices that patterns of paths (`stage[*].op`, `*` for anything) or tags (`@edges`) name.
+def matching_paths(space: Space, patterns: Sequence[str]) -> set[str]:
+    """Return the paths of the choices that match any of the patterns.
 
-    Raises ArchError (A2203) for a pattern that names none.
+    A pattern is a path with wildcards (`stage[*].op`) or a tag (`@edges`). Raises ArchError (A2203) for a pattern that
+    matches no choice.
     """
-    found: set[str] = set()
+    paths: set[str] = set()
     problems = []
     for pattern in patterns:
         if pattern.startswith("@"):
-            named = {choice.path for choice in space.choices if pattern[1:] in choice.tags}
-            known = sorted({f"@{tag}" for choice in space.choices for tag in choice.tags})
+            matched = {choice.path for choice in space.choices if pattern[1:] in choice.tags}
+            names = sorted({f"@{tag}" for choice in space.choices for tag in choice.tags})
         else:
-            named = {choice.path for choice in space.choices if matches(pattern, choice.path)}
-            known = [choice.path for choice in space.choices]
-        if not named and space.choices:
-            hint = suggest(pattern, known) or f"there are {', '.join(known[:5])}{', ...' if len(known) > 5 else ''}"
+            matched = {choice.path for choice in space.choices if matches(pattern, choice.path)}
+            names = [choice.path for choice in space.choices]
+        if not matched and space.choices:
+            hint = suggest(pattern, names) or f"there are {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"
             problems.append(Diagnostic("A2203", f"`{pattern}` names no choice of `{space.name}`", None, hint))
-        found |= named
+        paths |= matched
     if problems:
         raise ArchError(*problems)
-    return found
+    return paths
 
 
-def searched(space: Space, open_: Sequence[str] | None, labels: Mapping[str, Any]) -> set[str]:
-    """The paths of the choices that are open: those that patterns name, or else all that labels say nothing of.
+def open_paths(space: Space, open_: Sequence[str] | None, labels: Mapping[str, Any]) -> set[str]:
+    """Return the paths of the open choices: those that match the patterns, or, without patterns, all that `labels`
+    omit.
 
-    Raises ArchError (A2203) for a pattern that names none.
+    Raises ArchError (A2203) for a pattern that matches no choice.
     """
     if open_ is not None:
-        return opened(space, open_)
-    return {choice.path for choice in space.choices} - opened(space, list(labels))
+        return matching_paths(space, open_)
+    return {choice.path for choice in space.choices} - matching_paths(space, list(labels))
 
 
-def settled(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> dict[str, int]:
-    """The outcomes of the choices that are not open, as an architecture has them. Raises ArchError (A2204)."""
-    found: dict[str, int] = {}
+def label_outcomes(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> dict[str, int]:
+    """Return the outcomes of the choices that are not open, from the labels of an architecture. Raises ArchError
+    (A2204)."""
+    outcomes: dict[str, int] = {}
     problems = []
     for choice in space.choices:
         if choice.path in labels and choice.path not in open_:
             outcome = choice.outcome(labels[choice.path])
             if outcome is None:
-                problems.append(_unknown(choice, labels[choice.path]))
+                problems.append(_unknown_label(choice, labels[choice.path]))
             else:
-                found[choice.path] = outcome
+                outcomes[choice.path] = outcome
     if problems:
         raise ArchError(*problems)
-    return found
+    return outcomes
 
 
-def unknown(space: Space, pattern: str, label: Any, open_: Collection[str]) -> list[Diagnostic]:
-    """What is wrong (A2204) with a label of the choices that a pattern names and that are not open. Raises ArchError
-    (A2203)."""
-    named = opened(space, [pattern]) - set(open_)
-    known = (choice for choice in space.choices if choice.path in named and not _extreme(label))
-    return [_unknown(choice, label) for choice in known if choice.outcome(label) is None]
+def label_problems(space: Space, pattern: str, label: Any, open_: Collection[str]) -> list[Diagnostic]:
+    """Return diagnostics (A2204) for a label that a fixed choice matching the pattern does not have.
+
+    Raises ArchError (A2203) if the pattern matches no choice.
+    """
+    paths = matching_paths(space, [pattern]) - set(open_)
+    candidates = (choice for choice in space.choices if choice.path in paths and not _is_extreme(label))
+    return [_unknown_label(choice, label) for choice in candidates if choice.outcome(label) is None]
 
 
-def fixed(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> dict[str, int]:
-    """The outcomes of choices that patterns name and that are not open. Raises ArchError (A2203, A2204)."""
-    found: dict[str, int] = {}
+def pattern_outcomes(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> dict[str, int]:
+    """Return the outcomes of the choices that match patterns and are not open; later patterns override earlier ones.
+
+    A label is one of the alternatives, `"largest"` or `"smallest"`. Raises ArchError (A2203, A2204).
+    """
+    outcomes: dict[str, int] = {}
     problems = []
     for pattern, label in labels.items():
-        named = opened(space, [pattern])
+        paths = matching_paths(space, [pattern])
         for choice in space.choices:
-            if choice.path not in named - set(open_):
+            if choice.path not in paths - set(open_):
                 continue
             outcome = choice.outcome(label)
-            if outcome is None and _extreme(label):
-                outcome = _EXTREMES[label](space, found).outcomes.get(choice.path, 0)
+            if outcome is None and _is_extreme(label):
+                outcome = _EXTREMES[label](space, outcomes).outcomes.get(choice.path, 0)
             if outcome is None:
-                problems.append(_unknown(choice, label))
+                problems.append(_unknown_label(choice, label))
             else:
-                found[choice.path] = outcome
+                outcomes[choice.path] = outcome
     if problems:
         raise ArchError(*problems)
-    return found
+    return outcomes
 
 
-def settle(
+def fix_choices(
     space: Space, open_: Sequence[str] | None, labels: Mapping[str, Any], architecture: Mapping[str, Any] | None
-) -> Opened:
-    """A space in which patterns say what is open, or else all is that labels say nothing of; the rest is as labels of
-    patterns and an architecture say.
+) -> OpenSpace:
+    """Fix choices of a space: the labels of patterns override those of an architecture, which may be incomplete.
 
-    Raises ArchError (A2203, A2204), A2208 if choices are left that are neither open nor made.
+    The open choices are those that `open_` matches, or all that `labels` omit. Raises ArchError: A2203, A2204, A2208 (a
+    choice is neither open nor fixed).
     """
-    paths = searched(space, open_, labels)
-    made = {**settled(space, architecture or {}, paths), **fixed(space, labels, paths)}
-    graph = freeze(space.graph, made) if made else space.graph
-    left = [path for path in graph.decisions if path not in paths]
-    if left:
-        text = f"{', '.join(f'`{path}`' for path in left[:3])}{', ...' if len(left) > 3 else ''}"
-        others = 'say `fixed = { "PATTERN" = LABEL }`, or name a phase in start.architecture'
+    paths = open_paths(space, open_, labels)
+    outcomes = {**label_outcomes(space, architecture or {}, paths), **pattern_outcomes(space, labels, paths)}
+    graph = freeze(space.graph, outcomes) if outcomes else space.graph
+    undecided = [path for path in graph.decisions if path not in paths]
+    if undecided:
+        text = f"{', '.join(f'`{path}`' for path in undecided[:3])}{', ...' if len(undecided) > 3 else ''}"
+        others = 'set `fixed = { "PATTERN" = LABEL }`, or name a phase in start.architecture'
         hint = f"open them, {others}" if open_ else others
-        raise fail("A2208", f"what is {text} of `{space.name}`, which is not open?", None, hint)
-    return Opened(space, Space(graph) if made else space, made)
+        verb = "is" if len(undecided) == 1 else "are"
+        raise fail("A2208", f"{text} of `{space.name}` {verb} neither searched nor fixed", None, hint)
+    return OpenSpace(space, Space(graph) if outcomes else space, outcomes)
 
 
-def closed(space: Space, labels: Mapping[str, Any], architecture: Mapping[str, Any] | None) -> Architecture:
-    """The one architecture that labels of patterns and an architecture say.
+def fixed_architecture(space: Space, labels: Mapping[str, Any], architecture: Mapping[str, Any] | None) -> Architecture:
+    """Return the single architecture that labels of patterns and an architecture define.
 
-    Raises ArchError (A2203, A2204), A2208 if choices are left, A1008 (it breaks a constraint).
+    Raises ArchError: A2203, A2204, A2208 (a choice is not fixed), A1008 (the architecture violates a constraint).
     """
     if not labels:
         return space.architecture(architecture or {})
-    return space.architecture(dict(space.exactly(settle(space, (), labels, architecture).made)))
+    return space.architecture(dict(space.from_outcomes(fix_choices(space, (), labels, architecture).fixed_outcomes)))
 
 
-def near(label: object, known: Sequence[object]) -> str:
-    """The hint to a label that is none of these: the one that may have been meant, and which there are."""
-    there = f"there are {listed(known)}" if known else "there are none"
-    meant = suggest(str(label), map(str, known))
-    return there if meant is None else f"{meant} {there[0].upper()}{there[1:]}"
+def label_hint(label: object, labels: Sequence[object]) -> str:
+    """Return the hint for an unknown label: the most similar label, and the list of all."""
+    listing = f"there are {join_names(labels)}" if labels else "there are none"
+    correction = suggest(str(label), map(str, labels))
+    return listing if correction is None else f"{correction} {listing[0].upper()}{listing[1:]}"
 
 
-def _extreme(label: object) -> bool:
+def _is_extreme(label: object) -> bool:
+    """True for the labels `"largest"` and `"smallest"`."""
     return isinstance(label, str) and label in _EXTREMES
 
 
-def _unknown(choice: Choice, label: object) -> Diagnostic:
-    hint = near(label, choice.alternatives)
-    if choice.take is not None:
-        hint += f", of which a list has {choice.take}"
+def _unknown_label(choice: Choice, label: object) -> Diagnostic:
+    """Return the diagnostic (A2204) for a label that a choice does not have."""
+    hint = label_hint(label, choice.alternatives)
+    if choice.k is not None:
+        hint += f"; give a list of {choice.k} of them"
     return Diagnostic("A2204", f"`{choice.path}` has no alternative {label!r}", choice.span, hint)

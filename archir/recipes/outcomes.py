@@ -1,4 +1,4 @@
-"""What phases came to, as files of a run."""
+"""Files of a run that hold the outcomes of its phases."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ from archir.spaces.space import Space
 
 
 def outcome_files(phase: str, outcome: Outcome[Any], weights: bytes) -> dict[str, str | bytes]:
-    """An outcome as files; its weights are in them as the backend that trained wrote them."""
+    """Return an outcome as files by name; `weights` are already serialised by the backend that trained."""
     base = f"phases/{phase}/"
-    found: dict[str, str | bytes] = {f"{base}{WEIGHTS}": weights}
+    files: dict[str, str | bytes] = {f"{base}{WEIGHTS}": weights}
     if outcome.architecture is not None:
-        found[f"{base}architecture.json"] = outcome.architecture.to_json()
+        files[f"{base}architecture.json"] = outcome.architecture.to_json()
     if outcome.alphas is not None:
         alphas = {"logits": outcome.alphas, "history": outcome.history}
-        found[f"{base}alphas.json"] = json.dumps(alphas) + "\n"
+        files[f"{base}alphas.json"] = json.dumps(alphas) + "\n"
     if outcome.supernet is not None:
-        found[f"{base}{SUPERNET}"] = json.dumps(asdict(outcome.supernet)) + "\n"
+        files[f"{base}{SUPERNET}"] = json.dumps(asdict(outcome.supernet)) + "\n"
     if outcome.network is not None:
-        found[f"{base}network.json"] = json.dumps(to_json(outcome.network)) + "\n"
-    return {**found, **{base + name: content for name, content in outcome.files.items()}}
+        files[f"{base}network.json"] = json.dumps(to_json(outcome.network)) + "\n"
+    return {**files, **{base + name: content for name, content in outcome.files.items()}}
 
 
 def read_outcome(
     run: Run, phase: str, space: Space, weights: Callable[[bytes], Mapping[str, Tensor]]
 ) -> Outcome[Tensor]:
-    """The outcome of a phase that is done; `weights` reads what the backend wrote."""
+    """Read the outcome of a finished phase; `weights` deserialises the backend's file of weights."""
     base = f"phases/{phase}/"
 
     def content(file: str) -> bytes | None:
+        """Return the content of a file of the phase, or None if there is no such file."""
         return run.content(base + file) if base + file in run.files.manifest.files else None
 
     labels, alphas, network = content("architecture.json"), content("alphas.json"), content("network.json")
     supernet = content(SUPERNET)
-    known = json.loads(alphas) if alphas is not None else {"logits": None, "history": {}}
+    stored = json.loads(alphas) if alphas is not None else {"logits": None, "history": {}}
     return Outcome(
         architecture=space.architecture(json.loads(labels)["choices"]) if labels is not None else None,
-        alphas=known["logits"],
-        history=known["history"],
+        alphas=stored["logits"],
+        history=stored["history"],
         network=from_json(json.loads(network)) if network is not None else None,
         weights=weights(content(WEIGHTS) or b""),
         supernet=SupernetRecord(**json.loads(supernet)) if supernet is not None else None,

@@ -1,8 +1,8 @@
-"""The modules that a recipe names, here alone: its plugins, and those of objectives and data, written `MODULE:NAME`.
+"""Python modules that a recipe names: its plugins, and the modules of objectives and data written as `MODULE:NAME`.
 
-Whoever runs a recipe allows it to import them (`load`), and to call what it names of them. Nothing else in a recipe or
-in the folder of a run names Python: strategies, proxies, scorers and executors are names of what is registered, and
-teachers are programs with weights.
+Whoever runs a recipe allows it to import these modules (`load`) and to call the named functions. Nothing else in a
+recipe or in the folder of a run names Python code: strategies, proxies, scorers and executors are names of registered
+objects, and teachers are programs with weights.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from archir.data.sources import module_of
-from archir.diagnostics.errors import fail, listed
+from archir.diagnostics.errors import fail, join_names
 from archir.plugins import loading
-from archir.recipes.reading import Written
+from archir.recipes.parsing import RecipeFile
 from archir.recipes.recipe import Recipe
 from archir.runs import Run
 from archir.runs.run import ENVIRONMENT
 from archir.utils.toml import Path as Place
 
 
-def named(recipe: Recipe) -> Iterator[tuple[str, Place]]:
-    """The modules, and where each is named."""
+def named_modules(recipe: Recipe) -> Iterator[tuple[str, Place]]:
+    """Yield the modules that a recipe names, each with its place in the recipe."""
     for number, name in enumerate(recipe.plugins):
         yield name, ("plugins", number)
     for number, phase in enumerate(recipe.phase):
@@ -39,68 +39,70 @@ def named(recipe: Recipe) -> Iterator[tuple[str, Place]]:
             yield source, ("phase", number, "data", "source") if phase.data else ("data", "source")
 
 
-def load(written: Written, folder: Path) -> None:
-    """Import what a recipe names that somebody runs; modules may lie in its folder. Raises ArchError (A31xx)."""
-    for name, place in named(written.recipe):
-        with written.document.blamed(*place):
+def load(recipe_file: RecipeFile, folder: Path) -> None:
+    """Import the modules that a recipe names; they may lie in its folder. Raises ArchError (A31xx)."""
+    for name, place in named_modules(recipe_file.recipe):
+        with recipe_file.document.with_span(*place):
             loading.load(name, [folder])
 
 
 def may_call(name: str) -> bool:
-    """Whether `MODULE:NAME` may be called; every other name may."""
+    """True if a name may be used: a `MODULE:NAME` only if its module is allowed, any other name always."""
     module, colon, _ = name.partition(":")
-    return not colon or loading.allowed(module)
+    return not colon or loading.is_allowed(module)
 
 
-def unseen(recipe: Recipe) -> dict[int, tuple[str, ...]]:
-    """The modules that nobody allowed, by the numbers of phases that need them; all phases need plugins."""
-    found: dict[int, dict[str, None]] = {}
-    for name, place in named(recipe):
-        if not loading.allowed(name):
+def missing_modules(recipe: Recipe) -> dict[int, tuple[str, ...]]:
+    """Return the modules that are not allowed, by the index of the phase that needs them; every phase needs the
+    plugins."""
+    modules_by_phase: dict[int, dict[str, None]] = {}
+    for name, place in named_modules(recipe):
+        if not loading.is_allowed(name):
             source = place == ("data", "source")
             numbers = [int(place[1])] if place[0] == "phase" else range(len(recipe.phase))
             for number in numbers:
                 if not source or recipe.phase[number].data is None:
-                    found.setdefault(number, {})[name] = None
-    return {number: tuple(names) for number, names in found.items()}
+                    modules_by_phase.setdefault(number, {})[name] = None
+    return {number: tuple(names) for number, names in modules_by_phase.items()}
 
 
 def import_named(source: object, *objectives: Mapping[str, Any]) -> None:
-    """Import the modules of data and objectives that a caller names, and no file. Raises ArchError (A31xx)."""
-    kinds = [str(one.get("kind", "")).partition(":") for one in objectives]
+    """Import the modules of a data source and of objectives that a caller names directly. Raises ArchError (A31xx)."""
+    kinds = [str(objective.get("kind", "")).partition(":") for objective in objectives]
     for name in (module_of(source), *(module for module, colon, _ in kinds if colon)):
         if name is not None:
             loading.load(name)
 
 
-def require(recipe: Recipe, run: Run | None = None) -> None:
-    """Raise ArchError (A3105) if a recipe needs modules that are not imported; with a `run`, to resume it.
+def require_loaded(recipe: Recipe, run: Run | None = None) -> None:
+    """Raise ArchError (A3105) if a recipe, or the `run` to be resumed, needs modules that are not imported.
 
-    Whoever resumes a run names its modules: the folder of a run may come from a stranger, and imports nothing.
+    Whoever resumes a run must name its modules: the folder of a run may come from a stranger, and imports nothing.
     """
-    needed = dict.fromkeys([*(name for name, _ in named(recipe)), *(recorded(run) if run else ())])
-    lacking = [name for name in needed if not loading.allowed(name)]
-    if lacking:
-        hint = f"`{resuming(run)}`" if run else f"the command with `{shlex.join(_flags(lacking))}`"
-        text = f"the run needs plugins that are not loaded: {listed(lacking)}"
+    needed = dict.fromkeys([*(name for name, _ in named_modules(recipe)), *(recorded_modules(run) if run else ())])
+    missing = [name for name in needed if not loading.is_allowed(name)]
+    if missing:
+        hint = f"`{resume_command(run)}`" if run else f"the command with `{shlex.join(_flags(missing))}`"
+        text = f"the run needs plugins that are not loaded: {join_names(missing)}"
         raise fail("A3105", text, None, f"if you trust these modules, run {hint}; the folder of a run imports nothing")
 
 
-def recorded(run: Run) -> list[str]:
-    """The modules that a run began with: its plugins, and those that its recipe names."""
+def recorded_modules(run: Run) -> list[str]:
+    """Return the modules that a run started with: its plugins, and those that its recipe names."""
     facts = json.loads(run.content(ENVIRONMENT))
-    found = facts.get("plugins", []) if isinstance(facts, dict) else []
-    return [str(name) for name in found] if isinstance(found, list) else []
+    modules = facts.get("plugins", []) if isinstance(facts, dict) else []
+    return [str(name) for name in modules] if isinstance(modules, list) else []
 
 
-def resuming(run: Run) -> str:
-    """The shell command that resumes a run in the current folder."""
-    names = recorded(run)
-    homes = loading.homes()
+def resume_command(run: Run) -> str:
+    """Return the shell command that resumes a run from the current folder."""
+    names = recorded_modules(run)
+    homes = loading.worker_folders()
     folders = {str(home) for name in names if (home := homes.get(name)) not in (None, Path.cwd())}
     path = f"PYTHONPATH={shlex.quote(os.pathsep.join(sorted(folders)))} " if folders else ""
     return path + shlex.join(["archir", "search", "--resume", str(run.folder), *_flags(names)])
 
 
 def _flags(names: Iterable[str]) -> list[str]:
+    """Return the command-line options that import modules."""
     return [word for name in names for word in ("--plugin", name)]

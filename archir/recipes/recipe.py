@@ -1,10 +1,10 @@
-"""Recipes: what a search does, phase by phase, as TOML says it.
+"""Settings of recipes: what a search does, phase by phase, in TOML.
 
-space = "darts.arch:darts"          # beside the recipe
+space = "darts.arch:darts"          # path from the recipe's folder
 [parameters]                        # of the net
-[data]                              # what is trained on
+[data]                              # training data
 [objective]                         # what is minimised
-[[phase]]                           # one after the other
+[[phase]]                           # in order of execution
 """
 
 from __future__ import annotations
@@ -13,127 +13,146 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from archir.diagnostics.work import MOST, MOST_THREADS
+from archir.diagnostics.work import MAX_COUNT, MAX_THREADS
 from archir.recipes.training import Augment, Optimizer, Training
-from archir.utils.settings import Amount, Count, Many, Seed, Settings
+from archir.utils.settings import Amount, Count, ListAsTuple, Seed, Settings
 
 NAME = r"^[A-Za-z0-9][\w-]*$"
 
 
 class DataSettings(Settings):
-    """Which images. `source` is the name of one (see `archir.data`)."""
+    """Data of a phase. `source` is the name of a data source (see `archir.data`)."""
 
     source: str = "digits"
     limit: int | None = Field(default=None, ge=2, le=10**12)
-    """At most so many images of the training part, and of the held-out part."""
-    classes: int | None = Field(default=None, ge=2, le=MOST)
-    """So many classes, drawn by the seed."""
+    """Maximum number of samples of the training part, and of the held-out part."""
+    classes: int | None = Field(default=None, ge=2, le=MAX_COUNT)
+    """Number of classes to keep, which the seed samples."""
     weights: float = Field(default=0.5, gt=0, lt=1)
-    """The part of the training images that weights see in a search; what chooses sees the others."""
+    """Fraction of the training samples on which a search trains weights; it chooses by the others."""
     augment: Augment = Augment()
 
 
-def elsewhere(name: str) -> bool:
-    """Whether what a phase starts from is a file or a run, and no earlier phase."""
+def is_external(name: str) -> bool:
+    """True if the name of initial weights is a file or another run, rather than an earlier phase."""
     return "/" in name or name.endswith(".safetensors")
 
 
 class Start(Settings):
-    """What a phase takes over from earlier ones, by their names."""
+    """What a phase takes over from earlier phases, which are given by name."""
 
     alphas: str | None = None
-    """Its architecture parameters start as those of this phase ended."""
+    """Phase whose final architecture parameters are the initial ones of this phase."""
     architecture: str | None = None
-    """The architecture of this phase: what `train` trains; in a search, what choices that are not open are."""
+    """Phase whose architecture this phase trains; a search takes its fixed choices from it."""
     weights: str | None = None
-    """Weights of the same name and shape; of a supernet, an architecture's part. With a `/`, another run's:
-    `runs/other`, or `runs/other:PHASE`; or those of a file, `teacher.safetensors`."""
+    """Phase whose weights are loaded where names and shapes agree; from a supernet, an architecture's part of them.
+
+    A path with `/` is another run: `runs/other`, or `runs/other:PHASE`. A path that ends in `.safetensors` is a file:
+    `teacher.safetensors`.
+    """
     trials: str | None = None
-    """What this phase tried, and what came of it."""
+    """Phase whose trials and their scores are used."""
     seen: bool = False
-    """Whether it is known, and meant, that these weights were trained on samples that choose in this search."""
+    """Allow weights that were trained on samples by which this search chooses."""
     map: str | None = None
-    """A file that says which weights of a file are which of the network (see `archir.backends.naming`): all of the
-    network's must be in the file, of the right shapes, and no others."""
+    """File that maps weight names of a file to those of the network (see `archir.backends.weight_names`).
+
+    The file must then hold all weights of the network, with the right shapes, and no others.
+    """
 
     order: str | None = None
-    """A measure of importance: the network whose weights these are computes the same with its channels, groups and
-    heads in the order of it, the most important first. Of a supernet that is the largest one."""
+    """Measure of importance by which channels, groups and heads of the initial weights are sorted, most important
+    first.
+
+    The network computes the same afterwards. The weights of a supernet are those of its largest architecture.
+    """
     refit: Count | None = None
-    """So many samples tell what the channels that an architecture of a supernet keeps say of those that it leaves out;
-    that is added to the weights that read them, so that it computes nearly what the largest one does."""
+    """Number of samples for merging removed channels into kept ones when an architecture is taken out of a supernet.
+
+    They are used to predict the removed channels from the kept ones; the prediction is added to the weights that read
+    them, so that the architecture nearly computes what the largest one does.
+    """
 
     @model_validator(mode="after")
-    def _of_weights(self) -> Start:
+    def _require_weights(self) -> Start:
+        """Check that options of initial weights are given only with initial weights."""
         if self.map is not None and not (self.weights or "").endswith(".safetensors"):
-            raise ValueError("`map` names the weights of a file: `weights` is none")
+            raise ValueError("`map` needs a file of weights: set `weights` to a path ending in .safetensors")
         if self.order is not None and self.weights is None:
-            raise ValueError("`order` is for `weights` to start from, and there are none")
+            raise ValueError("`order` needs weights to start from: set `weights`")
         if self.seen and self.weights is None:
-            raise ValueError("`seen` is of `weights` to start from, and there are none")
+            raise ValueError("`seen` needs weights to start from: set `weights`")
         if self.refit is not None and self.weights is None:
-            raise ValueError("`refit` is for `weights` to start from, and there are none")
+            raise ValueError("`refit` needs weights to start from: set `weights`")
         return self
 
     @property
     def phases(self) -> dict[str, str]:
-        """What is taken over by name: from a phase, or of `weights` from elsewhere."""
-        found = {name: getattr(self, name) for name in ("alphas", "architecture", "weights", "trials")}
-        return {name: given for name, given in found.items() if given is not None}
+        """Names of the phases, runs or files that are taken over, by setting."""
+        names = {name: getattr(self, name) for name in ("alphas", "architecture", "weights", "trials")}
+        return {name: value for name, value in names.items() if value is not None}
 
 
 class SkipLimit(Settings):
-    """How many alternatives with certain labels a cell may have (Chen et al. 2019, P-DARTS, section 3.3; Liang et al.
-    2019, DARTS+, section 3.2). A cell is what comes before the first point of a choice's path."""
+    """Maximum number of alternatives with certain labels in a cell (Chen et al. 2019, P-DARTS, section 3.3; Liang et
+    al. 2019, DARTS+, section 3.2).
 
-    labels: Annotated[tuple[str, ...], Many] = ("skip_connect",)
+    The cell of a choice is its path up to the first dot.
+    """
+
+    labels: Annotated[tuple[str, ...], ListAsTuple] = ("skip_connect",)
     most: Amount = 2
     stop: bool = False
-    """Whether the search stops as soon as more would be derived."""
+    """Stop the search as soon as the derived architecture would exceed the limit."""
 
 
 class Derive(Settings):
-    """How an architecture is derived from architecture parameters (see `archir.spaces.derive`)."""
+    """Derivation of an architecture from architecture parameters (see `archir.spaces.derive`)."""
 
-    exclude: Annotated[tuple[str, ...], Many] = ()
-    """Labels of alternatives that are not derived, such as those of zeros."""
+    exclude: Annotated[tuple[str, ...], ListAsTuple] = ()
+    """Labels of alternatives that are never derived, such as those of zero operations."""
     limit: SkipLimit | None = None
 
 
 class Evaluate(Settings):
-    """A table of results that candidates are looked up in, instead of being trained (see `archir.scores`)."""
+    """Table of results in which candidates are looked up instead of being trained (see `archir.tabular`)."""
 
     table: str
-    """A `.npz`, `.csv` or `.parquet` file, from the folder of the recipe."""
+    """A `.npz`, `.csv` or `.parquet` file; the path starts in the recipe's folder."""
     map: str | None = None
-    """Which of its columns are which choices and measures: TOML, by default of the table's name."""
-    measures: Annotated[tuple[str, ...], Many] = ()
-    """Those that are wanted, the first of which is what candidates are compared by; by default all."""
+    """TOML file that assigns columns to choices and measures; by default, the table's path with the suffix `.toml`."""
+    measures: Annotated[tuple[str, ...], ListAsTuple] = ()
+    """Measures to read, by default all; candidates are compared by the first one."""
 
 
 class Phase(Settings):
-    """A phase: a strategy and what it needs. `options` are the strategy's own."""
+    """A phase: a strategy and its settings. `options` are specific to the strategy."""
 
     name: str = Field(pattern=NAME)
     strategy: str
     space: str | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
-    """Of the net, beside and before those of the recipe."""
+    """Parameters of the net, which override those of the recipe."""
     data: DataSettings | None = None
     augment: Augment | None = None
-    """Instead of the data's."""
+    """Augmentation that replaces the one in `data`."""
     objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
-    also: Annotated[tuple[dict[str, Any], ...], Many] = ()
-    """Objectives that are added, each with a `weight`."""
-    open: Annotated[tuple[str, ...], Many] | None = None
-    """Choices that are searched, as patterns of their paths (`stage[*].op`) or tags (`@edges`); by default all that
-    `fixed` does not name."""
+    also: Annotated[tuple[dict[str, Any], ...], ListAsTuple] = ()
+    """Additional objectives, each with a `weight`; their losses are added."""
+    open: Annotated[tuple[str, ...], ListAsTuple] | None = None
+    """Choices to search, as patterns of their paths (`stage[*].op`) or tags (`@edges`).
+
+    By default all choices that `fixed` does not name.
+    """
     fixed: dict[str, Any] = Field(default_factory=dict)
-    """Labels of choices that are not open, by patterns as in `open`, later ones before earlier ones; `"largest"` and
-    `"smallest"` are what costs most and least. They come before those of `start.architecture`."""
+    """Labels of choices that are not searched, by patterns as in `open`; later patterns override earlier ones.
+
+    `"largest"` and `"smallest"` are the most and the least expensive alternative. They override `start.architecture`.
+    """
     start: Start = Start()
     evaluate: Evaluate | None = None
-    """What scores candidates where `options.scorer` says nothing else."""
+    """Table that scores candidates unless `options.scorer` is set."""
     training: Training = Training()
     weights: Optimizer = Optimizer()
     alphas: Optimizer = Optimizer(kind="adam", lr=3e-4, betas=(0.5, 0.999), weight_decay=1e-3, schedule="constant")
@@ -141,51 +160,61 @@ class Phase(Settings):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-def _some(phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
+def _require_phase(phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
+    """Check that there is at least one phase."""
     if not phases:
-        raise ValueError("a search has at least one phase")
+        raise ValueError("a recipe needs at least one phase")
     return phases
 
 
 class Recipe(Settings):
-    """A search."""
+    """A search: a space, data, and the phases to run."""
 
     space: str
-    """The file of the space, from the folder of the recipe, and maybe `:net`."""
+    """File of the space, from the recipe's folder, optionally with `:net`."""
     title: str = ""
-    plugins: Annotated[tuple[str, ...], Many] = ()
-    """Modules that register what the recipe names; they may lie beside it."""
+    plugins: Annotated[tuple[str, ...], ListAsTuple] = ()
+    """Modules that register names used in the recipe; they may lie in the recipe's folder."""
     seed: Seed = 0
     parameters: dict[str, Any] = Field(default_factory=dict)
     data: DataSettings = DataSettings()
     objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
-    """That of phases which name no other."""
+    """Objective of the phases that have none of their own."""
     evaluate: Evaluate | None = None
-    """The same."""
-    phase: Annotated[tuple[Phase, ...], Many, AfterValidator(_some)]
-    threads: int | None = Field(default=None, ge=1, le=MOST_THREADS)
-    """Threads on the CPU, by default as many as torch takes. Small networks are often faster with one; and runs are the
-    same to the bit for the same number."""
+    """Table of results of the phases that have none of their own."""
+    phase: Annotated[tuple[Phase, ...], ListAsTuple, AfterValidator(_require_phase)]
+    threads: int | None = Field(default=None, ge=1, le=MAX_THREADS)
+    """Number of CPU threads, by default torch's own number.
+
+    Small networks are often faster with one thread. Runs are reproducible to the bit only with the same number of
+    threads.
+    """
     export: bool | Literal["each"] = True
-    """Whether the last network that was trained is written as ONNX, and verified; `"each"`: all of them are, below
+    """Write the last trained network as a verified ONNX model; with `"each"`, write every trained network below
     `networks/`."""
-    opset: int | None = Field(default=None, ge=1, le=MOST)
+    opset: int | None = Field(default=None, ge=1, le=MAX_COUNT)
 
     @model_validator(mode="before")
     @classmethod
-    def _handed_down(cls, given: Any) -> Any:
-        """Phases without an objective have that of the recipe."""
-        if not isinstance(given, dict) or "objective" not in given or not isinstance(given.get("phase"), list | tuple):
-            return given
-        usual = {"objective": given["objective"]}
-        return given | {"phase": [usual | one if isinstance(one, dict) else one for one in given["phase"]]}
+    def _inherit_objective(cls, settings: Any) -> Any:
+        """Give phases without an objective the objective of the recipe."""
+        if (
+            not isinstance(settings, dict)
+            or "objective" not in settings
+            or not isinstance(settings.get("phase"), list | tuple)
+        ):
+            return settings
+        default = {"objective": settings["objective"]}
+        return settings | {
+            "phase": [default | phase if isinstance(phase, dict) else phase for phase in settings["phase"]]
+        }
 
     def evaluate_of(self, phase: Phase) -> Evaluate | None:
-        """The table of a phase, which is by default that of the recipe."""
+        """Return the table of a phase, by default the recipe's."""
         return phase.evaluate or self.evaluate
 
     def data_of(self, phase: Phase) -> DataSettings:
-        """The images of a phase: what its own settings leave out is as the recipe's say."""
+        """Return the data settings of a phase: its own settings, and the recipe's for those it omits."""
         own = phase.data
         if own is None:
             return self.data

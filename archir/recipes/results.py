@@ -1,4 +1,4 @@
-"""What a search leaves behind: the architecture, the network with its weights, an ONNX model, a report."""
+"""Results that a search writes: the architecture, the network with its weights, an ONNX model, and a report."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from archir.ir.serial import to_json
 from archir.language.source import to_source
 from archir.passes.cost import cost
 from archir.pictures import picture
-from archir.recipes import borrowing
+from archir.recipes import start_weights
 from archir.recipes.job import Outcome, Tensor
 from archir.recipes.recipe import Phase, Recipe
 from archir.recipes.spaces import space_of
-from archir.runs import PhaseRows, Report, Run, Weighing
+from archir.runs import Run
 from archir.runs.phase import WEIGHTS
+from archir.runs.report.contents import ChoiceProbabilities, PhaseRows, Report
 from archir.runs.report.page import page
-from archir.runs.report.trials import Trials, Tried
+from archir.runs.report.trials import TrialRow, TrialTable
 from archir.runs.summaries import OBJECTIVE
-from archir.search.fronts.figures import measures, shown
+from archir.search.fronts.metric_format import format_metric, select_measures
 from archir.search.registry import strategies
 from archir.spaces.space import Space
 
@@ -28,26 +29,27 @@ BEST, SOURCE = "best.json", "best.arch"
 NETWORK, MODEL, CERTIFICATE = "network.json", "model.onnx", "model.onnx.json"
 SPLITS = "splits.json"
 NETWORKS = "networks"
-"""The folder of all networks, where each is wanted."""
+"""Folder of all trained networks, if `export = "each"`."""
 COSTS = ("params", "macs")
-MOST_PICTURES, MOST_DRAWN = 12, 1_500_000
-"""Of how many candidates the report has pictures, and how many characters these have together."""
+"""Costs that are reported for networks and trials."""
+MAX_PICTURES, MAX_PICTURE_CHARACTERS = 12, 1_500_000
+"""Maximum number of candidates that the report draws, and maximum total size of their SVG pictures in characters."""
 SUMMARY, REPORT = "summary.json", "report.html"
 FRONT, PLANE = "front.json", "front.svg"
 
 
 class Deployment(Protocol[Tensor]):
-    """How a backend deploys a network that it trained."""
+    """Serialisation and ONNX export of a trained network, by the backend that trained it."""
 
     def weights(self, outcome: Outcome[Tensor]) -> bytes:
-        """The network's weights, as safetensors."""
+        """Return the network's weights in safetensors format."""
 
     def model(self, outcome: Outcome[Tensor], opset: int | None, metadata: Mapping[str, str]) -> Exported:
-        """The network as ONNX, compared with what was trained."""
+        """Return the network as an ONNX model, verified against the trained network."""
 
 
 class Exported(NamedTuple):
-    """A model's bytes, its certificate's, and how far it is from the network at most."""
+    """An ONNX model, its certificate, and its largest absolute and relative difference from the trained network."""
 
     model: bytes
     certificate: bytes
@@ -59,12 +61,15 @@ def write(
     run: Run, recipe: Recipe, outcomes: Mapping[str, Outcome[Tensor]], deployment: Deployment[Tensor],
     spaces: dict[str, Space],
 ) -> dict[str, Any]:  # fmt: skip
-    """Write the results of a search; a summary of them. `spaces` are those that are known (see `space_of`)."""
+    """Write the results of a search into its run and return a summary.
+
+    `spaces` caches loaded spaces (see `space_of`).
+    """
     derived = [(name, o.architecture) for name, o in outcomes.items() if o.architecture is not None]
     trained = [(name, o) for name, o in outcomes.items() if o.network is not None]
     files: dict[str, str | bytes] = {}
-    summary: dict[str, Any] = {"folder": str(run.folder), "phases": _phases(run, outcomes)}
-    summary["measures"] = {name: known for name in outcomes if (known := _measures(run, name))}
+    summary: dict[str, Any] = {"folder": str(run.folder), "phases": _final_metrics(run, outcomes)}
+    summary["measures"] = {name: metrics for name in outcomes if (metrics := _objective_record(run, name))}
     if derived:
         name, architecture = derived[-1]
         files[BEST] = architecture.to_json()
@@ -73,15 +78,15 @@ def write(
     if fronts:
         summary["fronts"] = {name: json.loads(content) for name, content in fronts.items()}
     for name, outcome in trained if recipe.export == "each" else trained[-1:]:
-        made, differences = _network(run, recipe, name, outcome, deployment)
-        known = {**_costs(outcome), **_last(run, name)}
+        network_files, differences = _network_files(run, recipe, name, outcome, deployment)
+        metrics = {**_costs(outcome), **_last_epoch(run, name)}
         if recipe.export == "each":
             best: dict[str, str | bytes] = {BEST: outcome.architecture.to_json()} if outcome.architecture else {}
-            files |= {f"{NETWORKS}/{name}/{file}": content for file, content in (made | best).items()}
-            summary.setdefault("networks", {})[name] = known | ({"onnx": differences} if differences else {})
+            files |= {f"{NETWORKS}/{name}/{file}": content for file, content in (network_files | best).items()}
+            summary.setdefault("networks", {})[name] = metrics | ({"onnx": differences} if differences else {})
         if name == trained[-1][0]:
-            files |= made
-            summary["network"] = {"phase": name, **known}
+            files |= network_files
+            summary["network"] = {"phase": name, **metrics}
             summary |= {"onnx": differences} if differences else {}
     files[SUMMARY] = json.dumps(summary, indent=1) + "\n"
     files[REPORT] = page(_report(run, recipe, outcomes, summary, spaces))
@@ -89,10 +94,10 @@ def write(
     return summary
 
 
-def _network(
+def _network_files(
     run: Run, recipe: Recipe, name: str, outcome: Outcome[Tensor], deployment: Deployment[Tensor]
 ) -> tuple[dict[str, str | bytes], dict[str, float]]:
-    """A network that a phase trained, as files; how far its model is from it, if there is one."""
+    """Return the files of a network that a phase trained, and the differences of its ONNX model, if one is exported."""
     assert outcome.network is not None
     files: dict[str, str | bytes] = {
         SOURCE: to_source(outcome.network),
@@ -101,18 +106,20 @@ def _network(
     }
     if not recipe.export:
         return files, {}
-    made = deployment.model(outcome, recipe.opset, _metadata(run, name, outcome))
-    model: dict[str, str | bytes] = {MODEL: made.model, CERTIFICATE: made.certificate}
-    return files | model, {"difference": made.absolute, "relative": made.relative}
+    exported = deployment.model(outcome, recipe.opset, _metadata(run, name, outcome))
+    model: dict[str, str | bytes] = {MODEL: exported.model, CERTIFICATE: exported.certificate}
+    return files | model, {"difference": exported.absolute, "relative": exported.relative}
 
 
 def _costs(outcome: Outcome[Tensor]) -> dict[str, int]:
+    """Return the parameters and multiply-accumulates of a phase's network."""
     assert outcome.network is not None
     total = cost(outcome.network)
     return {"params": total.params, "macs": total.macs}
 
 
 def _has(run: Run, phase: str, name: str) -> bool:
+    """True if the run has a file of this name in the folder of the phase."""
     return f"phases/{phase}/{name}" in run.files.manifest.files
 
 
@@ -120,139 +127,153 @@ def _report(
     run: Run, recipe: Recipe, outcomes: Mapping[str, Outcome[Tensor]], summary: Mapping[str, Any],
     spaces: dict[str, Space],
 ) -> Report:  # fmt: skip
-    """What the page shows: what it came to, curves, architecture parameters over time, trials, the last network."""
+    """Return the report: results, learning curves, architecture parameters over time, trials, and the last network."""
     network = next((o.network for o in reversed(list(outcomes.values())) if o.network is not None), None)
-    used = borrowing.written(run).document
+    document = start_weights.recipe_of_run(run).document
     facts: dict[str, Mapping[str, Any]] = {}
     if network is not None:
         facts["Network"] = {name: f"{number:,}" for name, number in vars(cost(network)).items()}
     if "onnx" in summary:
         facts["ONNX, compared with torch"] = {name: f"{number:.2g}" for name, number in summary["onnx"].items()}
     if "architecture" in summary:
-        facts["Architecture"] = {path: _text(label) for path, label in summary["architecture"]["choices"].items()}
+        facts["Architecture"] = {path: _label_text(label) for path, label in summary["architecture"]["choices"].items()}
     return Report(
         title=run.title,
-        phases=[_rows(run, phase) for phase in recipe.phase if run.phase(phase.name).rows()],
-        weighings=[one for name, outcome in outcomes.items() for one in _weighings(name, outcome)],
+        phases=[_phase_metrics(run, phase) for phase in recipe.phase if run.phase(phase.name).rows()],
+        choice_probabilities=[
+            probabilities
+            for name, outcome in outcomes.items()
+            for probabilities in _choice_probabilities(name, outcome)
+        ],
         picture=picture(network, "svg") if network is not None else "",
-        planes=[run.content(f"phases/{name}/{PLANE}").decode() for name in outcomes if _has(run, name, PLANE)],
+        scatter_plots=[run.content(f"phases/{name}/{PLANE}").decode() for name in outcomes if _has(run, name, PLANE)],
         facts=facts,
-        recipe=used.source.text,
-        overrides=list(used.edits()),
+        recipe=document.source.text,
+        overrides=list(document.edits()),
         environment=json.loads(run.content("environment.json")),
-        verdict=_verdict(run, recipe, summary),
+        result=_headline(run, recipe, summary),
         trials=[
-            _tried(run, phase, space_of(recipe, phase, run.folder / "space", spaces))
+            _trial_table(run, phase, space_of(recipe, phase, run.folder / "space", spaces))
             for phase in recipe.phase
             if run.phase(phase.name).trials()
         ],
     )
 
 
-def _rows(run: Run, phase: Phase) -> PhaseRows:
-    """A phase's figures. Its epochs are batches if it tries candidates, and generations if it is an evolution."""
-    rows, known = run.phase(phase.name).rows(), strategies()
+def _phase_metrics(run: Run, phase: Phase) -> PhaseRows:
+    """Return the metrics of a phase by epoch; the unit is a batch if it tries candidates, a generation in evolution."""
+    rows, registry = run.phase(phase.name).rows(), strategies()
     unit = "batch" if any("trials" in row for row in rows) else "epoch"
-    if phase.strategy in known:
-        unit = str(getattr(known[phase.strategy].make, "batch_name", unit))
+    if phase.strategy in registry:
+        unit = str(getattr(registry[phase.strategy].make, "batch_name", unit))
     return PhaseRows(phase.name, rows, unit)
 
 
-def _verdict(run: Run, recipe: Recipe, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """What the search came to, in a few lines: how good, how large, and which samples say so."""
-    found: dict[str, Any] = {}
+def _headline(run: Run, recipe: Recipe, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the headline results: quality and size of the network, and on how many samples they were measured."""
+    result: dict[str, Any] = {}
     network, name = summary.get("network"), recipe.phase[-1].name
     if network is not None:
         name = network["phase"]
-        for measure, value in measures(network).items():
+        for measure, value in select_measures(network).items():
             if measure not in ("params", "macs", "epochs", "minutes"):
-                found[f"{measure.replace('_', ' ')}, held out"] = shown(measure, value)
-        found |= {"parameters": network["params"], "multiply-accumulates": network["macs"]}
+                result[f"{measure.replace('_', ' ')}, held out"] = format_metric(measure, value)
+        result |= {"parameters": network["params"], "multiply-accumulates": network["macs"]}
     for phase in recipe.phase:
-        for measure, value in measures(summary["phases"][phase.name], "validation_").items():
-            found[f"validation {measure.replace('_', ' ')} of {phase.name} (used for selection)"] = shown(
+        for measure, value in select_measures(summary["phases"][phase.name], "validation_").items():
+            result[f"validation {measure.replace('_', ' ')} of {phase.name} (used for selection)"] = format_metric(
                 measure, value
             )
-        if (seen := borrowing.seen(run, recipe, phase)) is not None:
-            found[f"what the weights that {phase.name} starts from were trained on"] = seen
+        if (seen := start_weights.describe_training_data(run, recipe, phase)) is not None:
+            result[f"what the weights that {phase.name} starts from were trained on"] = seen
     if _has(run, name, SPLITS):
-        parts = json.loads(run.content(f"phases/{name}/{SPLITS}"))["splits"]
-        found["samples, trained on or chosen by"] = parts["train"]["images"]
-        found["samples, held out"] = parts["held_out"]["images"]
-    return found
+        splits = json.loads(run.content(f"phases/{name}/{SPLITS}"))["splits"]
+        result["samples, trained on or chosen by"] = splits["train"]["images"]
+        result["samples, held out"] = splits["held_out"]["images"]
+    return result
 
 
-def _tried(run: Run, phase: Phase, space: Space) -> Trials:
-    """What a phase tried, with what it costs."""
+def _trial_table(run: Run, phase: Phase, space: Space) -> TrialTable:
+    """Return the trials of a phase with their costs, for the report."""
     trials = run.phase(phase.name).trials()
-    architectures = [space.architecture(one.architecture) for one in trials]
+    architectures = [space.architecture(trial.architecture) for trial in trials]
     costs = space.cost(architectures, COSTS)
     rows = [
-        Tried(one.id, one.scores, {name: float(costs[name][i]) for name in COSTS}, one.architecture, one.error)
-        for i, one in enumerate(trials)
+        TrialRow(
+            trial.id, trial.scores, {name: float(costs[name][i]) for name in COSTS}, trial.architecture, trial.error
+        )
+        for i, trial in enumerate(trials)
     ]
 
     def command(number: int) -> str:
+        """Return the shell command that trains the architecture of a trial."""
         return f"archir train --trial {run.folder.name} {phase.name}:{number} -o {phase.name}-{number}"
 
-    facts = _measures(run, phase.name)
-    names = list(dict.fromkeys(name for one in trials for name in one.scores))
+    facts = _objective_record(run, phase.name)
+    names = list(dict.fromkeys(name for trial in trials for name in trial.scores))
     score = str(facts.get("criterion", "accuracy"))
     if score not in names:
         score = names[0] if names else ""
-    found = Trials(phase.name, rows, command, score, bool(facts.get("measures", {}).get(score, True)))
-    best = {one.id: one for one in trials}
+    table = TrialTable(phase.name, rows, command, score, bool(facts.get("measures", {}).get(score, True)))
+    trials_by_id = {trial.id: trial for trial in trials}
     pictures: dict[int, str] = {}
-    for one, _ in found.scored[:MOST_PICTURES]:
-        drawn = picture(space.specialize(space.architecture(best[one.id].architecture)), "svg")
-        if sum(map(len, pictures.values())) + len(drawn) <= MOST_DRAWN:
-            pictures[one.id] = drawn
-    return replace(found, pictures=pictures)
+    for trial, _ in table.scored[:MAX_PICTURES]:
+        svg = picture(space.specialize(space.architecture(trials_by_id[trial.id].architecture)), "svg")
+        if sum(map(len, pictures.values())) + len(svg) <= MAX_PICTURE_CHARACTERS:
+            pictures[trial.id] = svg
+    return replace(table, pictures=pictures)
 
 
-def _weighings(phase: str, outcome: Outcome[Tensor]) -> list[Weighing]:
+def _choice_probabilities(phase: str, outcome: Outcome[Tensor]) -> list[ChoiceProbabilities]:
+    """Return the probabilities of each choice's alternatives over time, for the report."""
     choices = {choice.path: choice for choice in outcome.architecture.choices} if outcome.architecture else {}
-    found = []
+    history = []
     for path, rows in outcome.history.items():
         if path in choices:
             assert outcome.architecture is not None
             outcomes = outcome.architecture.outcomes
             chosen = choices[path].subsets[outcomes[path]] if path in outcomes else ()
-            found.append(Weighing(path, [str(label) for label in choices[path].alternatives], rows, chosen, phase))
-    return found
+            history.append(
+                ChoiceProbabilities(path, [str(label) for label in choices[path].alternatives], rows, chosen, phase)
+            )
+    return history
 
 
-def _text(label: Any) -> str:
+def _label_text(label: Any) -> str:
+    """Return a label as text."""
     return ", ".join(map(str, label)) if isinstance(label, list) else str(label)
 
 
 def _metadata(run: Run, phase: str, outcome: Outcome[Tensor]) -> dict[str, str]:
+    """Return the metadata of the ONNX model: architecture, title of the recipe, and class names."""
     architecture = outcome.architecture.to_json() if outcome.architecture is not None else ""
-    return {"architecture": architecture, "recipe": run.title, **_labels(run, phase)}
+    return {"architecture": architecture, "recipe": run.title, **_class_metadata(run, phase)}
 
 
-def _labels(run: Run, phase: str) -> dict[str, str]:
-    """The names of classes, where the phase's samples have labels."""
+def _class_metadata(run: Run, phase: str) -> dict[str, str]:
+    """Return the class names as metadata, if the phase's samples have labels."""
     if not _has(run, phase, SPLITS):
         return {}
     images = json.loads(run.content(f"phases/{phase}/{SPLITS}")).get("images")
     return {"labels": json.dumps(images["classes"])} if images and images["classes"] else {}
 
 
-def _phases(run: Run, outcomes: Mapping[str, Outcome[Tensor]]) -> dict[str, Any]:
-    return {name: _last(run, name) for name in outcomes}
+def _final_metrics(run: Run, outcomes: Mapping[str, Outcome[Tensor]]) -> dict[str, Any]:
+    """Return the final metrics of each phase."""
+    return {name: _last_epoch(run, name) for name in outcomes}
 
 
-def _measures(run: Run, name: str) -> dict[str, Any]:
-    """What a phase measures: the `criterion` that networks are compared by, and whether more is better, by names."""
+def _objective_record(run: Run, name: str) -> dict[str, Any]:
+    """Return what a phase measures: `criterion`, by which networks are compared, and for each measure whether larger is
+    better."""
     if not _has(run, name, OBJECTIVE):
         return {}
-    found: dict[str, Any] = json.loads(run.content(f"phases/{name}/{OBJECTIVE}"))
-    return found
+    objective: dict[str, Any] = json.loads(run.content(f"phases/{name}/{OBJECTIVE}"))
+    return objective
 
 
-def _last(run: Run, name: str) -> dict[str, Any]:
-    """The figures of a phase's last epoch; how long it took in all."""
+def _last_epoch(run: Run, name: str) -> dict[str, Any]:
+    """Return the metrics of a phase's last epoch, the number of epochs and the total minutes."""
     rows = run.phase(name).rows()
     if not rows:
         return {}

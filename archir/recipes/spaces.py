@@ -1,4 +1,4 @@
-"""The spaces of a recipe, and the files they are made of."""
+"""Spaces of a recipe, and the files that define them."""
 
 from __future__ import annotations
 
@@ -9,49 +9,54 @@ from typing import Any
 
 from archir.diagnostics.errors import fail
 from archir.language.elaboration.elaborate import elaborate
-from archir.language.elaboration.files import Loader, read, split
+from archir.language.elaboration.files import Loader, read_program, split_net
 from archir.recipes.recipe import Phase, Recipe
 from archir.spaces.space import Space
 
 
 def load_space(path: str, folder: Path, parameters: Mapping[str, Any]) -> Space:
-    """The space of a net, from a folder. Raises ArchError."""
-    file, net = split(_below(path, folder))
-    text = read(Path(file))
+    """Load the space of a net `FILE` or `FILE:NET`, which must lie below `folder`. Raises ArchError."""
+    file, net = split_net(_path_below(path, folder))
+    text = read_program(Path(file))
     where = Path(file).resolve().parent
     return Space(elaborate(text, file, folder=where, root=folder, net=net, parameters=dict(parameters)))
 
 
-def space_of(recipe: Recipe, phase: Phase, folder: Path, known: dict[str, Space] | None = None) -> Space:
-    """The space of a phase, unless it is known already: large ones take seconds. Raises ArchError."""
+def space_of(recipe: Recipe, phase: Phase, folder: Path, cache: dict[str, Space] | None = None) -> Space:
+    """Return the space of a phase; `cache` holds loaded spaces, since large ones take seconds to load. Raises
+    ArchError."""
     name, parameters = phase.space or recipe.space, {**recipe.parameters, **phase.parameters}
-    known = {} if known is None else known
+    cache = {} if cache is None else cache
     key = json.dumps([name, parameters], sort_keys=True, default=str)
-    if key not in known:
-        known[key] = load_space(name, folder, parameters)
-    return known[key]
+    if key not in cache:
+        cache[key] = load_space(name, folder, parameters)
+    return cache[key]
 
 
 def files_of(path: str, folder: Path) -> dict[str, str]:
-    """The text of a space's file and of all that it imports, by their paths from the folder. Raises ArchError."""
-    file = Path(split(_below(path, folder))[0])
-    text = read(file)
+    """Return the text of a space's file and of all files that it imports, by their paths relative to `folder`.
+
+    Files of the library are left out. Raises ArchError.
+    """
+    file = Path(split_net(_path_below(path, folder))[0])
+    text = read_program(file)
     loader = Loader(folder)
     module = loader.load(text, str(file), file.resolve().parent)
-    found = {str(file.resolve().relative_to(folder.resolve())): text}
+    texts = {str(file.resolve().relative_to(folder.resolve())): text}
     pending = list(module.imports)
     while pending:
-        one = pending.pop()
-        if one.folder is not None:  # else it is of the library
-            name = str((one.folder / Path(one.path).name).relative_to(folder.resolve()))
-            if name not in found:
-                found[name] = read(folder / name)
-                pending += one.imports
-    return found
+        imported = pending.pop()
+        if imported.folder is not None:  # files of the library have no folder
+            name = str((imported.folder / Path(imported.path).name).relative_to(folder.resolve()))
+            if name not in texts:
+                texts[name] = read_program(folder / name)
+                pending += imported.imports
+    return texts
 
 
-def _below(path: str, folder: Path) -> str:
-    file, _ = split(str(folder / path))
+def _path_below(path: str, folder: Path) -> str:
+    """Return the path of a space joined to `folder`. Raises ArchError (A2206) if it leads out of the folder."""
+    file, _ = split_net(str(folder / path))
     if not Path(file).resolve().is_relative_to(folder.resolve()):
         raise fail("A2206", f"the space `{path}` is not below the folder of the recipe")
     return str(folder / path)

@@ -1,4 +1,4 @@
-"""What a phase that trained a supernet hands on: the space whose weights these are."""
+"""Record of a trained supernet that later phases use: the space that its weights belong to."""
 
 from __future__ import annotations
 
@@ -9,42 +9,48 @@ from typing import Any, Literal
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.ir.serial import to_json
-from archir.recipes.open_choices import Opened
+from archir.recipes.open_choices import OpenSpace
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 
 Sharing = Literal["heads", "leading"]
-"""Which channels a smaller attention has: the first ones of each head, or of all together."""
+"""Channels that a smaller attention uses: the first channels of each head (`heads`), or the first ones of all
+(`leading`)."""
 
 
 @dataclass(frozen=True)
 class SupernetRecord:
-    """The graph of a supernet as JSON, how weights are shared, and the labels of choices that were held fixed."""
+    """A supernet's graph as JSON, its weight sharing, and the labels of the choices that were fixed during training."""
 
     graph: Mapping[str, Any]
     sharing: Sharing
     fixed: Mapping[str, Any]
 
     @classmethod
-    def of(cls, opened: Opened, graph: Graph, sharing: Sharing) -> SupernetRecord:
-        """The record of a supernet of this graph that was trained on what is open of a space."""
-        labels = {c.path: c.label(opened.made[c.path]) for c in opened.whole.choices if c.path in opened.made}
+    def of(cls, opened: OpenSpace, graph: Graph, sharing: Sharing) -> SupernetRecord:
+        """Return the record of a supernet with this graph, trained on the open choices of a space."""
+        labels = {
+            c.path: c.label(opened.fixed_outcomes[c.path])
+            for c in opened.full_space.choices
+            if c.path in opened.fixed_outcomes
+        }
         return cls(to_json(graph), sharing, labels)
 
     def check(self, architecture: Architecture) -> None:
-        """Raise ArchError (A2209) if an architecture has what the supernet was not trained for."""
+        """Raise ArchError (A2209) if an architecture differs from the supernet in a choice that was fixed during
+        training."""
         for path, label in architecture.items():
             if path in self.fixed and self.fixed[path] != label:
                 text = f"the supernet was trained with `{path}` = {self.fixed[path]}, not {label}"
                 raise fail(
-                    "A2209", text, None, "hold the choice fixed as it was, or open it where the supernet is trained"
+                    "A2209", text, None, "fix the choice at the same alternative, or open it when training the supernet"
                 )
 
-    def own(self, graph: Graph, architecture: Architecture) -> Architecture:
-        """An architecture of the whole space as one of the supernet's, whose graph is given.
+    def to_supernet(self, graph: Graph, architecture: Architecture) -> Architecture:
+        """Convert an architecture of the full space to one of the supernet's space, whose graph is `graph`.
 
-        Raises ArchError: A2209 (it has what the supernet was not trained for), A1004, A1008 (it is no architecture of
-        the supernet's).
+        Raises ArchError: A2209 (it differs in a choice that was fixed during training), A1004, A1008 (it is no
+        architecture of the supernet).
         """
         self.check(architecture)
-        return Space(graph).exactly(architecture.outcomes)
+        return Space(graph).from_outcomes(architecture.outcomes)

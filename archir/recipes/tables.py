@@ -1,6 +1,6 @@
-"""The table that a recipe names: where it is in a run, and what it says of a space.
+"""Tables of results that a recipe names: their files in a run, and reading them.
 
-Tables are copied when a run begins, so that it stays whole whatever becomes of where they came from.
+Tables are copied when a run begins, so that the run stays complete if the original is changed or deleted.
 """
 
 from __future__ import annotations
@@ -12,31 +12,37 @@ from archir.diagnostics.errors import fail
 from archir.recipes.recipe import Evaluate
 from archir.runs import Run
 from archir.spaces.space import Space
-from archir.tabular.table import Results, results
+from archir.tabular.results import Results, read_results
 
 FOLDER = "tables"
+"""Folder of tables in a run."""
 
 
-def files(table: Evaluate, folder: Path) -> dict[str, Path]:
-    """The files of a table and of what says what it is, by their names in a run; relative paths begin in a folder."""
-    return {_name(one): folder / one for one in (table.table, _map(table))}
+def table_files(table: Evaluate, folder: Path) -> dict[str, Path]:
+    """Return the files of a table and its column map, by their names in a run; relative paths start in `folder`."""
+    return {_name_in_run(path): folder / path for path in (table.table, _map_path(table))}
 
 
-def of_files(table: Evaluate, folder: Path, space: Space) -> Results:
-    """What a table says of a space. Raises ArchError (A2251, A2252, A11xx)."""
+def results_from_files(table: Evaluate, folder: Path, space: Space) -> Results:
+    """Read the results of a space's architectures from a table. Raises ArchError (A2251, A2252, A11xx)."""
     if not (folder / table.table).is_file():
         raise fail("A2251", f"there is no file {folder / table.table}")
-    return results(folder / table.table, folder / _map(table), space, table.measures)
+    return read_results(folder / table.table, folder / _map_path(table), space, table.measures)
 
 
-def of_run(run: Run, table: Evaluate, space: Space) -> Results:
-    """The same, of the copy in a run."""
-    return results(run.folder / _name(table.table), run.folder / _name(_map(table)), space, table.measures)
+def results_from_run(run: Run, table: Evaluate, space: Space) -> Results:
+    """Read the results of a space's architectures from the copy of a table in a run. Raises ArchError (A2251, A2252,
+    A11xx)."""
+    return read_results(
+        run.folder / _name_in_run(table.table), run.folder / _name_in_run(_map_path(table)), space, table.measures
+    )
 
 
-def _map(table: Evaluate) -> str:
+def _map_path(table: Evaluate) -> str:
+    """Return the path of a table's column map: `map`, or the table's path with the suffix `.toml`."""
     return table.map or str(Path(table.table).with_suffix(".toml"))
 
 
-def _name(path: str) -> str:
+def _name_in_run(path: str) -> str:
+    """Return the name in a run of a file of a table."""
     return f"{FOLDER}/{quote(path, safe='')}"

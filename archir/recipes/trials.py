@@ -1,4 +1,4 @@
-"""What phases that try candidates can be told: what these are scored by, and where."""
+"""Settings of phases that try candidates: which scorer scores them, and on which executor."""
 
 from __future__ import annotations
 
@@ -9,94 +9,103 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from archir.diagnostics.errors import fail
-from archir.diagnostics.work import MOST_THREADS
+from archir.diagnostics.work import MAX_THREADS
 from archir.plugins.registry import Registry
 from archir.search.executors import Executor, executor
-from archir.search.near import Within
+from archir.search.near_bounds import CostBounds
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
-from archir.utils.settings import Amount, Count, Many, Positive, Settings
+from archir.utils.settings import Amount, Count, ListAsTuple, Positive, Settings
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What the options of a scorer are, and how it is made."""
+class ScorerKind:
+    """A registered scorer: the type of its options, its constructor, and the prefix of its scores."""
 
     options: type[Settings]
     make: Callable[[Any, Space, Any], Callable[[Architecture, float], Mapping[str, float]]]
     prefix: str = ""
 
 
-SCORERS: Registry[str, Kind] = Registry("scorer", "scorers")
-"""All of them, by name; a backend registers its own."""
+SCORERS: Registry[str, ScorerKind] = Registry("scorer", "scorers")
+"""All scorers, by name; a backend registers its own."""
 
 Make = TypeVar("Make", bound=Callable[..., Callable[[Architecture, float], Mapping[str, float]]])
 
 
 def scorer(name: str, options: type[Settings] = Settings, *, prefix: str = "") -> Callable[[Make], Make]:
-    """Register a function that is called in each worker, `make(work, space, options)`, and gives the function that
-    scores: of an architecture and the part of the full budget, its scores by name. These have the prefix among the
-    figures of epochs."""
+    """Return a decorator that registers a function `make(work, space, options)` as a scorer.
+
+    `make` is called in each worker. It returns a function from an architecture and a fraction of the full budget to
+    scores by name. In the metrics of epochs, their names get the `prefix`.
+    """
 
     def register(make: Make) -> Make:
-        SCORERS.register(name, Kind(options, make, prefix), make)
+        """Register `make` under the name."""
+        SCORERS.register(name, ScorerKind(options, make, prefix), make)
         return make
 
     return register
 
 
 TABLE = "table"
-"""The scorer that looks up what `evaluate` names."""
+"""Name of the scorer that looks candidates up in the table of `evaluate`."""
 
 
 class Scorer(Settings):
-    """What a candidate is scored by. Scores are what the phase's objective measures, on the images for validation."""
+    """Scorer of candidates. Scores are the measures of the phase's objective on the validation samples."""
 
     kind: str = "inherited"
-    """`inherited`: with the weights of `start.weights`, a supernet's. `training`: trained from the start as the phase
-    says, for its budget's part of the epochs. `proxies`: untrained. `predictor`: fitted to the trials of
-    `start.trials`. `table`: looked up in what `evaluate` names. Or one that somebody registered."""
+    """Kind of scorer:
+
+    `inherited`: weights of the supernet named by `start.weights`. `training`: training from scratch with the phase's
+    settings, for the fraction of the epochs given by the budget. `proxies`: zero-cost proxies, without training.
+    `predictor`: a model fitted to the trials of `start.trials`. `table`: lookup in the table of `evaluate`. Any other
+    name: a scorer that a plugin registered.
+    """
     options: dict[str, Any] = Field(default_factory=dict)
-    """Of a scorer that somebody registered."""
+    """Options of a scorer that a plugin registered."""
     recalibrate: Amount = 4
-    """Batches on which statistics of norms are measured before a network with inherited weights is."""
+    """Number of batches for measuring batch-norm statistics before a network with inherited weights is scored."""
     images: Count | None = None
-    """At most so many images are measured on."""
-    proxies: Annotated[tuple[str, ...], Many] = ("naswot",)
-    """Names of zero-cost proxies, whose scores have these names."""
+    """Maximum number of samples to score on."""
+    proxies: Annotated[tuple[str, ...], ListAsTuple] = ("naswot",)
+    """Names of zero-cost proxies; the scores have the same names."""
     score: str = "accuracy"
-    """The score that is predicted."""
+    """Score that the predictor predicts."""
 
     @property
     def prefix(self) -> str:
-        """What the names of scores begin with among the figures of epochs, beside those of other images."""
+        """Prefix of the scores' names in the metrics of epochs, which separates them from measures on other samples."""
         return self.registered.prefix
 
     @property
-    def registered(self) -> Kind:
-        """What was registered under its name. Raises ArchError (A2218)."""
+    def registered(self) -> ScorerKind:
+        """Registered scorer of this kind. Raises ArchError (A2218) if there is none."""
         if self.kind not in SCORERS:
             raise fail("A2218", f"there is no scorer `{self.kind}`", None, SCORERS.hint(self.kind))
         return SCORERS[self.kind]
 
 
-class TrialOptions(Within):
-    """What all strategies that try candidates can be told, beside their own options."""
+class TrialOptions(CostBounds):
+    """Options of all strategies that try candidates, in addition to their own."""
 
     scorer: Scorer = Scorer()
     executor: str = "local"
-    """Who scores (see `archir.search.executors`): `local`, `processes:4`, `ray`, `ray://HOST:PORT`."""
+    """Executor that scores candidates (see `archir.search.executors`): `local`, `processes:4`, `ray`,
+    `ray://HOST:PORT`."""
     limit: Positive | None = None
-    """Seconds that the scoring of a candidate may take."""
+    """Timeout in seconds for scoring a candidate."""
     retries: Amount = 2
-    """How often a candidate is tried again whose worker died."""
-    cores: float = Field(default=1.0, ge=0, le=MOST_THREADS)
-    """Cores of each worker, which are its threads."""
-    gpus: float = Field(default=0.0, ge=0, le=MOST_THREADS)
-    """GPUs of each worker, on Ray; it may be a part of one."""
+    """Number of retries of a candidate whose worker died."""
+    cores: float = Field(default=1.0, ge=0, le=MAX_THREADS)
+    """CPU cores, and threads, of each worker."""
+    gpus: float = Field(default=0.0, ge=0, le=MAX_THREADS)
+    """GPUs of each worker on Ray; may be a fraction."""
 
-    def workers(self, instead: str | None = None) -> Executor:
-        """Who scores, not at work yet; `instead` of who is named. Raises ArchError (A2601, A2602, A2603)."""
+    def workers(self, override: str | None = None) -> Executor:
+        """Return the executor, which has not started yet; `override` replaces the setting. Raises ArchError (A2601,
+        A2602, A2603)."""
         return executor(
-            instead or self.executor, limit=self.limit, retries=self.retries, cores=self.cores, gpus=self.gpus
+            override or self.executor, limit=self.limit, retries=self.retries, cores=self.cores, gpus=self.gpus
         )

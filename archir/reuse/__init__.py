@@ -1,1 +1,1 @@
-"""What was trained before, used again: weights of other runs and files, networks of one supernet."""
+"""Reuse of earlier training: weights of other runs and files, and networks of one supernet."""

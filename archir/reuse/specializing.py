@@ -1,7 +1,7 @@
-"""Networks within budgets, all of one supernet: as a recipe that starts from the run that trained it.
+"""Networks within budgets, all with the weights of one supernet: writes a recipe that starts from the supernet's run.
 
-Each budget is a phase that searches, with the supernet's weights and on the images for validation, and one that takes
-the weights out and measures statistics of norms anew. So everything that runs can do, holds here as well.
+Each budget has two phases: a search with the supernet's weights on the validation samples, and one that extracts the
+weights and measures batch-norm statistics. As these are ordinary phases, everything that runs support works here too.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archir.diagnostics.errors import fail, listed
+from archir.diagnostics.errors import fail, join_names
 from archir.recipes import plugins
-from archir.recipes.borrowing import supernet_of, written
 from archir.recipes.recipe import Phase
 from archir.recipes.spaces import space_of
+from archir.recipes.start_weights import read_supernet, recipe_of_run
 from archir.recipes.supernet import SupernetRecord
 from archir.runs import Run
 from archir.runs.phase import SUPERNET
@@ -23,93 +23,117 @@ from archir.spaces.space import Space
 from archir.utils import toml
 
 RECIPE, SPACE = "recipe.toml", "space/"
-REPLACED = "replaced"
-"""The phase that scores alternatives one by one."""
-OF_PHASE = ("space", "parameters", "data", "objective", "open")
-"""Settings of the phase that trained the supernet, which hold for what searches it."""
-OF_TRAINING = ("batch", "precision")
+"""Folder in a run with the files of the space."""
+REPLACE_PHASE = "replaced"
+"""Name of the phase that scores alternatives one by one."""
+INHERITED_SETTINGS = ("space", "parameters", "data", "objective", "open")
+"""Settings that the new phases inherit from the phase that trained the supernet."""
+INHERITED_TRAINING = ("batch", "precision")
+"""Training settings that the new phases inherit."""
 
 
 def search_name(number: int) -> str:
-    """The phase that searches for the network of a budget; budgets count from 1."""
+    """Return the name of the phase that searches within a budget; budgets are numbered from 1."""
     return f"search-{number}"
 
 
 def network_name(number: int) -> str:
-    """The phase that has the network of a budget."""
+    """Return the name of the phase that extracts the network of a budget; budgets are numbered from 1."""
     return f"budget-{number}"
 
 
 def prepare(source: str, bounds: Sequence[str], options: Mapping[str, Any], folder: Path) -> Path:
-    """Write the recipe of a search within each of these bounds into a folder, with the space; the recipe's path.
+    """Write the recipe of a search within each of the bounds, and the files of the space, into a folder.
 
-    `source` is a run, or `RUN:PHASE` where several of its phases trained a supernet; the last one is meant by default.
-    `options` are those of the searches. Raises ArchError: A2207 (no supernet was trained), A18xx (the run was damaged),
-    A3105 (it needs plugins), and what is wrong with bounds.
+    `source` is a run, or `RUN:PHASE` if several of its phases trained a supernet; the default is the last one.
+    `options` are those of the searches. Returns the recipe's path. Raises ArchError: A2207 (the run trained no
+    supernet), A18xx (it is damaged), A3105 (it needs plugins), and errors of the bounds.
     """
-    supernet = _copied(source, folder)
+    supernet = _copy_supernet(source, folder)
     for text in bounds:
-        supernet.space.where(text).prove()
-    usual, weights = supernet.usual, supernet.weights
+        supernet.space.where(text).check_bounds()
+    inherited, weights = supernet.phase_settings, supernet.weights
     phases: list[dict[str, Any]] = []
     for position, text in enumerate(bounds, 1):
         name, search = network_name(position), search_name(position)
         within = {**options, "where": text}
         starts = {"weights": weights}
-        phases.append({"name": search, "strategy": "evolution", **usual, "start": starts, "options": within})
+        phases.append({"name": search, "strategy": "evolution", **inherited, "start": starts, "options": within})
         starts = {"architecture": search, "weights": weights}
-        phases.append({"name": name, "strategy": "inherit", **usual, "start": starts})
+        phases.append({"name": name, "strategy": "inherit", **inherited, "start": starts})
     return supernet.write("specialized", phases, export="each")
 
 
-def one_by_one(source: str, options: Mapping[str, Any], folder: Path) -> Path:
-    """Write the recipe that scores each alternative alone with a supernet's weights into a folder, with the space; the
-    recipe's path. The rest is as for `prepare`."""
-    supernet = _copied(source, folder)
+def prepare_single_changes(source: str, options: Mapping[str, Any], folder: Path) -> Path:
+    """Write the recipe that scores each alternative separately with a supernet's weights; returns the recipe's path.
+
+    `source`, `options`, `folder` and errors are as for `prepare`.
+    """
+    supernet = _copy_supernet(source, folder)
     start = {"weights": supernet.weights}
-    phase = {"name": REPLACED, "strategy": "replace_one", **supernet.usual, "start": start, "options": {**options}}
+    phase = {
+        "name": REPLACE_PHASE,
+        "strategy": "replace_one",
+        **supernet.phase_settings,
+        "start": start,
+        "options": {**options},
+    }
     return supernet.write("one by one", [phase])
 
 
 @dataclass(frozen=True)
-class _Copied:
-    """A supernet that was trained, in a folder for another recipe: its space, the settings that hold for what searches
-    it, and how its weights are named."""
+class _CopiedSupernet:
+    """A trained supernet whose space was copied to a folder, for a new recipe.
+
+    `phase_settings` are inherited by new phases, `weights` refers to its weights as `RUN:PHASE`, and `recipe_settings`
+    are the other settings of its recipe.
+    """
 
     run: Run
     folder: Path
     space: Space
-    usual: Mapping[str, Any]
+    phase_settings: Mapping[str, Any]
     weights: str
-    rest: Mapping[str, Any]
+    recipe_settings: Mapping[str, Any]
 
     def write(self, about: str, phases: Sequence[Mapping[str, Any]], **more: Any) -> Path:
+        """Write a recipe with the given phases and return its path; `about` is appended to the title."""
         path = self.folder / RECIPE
-        told = {"title": f"{self.run.title}, {about}", **self.rest, **more, "phase": list(phases)}
-        path.write_text(toml.written(told), "utf-8")
+        settings = {"title": f"{self.run.title}, {about}", **self.recipe_settings, **more, "phase": list(phases)}
+        path.write_text(toml.dump_toml(settings), "utf-8")
         return path
 
 
-def _copied(source: str, folder: Path) -> _Copied:
-    run, phase, supernet = trained(source)
-    recipe = written(run)
-    plugins.require(recipe.recipe)
+def _copy_supernet(source: str, folder: Path) -> _CopiedSupernet:
+    """Copy the space of a trained supernet to a folder. Raises ArchError (A2207, A18xx, A3105)."""
+    run, phase, supernet = find_supernet(source)
+    recipe = recipe_of_run(run)
+    plugins.require_loaded(recipe.recipe)
     for name in run.files.manifest.files:
         if name.startswith(SPACE):
             path = folder / name.removeprefix(SPACE)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(run.content(name))
     number = recipe.recipe.phase.index(phase)
-    told: Mapping[str, Any] = recipe.document.data["phase"][number]
-    training = {name: value for name, value in told.get("training", {}).items() if name in OF_TRAINING}
-    usual = {name: told[name] for name in OF_PHASE if name in told} | {"fixed": supernet.fixed, "training": training}
-    rest = {name: value for name, value in recipe.document.data.items() if name not in ("phase", "title", "export")}
+    phase_settings: Mapping[str, Any] = recipe.document.data["phase"][number]
+    training = {name: value for name, value in phase_settings.get("training", {}).items() if name in INHERITED_TRAINING}
+    inherited = {name: phase_settings[name] for name in INHERITED_SETTINGS if name in phase_settings} | {
+        "fixed": supernet.fixed,
+        "training": training,
+    }
+    recipe_settings = {
+        name: value for name, value in recipe.document.data.items() if name not in ("phase", "title", "export")
+    }
     space = space_of(recipe.recipe, phase, folder)
-    return _Copied(run, folder, space, usual, f"{run.folder.resolve()}:{phase.name}", rest)
+    return _CopiedSupernet(run, folder, space, inherited, f"{run.folder.resolve()}:{phase.name}", recipe_settings)
 
 
 def evolution(trials: int, **scorer: Any) -> dict[str, Any]:
-    """Options of a search of so many trials: a quarter of them is drawn, the others are children of the best."""
+    """Return options of an evolutionary search with `trials` trials: the first quarter is random, the others are
+    offspring.
+
+    `scorer` are options of the scorer; None is left out.
+    """
     population = max(1, trials // 4)
     crossovers = population // 2
     return {
@@ -123,17 +147,21 @@ def evolution(trials: int, **scorer: Any) -> dict[str, Any]:
     }
 
 
-def trained(source: str) -> tuple[Run, Phase, SupernetRecord]:
-    """A run, the phase of it whose supernet is meant, and what that is."""
+def find_supernet(source: str) -> tuple[Run, Phase, SupernetRecord]:
+    """Return a run, its phase that trained the supernet, and the supernet's record. Raises ArchError (A2207)."""
     place, colon, which = source.rpartition(":")
     run = Run.open(Path(place if colon else source))
-    phases = written(run).recipe.phase
-    supernets = {one.name: supernet_of(run, f"phases/{one.name}/{SUPERNET}") for one in phases}
-    there = [name for name, supernet in supernets.items() if supernet is not None]
-    found = [one for one in phases if one.name in there and (not colon or one.name == which)]
-    if not found:
-        hint = f"phases that trained one there: {listed(there)}" if there else "`spos`, `sandwich` and `fair` train one"
+    phases = recipe_of_run(run).recipe.phase
+    supernets = {phase.name: read_supernet(run, f"phases/{phase.name}/{SUPERNET}") for phase in phases}
+    with_supernet = [name for name, supernet in supernets.items() if supernet is not None]
+    matching = [phase for phase in phases if phase.name in with_supernet and (not colon or phase.name == which)]
+    if not matching:
+        hint = (
+            f"phases with a supernet there: {join_names(with_supernet)}"
+            if with_supernet
+            else "`spos`, `sandwich` and `fair` train one"
+        )
         raise fail("A2207", f"{run.folder} has no supernet{f' of a phase `{which}`' if colon else ''}", None, hint)
-    supernet = supernets[found[-1].name]
+    supernet = supernets[matching[-1].name]
     assert supernet is not None
-    return run, found[-1], supernet
+    return run, matching[-1], supernet

@@ -1,6 +1,6 @@
-"""Networks that teach in phases: those that an earlier phase trained, and those of files.
+"""Teacher networks of phases: networks that an earlier phase trained, and networks in files.
 
-Files are copied when a run begins, so that it stays whole whatever becomes of where they came from.
+Files are copied into the run when it begins, so that the run stays complete if the originals change.
 """
 
 from __future__ import annotations
@@ -18,48 +18,50 @@ from archir.runs.folder import Content
 from archir.runs.phase import WEIGHTS
 
 TEACHER = ("teacher", "weights")
-"""Settings of an objective that name a teacher; with `phase`, the run gives them."""
+"""Settings of an objective that define a teacher's network and weights; the run sets them if the objective names a
+phase."""
 
 
-def teaching(phase: Phase, folder: Path) -> dict[str, Content]:
-    """The files of the networks that teach a phase, as files of the run: texts below `space/`, and weights.
+def teacher_files(phase: Phase, folder: Path) -> dict[str, Content]:
+    """Return the files of a phase's teachers, as files of the run: programs below `space/`, and weights.
 
-    Relative paths begin in the recipe's folder. Raises ArchError: A2206 (a net is not below it), A2207 (there are no
-    such weights), and what is wrong with a net's file.
+    Relative paths start in the recipe's folder. Raises ArchError: A2206 (a program is not below it), A2207 (a file of
+    weights does not exist), and errors of the programs.
     """
-    found: dict[str, Content] = {}
-    for settings in _of_files(phase):
+    files: dict[str, Content] = {}
+    for settings in _file_teachers(phase):
         net, weights = str(settings["teacher"]), str(settings["weights"])
-        found |= {f"space/{name}": text for name, text in files_of(net, folder).items()}
+        files |= {f"space/{name}": text for name, text in files_of(net, folder).items()}
         path = folder / weights
         if not path.is_file():
             raise fail("A2207", f"phase `{phase.name}`: there are no weights `{weights}` of a teacher")
-        found[_copy(weights)] = path
-    return found
+        files[_name_in_run(weights)] = path
+    return files
 
 
-def taught(run: Run, recipe: Recipe, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """An objective of a phase as it is made in a run: its teacher has its files there. Raises ArchError (A2207)."""
-    given = dict(settings)
-    name = given.pop("phase", None)
+def with_teacher_files(run: Run, recipe: Recipe, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an objective's settings with its teacher's files as they are in the run. Raises ArchError (A2207)."""
+    result = dict(settings)
+    name = result.pop("phase", None)
     if name is None:
-        own = "teacher" in given and _copy(str(given.get("weights"))) in run.files.manifest.files
-        return given | {"weights": f"../{_copy(str(given['weights']))}"} if own else given
+        is_copied = "teacher" in result and _name_in_run(str(result.get("weights"))) in run.files.manifest.files
+        return result | {"weights": f"../{_name_in_run(str(result['weights']))}"} if is_copied else result
     phase = next((phase for phase in recipe.phase if phase.name == name), None)
     weights = f"phases/{name}/{WEIGHTS}"
     if phase is None or weights not in run.files.manifest.files:
         raise fail("A2207", f"there is no earlier phase `{name}` whose network could teach")
     parameters = {**recipe.parameters, **phase.parameters}
     run.content(weights)  # verified
-    return given | {"teacher": phase.space or recipe.space, "parameters": parameters, "weights": f"../{weights}"}
+    return result | {"teacher": phase.space or recipe.space, "parameters": parameters, "weights": f"../{weights}"}
 
 
-def _of_files(phase: Phase) -> Iterator[Mapping[str, Any]]:
+def _file_teachers(phase: Phase) -> Iterator[Mapping[str, Any]]:
+    """Yield the objectives of a phase whose teacher is in files."""
     for settings in (phase.objective, *phase.also):
         if "teacher" in settings and "weights" in settings and "phase" not in settings:
             yield settings
 
 
-def _copy(weights: str) -> str:
-    """Where a run has the weights of a teacher: by a name that tells apart what the recipe tells apart."""
+def _name_in_run(weights: str) -> str:
+    """Return the name in a run of a teacher's weights; different paths in the recipe get different names."""
     return f"start/teacher-{sha256(weights.encode()).hexdigest()[:16]}.safetensors"

@@ -1,4 +1,4 @@
-"""What a run ran on: versions of what computes, the kind of machine, what the backend says of devices."""
+"""Environment of a run: versions of packages, the machine, and facts about devices from the backend."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 from archir import __version__
 
 _PACKAGES = ("torch", "numpy", "networkx", "lark", "onnx", "onnxruntime", "onnxruntime-gpu", "safetensors", "pydantic")
+"""Packages whose versions may affect results."""
 
 
 def environment(**facts: Any) -> dict[str, Any]:
-    """Versions and machine, and what the caller knows besides: device, threads."""
+    """Return versions and the machine, with further facts from the caller, such as device and threads."""
     return {
         "archir": __version__,
         "python": platform.python_version(),
@@ -27,10 +28,11 @@ def environment(**facts: Any) -> dict[str, Any]:
 
 
 def _versions() -> Mapping[str, str]:
-    found = {}
+    """Return the versions of installed packages that affect results."""
+    versions = {}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

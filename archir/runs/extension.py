@@ -1,7 +1,7 @@
-"""Runs that go on with other settings: what phases came to is given up, and what they tried is not.
+"""Extend a run: continue with other settings, where phases lose their results, but their trials are reused.
 
-A run says in `extensions.json` how it was extended. Its files change in one step; the journal, which is only ever added
-to, is told after that, and whoever resumes the run tells it what was left out by a kill.
+A run's extensions are in `extensions.json`. The run's files change in one step. The journal, which is append-only, is
+updated after that; if the process is killed in between, the next resume updates it.
 """
 
 from __future__ import annotations
@@ -14,27 +14,31 @@ from archir.runs.folder import Content
 from archir.runs.run import Run
 
 EXTENSIONS = "extensions.json"
+"""Name of the file with the extensions of a run."""
 
 
-def known(run: Run) -> list[dict[str, Any]]:
-    """How a run was extended, the first time first: `settings` by their keys, and the `phases` that began anew."""
+def read_extensions(run: Run) -> list[dict[str, Any]]:
+    """Return the extensions of a run, oldest first: the changed `settings` by key, and the `phases` that started
+    again."""
     if EXTENSIONS not in run.files.manifest.files:
         return []
-    found: list[dict[str, Any]] = json.loads(run.content(EXTENSIONS))
-    return found
+    extensions: list[dict[str, Any]] = json.loads(run.content(EXTENSIONS))
+    return extensions
 
 
 def extend(run: Run, settings: Mapping[str, str], phases: Sequence[str], files: Mapping[str, Content]) -> None:
-    """Let phases begin anew, and write files: in one step, with a note of the settings that this was for."""
-    begun = [name for name in phases if name in run.journal.phases()]
-    told = [*known(run), {"settings": dict(settings), "phases": begun}]
-    gone = [name for name in run.files.manifest.files if name.startswith(tuple(f"phases/{phase}/" for phase in phases))]
-    run.commit({**files, EXTENSIONS: json.dumps(told, indent=1) + "\n"}, gone, finished=False)
-    settle(run)
+    """Restart phases and write files in one step, with a record of the settings that were changed."""
+    restarted = [name for name in phases if name in run.journal.phases()]
+    extensions = [*read_extensions(run), {"settings": dict(settings), "phases": restarted}]
+    removed = [
+        name for name in run.files.manifest.files if name.startswith(tuple(f"phases/{phase}/" for phase in phases))
+    ]
+    run.commit({**files, EXTENSIONS: json.dumps(extensions, indent=1) + "\n"}, removed, finished=False)
+    record_restarts(run)
 
 
-def settle(run: Run) -> None:
-    """Tell the journal of extensions that it does not know."""
-    for number, extension in enumerate(known(run)):
+def record_restarts(run: Run) -> None:
+    """Record in the journal the restarts of phases that it does not have yet."""
+    for number, extension in enumerate(read_extensions(run)):
         for phase in extension["phases"]:
-            run.phase(phase).anew(number)
+            run.phase(phase).restart(number)

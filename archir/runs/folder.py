@@ -1,4 +1,5 @@
-"""A folder whose files change all at once: at any moment, and after any crash, it has the old ones or the new ones."""
+"""Folder whose files change atomically: at any moment, and after any crash, all files are the old ones or the new
+ones."""
 
 from __future__ import annotations
 
@@ -15,21 +16,24 @@ from typing import Any, TypeAlias
 from archir.diagnostics.errors import fail
 from archir.runs import lock, manifest
 from archir.runs.manifest import Entry, Manifest
-from archir.utils.files import read_bytes, reading, sync_folder, write_atomic, writing
+from archir.utils.files import open_regular, read_bytes, report_write_errors, sync_folder, write_atomic
 
 Content: TypeAlias = bytes | str | Path
-"""What a file shall hold: bytes, text, or what another file holds."""
+"""Content of a file: bytes, text, or the path of a file to copy."""
 
 JOURNAL = "metrics.sqlite"
+"""Name of the journal's file."""
 STAGING = ".staging"
+"""Folder for new contents before they replace the old ones."""
 _CHUNK = 1 << 20
-LIVE = {JOURNAL + suffix for suffix in ("", "-wal", "-shm")}
-"""The files of a journal that is being written; what they hold is verified row by row."""
+"""Number of bytes that are read at a time."""
+LIVE_JOURNAL = {JOURNAL + suffix for suffix in ("", "-wal", "-shm")}
+"""Files of a journal that is open for writing; their rows are verified one by one."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a file."""
+    """What is wrong with a file: the code of a diagnostic, and its text."""
 
     file: str
     code: str
@@ -37,7 +41,7 @@ class Problem:
 
 
 class Folder:
-    """The files that a manifest lists."""
+    """Folder with the files that a manifest lists."""
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest
@@ -45,98 +49,104 @@ class Folder:
     def commit(self, files: Mapping[str, Content], remove: Iterable[str] = (), **changes: Any) -> None:
         """Write files, remove others and change fields of the manifest, in one step.
 
-        `entries` are the files to go on from, where they are others than the manifest's.
+        `changes` may include `entries`: the files to start from, instead of the manifest's.
         """
         self.apply()
         old, sequence = self.manifest, self.manifest.sequence + 1
-        staged = {manifest.inside(name): f"{sequence}-{place}" for place, name in enumerate(files)}
-        made = {name: self._stage(staged[name], content) for name, content in files.items()}
-        if made:
+        staged = {manifest.relative_name(name): f"{sequence}-{index}" for index, name in enumerate(files)}
+        added = {name: self._stage(staged[name], content) for name, content in files.items()}
+        if added:
             sync_folder(self.path / STAGING)
-        removed = sorted(set(remove) - made.keys())
-        kept = {name: one for name, one in changes.pop("entries", old.files).items() if name not in removed}
-        held = {name: one for name, one in (kept | made).items() if name not in changes.get("growing", old.growing)}
-        changes |= {"files": held, "pending": staged, "removed": removed, "sequence": sequence}
+        removed = sorted(set(remove) - added.keys())
+        kept = {name: entry for name, entry in changes.pop("entries", old.files).items() if name not in removed}
+        listed = {
+            name: entry for name, entry in (kept | added).items() if name not in changes.get("growing", old.growing)
+        }
+        changes |= {"files": listed, "pending": staged, "removed": removed, "sequence": sequence}
         new = old.model_copy(update=changes)
         write_atomic(self.path / manifest.NAME, new.text().encode())
         self.manifest = new
         self.apply()
 
     def apply(self) -> None:
-        """Move what the manifest says is pending; again, if that was interrupted."""
-        changed = set()
+        """Move the pending files of the manifest to their places and delete the removed ones; safe to repeat after a
+        crash."""
+        changed_folders = set()
         for name, staged in self.manifest.pending.items():
             if (source := self.path / STAGING / staged).exists():
                 target = self.path / name
-                with writing(target):
+                with report_write_errors(target):
                     target.parent.mkdir(parents=True, exist_ok=True)
                     os.replace(source, target)
-                changed |= {folder for folder in target.parents if folder.is_relative_to(self.path)}
-        for folder in changed:
+                changed_folders |= {folder for folder in target.parents if folder.is_relative_to(self.path)}
+        for folder in changed_folders:
             sync_folder(folder)
         for name in self.manifest.removed:
             (self.path / name).unlink(missing_ok=True)
 
     def _stage(self, name: str, content: Content) -> Entry:
+        """Write a file into the staging folder and flush it to the disk. Returns its entry."""
         hashed, size = sha256(), 0
-        with writing(self.path / name):
+        with report_write_errors(self.path / name):
             (self.path / STAGING).mkdir(parents=True, exist_ok=True)
             stream = (self.path / STAGING / name).open("wb", buffering=0)
         with stream:
             for part in _parts(content):
                 hashed.update(part)
-                with writing(self.path / name):
-                    size += _written(stream, part)
-            with writing(self.path / name):
+                with report_write_errors(self.path / name):
+                    size += _write_all(stream, part)
+            with report_write_errors(self.path / name):
                 os.fsync(stream.fileno())
         return Entry(bytes=size, sha256=hashed.hexdigest())
 
-    def tidy(self) -> None:
-        """Remove what commits that were killed have left."""
+    def remove_leftovers(self) -> None:
+        """Remove the staged files and temporary manifests of commits that were killed."""
         shutil.rmtree(self.path / STAGING, ignore_errors=True)
-        for left in self.path.glob(f".{manifest.NAME}.*"):
-            left.unlink(missing_ok=True)
+        for path in self.path.glob(f".{manifest.NAME}.*"):
+            path.unlink(missing_ok=True)
 
-    def place(self, name: str) -> Path:
-        """Where the content of a file is."""
+    def location(self, name: str) -> Path:
+        """Return the path at which the content of a file is: staged, or final."""
         staged = self.manifest.pending.get(name)
         if staged is not None and (path := self.path / STAGING / staged).exists():
             return path
         return self.path / name
 
     def content(self, name: str) -> bytes:
-        """What a listed file holds. Raises ArchError (A1803) if that is not what was written."""
-        path, entry = self.place(name), self.manifest.files[name]
+        """Return the content of a listed file. Raises ArchError (A1803) if it cannot be read or its SHA-256 differs."""
+        path, entry = self.location(name), self.manifest.files[name]
         try:
             data = read_bytes(path, entry.bytes)
         except OSError as error:
-            if self.place(name) != path:
+            if self.location(name) != path:
                 return self.content(name)
             raise fail("A1803", f"{path} cannot be read: {error.strerror}") from None
-        if entry_of(data) != entry:
+        if entry_of_bytes(data) != entry:
             raise fail("A1803", f"{path} was changed after it was written: its SHA-256 differs")
         return data
 
     def problems(self) -> list[Problem]:
-        """Every file that is not as it was written, that is missing, or that does not belong here."""
+        """Return every file that was changed, is missing, or does not belong to the run."""
         listed = [(name, entry, False) for name, entry in self.manifest.files.items()]
         listed += [(name, entry, True) for name, entry in self.manifest.growing.items()]
-        found = [problem for one in listed if (problem := self._problem(*one))]
-        return found + [Problem(name, "A1805", "does not belong to the run") for name in self._foreign()]
+        problems = [problem for item in listed if (problem := self._problem(*item))]
+        return problems + [Problem(name, "A1805", "does not belong to the run") for name in self._unlisted()]
 
     def _problem(self, name: str, entry: Entry, grows: bool) -> Problem | None:
-        path = self.place(name)
-        found = _problem(name, path, entry, grows)
-        moved = self.place(name) != path  # by somebody who writes
-        return self._problem(name, entry, grows) if found and moved else found
+        """Return what is wrong with a file; None if it is intact."""
+        path = self.location(name)
+        problem = _problem(name, path, entry, grows)
+        moved = self.location(name) != path  # moved by a writer in the meantime
+        return self._problem(name, entry, grows) if problem and moved else problem
 
-    def _foreign(self) -> Iterator[str]:
-        now = self.manifest
-        known = {*now.files, *now.growing, *now.removed, manifest.NAME, lock.NAME}
-        if JOURNAL not in now.files:
-            known |= LIVE
+    def _unlisted(self) -> Iterator[str]:
+        """Yield the names of files that the manifest does not list."""
+        current = self.manifest
+        expected = {*current.files, *current.growing, *current.removed, manifest.NAME, lock.NAME}
+        if JOURNAL not in current.files:
+            expected |= LIVE_JOURNAL
         elif not _size(self.path / f"{JOURNAL}-wal"):
-            known |= LIVE  # somebody looks into the finished file, and has written nothing
+            expected |= LIVE_JOURNAL  # somebody reads the finished journal: its WAL is empty
         for parent, folders, names in os.walk(self.path):
             base = Path(parent)
             if base == self.path:
@@ -144,55 +154,58 @@ class Folder:
             links = [name for name in folders if (base / name).is_symlink()]
             for name in sorted(names + links):
                 file = (base / name).relative_to(self.path).as_posix()
-                if file not in known and not file.startswith(f".{manifest.NAME}."):
+                if file not in expected and not file.startswith(f".{manifest.NAME}."):
                     yield file
 
 
-class Growing:
-    """A file that is appended to; its manifest's entry is of what it held when that was written."""
+class AppendedFile:
+    """File that is appended to. The manifest's entry covers its first `bytes` bytes; what follows is cut off when it is
+    opened."""
 
     def __init__(self, path: Path, entry: Entry) -> None:
-        with reading(path) as stream:
+        with open_regular(path) as stream:
             self._hash = sha256(stream.read(entry.bytes))
         os.truncate(path, entry.bytes)
         self._path, self._bytes = path, entry.bytes
         self._stream = path.open("ab", buffering=0)
 
     def append(self, data: bytes) -> None:
-        """Write at the end."""
-        with writing(self._path):
-            _written(self._stream, data)
+        """Append data."""
+        with report_write_errors(self._path):
+            _write_all(self._stream, data)
         self._hash.update(data)
         self._bytes += len(data)
 
     def sync(self) -> Entry:
-        """What the file holds, on the disk."""
-        with writing(self._path):
+        """Flush the file to the disk. Returns its entry."""
+        with report_write_errors(self._path):
             os.fsync(self._stream.fileno())
         return Entry(bytes=self._bytes, sha256=self._hash.hexdigest())
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file."""
         with suppress(OSError):
             self._stream.close()
 
 
-def entry(path: Path) -> Entry:
-    """The entry of a file as it is."""
+def entry_of_file(path: Path) -> Entry:
+    """Return the entry of a file: size and SHA-256."""
     size = path.stat().st_size
     return Entry(bytes=size, sha256=_digest(path, size))
 
 
-def entry_of(data: bytes) -> Entry:
-    """The entry of a file that holds some bytes."""
+def entry_of_bytes(data: bytes) -> Entry:
+    """Return the entry of a file with the given content."""
     return Entry(bytes=len(data), sha256=sha256(data).hexdigest())
 
 
 def _problem(name: str, path: Path, entry: Entry, grows: bool) -> Problem | None:
+    """Compare a file with its entry. Returns the difference; None if it is intact. `grows`: bytes after the entry are
+    allowed."""
     if not os.path.lexists(path):
         return Problem(name, "A1804", "is missing")
     if path.is_symlink() or not path.is_file():
-        return Problem(name, "A1803", "is no file any more")
+        return Problem(name, "A1803", "is no longer a regular file")
     try:
         size, digest = path.stat().st_size, _digest(path, entry.bytes)
     except OSError as error:
@@ -206,15 +219,16 @@ def _problem(name: str, path: Path, entry: Entry, grows: bool) -> Problem | None
     return None
 
 
-def _written(stream: RawIOBase, data: bytes) -> int:
-    """Write all of some bytes; how many they are."""
-    left = memoryview(data)
-    while left:
-        left = left[stream.write(left) or 0 :]
+def _write_all(stream: RawIOBase, data: bytes) -> int:
+    """Write all of the data to an unbuffered stream. Returns its size."""
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[stream.write(remaining) or 0 :]
     return len(data)
 
 
 def _size(path: Path) -> int:
+    """Return the size of a file; 0 if there is none."""
     try:
         return path.stat().st_size
     except OSError:
@@ -222,8 +236,9 @@ def _size(path: Path) -> int:
 
 
 def _parts(content: Content) -> Iterator[bytes]:
+    """Yield the content in parts."""
     if isinstance(content, Path):
-        with reading(content) as stream:
+        with open_regular(content) as stream:
             while part := stream.read(_CHUNK):
                 yield part
     else:
@@ -231,8 +246,9 @@ def _parts(content: Content) -> Iterator[bytes]:
 
 
 def _digest(path: Path, size: int) -> str:
+    """Return the SHA-256 of the first `size` bytes of a file."""
     hashed = sha256()
-    with reading(path) as stream:
+    with open_regular(path) as stream:
         while size > 0 and (part := stream.read(min(size, _CHUNK))):
             hashed.update(part)
             size -= len(part)

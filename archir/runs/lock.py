@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that the system takes back when its holder dies, however it dies."""
+"""Lock of a run's folder: one writer at a time. The operating system releases it when its holder dies in any way."""
 
 from __future__ import annotations
 
@@ -8,56 +8,58 @@ import time
 from pathlib import Path
 
 from archir.diagnostics.errors import fail
-from archir.utils.files import writing
+from archir.utils.files import report_write_errors
 
 NAME = ".lock"
-_PATIENCE = 1.0
-"""Seconds; whoever looks whether a run is locked holds its lock for an instant."""
+"""Name of the file that is locked; it contains the process id of its holder."""
+_TIMEOUT = 1.0
+"""Time in seconds to wait for the lock: a reader that checks the lock holds it for an instant."""
 
 _held: set[int] = set()
+"""File descriptors of the locks that this process holds."""
 
 
 class Lock:
-    """The lock of a folder, held until it is released. Raises ArchError (A1807) if somebody else holds it."""
+    """Lock of a folder, held until it is released. Raises ArchError (A1807) if another process holds it."""
 
     def __init__(self, folder: Path) -> None:
-        with writing(folder / NAME):
+        with report_write_errors(folder / NAME):
             folder.mkdir(parents=True, exist_ok=True)
             self._handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
-        until = time.monotonic() + _PATIENCE
-        while not _try(self._handle):
-            if time.monotonic() > until:
+        deadline = time.monotonic() + _TIMEOUT
+        while not _try_lock(self._handle):
+            if time.monotonic() > deadline:
                 holder = os.pread(self._handle, 20, 0).decode("ascii", "replace").strip() if os.name == "posix" else ""
                 os.close(self._handle)
-                by = f" by process {holder}" if holder.isdigit() else ""
+                holder_text = f" by process {holder}" if holder.isdigit() else ""
                 hint = "wait until it ends, or stop it; it can be resumed then"
-                raise fail("A1807", f"{folder} is being written{by}", None, hint)
+                raise fail("A1807", f"{folder} is being written{holder_text}", None, hint)
             time.sleep(0.02)
         _held.add(self._handle)
         os.ftruncate(self._handle, 0)
         os.write(self._handle, str(os.getpid()).encode())
 
     def release(self) -> None:
-        """Let others write."""
+        """Release the lock."""
         if self._handle in _held:
             _held.discard(self._handle)
             os.close(self._handle)
 
 
-def locked(folder: Path) -> bool:
-    """Whether somebody writes."""
+def is_locked(folder: Path) -> bool:
+    """Return whether a process holds the lock of a folder."""
     try:
         handle = os.open(folder / NAME, os.O_RDWR)
     except OSError:
         return False
     try:
-        return not _try(handle)
+        return not _try_lock(handle)
     finally:
         os.close(handle)
 
 
-def _drop() -> None:
-    """A forked child does not hold its parent's locks: it might outlive the parent."""
+def _close_in_child() -> None:
+    """Close the parent's locks in a forked child, which might outlive the parent."""
     for handle in _held:
         os.close(handle)
     _held.clear()
@@ -66,7 +68,7 @@ def _drop() -> None:
 if sys.platform == "win32":
     import msvcrt
 
-    def _try(handle: int) -> bool:
+    def _try_lock(handle: int) -> bool:
         try:
             os.lseek(handle, 1 << 20, os.SEEK_SET)
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -78,9 +80,9 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    os.register_at_fork(after_in_child=_drop)
+    os.register_at_fork(after_in_child=_close_in_child)
 
-    def _try(handle: int) -> bool:
+    def _try_lock(handle: int) -> bool:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -1,4 +1,4 @@
-"""The manifest of a run: which files it has, their SHA-256, and what is being changed; it protects itself, too."""
+"""Manifest of a run: its files with their SHA-256 and the change in progress, with a hash of itself."""
 
 from __future__ import annotations
 
@@ -14,46 +14,59 @@ from archir.diagnostics.errors import fail
 from archir.utils.files import read_bytes
 
 NAME = "manifest.json"
+"""Name of the manifest's file."""
 FORMAT = 1
-MOST_BYTES = 1 << 26
+"""Version of the format of run folders."""
+MAX_BYTES = 1 << 26
+"""Maximum size of a manifest in bytes."""
 
 
-def inside(name: str) -> str:
-    """A file's name below the run's folder, with slashes; anything else is a ValueError."""
+def relative_name(name: str) -> str:
+    """Return a file's path relative to the run's folder, with slashes. Raises ValueError for any other path."""
     path = PurePosixPath(name)
-    own = name == NAME or name.startswith(".")
-    if own or name != str(path) or path.is_absolute() or {"..", "."} & set(path.parts) or "\\" in name or ":" in name:
-        raise ValueError(f"{name!r} is no name of a file in a run")
+    reserved = name == NAME or name.startswith(".")
+    if (
+        reserved
+        or name != str(path)
+        or path.is_absolute()
+        or {"..", "."} & set(path.parts)
+        or "\\" in name
+        or ":" in name
+    ):
+        raise ValueError(f"{name!r} is not the name of a file in a run")
     return name
 
 
-Inside = Annotated[str, AfterValidator(inside)]
+RelativeName = Annotated[str, AfterValidator(relative_name)]
+"""Path of a file relative to the run's folder."""
 
 
-class _Frozen(BaseModel):
+class _StrictModel(BaseModel):
+    """Base class of immutable models that reject unknown fields and wrong types."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Entry(_Frozen):
-    """What a file holds; of a file that grows, its first `bytes` bytes."""
+class Entry(_StrictModel):
+    """Size and SHA-256 of a file; of a file that is appended to, those of its first `bytes` bytes."""
 
     bytes: int
     sha256: str
 
 
-class Anchor(_Frozen):
-    """How many rows the journal had, and the hash of the last of them."""
+class Anchor(_StrictModel):
+    """Number of rows of the journal, and the hash of the last row."""
 
     rows: int = 0
     head: str = ""
 
 
-class Manifest(_Frozen):
-    """What a folder holds. Writing the manifest is the moment at which files change, all of them at once.
+class Manifest(_StrictModel):
+    """Content of a run's folder. Replacing the manifest is the moment at which all files of a commit change.
 
-    New contents lie in the staging folder when the manifest that names them is written (`pending`: name -> staged
-    file) and are moved after it; a staged file that is there is what counts. What is `removed` may still be there.
-    While a run is written, its journal is no entry of `files`: `journal` says what it holds at least.
+    New contents are in the staging folder before the manifest that names them is written (`pending`: name -> staged
+    file), and are moved after that; as long as a staged file exists, it is the valid one. Files in `removed` may still
+    exist. While a run is being written, its journal is not in `files`: `journal` says what it contains at least.
     """
 
     format: Literal[1] = 1
@@ -62,29 +75,30 @@ class Manifest(_Frozen):
     created: str = ""
     changed: str = ""
     finished: bool = False
-    files: dict[Inside, Entry] = {}
-    growing: dict[Inside, Entry] = {}
+    files: dict[RelativeName, Entry] = {}
+    growing: dict[RelativeName, Entry] = {}
     journal: Anchor = Anchor()
-    pending: dict[Inside, Inside] = {}
-    removed: list[Inside] = []
+    pending: dict[RelativeName, RelativeName] = {}
+    removed: list[RelativeName] = []
 
     def text(self) -> str:
-        """The manifest's file: one text for one manifest, its hash at the end."""
+        """Return the content of the manifest's file: sorted JSON with its own hash."""
         return sealed(self.model_dump())
 
 
 def sealed(data: Mapping[str, Any]) -> str:
-    """JSON with its own hash."""
+    """Return data as JSON with its own hash."""
     body = json.dumps(data, indent=1, sort_keys=True)
     return json.dumps({**data, "~sha256": sha256(body.encode()).hexdigest()}, indent=1, sort_keys=True) + "\n"
 
 
-def unsealed(found: bytes) -> dict[str, Any]:
-    """The data of JSON with its own hash. ValueError unless it is, to the byte, what `sealed` makes of them."""
+def unsealed(content: bytes) -> dict[str, Any]:
+    """Return the data of JSON with its own hash. Raises ValueError unless the bytes are exactly those that `sealed`
+    writes."""
     try:
-        data = json.loads(found)
+        data = json.loads(content)
         data.pop("~sha256")
-        if sealed(data).encode() == found:
+        if sealed(data).encode() == content:
             return dict(data)
     except (TypeError, AttributeError, KeyError, RecursionError):
         pass
@@ -92,19 +106,20 @@ def unsealed(found: bytes) -> dict[str, Any]:
 
 
 def read(folder: Path) -> Manifest:
-    """The manifest of a run. Raises ArchError: A1801 (no run), A1802 (damaged manifest), A1809 (other version)."""
+    """Return the manifest of a run. Raises ArchError: A1801 (not a run), A1802 (damaged manifest), A1809 (other
+    version)."""
     path = folder / NAME
     try:
-        found = read_bytes(path, MOST_BYTES)
+        content = read_bytes(path, MAX_BYTES)
     except FileNotFoundError:
-        hint = "it was stopped before it began: begin it again" if (folder / ".lock").exists() else None
-        raise fail("A1801", f"{folder} is no run: it has no {NAME}", None, hint) from None
+        hint = "the search was stopped before it began: start it again" if (folder / ".lock").exists() else None
+        raise fail("A1801", f"{folder} is not a run: it has no {NAME}", None, hint) from None
     except OSError as error:
         raise fail("A1802", f"{path} cannot be read: {error.strerror}") from None
-    hint = "put back a copy of this file; without it, nothing in the folder can be told from damage"
+    hint = "put back a copy of this file; without it, no file of the folder can be verified"
     damaged = fail("A1802", f"{path} was changed after it was written", None, hint)
     try:
-        data = unsealed(found)
+        data = unsealed(content)
     except ValueError:
         raise damaged from None
     if data.get("format") != FORMAT:

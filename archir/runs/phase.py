@@ -1,4 +1,4 @@
-"""One phase of a run: its checkpoints, its rows of figures, its trials."""
+"""Phase of a run: its checkpoints, rows of figures and trials."""
 
 from __future__ import annotations
 
@@ -11,34 +11,36 @@ from math import isfinite
 from typing import Any, Protocol
 
 from archir.diagnostics.errors import fail
-from archir.runs.folder import Content, Folder, Growing
+from archir.runs.folder import AppendedFile, Content, Folder
 from archir.runs.journal import Journal, Trial
 from archir.runs.report import tensorboard
 
-KEPT = 2
-"""Checkpoints that are kept of a phase: the last one, and one to fall back to."""
+KEPT_CHECKPOINTS = 2
+"""Number of checkpoints kept of a phase: the last one, and one to fall back to."""
 
 WEIGHTS = "weights.safetensors"
+"""Name of the file with the network's weights that a phase results in."""
 SUPERNET = "supernet.json"
-"""The file that a phase of a search has if, and only if, it came to something."""
+"""Name of the file that a finished phase of a search has, if and only if it results in a supernet."""
 
-CHECKPOINT = re.compile(r"phases/(?P<phase>[^/]+)/checkpoint-(?P<number>\d+)\.")
-"""The name of a file of a checkpoint."""
+CHECKPOINT_FILE = re.compile(r"phases/(?P<phase>[^/]+)/checkpoint-(?P<number>\d+)\.")
+"""Pattern of the names of a checkpoint's files."""
 
 Row = Mapping[str, float | int | str]
+"""Figures of an epoch, by name."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Facts, and the names of files beside them by suffix; `read` gives what they hold, verified."""
+    """Facts of a checkpoint; `read` returns the verified content of its file with a given suffix."""
 
     number: int
     facts: Mapping[str, Any]
     read: Callable[[str], bytes]
 
 
-class Store(Protocol):
-    """What a phase needs of its run."""
+class RunStore(Protocol):
+    """Interface of a run that its phases use."""
 
     @property
     def files(self) -> Folder:
@@ -46,65 +48,69 @@ class Store(Protocol):
 
     @property
     def journal(self) -> Journal:
-        """The run's rows."""
+        """The run's journal."""
 
     def commit(self, files: Mapping[str, Content], remove: Iterable[str] = ()) -> None:
         """Write files and remove others in one step."""
 
-    def events(self, phase: str) -> Growing:
-        """A phase's file for TensorBoard."""
+    def events(self, phase: str) -> AppendedFile:
+        """Return the TensorBoard file of a phase."""
 
 
 def checkpoints(files: Iterable[str], phase: str) -> dict[int, list[str]]:
-    """Numbers of a phase's checkpoints, and the names of their files."""
-    found: dict[int, list[str]] = {}
+    """Return the files of each checkpoint of a phase, by number."""
+    files_by_number: dict[int, list[str]] = {}
     for name in files:
-        if (match := CHECKPOINT.match(name)) and match["phase"] == phase:
-            found.setdefault(int(match["number"]), []).append(name)
-    return found
+        if (match := CHECKPOINT_FILE.match(name)) and match["phase"] == phase:
+            files_by_number.setdefault(int(match["number"]), []).append(name)
+    return files_by_number
 
 
 class Phase:
-    """A phase of a run that is open; writing needs a run that was created or resumed."""
+    """Phase of an open run; writing needs a run that was created or resumed.
 
-    def __init__(self, name: str, run: Store) -> None:
+    Raises ArchError (A1810) if the name is not usable as the name of a folder.
+    """
+
+    def __init__(self, name: str, run: RunStore) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][\w-]*", name):
-            raise fail("A1810", f"`{name}` is no name of a phase: letters, digits, `_` and `-` are")
+            raise fail("A1810", f"`{name}` is not the name of a phase: use letters, digits, `_` and `-`")
         self.name, self._run = name, run
 
     def begin(self, facts: Mapping[str, Any] | None = None) -> None:
-        """Note that the phase has begun, and what is known of it."""
+        """Record that the phase has begun, with facts about it."""
         if self.done is None:
             self._run.journal.put(self.name, "phase", "", {"status": "begun", "facts": dict(facts or {})})
 
     def finish(self, facts: Mapping[str, Any] | None = None) -> None:
-        """Note that the phase is done, and what it came to."""
+        """Record that the phase is done, with facts about its results."""
         self._run.journal.put(self.name, "phase", "", {"status": "done", "facts": dict(facts or {})})
         self._run.commit({})
 
     def reopen(self) -> None:
-        """Note that the phase goes on from its last checkpoint: what it came to was lost."""
+        """Record that the phase continues from its last checkpoint, as its results were lost."""
         if self.done is not None:
             self._run.journal.put(self.name, "phase", "", {"status": "begun", "facts": {}})
 
-    def anew(self, number: int) -> None:
-        """Note that the phase begins anew, for the extension of this number: nothing that it came to counts any more.
+    def restart(self, number: int) -> None:
+        """Record that the phase starts again because of the extension with this number: all of its results become
+        obsolete.
 
-        What it tried is still known, as `trials_before`.
+        Its trials remain available as `superseded_trials`.
         """
         self._run.journal.put(self.name, "anew", str(number), {})
 
     @property
     def done(self) -> Mapping[str, Any] | None:
-        """What the phase came to, None if it is not done."""
+        """The facts passed to `finish`; None if the phase is not done."""
         row = self._run.journal.rows(self.name, "phase").get("", {})
         facts: Mapping[str, Any] | None = row.get("facts") if row.get("status") == "done" else None
         return facts
 
-    def record(self, row: Row, beside: Mapping[str, float] | None = None) -> None:
-        """Keep an epoch's figures (`epoch` among them), instead of those of the same epoch if there are any.
+    def record(self, row: Row, extra: Mapping[str, float] | None = None) -> None:
+        """Store the figures of an epoch (`epoch` among them); replaces those of the same epoch.
 
-        TensorBoard shows their numbers, and those `beside` them.
+        The numbers, and those of `extra`, are also written for TensorBoard.
         """
         epoch = int(row["epoch"])
         self._run.journal.put(self.name, "epoch", str(epoch), row)
@@ -113,36 +119,37 @@ class Phase:
             for name, value in row.items()
             if name != "epoch" and not isinstance(value, str) and isfinite(value)
         }
-        self._run.events(self.name).append(tensorboard.scalars(time.time(), epoch, {**figures, **(beside or {})}))
+        self._run.events(self.name).append(tensorboard.scalars(time.time(), epoch, {**figures, **(extra or {})}))
 
     def rows(self) -> list[dict[str, Any]]:
-        """The figures of all epochs, by epoch."""
-        found = self._run.journal.rows(self.name, "epoch")
-        return [dict(found[key]) for key in sorted(found, key=int)]
+        """Return the figures of all epochs, ordered by epoch."""
+        rows_by_epoch = self._run.journal.rows(self.name, "epoch")
+        return [dict(rows_by_epoch[key]) for key in sorted(rows_by_epoch, key=int)]
 
     def trials(self) -> list[Trial]:
-        """The phase's trials, by id."""
+        """Return the trials of the phase, ordered by id."""
         return self._run.journal.trials(self.name)
 
-    def trials_before(self) -> list[Trial]:
-        """What the phase had tried before it began anew."""
-        return self._run.journal.trials_before(self.name)
+    def superseded_trials(self) -> list[Trial]:
+        """Return the trials of the phase from before it was restarted."""
+        return self._run.journal.superseded_trials(self.name)
 
     def put_trial(self, trial: Trial) -> None:
-        """Keep a trial, instead of the one with its id if there is one."""
+        """Store a trial; replaces the one with the same id."""
         self._run.journal.put_trial(self.name, trial)
 
     def save(self, facts: Mapping[str, Any], files: Mapping[str, Content]) -> None:
-        """Keep a checkpoint: facts that JSON can hold, and files by suffix. Of those before, the last one stays."""
+        """Store a checkpoint: facts that JSON can hold, and files by suffix. Removes all older checkpoints but the last
+        one."""
         numbered = self.checkpoints()
         number = max(numbered, default=0) + 1
         text = json.dumps(facts, indent=1)
         base = f"{self._folder}/checkpoint-{number}"
-        old = [name for gone in sorted(numbered)[: 1 - KEPT] for name in numbered[gone]]
+        old = [name for removed in sorted(numbered)[: 1 - KEPT_CHECKPOINTS] for name in numbered[removed]]
         self._run.commit({f"{base}.json": text, **{f"{base}.{suffix}": data for suffix, data in files.items()}}, old)
 
     def last(self) -> Checkpoint | None:
-        """The last checkpoint."""
+        """Return the last checkpoint; None if there is none."""
         numbered = self.checkpoints()
         if not numbered:
             return None
@@ -152,9 +159,10 @@ class Phase:
         return Checkpoint(number, facts, lambda suffix: files.content(f"{base}.{suffix}"))
 
     def checkpoints(self) -> dict[int, list[str]]:
-        """Numbers of checkpoints that are there, and their files."""
+        """Return the files of each checkpoint, by number."""
         return checkpoints(self._run.files.manifest.files, self.name)
 
     @property
     def _folder(self) -> str:
+        """The folder of the phase, relative to the run's."""
         return f"phases/{self.name}"

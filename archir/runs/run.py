@@ -1,4 +1,4 @@
-"""A run: made, opened, gone on with, ended."""
+"""Run: create, open, resume and finish the folder of a search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from archir.diagnostics.errors import ArchError, fail
 from archir.runs import damage, journal, manifest
-from archir.runs.folder import JOURNAL, STAGING, Content, Folder, Growing, entry, entry_of
+from archir.runs.folder import JOURNAL, STAGING, AppendedFile, Content, Folder, entry_of_bytes, entry_of_file
 from archir.runs.journal import Journal
 from archir.runs.lock import NAME as LOCK
 from archir.runs.lock import Lock
@@ -22,71 +22,74 @@ from archir.runs.phase import Phase
 from archir.runs.report import tensorboard
 
 RECIPE, ENVIRONMENT, EVENTS = "recipe.toml", "environment.json", "tensorboard/"
-_RETRIES = 50
-"""How often a run that changes while it is being verified is verified again."""
+"""Names of the files with the recipe and the environment, and the prefix of TensorBoard files."""
+_MAX_ATTEMPTS = 50
+"""Maximum number of attempts to verify a run that changes while it is being verified."""
 
 
 class Run:
-    """A folder of a search. `create` and `resume` give one to be written, `open` one to be read."""
+    """Folder of a search. `create` and `resume` open it for writing, `open` for reading."""
 
     def __init__(self, files: Folder, journal: Journal, lock: Lock | None = None) -> None:
         self.files, self.journal, self._lock = files, journal, lock
-        self._events: dict[str, Growing] = {}
+        self._events: dict[str, AppendedFile] = {}
 
     @classmethod
     def create(
         cls, folder: Path | str, title: str, inputs: Mapping[str, Content], environment: Mapping[str, Any]
     ) -> Run:
-        """Begin a run with its inputs: recipe and spaces. Raises ArchError: A1807 (in use), A1808 (not empty)."""
+        """Create a run with its inputs: recipe and spaces. Raises ArchError: A1807 (in use), A1808 (the folder is not
+        empty)."""
         path = Path(folder)
         _require_empty(path)
         lock = Lock(path)
         try:
             _require_empty(path)
             files = Folder(path, Manifest(title=title, created=_now()))
-            files.tidy()
-            made = {**inputs, ENVIRONMENT: json.dumps(environment, indent=1) + "\n", JOURNAL: journal.empty()}
-            files.commit(made, changed=_now())
-            return cls._begun(files, lock)
+            files.remove_leftovers()
+            contents = {**inputs, ENVIRONMENT: json.dumps(environment, indent=1) + "\n", JOURNAL: journal.empty()}
+            files.commit(contents, changed=_now())
+            return cls._writable(files, lock)
         except BaseException:
             lock.release()
             raise
 
     @classmethod
     def open(cls, folder: Path | str) -> Run:
-        """A run to be read; somebody may write it meanwhile. Raises ArchError (A1801 to A1806) for what is damaged."""
+        """Open a run for reading, even while another process writes it. Raises ArchError (A1801 to A1806) if it is
+        damaged."""
         path = Path(folder)
-        for attempt in range(_RETRIES):
-            found = manifest.read(path)
-            files = Folder(path, found)
+        for attempt in range(_MAX_ATTEMPTS):
+            current = manifest.read(path)
+            files = Folder(path, current)
             try:
-                damage.require_whole(files)
-                return cls(files, journal.read(path, found.journal, JOURNAL in found.files))
+                damage.require_intact(files)
+                return cls(files, journal.read(path, current.journal, JOURNAL in current.files))
             except ArchError:
-                if attempt + 1 == _RETRIES or manifest.read(path) == found:
+                if attempt + 1 == _MAX_ATTEMPTS or manifest.read(path) == current:
                     raise
                 time.sleep(0.01 * attempt)
         raise AssertionError("the last attempt returns or raises")
 
     @classmethod
     def resume(cls, folder: Path | str, fall_back: bool = False) -> Run:
-        """A run to go on with: what was half-done is finished or undone.
+        """Open a run for writing, to continue it; an incomplete step is completed or undone.
 
-        With `fall_back`, what is damaged and can be done without is removed first: the last checkpoint where there is
-        one before it, and what is written anew. Raises ArchError: A1801 to A1807.
+        With `fall_back`, damaged files that the run can do without are removed first: the last checkpoint if there is
+        an earlier one, and files that will be written again. Raises ArchError: A1801 to A1807.
         """
         path = Path(folder)
         manifest.read(path)
         lock = Lock(path)
         try:
             files = Folder(path, manifest.read(path))
-            undone = damage.fall_back(files) if fall_back else set()
-            damage.require_whole(files)
+            undone = damage.remove_damaged(files) if fall_back else set()
+            damage.require_intact(files)
             files.apply()
-            files.tidy()
+            files.remove_leftovers()
             if not files.manifest.journal.rows and not (path / JOURNAL).exists():
                 files.commit({JOURNAL: journal.empty()})
-            run = cls._begun(files, lock)
+            run = cls._writable(files, lock)
             for name in undone:
                 run.phase(name).reopen()
             return run
@@ -95,71 +98,72 @@ class Run:
             raise
 
     @classmethod
-    def _begun(cls, files: Folder, lock: Lock) -> Run:
-        """A run whose journal and events are going to be added to, and so are no files with a known hash."""
+    def _writable(cls, files: Folder, lock: Lock) -> Run:
+        """Return a run that is open for writing. Its journal and events will grow, so the manifest lists them as
+        such."""
         old = files.manifest
-        events = {name: one for name, one in old.files.items() if name.startswith(EVENTS)}
-        rest = {name: one for name, one in old.files.items() if name != JOURNAL and name not in events}
-        files.commit({}, entries=rest, growing={**old.growing, **events})
+        events = {name: entry for name, entry in old.files.items() if name.startswith(EVENTS)}
+        others = {name: entry for name, entry in old.files.items() if name != JOURNAL and name not in events}
+        files.commit({}, entries=others, growing={**old.growing, **events})
         return cls(files, journal.write(files.path, old.journal), lock)
 
     @property
     def folder(self) -> Path:
-        """Where the run is."""
+        """The path of the run's folder."""
         return self.files.path
 
     @property
     def title(self) -> str:
-        """What the run was named when it began."""
+        """The title that the run was created with."""
         return self.files.manifest.title
 
     @property
     def finished(self) -> bool:
-        """Whether the run came to its end."""
+        """Whether all phases of the run are done."""
         return self.files.manifest.finished
 
     def phase(self, name: str) -> Phase:
-        """A phase, by name. Raises ArchError (A1810) for a name that cannot be a folder's."""
+        """Return a phase by name. Raises ArchError (A1810) if the name is not usable as the name of a folder."""
         return Phase(name, self)
 
     def phases(self) -> list[Phase]:
-        """The phases that have begun, in order."""
+        """Return the phases that have begun, in that order."""
         return [Phase(name, self) for name in self.journal.phases()]
 
     def content(self, name: str) -> bytes:
-        """What a file of the run holds. Raises ArchError: A1803 (changed), A1804 (the run has no such file)."""
+        """Return the content of a file. Raises ArchError: A1803 (changed), A1804 (the run has no such file)."""
         if name not in self.files.manifest.files:
             raise fail("A1804", f"{self.folder} has no file `{name}`")
         return self.files.content(name)
 
     def write(self, files: Mapping[str, Content]) -> None:
-        """Write results: all of them or, if this is interrupted, none."""
+        """Write results; if this is interrupted, none of them is written."""
         self.commit(files)
 
     def finish(self) -> None:
-        """Note that the run came to its end."""
+        """Record that the run is finished."""
         self.commit({}, finished=True)
 
     def commit(self, files: Mapping[str, Content], remove: Iterable[str] = (), **changes: Any) -> None:
-        """Change files in one step; from then on, the manifest knows what was recorded before, too."""
-        assert self._lock is not None, "the run was opened to be read"
-        growing = {**self.files.manifest.growing, **{name: one.sync() for name, one in self._events.items()}}
+        """Change files in one step. The new manifest also covers the rows and events recorded so far."""
+        assert self._lock is not None, "the run was opened for reading only"
+        growing = {**self.files.manifest.growing, **{name: stream.sync() for name, stream in self._events.items()}}
         changes = {"growing": growing, "journal": self.journal.anchor, "changed": _now(), **changes}
         self.files.commit(files, remove, **changes)
 
-    def events(self, phase: str) -> Growing:
-        """A phase's file for TensorBoard."""
+    def events(self, phase: str) -> AppendedFile:
+        """Return the TensorBoard file of a phase; create it if necessary."""
         name = f"{EVENTS}{phase}/events.out.tfevents.0.archir"
         if name not in self._events:
-            known = self.files.manifest.growing
-            if name not in known:
+            growing = self.files.manifest.growing
+            if name not in growing:
                 header = tensorboard.header(time.time())
-                self.commit({name: header}, growing={**known, name: entry_of(header)})
-            self._events[name] = Growing(self.folder / name, self.files.manifest.growing[name])
+                self.commit({name: header}, growing={**growing, name: entry_of_bytes(header)})
+            self._events[name] = AppendedFile(self.folder / name, self.files.manifest.growing[name])
         return self._events[name]
 
     def close(self) -> None:
-        """End writing, and let others write; the run can be resumed."""
+        """Finish writing and release the lock; the run can be resumed."""
         if self._lock is None:
             return
         try:
@@ -167,23 +171,25 @@ class Run:
             for events in self._events.values():
                 events.close()
             if self.journal.seal():
-                now = self.files.manifest
-                sealed = {**now.files, **now.growing, JOURNAL: entry(self.folder / JOURNAL)}
+                current = self.files.manifest
+                sealed = {**current.files, **current.growing, JOURNAL: entry_of_file(self.folder / JOURNAL)}
                 self.files.commit({}, entries=sealed, growing={})
-            self.files.tidy()
+            self.files.remove_leftovers()
         finally:
             self.journal.close()
             self._lock.release()
             self._lock = None
 
     @property
-    def untouched(self) -> bool:
-        """Whether nothing has come of it yet: no epoch, no trial, no checkpoint."""
-        return not any(one.done is not None or one.rows() or one.trials() or one.last() for one in self.phases())
+    def is_empty(self) -> bool:
+        """Whether the run has no results yet: no epoch, no trial, no checkpoint."""
+        return not any(
+            phase.done is not None or phase.rows() or phase.trials() or phase.last() for phase in self.phases()
+        )
 
-    def withdraw(self) -> None:
-        """Close a run of which nothing has come, and remove its files, so that it can be begun again."""
-        assert self.untouched, "something has come of the run"
+    def discard(self) -> None:
+        """Close a run without results and remove its folder, so that it can be created again."""
+        assert self.is_empty, "the run has results"
         self.close()
         shutil.rmtree(self.folder)
 
@@ -197,6 +203,7 @@ class Run:
 
 
 def _require_empty(folder: Path) -> None:
+    """Raise ArchError (A1808) unless a folder is missing or empty, lock and leftovers of commits aside."""
     if (folder / manifest.NAME).exists():
         hint = f"resume it: `archir search --resume {folder}`, or name another folder"
         raise fail("A1808", f"{folder} holds a run already", None, hint)
@@ -211,4 +218,5 @@ def _require_empty(folder: Path) -> None:
 
 
 def _now() -> str:
+    """Return the current time in UTC, in ISO 8601 format."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,4 +1,4 @@
-"""What runs were told: the settings of their recipes, by key, and where those of several runs differ."""
+"""Settings of runs: those of their recipes with overrides, by key, and the differences between runs."""
 
 from __future__ import annotations
 
@@ -11,52 +11,57 @@ from archir.runs.run import RECIPE, Run
 from archir.utils import toml
 
 OVERRIDES = "overrides.json"
+"""Name of the file with the settings that replaced those of the recipe."""
 
 
 def overrides(run: Run) -> dict[str, str]:
-    """What was set instead of what the recipe says."""
-    found = _json(run, OVERRIDES)
-    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}
+    """Return the settings that replaced those of the recipe, by key."""
+    values = _json(run, OVERRIDES)
+    return {str(key): str(value) for key, value in values.items()} if isinstance(values, dict) else {}
 
 
 def settings(run: Run) -> dict[str, str]:
-    """All that was set, by the keys that `--set` has for it; nothing of a recipe that cannot be read."""
+    """Return all settings of a run by the keys that `--set` uses; empty if the recipe cannot be read."""
     try:
-        document = toml.read(run.content(RECIPE).decode("utf-8", "replace"), RECIPE, "A2201")
-        return dict(_flat(toml.overridden(document, overrides(run), "A1109").data))
+        document = toml.parse_toml(run.content(RECIPE).decode("utf-8", "replace"), RECIPE, "A2201")
+        return dict(_flatten(toml.apply_overrides(document, overrides(run), "A1109").data))
     except ArchError:
         return {}
 
 
-def size(run: Run) -> tuple[int | None, int | None]:
-    """Parameters and multiply-accumulates of the network that a run came to."""
+def network_size(run: Run) -> tuple[int | None, int | None]:
+    """Return the parameters and multiply-accumulates of the network that a run results in; None where they are not
+    known."""
     summary = _json(run, "summary.json")
     network = summary.get("network") if isinstance(summary, dict) else None
-    known = network if isinstance(network, dict) else {}
-    params, macs = (known.get(name) for name in ("params", "macs"))
+    facts = network if isinstance(network, dict) else {}
+    params, macs = (facts.get(name) for name in ("params", "macs"))
     return params if isinstance(params, int) else None, macs if isinstance(macs, int) else None
 
 
-def differences(told: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
-    """The settings in which runs differ, by key; of a run that says nothing, an empty text."""
-    keys = dict.fromkeys(key for one in told for key in one)
-    rows = {key: [one.get(key, "") for one in told] for key in keys}
+def differences(settings_of_runs: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    """Return the settings in which runs differ, by key, with one text for each run; empty for a run without the
+    setting."""
+    keys = dict.fromkeys(key for settings_of_run in settings_of_runs for key in settings_of_run)
+    rows = {key: [settings_of_run.get(key, "") for settings_of_run in settings_of_runs] for key in keys}
     return {key: row for key, row in rows.items() if len({*row}) > 1}
 
 
-def _flat(data: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Tables in lists, which have names, are those: `search.training.epochs`."""
+def _flatten(data: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the settings of nested tables with dotted keys. Tables in a list are named by their `name`:
+    `search.training.epochs`."""
     for key, value in data.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        elif isinstance(value, list) and value and all(isinstance(one, dict) and "name" in one for one in value):
-            for one in value:
-                yield from _flat({k: v for k, v in one.items() if k != "name"}, f"{prefix}{one['name']}.")
+            yield from _flatten(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and value and all(isinstance(table, dict) and "name" in table for table in value):
+            for table in value:
+                yield from _flatten({k: v for k, v in table.items() if k != "name"}, f"{prefix}{table['name']}.")
         else:
             yield f"{prefix}{key}", json.dumps(value, default=str)
 
 
 def _json(run: Run, name: str) -> Any:
+    """Return the content of a JSON file of the run; None if it is missing or cannot be parsed."""
     if name not in run.files.manifest.files:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The runs of a folder: where each of them is, and how far it came."""
+"""Summaries of the runs in a folder: state, progress and scores."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from typing import Any, Literal
 
 from archir.diagnostics.errors import ArchError
 from archir.runs import manifest
-from archir.runs.lock import locked
+from archir.runs.lock import is_locked
 from archir.runs.phase import Phase
 from archir.runs.run import Run
-from archir.runs.settings import overrides, settings, size
+from archir.runs.settings import network_size, overrides, settings
 
 OBJECTIVE = "objective.json"
-"""What a phase measures, and by what networks are compared."""
+"""Name of the file with the metrics that a phase measures, and the one that networks are compared by."""
 
-_FIRST = re.compile(r"\W*(\w+):(max|min)")
-"""The first of a phase's objectives, as recipes write them."""
+_FIRST_OBJECTIVE = re.compile(r"\W*(\w+):(max|min)")
+"""Pattern of the first objective of a phase, as recipes write it."""
 
 State = Literal["running", "interrupted", "finished", "damaged"]
+"""State of a run: being written, stopped before its end, finished, or damaged."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A run at a glance; `criterion` is the measure that networks are compared by, `validation` the last one of samples
-    that choose, `score` the last one of held-out samples, `changed` when it was last written to (UTC)."""
+    """Summary of a run.
+
+    `criterion` is the metric that networks are compared by, `validation` its last value on validation samples, `score`
+    the last one on held-out samples. `changed` is the time of the last write (UTC).
+    """
 
     name: str
     recipe: str
@@ -41,28 +45,33 @@ class Summary:
     problem: str | None = None
     criterion: str = "accuracy"
     larger: bool = True
-    """Whether more of it is better."""
+    """Whether larger values of the criterion are better."""
     seed: int | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """What was set instead of what the recipe says."""
+    """Settings that replaced those of the recipe, by key."""
     params: int | None = None
-    """Of the network that it came to."""
+    """Number of parameters of the network that the run results in."""
     macs: int | None = None
 
 
 def summaries(folder: Path | str) -> list[Summary]:
-    """The runs in a folder, or the run that it is, by name; every one is verified."""
-    return [one for _, one in placed(Path(folder))]
+    """Return the summaries of the runs in a folder, or of the run in the folder, sorted by name. Every run is
+    verified."""
+    return [item for _, item in located_summaries(Path(folder))]
 
 
-def placed(path: Path) -> list[tuple[Path, Summary]]:
-    """The same, each with its folder."""
-    found = [path] if (path / manifest.NAME).exists() else sorted(one.parent for one in path.glob(f"*/{manifest.NAME}"))
-    return [(one, summary(one)) for one in found]
+def located_summaries(path: Path) -> list[tuple[Path, Summary]]:
+    """Return what `summaries` returns, each summary with the path of its run."""
+    folders = (
+        [path]
+        if (path / manifest.NAME).exists()
+        else sorted(folder.parent for folder in path.glob(f"*/{manifest.NAME}"))
+    )
+    return [(folder, summary(folder)) for folder in folders]
 
 
 def summary(folder: Path) -> Summary:
-    """A run at a glance."""
+    """Verify a run and return its summary."""
     name = folder.resolve().name
     try:
         run = Run.open(folder)
@@ -73,8 +82,8 @@ def summary(folder: Path) -> Summary:
     rows = last.rows() if last else []
     figures = [row for phase in phases for row in phase.rows()]
     criterion, larger = _criterion(run, phases)
-    params, macs = size(run)
-    state: State = "running" if locked(folder) else "finished" if run.finished else "interrupted"
+    params, macs = network_size(run)
+    state: State = "running" if is_locked(folder) else "finished" if run.finished else "interrupted"
     return Summary(
         name,
         run.title,
@@ -94,18 +103,25 @@ def summary(folder: Path) -> Summary:
 
 
 def _seed(run: Run) -> int:
-    """The seed of a recipe; one that does not say it has 0."""
+    """Return the seed of a run's recipe; 0 if it has none."""
     text = settings(run).get("seed", "0")
     return int(text) if text.isdecimal() else 0
 
 
 def _criterion(run: Run, phases: Sequence[Phase]) -> tuple[str, bool]:
-    """What the last phase compares networks by, and whether more of it is better. Of one that tries candidates that is
-    its first objective, where its rows have that, as those of proxies and of tables do."""
-    told = settings(run)
+    """Return the metric by which the last phase compares networks, and whether larger values are better.
+
+    For a phase that scores candidates it is the first objective, if its rows have it, as with proxies and tables of
+    results.
+    """
+    run_settings = settings(run)
     for phase in reversed(phases):
-        asked = told.get(f"{phase.name}.options.objectives") or told.get(f"{phase.name}.options.objective") or ""
-        first = _FIRST.match(asked)
+        objectives = (
+            run_settings.get(f"{phase.name}.options.objectives")
+            or run_settings.get(f"{phase.name}.options.objective")
+            or ""
+        )
+        first = _FIRST_OBJECTIVE.match(objectives)
         if first is not None and any(first[1] in row for row in phase.rows()):
             return first[1], first[2] == "max"
         path = f"phases/{phase.name}/{OBJECTIVE}"
@@ -116,13 +132,15 @@ def _criterion(run: Run, phases: Sequence[Phase]) -> tuple[str, bool]:
 
 
 def _last(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """Return the last value of a column that is not None; None if there is none."""
     return next((row[name] for row in reversed(rows) if row.get(name) is not None), None)
 
 
 def _damaged(name: str, folder: Path, error: ArchError) -> Summary:
+    """Return the summary of a damaged run."""
     problem = error.diagnostics[0].message
     try:
-        known = manifest.read(folder)
+        current = manifest.read(folder)
     except ArchError:
         return Summary(name, "", None, None, None, None, "damaged", "", problem)
-    return Summary(name, known.title, None, None, None, None, "damaged", known.changed, problem)
+    return Summary(name, current.title, None, None, None, None, "damaged", current.changed, problem)

@@ -1,1 +1,1 @@
-"""Scores that add up over what is chosen, from searches, trials, costs and proxies: what an exact optimiser takes."""
+"""Sources of scores for the alternatives of a space: fitted models, single replacements, search logits, functions."""

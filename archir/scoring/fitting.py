@@ -1,4 +1,4 @@
-"""Scores that are fitted to architectures that were evaluated: linear, or with a term for each pair of choices."""
+"""Scores fitted to evaluated architectures by ridge regression: linear, or with a term for each pair of choices."""
 
 from __future__ import annotations
 
@@ -10,66 +10,73 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.costs.latencies.fill import spearman
+from archir.costs.latencies.measurement import spearman
 from archir.diagnostics.errors import fail
 from archir.spaces.architecture import Architecture
 from archir.spaces.scores import Scores, Term
 from archir.spaces.space import Space
 
-LEAST = 8
-"""Architectures that a model is fitted to, at least."""
+MIN_ARCHITECTURES = 8
+"""Minimum number of architectures that a model is fitted to."""
 FOLDS = 5
-"""Parts of the architectures, of which each is predicted from the others."""
+"""Folds of the cross-validation."""
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
-"""Penalties of the squares of scores that are tried; the one counts that predicts best."""
-MOST = 4_000
-"""Outcomes, or pairs of them, that a model tells apart."""
+"""Penalties of the squared scores that are tried; the one of the best cross-validated rank correlation is used."""
+MAX_FEATURES = 4_000
+"""Maximum number of features of a model: outcomes, and pairs of outcomes."""
 DIGITS = 9
+"""Significant digits of scores."""
 
 Key = tuple[tuple[str, ...], tuple[int, ...]]
 Floats = NDArray[np.float64]
 
 
-def fitted(space: Space, architectures: Sequence[Architecture], scores: Sequence[float], pairs: bool = False) -> Scores:
-    """A ridge regression on what is chosen, or with `pairs` on pairs of it, too; `made` has the rank correlation of
-    scores and predictions of folds that were left out. Raises ArchError (A3323) if there are too few or too many."""
-    if len(scores) < LEAST:
-        raise fail("A3323", f"scores are fitted to {LEAST} architectures at least, not {len(scores)}")
-    keys = _keys(architectures, pairs)
-    if len(keys) > MOST:
-        hint = "leave `--pairs` out" if pairs else None
-        raise fail("A3323", f"{len(keys):,} outcomes are told apart, and {MOST:,} at most can be fitted", None, hint)
+def fit_scores(
+    space: Space, architectures: Sequence[Architecture], scores: Sequence[float], pairs: bool = False
+) -> Scores:
+    """Fit a ridge regression on outcomes, or with `pairs` also on pairs of outcomes.
+
+    `made` of the result has the rank correlation of scores with predictions for held-out folds. Raises ArchError
+    (A3323) if there are too few architectures or too many features.
+    """
+    if len(scores) < MIN_ARCHITECTURES:
+        raise fail("A3323", f"scores must be fitted to at least {MIN_ARCHITECTURES} architectures, not {len(scores)}")
+    keys = _feature_keys(architectures, pairs)
+    if len(keys) > MAX_FEATURES:
+        hint = "fit single outcomes only: leave out `--pairs`" if pairs else None
+        kind = "outcomes and pairs of them" if pairs else "outcomes"
+        raise fail("A3323", f"a score model can have at most {MAX_FEATURES:,} {kind}, not {len(keys):,}", None, hint)
     x, y = _features(architectures, keys), np.array(scores, np.float64)
-    ranked = [(_correlation(x, y, ridge), ridge) for ridge in RIDGES]
-    correlation, ridge = max(ranked, key=lambda one: (-2.0 if one[0] is None else one[0], one[1]))
-    weights, constant = _solved(x, y, ridge)
-    found: dict[tuple[str, ...], dict[tuple[int, ...], Fraction]] = {}
+    ranked = [(_cross_validated_correlation(x, y, ridge), ridge) for ridge in RIDGES]
+    correlation, ridge = max(ranked, key=lambda pair: (-2.0 if pair[0] is None else pair[0], pair[1]))
+    weights, constant = _solve_ridge(x, y, ridge)
+    values: dict[tuple[str, ...], dict[tuple[int, ...], Fraction]] = {}
     for (paths, outcomes), weight in zip(keys, weights.tolist(), strict=True):
-        found.setdefault(paths, {})[outcomes] = _short(weight)
-    made: dict[str, Any] = {
+        values.setdefault(paths, {})[outcomes] = _rounded(weight)
+    provenance: dict[str, Any] = {
         "by": "pairwise model" if pairs else "linear model",
         "fitted_to": len(scores),
         "rank_correlation": correlation,
         "folds": FOLDS,
         "ridge": ridge,
     }
-    return Scores(space.name, tuple([Term(*one) for one in found.items()]), _short(constant), made)
+    return Scores(space.name, tuple([Term(*term) for term in values.items()]), _rounded(constant), provenance)
 
 
-def _keys(architectures: Sequence[Architecture], pairs: bool) -> list[Key]:
-    """The outcomes that are seen, and with `pairs` the pairs of them, in the order of the choices."""
-    found: dict[Key, None] = {}
+def _feature_keys(architectures: Sequence[Architecture], pairs: bool) -> list[Key]:
+    """Return the outcomes that occur, and with `pairs` the pairs of outcomes, in the order of the choices."""
+    keys: dict[Key, None] = {}
     for architecture in architectures:
         outcomes = architecture.outcomes
-        found |= {((path,), (outcome,)): None for path, outcome in outcomes.items()}
+        keys |= {((path,), (outcome,)): None for path, outcome in outcomes.items()}
         if pairs:
-            both = combinations(outcomes.items(), 2)
-            found |= {((one, other), (i, j)): None for (one, i), (other, j) in both}
-    return sorted(found, key=lambda key: len(key[0]))
+            outcome_pairs = combinations(outcomes.items(), 2)
+            keys |= {((first_path, second_path), (i, j)): None for (first_path, i), (second_path, j) in outcome_pairs}
+    return sorted(keys, key=lambda key: len(key[0]))
 
 
 def _features(architectures: Sequence[Architecture], keys: Sequence[Key]) -> Floats:
-    """A one for each outcome, and pair, that an architecture has."""
+    """Return the design matrix [architectures, keys]: 1 where an architecture has all outcomes of a key."""
     x = np.zeros((len(architectures), len(keys)))
     for row, architecture in enumerate(architectures):
         outcomes = architecture.outcomes
@@ -77,26 +84,27 @@ def _features(architectures: Sequence[Architecture], keys: Sequence[Key]) -> Flo
     return x
 
 
-def _solved(x: Floats, y: Floats, ridge: float) -> tuple[Floats, float]:
-    """Weights and constant of the least squares, with a penalty of the weights' squares."""
+def _solve_ridge(x: Floats, y: Floats, ridge: float) -> tuple[Floats, float]:
+    """Return weights and constant of the least-squares solution with a penalty on the squared weights."""
     means, mean = x.mean(0), y.mean()
     centred, rows, columns = x - means, *x.shape
     if rows > columns:
         weights: Floats = np.linalg.solve(centred.T @ centred + ridge * np.eye(columns), centred.T @ (y - mean))
-    else:  # the same numbers, from the smaller of both systems
+    else:  # the dual system has the same solution, and is smaller
         weights = centred.T @ np.linalg.solve(centred @ centred.T + ridge * np.eye(rows), y - mean)
     return weights, float(mean - means @ weights)
 
 
-def _correlation(x: Floats, y: Floats, ridge: float) -> float | None:
-    """The rank correlation of scores and predictions from the other folds; None if all scores are the same."""
+def _cross_validated_correlation(x: Floats, y: Floats, ridge: float) -> float | None:
+    """Return the rank correlation of scores with predictions from the other folds; None if all scores are equal."""
     predicted = np.zeros(len(y))
     for fold in range(FOLDS):
-        inside = np.arange(len(y)) % FOLDS == fold
-        weights, constant = _solved(x[~inside], y[~inside], ridge)
-        predicted[inside] = x[inside] @ weights + constant
+        held_out = np.arange(len(y)) % FOLDS == fold
+        weights, constant = _solve_ridge(x[~held_out], y[~held_out], ridge)
+        predicted[held_out] = x[held_out] @ weights + constant
     return spearman(y, predicted)
 
 
-def _short(number: float) -> Fraction:
+def _rounded(number: float) -> Fraction:
+    """Return a number rounded to DIGITS significant digits, as an exact fraction."""
     return Fraction(f"{number:.{DIGITS}g}")

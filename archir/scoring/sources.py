@@ -1,4 +1,4 @@
-"""Where scores come from: architecture parameters of a differentiable search, what a phase tried, and any function."""
+"""Sources of scores: architecture parameters of a differentiable search, trials of a phase, a cost, or any function."""
 
 from __future__ import annotations
 
@@ -13,46 +13,51 @@ from typing import Any
 
 import numpy as np
 
-from archir.costs.latencies.fill import spearman
-from archir.diagnostics.errors import fail, listed
-from archir.language.elaboration.costs import is_cost
-from archir.recipes.borrowing import written
+from archir.costs.latencies.measurement import spearman
+from archir.diagnostics.errors import fail, join_names
+from archir.language.elaboration.cost_calls import is_cost
+from archir.recipes.start_weights import recipe_of_run
 from archir.runs import Run, Trial
 from archir.runs.summaries import OBJECTIVE
-from archir.scoring.fitting import DIGITS, fitted
-from archir.scoring.replacing import replaced, replacements
+from archir.scoring.fitting import DIGITS, fit_scores
+from archir.scoring.replacement import replacement_scores, replacements
 from archir.spaces.architecture import Architecture
-from archir.spaces.derive import LEAST
-from archir.spaces.partial import largest
+from archir.spaces.completion import largest
+from archir.spaces.derive import MIN_STRENGTH
 from archir.spaces.scores import Scores, Term
 from archir.spaces.space import Space
 
-DRAWN = 200
-"""Architectures on which scores are compared with costs."""
-REPLACE = "replace_one"
-"""The strategy whose first trial is a reference, and whose others differ from it in one choice."""
+COMPARED_SAMPLES = 200
+"""Sampled architectures on which the scores of a cost are compared with the cost."""
+REPLACE_STRATEGY = "replace_one"
+"""Strategy whose first trial is a reference, and whose other trials differ from it in one choice."""
 
 
-def of_logits(source: str, space: Space) -> Scores:
-    """The logarithms of probabilities that a differentiable search came to: the greatest sum is its likeliest choice.
+def scores_from_logits(source: str, space: Space) -> Scores:
+    """Return the log probabilities learned by a differentiable search: the greatest sum is its most likely
+    architecture.
 
-    `source` is a run, or `RUN:PHASE`. Of several that are taken together, they add up. Raises ArchError (A3324).
+    `source` is a run, or `RUN:PHASE`. For a choice of a subset, the log probabilities of its members are added. Raises
+    ArchError (A3324).
     """
-    run, which = _named(source)
-    has = [one for one in run.phases() if f"phases/{one.name}/alphas.json" in run.files.manifest.files]
-    names = [one.name for one in has if which in ("", one.name)]
+    run, phase_name = _open_source(source)
+    phases = [phase for phase in run.phases() if f"phases/{phase.name}/alphas.json" in run.files.manifest.files]
+    names = [phase.name for phase in phases if phase_name in ("", phase.name)]
     if not names:
-        hint = f"phases that have some: {listed([one.name for one in has])}" if has else "`darts`, `gdas`... learn some"
-        raise fail("A3324", f"{run.folder} has no architecture parameters{_of(which)}", None, hint)
+        hint = "such parameters are learned by `darts`, `gdas` and other differentiable strategies"
+        hint = (
+            f"phases with architecture parameters: {join_names([phase.name for phase in phases])}" if phases else hint
+        )
+        raise fail("A3324", f"{run.folder} has no architecture parameters{_phase_text(phase_name)}", None, hint)
     logits = json.loads(run.content(f"phases/{names[-1]}/alphas.json"))["logits"]
-    scores = logarithms(space, logits, str(run.folder))
+    scores = log_probability_scores(space, logits, str(run.folder))
     return replace(scores, made={**scores.made, "run": run.title, "phase": names[-1]})
 
 
-def logarithms(space: Space, logits: Mapping[str, Sequence[float]], where: str) -> Scores:
-    """The logarithms of the probabilities that logits stand for; of several that are taken together, their sum.
+def log_probability_scores(space: Space, logits: Mapping[str, Sequence[float]], where: str) -> Scores:
+    """Return the log probabilities of logits as scores; for a choice of a subset, those of its members are added.
 
-    `where` they are from. Raises ArchError (A3324) if they are those of another space.
+    `where` names the origin of the logits in messages. Raises ArchError (A3324) if they are those of another space.
     """
     choices = {choice.path: choice for choice in space.choices}
     if unknown := [path for path in logits if path not in choices]:
@@ -60,128 +65,143 @@ def logarithms(space: Space, logits: Mapping[str, Sequence[float]], where: str) 
     terms = []
     for path, row in logits.items():
         if len(row) != len(choices[path].alternatives):
-            raise fail("A3324", f"{where} searched another space: `{path}` has other alternatives there")
-        shares = _log_softmax(row)
+            raise fail("A3324", f"{where} searched another space, in which `{path}` has other alternatives")
+        log_probabilities = _log_softmax(row)
         values: dict[tuple[int, ...], Fraction] = {
-            (i,): sum((shares[one] for one in taken), Fraction(0)) for i, taken in enumerate(choices[path].subsets)
+            (i,): sum((log_probabilities[index] for index in subset), Fraction(0))
+            for i, subset in enumerate(choices[path].subsets)
         }
         terms.append(Term((path,), values))
     return Scores(space.name, tuple(terms), made={"by": "logits"})
 
 
-def of_trials(source: str, space: Space, score: str, pairs: bool = False) -> Scores:
-    """A model fitted to what a phase tried, linear or of pairs; or differences from the reference, of a phase that
-    replaced one by one. More of the `score` is better: of losses and errors, the opposite counts.
+def scores_from_run(source: str, space: Space, score: str, pairs: bool = False) -> Scores:
+    """Return a linear or pairwise model fitted to the trials of a phase, or differences from the reference of
+    `replace_one`.
 
-    `source` is a run, or `RUN:PHASE`; by default the last phase that tried anything. Raises ArchError (A3323, A3324).
+    Greater values of `score` are better; losses and errors are negated. `source` is a run, or `RUN:PHASE`; by default,
+    the last phase with trials is used. Raises ArchError (A3323, A3324).
     """
-    run, which = _named(source)
-    phases = [(phase, run.phase(phase.name).trials()) for phase in written(run).recipe.phase]
-    found = [one for one in phases if one[1] and which in ("", one[0].name)]
-    if not found:
-        there = [phase.name for phase, tried in phases if tried]
-        hint = f"phases that did: {listed(there)}" if there else None
-        raise fail("A3324", f"{run.folder} tried nothing{_of(which)}", None, hint)
-    phase, tried = found[-1]
-    made = {"score": score, "run": run.title, "phase": phase.name}
-    one_by_one = phase.strategy == REPLACE and not pairs
-    scores = of_tried(space, tried, phase.name, score, _more(run, space, score), one_by_one, pairs)
-    return replace(scores, made={**scores.made, **made})
+    run, phase_name = _open_source(source)
+    phases = [(phase, run.phase(phase.name).trials()) for phase in recipe_of_run(run).recipe.phase]
+    matching = [entry for entry in phases if entry[1] and phase_name in ("", entry[0].name)]
+    if not matching:
+        phases_with_trials = [phase.name for phase, trials in phases if trials]
+        hint = f"phases with trials: {join_names(phases_with_trials)}" if phases_with_trials else None
+        raise fail("A3324", f"{run.folder} has no trials{_phase_text(phase_name)}", None, hint)
+    phase, trials = matching[-1]
+    provenance = {"score": score, "run": run.title, "phase": phase.name}
+    one_by_one = phase.strategy == REPLACE_STRATEGY and not pairs
+    scores = scores_from_trials(space, trials, phase.name, score, _is_maximized(run, space, score), one_by_one, pairs)
+    return replace(scores, made={**scores.made, **provenance})
 
 
-def of_tried(
+def scores_from_trials(
     space: Space,
-    tried: Sequence[Trial],
+    trials: Sequence[Trial],
     phase: str,
     score: str,
-    more: bool,
+    is_maximized: bool,
     one_by_one: bool | None = None,
     pairs: bool = False,
 ) -> Scores:
-    """A model fitted to the trials of a phase; or if they are those of `replace_one`, differences from the reference.
+    """Return a model fitted to trials, or differences from the reference if the trials are those of `replace_one`.
 
-    `more` of the score is better. Whether they were replaced `one_by_one` is seen in them, if it is not known. Raises
-    ArchError (A3323, A3324).
+    `is_maximized` says whether greater values of the score are better. With `one_by_one` None, replacements are
+    detected from the trials. Raises ArchError (A3323, A3324).
     """
-    done = [one for one in tried if one.status == "done" and one.scores.get(score) is not None]
-    if not done:
-        names = listed(sorted({name for one in tried for name in one.scores}))
-        raise fail("A3324", f"no trial of `{phase}` has the score `{score}`", None, f"there are {names or 'none'}")
+    completed = [trial for trial in trials if trial.status == "done" and trial.scores.get(score) is not None]
+    if not completed:
+        names = join_names(sorted({name for trial in trials for name in trial.scores}))
+        raise fail("A3324", f"no trial of `{phase}` has the score `{score}`", None, f"scores are: {names or 'none'}")
     if one_by_one is None:
-        one_by_one = _are_replacements(space, done)
-    values = [(1 if more else -1) * float(one.scores[score] or 0.0) for one in done]
-    return _replaced(space, done, values) if one_by_one else _fitted(space, done, values, pairs)
+        one_by_one = _are_replacements(space, completed)
+    values = [(1 if is_maximized else -1) * float(trial.scores[score] or 0.0) for trial in completed]
+    return _replacement_trials(space, completed, values) if one_by_one else _fit_trials(space, completed, values, pairs)
 
 
-def kept_as(name: str) -> str:
-    """Where a run has its copy of a file of scores that a phase names."""
+def copied_scores_path(name: str) -> str:
+    """Return the path, within a run, of its copy of a file of scores that a phase names."""
     return f"scores/{sha256(name.encode()).hexdigest()[:16]}.json"
 
 
-def of_cost(space: Space, cost: str) -> Scores:
-    """The opposite of a cost, of each alternative alone; `made` has the rank correlation of architectures that are
-    drawn. Raises ArchError (A1604)."""
+def scores_from_cost(space: Space, cost: str) -> Scores:
+    """Return the negated cost of each alternative, replaced alone in the largest architecture.
 
-    def scored(several: Sequence[Architecture]) -> list[float]:
-        return [-float(value) for value in space.cost(several, [cost])[cost]]
+    `made` has the rank correlation with the cost over sampled architectures. Raises ArchError (A1604).
+    """
 
-    scores = replaced(space, largest(space), scored, {"cost": cost})
-    drawn = space.sample_codes(DRAWN, np.random.default_rng(0))
-    several = [space.decode(tuple(row)) for row in drawn.tolist()]
-    correlation = spearman(scored(several), [float(scores(one)) for one in several])
+    def scored(samples: Sequence[Architecture]) -> list[float]:
+        return [-float(value) for value in space.cost(samples, [cost])[cost]]
+
+    scores = replacement_scores(space, largest(space), scored, {"cost": cost})
+    drawn = space.sample_codes(COMPARED_SAMPLES, np.random.default_rng(0))
+    samples = [space.decode(tuple(row)) for row in drawn.tolist()]
+    correlation = spearman(scored(samples), [float(scores(architecture)) for architecture in samples])
     return replace(scores, made={**scores.made, "rank_correlation": correlation})
 
 
-def of_function(space: Space, function: Callable[[Architecture], float], made: Mapping[str, Any]) -> Scores:
-    """What a function says of each alternative alone."""
-    return replaced(space, largest(space), lambda several: [function(one) for one in several], made)
+def scores_from_function(
+    space: Space, function: Callable[[Architecture], float], provenance: Mapping[str, Any]
+) -> Scores:
+    """Return the scores of a function for each alternative, replaced alone in the largest architecture."""
+    return replacement_scores(
+        space, largest(space), lambda several: [function(architecture) for architecture in several], provenance
+    )
 
 
-def _fitted(space: Space, done: Sequence[Trial], values: Sequence[float], pairs: bool) -> Scores:
-    return fitted(space, [space.architecture(one.architecture) for one in done], values, pairs)
+def _fit_trials(space: Space, trials: Sequence[Trial], values: Sequence[float], pairs: bool) -> Scores:
+    """Fit a model to trials."""
+    return fit_scores(space, [space.architecture(trial.architecture) for trial in trials], values, pairs)
 
 
-def _are_replacements(space: Space, done: Sequence[Trial]) -> bool:
-    """Whether trials are an architecture and all replacements of its alternatives, and no others."""
-    first = space.architecture(min(done, key=lambda one: one.id).architecture)
-    several = [first, *(one.architecture for one in replacements(space, first))]
-    return {space.canonical(one) for one in several} == {one.hash for one in done}
+def _are_replacements(space: Space, trials: Sequence[Trial]) -> bool:
+    """Return whether trials are exactly an architecture and all of its replacements."""
+    first = space.architecture(min(trials, key=lambda trial: trial.id).architecture)
+    expected = [first, *(replacement.architecture for replacement in replacements(space, first))]
+    return {space.canonical(architecture) for architecture in expected} == {trial.hash for trial in trials}
 
 
-def _replaced(space: Space, done: Sequence[Trial], values: Sequence[float]) -> Scores:
-    known = {one.hash: value for one, value in zip(done, values, strict=True)}
+def _replacement_trials(space: Space, trials: Sequence[Trial], values: Sequence[float]) -> Scores:
+    """Return the differences of replacements from the first trial. Raises ArchError (A3324) if some were not
+    evaluated."""
+    value_by_hash = {trial.hash: value for trial, value in zip(trials, values, strict=True)}
 
-    def scored(several: Sequence[Architecture]) -> list[float]:
-        names = [space.canonical(one) for one in several]
-        if missing := [name for name in names if name not in known]:
-            raise fail("A3324", f"{len(missing)} replacements were not scored: go on with the search")
-        return [known[name] for name in names]
+    def scored(architectures: Sequence[Architecture]) -> list[float]:
+        hashes = [space.canonical(architecture) for architecture in architectures]
+        if missing := [name for name in hashes if name not in value_by_hash]:
+            raise fail("A3324", f"{len(missing)} replacements have no score yet", None, "resume the search")
+        return [value_by_hash[name] for name in hashes]
 
-    first = min(done, key=lambda one: one.id)
-    return replaced(space, space.architecture(first.architecture), scored)
+    first = min(trials, key=lambda trial: trial.id)
+    return replacement_scores(space, space.architecture(first.architecture), scored)
 
 
-def _more(run: Run, space: Space, score: str) -> bool:
-    """Whether more of a score is better: as the run's objectives say of measures; of costs and losses, less is."""
-    told: dict[str, bool] = {"loss": False}
+def _is_maximized(run: Run, space: Space, score: str) -> bool:
+    """Return whether greater values of a score are better: as the run's objectives say; of costs and losses, smaller
+    ones are."""
+    directions: dict[str, bool] = {"loss": False}
     for phase in run.phases():
         path = f"phases/{phase.name}/{OBJECTIVE}"
         if path in run.files.manifest.files:
-            told |= json.loads(run.content(path)).get("measures", {})
+            directions |= json.loads(run.content(path)).get("measures", {})
     name = score.removeprefix("validation_")
-    return told[name] if name in told else not is_cost(name) and name not in space.account.names
+    return directions[name] if name in directions else not is_cost(name) and name not in space.account.names
 
 
 def _log_softmax(row: Sequence[Any]) -> list[Fraction]:
-    top = max(row)
-    total = fsum(exp(one - top) for one in row)
-    return [Fraction(f"{log(max(exp(one - top) / total, LEAST)):.{DIGITS}g}") for one in row]
+    """Return the log probabilities of logits, as exact fractions; not less than the logarithm of a small minimum."""
+    maximum = max(row)
+    total = fsum(exp(logit - maximum) for logit in row)
+    return [Fraction(f"{log(max(exp(logit - maximum) / total, MIN_STRENGTH)):.{DIGITS}g}") for logit in row]
 
 
-def _named(source: str) -> tuple[Run, str]:
-    place, colon, which = source.rpartition(":")
-    return (Run.open(Path(place)), which) if colon else (Run.open(Path(source)), "")
+def _open_source(source: str) -> tuple[Run, str]:
+    """Split `RUN:PHASE`, and return the opened run and the name of the phase, which may be empty."""
+    run_path, colon, phase_name = source.rpartition(":")
+    return (Run.open(Path(run_path)), phase_name) if colon else (Run.open(Path(source)), "")
 
 
-def _of(which: str) -> str:
-    return f" of a phase `{which}`" if which else ""
+def _phase_text(phase_name: str) -> str:
+    """Return the end of a message that names the phase, if there is one."""
+    return f" of a phase `{phase_name}`" if phase_name else ""

@@ -1,1 +1,1 @@
-"""Spaces of architectures, and strategies that search them."""
+"""Multi-trial search: strategies, surrogate models, executors, Pareto fronts and samplers of other libraries."""

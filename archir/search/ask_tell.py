@@ -1,4 +1,4 @@
-"""What all strategies have in common: batches, what was told, the best and the front."""
+"""Base class of the strategies: batches of candidates, their scores, the best candidate and the Pareto front."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from archir.spaces.space import Space
 
 
 @dataclass(frozen=True)
-class Scored:
-    """A candidate that did not fail; the less its values, the better."""
+class ScoredCandidate:
+    """Candidate with finite scores. `values` are its objectives in order, negated where they are maximised: smaller is
+    better."""
 
     candidate: Candidate
     scores: Scores
@@ -24,76 +25,89 @@ class Scored:
 
 
 class Search(ABC):
-    """Asks what `propose` proposes, and keeps what was told."""
+    """Base class of ask-tell strategies: asks for what `propose` returns, and collects the scores it is told."""
 
     batch_name: ClassVar[str] = "batch"
-    """What a batch is called."""
+    """Name of a batch in messages and reports, such as "generation" or "rung"."""
 
-    def __init__(self, space: Space, objectives: Sequence[str], seed: int, most: int | None = None) -> None:
-        self.space, self.most = space, most
+    def __init__(self, space: Space, objectives: Sequence[str], seed: int, max_trials: int | None = None) -> None:
+        self.space, self.max_trials = space, max_trials
         self.objectives = Objectives(space, objectives)
         self.proposals = Proposals(space, seed)
         self.rng = self.proposals.rng
-        self.scored: list[Scored] = []
-        """By id."""
-        self._asked = 0
+        self.scored: list[ScoredCandidate] = []
+        """All candidates that did not fail, ordered by id."""
+        self._asked_count = 0
         self._pending: list[Candidate] = []
 
     @abstractmethod
     def propose(self) -> list[Candidate]:
-        """The next batch, given all that was told; empty when the search is over."""
+        """Return the next batch, which may depend on all scores so far; empty when the search is over."""
 
     @property
     @abstractmethod
     def batches(self) -> int:
-        """How many batches there are at most."""
+        """Maximum number of batches."""
 
-    def learn(self, scored: Sequence[Scored]) -> None:
-        """Keep those of a batch that did not fail, by id."""
+    def learn(self, scored: Sequence[ScoredCandidate]) -> None:
+        """Add the candidates of a batch that did not fail, ordered by id. Strategies extend this to update their
+        state."""
         self.scored += scored
 
     def left(self, count: int) -> int:
-        """So many, or as many as may still be asked."""
-        return count if self.most is None else min(count, self.most - self._asked)
+        """Return `count`, or the number of trials that may still be asked if that is smaller."""
+        return count if self.max_trials is None else min(count, self.max_trials - self._asked_count)
 
     def ask(self) -> list[Candidate]:
-        """The next batch, the same one until it is told; empty when the search is over."""
+        """Return the next batch; empty when the search is over. Returns the same batch until `tell` is called."""
         if not self._pending and self.left(1):
             self._pending = self.propose()
-            self._asked += len(self._pending)
+            self._asked_count += len(self._pending)
         return list(self._pending)
 
     def tell(self, scored: Sequence[tuple[Candidate, Scores | None]]) -> None:
-        """The scores of all of a batch, in any order. A candidate failed if it has none, or an objective that is
-        infinite or no number. Raises ArchError (A2502, A2503)."""
-        told = {candidate.id: scores for candidate, scores in scored}
-        if len(scored) != len(told) or told.keys() != {candidate.id for candidate in self._pending}:
+        """Take the scores of all candidates of the current batch, in any order.
+
+        A candidate has failed if its scores are None, or if an objective is infinite or not a number. Raises ArchError:
+        A2502 (an objective is missing), A2503 (other candidates than those of the batch).
+        """
+        scores_by_id = {candidate.id: scores for candidate, scores in scored}
+        if len(scored) != len(scores_by_id) or scores_by_id.keys() != {candidate.id for candidate in self._pending}:
             ids = ", ".join(str(candidate.id) for candidate in self._pending) or "none"
-            raise fail("A2503", f"told was {', '.join(map(str, told)) or 'nothing'}, but asked was {ids}")
-        new = [one for candidate in self._pending if (one := self._scored(candidate, told[candidate.id]))]
+            raise fail(
+                "A2503", f"scores were given for {', '.join(map(str, scores_by_id)) or 'nothing'}, but asked was {ids}"
+            )
+        entries = [
+            entry
+            for candidate in self._pending
+            if (entry := self._complete_scores(candidate, scores_by_id[candidate.id]))
+        ]
         self._pending = []
-        self.learn(new)
+        self.learn(entries)
 
-    def _scored(self, candidate: Candidate, told: Mapping[str, float] | None) -> Scored | None:
-        if told is None:
+    def _complete_scores(
+        self, candidate: Candidate, given_scores: Mapping[str, float] | None
+    ) -> ScoredCandidate | None:
+        """Return the candidate with all its scores; None if it failed."""
+        if given_scores is None:
             return None
-        scores = self.objectives.complete(candidate.architecture, told)
+        scores = self.objectives.complete(candidate.architecture, given_scores)
         values = self.objectives.values(scores)
-        return None if values is None else Scored(candidate, scores, values)
+        return None if values is None else ScoredCandidate(candidate, scores, values)
 
-    def finished(self) -> list[Scored]:
-        """Those that were scored with the largest budget there was."""
-        largest = max((one.candidate.budget for one in self.scored), default=0.0)
-        return [one for one in self.scored if one.candidate.budget == largest]
+    def scored_at_max_budget(self) -> list[ScoredCandidate]:
+        """Return the candidates that were scored with the largest budget of all scored candidates."""
+        largest = max((entry.candidate.budget for entry in self.scored), default=0.0)
+        return [entry for entry in self.scored if entry.candidate.budget == largest]
 
     def best(self) -> Candidate | None:
-        """The best by the first objective, then by the next ones; the first of equal ones."""
-        return min(self.finished(), key=lambda one: one.values).candidate if self.scored else None
+        """Return the best candidate by the first objective, ties broken by the next objectives and then by order."""
+        return min(self.scored_at_max_budget(), key=lambda entry: entry.values).candidate if self.scored else None
 
     def front(self) -> list[tuple[Candidate, Scores]]:
-        """Those that no other is better than in all objectives, the best by the first objective first; one of those
-        that are equal in all."""
-        from archir.search.pareto import front
+        """Return the Pareto front, ordered by the first objective, best first. Of candidates with equal values, it has
+        the first."""
+        from archir.search.pareto import front_indices
 
-        found = self.finished()
-        return [(found[i].candidate, found[i].scores) for i in front([one.values for one in found])]
+        entries = self.scored_at_max_budget()
+        return [(entries[i].candidate, entries[i].scores) for i in front_indices([entry.values for entry in entries])]

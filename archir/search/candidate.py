@@ -1,4 +1,4 @@
-"""What a strategy asks scores of, and what a strategy is."""
+"""Candidates, and the interface of the strategies that propose them."""
 
 from __future__ import annotations
 
@@ -10,44 +10,48 @@ from typing import Protocol
 from archir.spaces.architecture import Architecture
 
 Scores = Mapping[str, float]
-"""By name."""
+"""Scores by name, such as `accuracy` or `macs`."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An architecture to be scored. `id` counts from 0 in the order asked; `budget` is the part of the full budget that
-    it is to be scored with."""
+    """Architecture to be scored.
+
+    `id` counts from 0 in the order of proposal. `budget` is the fraction of the full training budget to score it with.
+    """
 
     id: int
     architecture: Architecture
     canonical: Callable[[Architecture], str] = field(repr=False, compare=False)
-    """Works out canonical hashes of the space."""
+    """Function that computes the canonical hash of an architecture of the space."""
     budget: float = 1.0
 
     @cached_property
     def hash(self) -> str:
-        """The canonical hash, which takes milliseconds where nobody asked for it before."""
+        """The canonical hash. Computing it takes milliseconds, unless it is cached."""
         return self.canonical(self.architecture)
 
 
 class MultiTrial(Protocol):
-    """What is asked depends on the seed and on what was told, in the order of ids, and on nothing else.
+    """Strategy with an ask-tell interface, which scores many candidates.
 
-    A search goes on where another one stopped when it is asked and told the same again: no state is stored.
+    The proposals are a deterministic function of the seed and of the scores, taken in the order of ids. So no state is
+    stored: to resume a search, create the strategy with the same seed and replay the scores of the finished batches.
     """
 
     def ask(self) -> list[Candidate]:
-        """The next batch, the same one until it is told; empty when the search is over."""
+        """Return the next batch; empty when the search is over. Returns the same batch until `tell` is called."""
         ...
 
     def tell(self, scored: Sequence[tuple[Candidate, Scores | None]]) -> None:
-        """The scores of all of a batch, in any order; None for a candidate that failed."""
+        """Take the scores of all candidates of the current batch, in any order; None for a candidate that failed."""
         ...
 
     def best(self) -> Candidate | None:
-        """The best until now; None if there is none yet."""
+        """Return the best candidate so far; None if no candidate has scores yet."""
         ...
 
     def front(self) -> list[tuple[Candidate, Scores]]:
-        """Those that no other is better than in all objectives: of one objective, the best."""
+        """Return the Pareto front: candidates that no other candidate dominates. With one objective, the best
+        candidate."""
         ...

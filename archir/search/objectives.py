@@ -1,4 +1,4 @@
-"""What is better: objectives, each to be maximised or minimised."""
+"""Objectives of a search: scores and costs, each to be maximised or minimised."""
 
 from __future__ import annotations
 
@@ -7,56 +7,58 @@ from dataclasses import dataclass
 from math import isfinite
 
 from archir.diagnostics.errors import fail
-from archir.language.elaboration.costs import is_cost
+from archir.language.elaboration.cost_calls import is_cost
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 
 
 @dataclass(frozen=True)
 class Objective:
-    """A score or a cost by its name, and whether more of it is better."""
+    """Name of a score or cost, and whether it is maximised or minimised."""
 
     name: str
-    most: bool
+    maximize: bool
 
     def __str__(self) -> str:
-        return f"{self.name}:{'max' if self.most else 'min'}"
+        return f"{self.name}:{'max' if self.maximize else 'min'}"
 
 
 def objective(text: str) -> Objective:
-    """The objective of a text such as `accuracy:max` or `macs:min`. Raises ArchError (A2501)."""
+    """Parse an objective such as `accuracy:max` or `macs:min`. Raises ArchError (A2501)."""
     name, colon, sense = text.rpartition(":")
     if not colon or not name.strip() or sense.strip() not in ("max", "min"):
         hint = "write a name and a sense, such as accuracy:max or macs:min"
-        raise fail("A2501", f"`{text}` is no objective", None, hint)
+        raise fail("A2501", f"`{text}` is not an objective", None, hint)
     return Objective(name.strip(), sense.strip() == "max")
 
 
 class Objectives:
-    """The objectives of a search. Those that are costs of the space are worked out, the others are told."""
+    """Objectives of a search. Those that are costs of the space are computed; the others must be among the scores."""
 
     def __init__(self, space: Space, texts: Sequence[str]) -> None:
         self.space = space
         self.each = tuple(objective(text) for text in texts)
-        names = [one.name for one in self.each]
+        names = [item.name for item in self.each]
         if not names or len(set(names)) < len(names):
-            raise fail("A2501", f"objectives are different, and at least one; not {', '.join(names) or 'none'}")
+            raise fail("A2501", f"a search needs one or more different objectives, not {', '.join(names) or 'none'}")
         self._names = frozenset(names)
-        self._senses = [(one.name, one.most) for one in self.each]
+        self._senses = [(item.name, item.maximize) for item in self.each]
         self.costs = tuple(name for name in names if name in space.account.names or is_cost(name))
 
-    def complete(self, architecture: Architecture, told: Mapping[str, float]) -> dict[str, float]:
-        """What was told, and the costs among the objectives. Raises ArchError (A2502) if one is missing."""
-        found = dict(told)
+    def complete(self, architecture: Architecture, scores: Mapping[str, float]) -> dict[str, float]:
+        """Return the scores with the costs among the objectives added. Raises ArchError (A2502) if an objective is
+        missing."""
+        completed = dict(scores)
         if self.costs:
-            found |= {name: int(values[0]) for name, values in self.space.cost([architecture], self.costs).items()}
-        if not self._names <= found.keys():
-            missing = [one.name for one in self.each if one.name not in found]
-            known = ", ".join(found) or "nothing"
-            raise fail("A2502", f"the objective `{missing[0]}` was not scored", None, f"scored was {known}")
-        return found
+            completed |= {name: int(values[0]) for name, values in self.space.cost([architecture], self.costs).items()}
+        if not self._names <= completed.keys():
+            missing = [item.name for item in self.each if item.name not in completed]
+            available = ", ".join(completed) or "nothing"
+            raise fail("A2502", f"the objective `{missing[0]}` was not scored", None, f"the scores are: {available}")
+        return completed
 
     def values(self, scores: Mapping[str, float]) -> tuple[float, ...] | None:
-        """The objectives as numbers that are better the less they are; None if one is infinite or no number."""
-        found = tuple([-scores[name] if most else scores[name] for name, most in self._senses])
-        return found if all(map(isfinite, found)) else None
+        """Return the objectives as a tuple in which smaller is better; None if one of them is infinite or not a
+        number."""
+        signed = tuple([-scores[name] if maximize else scores[name] for name, maximize in self._senses])
+        return signed if all(map(isfinite, signed)) else None

@@ -1,7 +1,7 @@
-"""Pareto dominance of values that are better the less they are: ranks, fronts, crowding, hypervolume.
+"""Pareto dominance for minimisation: fronts, ranks, crowding distances and hypervolume.
 
-Points are taken in their lexicographic order, each once. So whatever dominates a point comes before it, and needs to be
-compared in the other objectives alone (Zhang et al. 2015, ENS).
+Points are processed once each, in lexicographic order. A point can then only be dominated by an earlier one, and the
+first objective need not be compared (Zhang et al. 2015, ENS).
 """
 
 from __future__ import annotations
@@ -14,69 +14,79 @@ import numpy as np
 from numpy.typing import NDArray
 
 Values = Sequence[tuple[float, ...]]
+"""Objective vectors, one tuple for each candidate; smaller is better."""
 Point = Sequence[float]
+"""Objective vector of one candidate."""
 
 
-def front(values: Values) -> list[int]:
-    """The positions of what nothing dominates, ordered by value; the first one of those that are equal."""
+def front_indices(values: Values) -> list[int]:
+    """Return the indices of the vectors that no other dominates, in lexicographic order; of equal vectors, the
+    first."""
     if not values:
         return []
-    points, first, _ = _distinct(values)
-    found = _front_of(points.shape[1])
-    return [int(position) for point, position in zip(points.tolist(), first, strict=True) if found.take(point)]
+    points, first_indices, _ = _distinct(values)
+    current = _new_front(points.shape[1])
+    return [int(index) for point, index in zip(points.tolist(), first_indices, strict=True) if current.add(point)]
 
 
-def ranks(values: Values) -> list[int]:
-    """For each, how many fronts must be taken away until nothing dominates it."""
+def front_ranks(values: Values) -> list[int]:
+    """Return the rank of each vector in non-dominated sorting: 0 for the first front."""
     if not values:
         return []
     if len(values[0]) <= 2:
-        return _ranks_of_two(values)
-    points, _, place = _distinct(values)
+        return _ranks_in_2d(values)
+    points, _, rows = _distinct(values)
     fronts: list[_Front] = []
-    of: list[int] = []
+    point_ranks: list[int] = []
     for point in points.tolist():
-        # what a front dominates, all fronts before it dominate
-        rank = bisect_right(fronts, False, key=lambda one: not one.dominates(point))
+        # a point that a front dominates is dominated by all earlier fronts, too: binary search for the rank
+        rank = bisect_right(fronts, False, key=lambda candidate: not candidate.dominates(point))
         if rank == len(fronts):
-            fronts.append(_front_of(points.shape[1]))
-        fronts[rank].take(point)
-        of.append(rank)
-    return [of[position] for position in place]
+            fronts.append(_new_front(points.shape[1]))
+        fronts[rank].add(point)
+        point_ranks.append(rank)
+    return [point_ranks[position] for position in rows]
 
 
-def _ranks_of_two(values: Values) -> list[int]:
-    """Of up to two objectives: what was least in the second one, front by front, ascends, and is all that matters."""
-    least: list[float] = []
-    found = [0] * len(values)
-    before: tuple[float, ...] | None = None
+def _ranks_in_2d(values: Values) -> list[int]:
+    """Compute ranks for one or two objectives.
+
+    In lexicographic order, a front dominates a point exactly if the front's smallest second objective is not larger.
+    These minimums increase from front to front, so that a binary search finds the rank.
+    """
+    minimums: list[float] = []
+    point_ranks = [0] * len(values)
+    previous: tuple[float, ...] | None = None
     rank = 0
-    for place in sorted(range(len(values)), key=values.__getitem__):
-        point = values[place]
-        if point != before:
-            before, second = point, point[1] if len(point) > 1 else 0.0
-            rank = bisect_right(least, second)
-            least[rank : rank + 1] = [second]
-        found[place] = rank
-    return found
+    for index in sorted(range(len(values)), key=values.__getitem__):
+        point = values[index]
+        if point != previous:
+            previous, second = point, point[1] if len(point) > 1 else 0.0
+            rank = bisect_right(minimums, second)
+            minimums[rank : rank + 1] = [second]
+        point_ranks[index] = rank
+    return point_ranks
 
 
-def crowding(values: Values) -> list[float]:
-    """The crowding distances of one front: in each objective, how far the two neighbours are apart, as a part of what
-    all of the front are; infinite at its ends (Deb et al. 2002, section III-B)."""
+def crowding_distances(values: Values) -> list[float]:
+    """Return the crowding distances of the vectors of one front (Deb et al. 2002, section III-B).
+
+    For each objective, the distance between the two neighbours of a vector is divided by the range of the front, and
+    these are summed. Vectors at the ends of an objective's range get infinity.
+    """
     points = np.array(values, float)
-    found = np.zeros(len(points))
+    distances = np.zeros(len(points))
     for column in points.T:
         order = np.argsort(column, kind="stable")
-        found[order[[0, -1]]] = np.inf
+        distances[order[[0, -1]]] = np.inf
         extent = column[order[-1]] - column[order[0]]
         if extent > 0:
-            found[order[1:-1]] += (column[order[2:]] - column[order[:-2]]) / extent
-    return found.tolist()
+            distances[order[1:-1]] += (column[order[2:]] - column[order[:-2]]) / extent
+    return distances.tolist()
 
 
 def hypervolume(values: Values, reference: Sequence[float]) -> float:
-    """The volume of what is dominated, up to a reference point."""
+    """Return the volume that the vectors dominate, bounded by a reference point."""
     if not values:
         return 0.0
     gains = np.array(reference, float) - np.array(values, float)
@@ -84,50 +94,61 @@ def hypervolume(values: Values, reference: Sequence[float]) -> float:
 
 
 def _distinct(values: Values) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Each point once in lexicographic order, where it is first, and where each value is among them."""
-    points, first, place = np.unique(np.array(values, float), axis=0, return_index=True, return_inverse=True)
-    return points, first, place.ravel()
+    """Return the distinct vectors in lexicographic order [m, k], the index at which each occurs first [m], and the row
+    of each input among them [n]."""
+    points, first, inverse = np.unique(np.array(values, float), axis=0, return_index=True, return_inverse=True)
+    return points, first, inverse.ravel()
 
 
 class _Front:
-    """Points of which none dominates another, of so many objectives, which come in lexicographic order."""
+    """Set of mutually non-dominated points, to which points are added in lexicographic order.
+
+    The first objective of a later point is never smaller, so only the other objectives are stored.
+    """
 
     def __init__(self, objectives: int) -> None:
         self._others = np.empty((16, objectives - 1))
         self._count = 0
 
     def dominates(self, point: Point) -> bool:
-        """Whether one of them dominates a point that comes after them."""
+        """Return whether a point of the front dominates `point`, which must come after all of them in lexicographic
+        order."""
         return bool(np.any(np.all(self._others[: self._count] <= point[1:], axis=1)))
 
-    def take(self, point: Point) -> bool:
-        """Add a point unless it is dominated; whether it was not."""
+    def add(self, point: Point) -> bool:
+        """Add a point unless the front dominates it. Returns whether it was added."""
         if self.dominates(point):
             return False
         self._add(point)
         return True
 
     def _add(self, point: Point) -> None:
+        """Append a point that no point of the front dominates."""
         if self._count == len(self._others):
             self._others = np.concatenate([self._others, np.empty_like(self._others)])
         self._others[self._count] = point[1:]
         self._count += 1
 
 
-class _Stairs(_Front):
-    """Of up to three objectives. Of the last two, those that matter are stairs: one rises as the other falls."""
+class _Staircase(_Front):
+    """Front of up to three objectives, stored as a staircase of the last two.
+
+    Of the points, only those that are minimal in the last two objectives are needed: sorted by the second objective,
+    they decrease in the third, so that a binary search decides dominance.
+    """
 
     def __init__(self) -> None:
         self._steps: list[float] = []
         self._heights: list[float] = []
 
     def dominates(self, point: Point) -> bool:
-        step, height = self._corner(point)
-        at = bisect_right(self._steps, step)
-        return at > 0 and self._heights[at - 1] <= height
+        step, height = self._last_two(point)
+        index = bisect_right(self._steps, step)
+        return index > 0 and self._heights[index - 1] <= height
 
     def _add(self, point: Point) -> None:
-        step, height = self._corner(point)
+        """Insert a point into the staircase and remove the steps that it covers."""
+        step, height = self._last_two(point)
         begin = bisect_right(self._steps, step)
         if begin and self._steps[begin - 1] == step:
             begin -= 1
@@ -137,18 +158,20 @@ class _Stairs(_Front):
         self._steps[begin:end], self._heights[begin:end] = [step], [height]
 
     @staticmethod
-    def _corner(point: Point) -> tuple[float, float]:
-        """The last two of three objectives; what a point of fewer lacks is 0."""
+    def _last_two(point: Point) -> tuple[float, float]:
+        """Return the last two of three objectives; 0 for objectives that a point lacks."""
         _, step, height = (*point, 0.0, 0.0)[:3]
         return step, height
 
 
-def _front_of(objectives: int) -> _Front:
-    return _Stairs() if objectives <= 3 else _Front(objectives)
+def _new_front(objectives: int) -> _Front:
+    """Return an empty front for the given number of objectives."""
+    return _Staircase() if objectives <= 3 else _Front(objectives)
 
 
 def _volume(gains: NDArray[Any]) -> float:
-    """The volume of the union of boxes that begin at 0, slice by slice along the last side (HSO, While et al. 2006)."""
+    """Compute the volume of the union of boxes with a corner at 0, slice by slice along the last axis (HSO, While et
+    al. 2006)."""
     if len(gains) == 0:
         return 0.0
     if gains.shape[1] == 1:
@@ -158,9 +181,10 @@ def _volume(gains: NDArray[Any]) -> float:
     if gains.shape[1] == 2:
         return float(np.maximum.accumulate(gains[:, 0]) @ depths)
     slices = np.flatnonzero(depths)
-    return float(sum(_volume(_best(gains[: end + 1, :-1])) * depths[end] for end in slices))
+    return float(sum(_volume(_outer_boxes(gains[: end + 1, :-1])) * depths[end] for end in slices))
 
 
-def _best(gains: NDArray[Any]) -> NDArray[Any]:
-    """Boxes that are in no other, where there are sides enough that this pays."""
-    return gains if gains.shape[1] < 3 else gains[front([tuple(row) for row in (-gains).tolist()])]
+def _outer_boxes(gains: NDArray[Any]) -> NDArray[Any]:
+    """Drop boxes that lie inside another box, if there are three or more axes: with fewer, this takes longer than it
+    saves."""
+    return gains if gains.shape[1] < 3 else gains[front_indices([tuple(row) for row in (-gains).tolist()])]

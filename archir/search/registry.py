@@ -1,4 +1,4 @@
-"""The strategies, by name: each module of this package may register some."""
+"""Registry of the strategies; each module of `archir.search.strategies` may register some."""
 
 from __future__ import annotations
 
@@ -11,43 +11,44 @@ from archir.plugins.bundled import import_all
 from archir.plugins.registry import Registry
 from archir.search.candidate import MultiTrial
 from archir.spaces.space import Space
-from archir.utils.settings import Settings, parsed
+from archir.utils.settings import Settings, parse_settings
 
-Make = Callable[[Space, Any, int], MultiTrial]
-"""Makes a strategy of a space, options and a seed."""
+Factory = Callable[[Space, Any, int], MultiTrial]
+"""Function that creates a strategy from a space, options and a seed."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What the options of a strategy are, and how it is made."""
+class StrategyKind:
+    """Registered strategy: the class of its options, and the function that creates it."""
 
     options: type[Settings]
-    make: Make
+    make: Factory
 
 
-_KNOWN: Registry[str, Kind] = Registry("strategy that tries", "strategies that try")
+_STRATEGIES: Registry[str, StrategyKind] = Registry("strategy that tries", "strategies that try")
+"""Registry of all strategies by name."""
 
 
 def strategy(name: str, options: type[Settings]) -> Callable[[Any], Any]:
-    """Register a class, or a function, as a strategy."""
+    """Return a decorator that registers a class, or a function, as a strategy."""
 
     def register(make: Any) -> Any:
-        _KNOWN.register(name, Kind(options, make), make)
+        _STRATEGIES.register(name, StrategyKind(options, make), make)
         return make
 
     return register
 
 
-def strategies() -> Registry[str, Kind]:
-    """All strategies by name."""
+def strategies() -> Registry[str, StrategyKind]:
+    """Import the bundled strategies and return the registry."""
     import_all("archir.search.strategies")
-    return _KNOWN
+    return _STRATEGIES
 
 
 def create(name: str, space: Space, options: Mapping[str, Any] | None = None, seed: int = 0) -> MultiTrial:
-    """A strategy by its name. Raises ArchError (A2504) for one there is not, and (A1109) for options that cannot be."""
-    known = strategies()
-    if name not in known:
-        raise fail("A2504", f"no strategy that tries architectures is named `{name}`", None, known.hint(name))
-    kind = known[name]
-    return kind.make(space, parsed(kind.options, options or {}, f"strategy `{name}`: "), seed)
+    """Create a strategy by name. Raises ArchError: A2504 (no such strategy), A1109 (wrong options)."""
+    registry = strategies()
+    if name not in registry:
+        raise fail("A2504", f"no strategy that tries architectures is named `{name}`", None, registry.hint(name))
+    kind = registry[name]
+    return kind.make(space, parse_settings(kind.options, options or {}, f"strategy `{name}`: "), seed)

@@ -1,4 +1,4 @@
-"""Signals that ask a run to stop when its step is done."""
+"""Stop a run gracefully on SIGINT or SIGTERM, when its current step is done."""
 
 from __future__ import annotations
 
@@ -8,47 +8,52 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_outer: list[Callable[[], bool]] = []
+_active: list[Callable[[], bool]] = []
+"""The function yielded by the outermost active context manager of this module; empty if none is active."""
 
 
 @contextmanager
 def interruptions() -> Iterator[Callable[[], bool]]:
-    """A function that tells whether SIGINT or SIGTERM came meanwhile. A second one acts at once, as without this.
+    """Yield a function that returns whether SIGINT or SIGTERM has arrived; a second signal raises KeyboardInterrupt.
 
-    Inside another `interruptions`, the signals are those that came since that began: none is lost between the two.
-    Signals reach the main thread alone; in others, nothing comes.
+    A nested `interruptions` yields the function of the outermost one, so that no signal is lost between the two.
+    Signals reach only the main thread; in other threads, the function always returns False.
     """
-    if _outer:
-        yield _outer[0]
+    if _active:
+        yield _active[0]
         return
-    came = False
-    before = {}
+    arrived = False
+    old_handlers = {}
 
     def note(number: int, frame: FrameType | None) -> None:
-        nonlocal came
-        if came:
+        nonlocal arrived
+        if arrived:
             raise KeyboardInterrupt
-        came = True
+        arrived = True
 
     if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-        _outer.append(lambda: came)
+        old_handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        _active.append(lambda: arrived)
     try:
-        yield lambda: came
+        yield lambda: arrived
     finally:
-        _outer.clear()
-        for number, handler in before.items():
+        _active.clear()
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
 
 
 @contextmanager
-def left_to_others() -> Iterator[None]:
-    """Inside, signals are noted by who notes them outside. If nobody does, as in a worker, they act as there."""
-    if _outer:
+def keep_outer_handlers() -> Iterator[None]:
+    """Make nested `interruptions` install no handlers of their own.
+
+    An enclosing `interruptions` goes on noting signals. Without one, as in a worker, the process's handlers stay
+    active.
+    """
+    if _active:
         yield
         return
-    _outer.append(lambda: False)
+    _active.append(lambda: False)
     try:
         yield
     finally:
-        _outer.clear()
+        _active.clear()

@@ -1,4 +1,7 @@
-"""Tournaments: the best of some that are drawn. Where all are in order, one random number says which that is."""
+"""Tournament selection: the best of several sampled candidates.
+
+If all candidates are sorted, the index of the winner has a known distribution, and one random number selects it.
+"""
 
 from __future__ import annotations
 
@@ -9,52 +12,59 @@ from functools import lru_cache
 from itertools import accumulate
 from math import comb
 
-from archir.search.ask_tell import Scored
+from archir.search.ask_tell import ScoredCandidate
 
-Place = tuple[float, ...]
-"""Values, a random number, and how many were there before: no two are equal."""
+SortKey = tuple[float, ...]
+"""Sort key of a candidate: its values, a random number and a counter, so that no two keys are equal."""
 
 
 @lru_cache(maxsize=256)
-def chances(count: int, size: int, repetition: bool) -> Sequence[float]:
-    """Of `count` in order, the probability that the first of `size` that are drawn has each place, or one before it."""
-    if repetition:
-        return [1.0 - ((count - place) / count) ** size for place in range(1, count)] + [1.0]
+def winner_distribution(count: int, size: int, replacement: bool) -> Sequence[float]:
+    """Return the cumulative distribution of the winner's index, if `size` of `count` sorted candidates are sampled.
+
+    The entry at index i is the probability that the winner's index is i or less. `replacement` is whether
+    they are sampled with replacement.
+    """
+    if replacement:
+        return [1.0 - ((count - index) / count) ** size for index in range(1, count)] + [1.0]
     size = min(size, count)
-    whole = comb(count, size)
-    return [ways / whole for ways in accumulate(comb(count - place, size - 1) for place in range(1, count + 1))]
+    subsets = comb(count, size)
+    return [
+        count_of_index / subsets
+        for count_of_index in accumulate(comb(count - index, size - 1) for index in range(1, count + 1))
+    ]
 
 
-def first(count: int, size: int, rng: random.Random) -> int:
-    """The first of `size` places of `count` that are drawn, with repetition."""
-    return bisect_right(chances(count, size, True), rng.random())
+def sample_winner(count: int, size: int, rng: random.Random) -> int:
+    """Sample the winner's index of a tournament of `size` out of `count` candidates, sampled with replacement."""
+    return bisect_right(winner_distribution(count, size, True), rng.random())
 
 
 class Ranking:
-    """Those that may be drawn, in order. Equal ones are in a random order."""
+    """Sorted candidates from which tournaments sample; equal candidates are in random order."""
 
-    def __init__(self, size: int, repetition: bool) -> None:
-        self._size, self._repetition = size, repetition
-        self._ordered: list[Place] = []
-        self._scored: dict[float, Scored] = {}
+    def __init__(self, size: int, replacement: bool) -> None:
+        self._size, self._replacement = size, replacement
+        self._ordered: list[SortKey] = []
+        self._scored: dict[float, ScoredCandidate] = {}
         self._count = 0
-        self._chances: Sequence[float] = ()
+        self._distribution: Sequence[float] = ()
 
-    def add(self, scored: Scored, rng: random.Random) -> Place:
-        """One more; the place by which it is taken away again."""
+    def add(self, scored: ScoredCandidate, rng: random.Random) -> SortKey:
+        """Add a candidate. Returns its sort key, which `remove` takes."""
         self._count += 1
-        place = (*scored.values, rng.random(), self._count)
-        insort(self._ordered, place)
+        key = (*scored.values, rng.random(), self._count)
+        insort(self._ordered, key)
         self._scored[self._count] = scored
-        return place
+        return key
 
-    def remove(self, place: Place) -> None:
-        """One less."""
-        del self._ordered[bisect_left(self._ordered, place)], self._scored[place[-1]]
+    def remove(self, key: SortKey) -> None:
+        """Remove a candidate by its sort key."""
+        del self._ordered[bisect_left(self._ordered, key)], self._scored[key[-1]]
 
-    def winner(self, rng: random.Random) -> Scored:
-        """The best of those that are drawn."""
+    def winner(self, rng: random.Random) -> ScoredCandidate:
+        """Sample the winner of a tournament."""
         ordered = self._ordered
-        if len(self._chances) != len(ordered):
-            self._chances = chances(len(ordered), self._size, self._repetition)
-        return self._scored[ordered[bisect_right(self._chances, rng.random())][-1]]
+        if len(self._distribution) != len(ordered):
+            self._distribution = winner_distribution(len(ordered), self._size, self._replacement)
+        return self._scored[ordered[bisect_right(self._distribution, rng.random())][-1]]

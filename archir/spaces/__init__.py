@@ -1,1 +1,1 @@
-"""Spaces of architectures: counted, drawn from, compared."""
+"""Search spaces of architectures: counting, sampling, bounds on costs, derivation, optimisation and differences."""

@@ -1,14 +1,16 @@
-"""The architecture that architecture parameters stand for.
+"""Derivation: turns architecture parameters into an architecture.
 
-What is derived depends on the form of a choice and the strength of its alternatives alone. One of several: the
-strongest. Several at once: the strongest ones, where an alternative that holds a further choice is as strong as its
-weight times the strongest alternative in there (Liu et al. 2019, DARTS, section 2.4). Constraints are kept by taking
-the next strongest instead, the strongest being taken first: "the two strongest, at least one of them a feature" (Li et
-al., Neural Operator Search, section 3.3) is a space's `where`, not a rule of its own.
+The rule depends only on the form of a choice and the strengths of its alternatives. A choice of one alternative takes
+the strongest. A choice of several takes the strongest ones, where the strength of an alternative with a further choice
+inside is its own times that of the strongest alternative of the inner choice (Liu et al. 2019, DARTS, section 2.4).
+Choices are decided strongest first, and where constraints rule an alternative out, the next strongest is taken: "the
+two strongest, at least one of them a feature" (Li et al., Neural Operator Search, section 3.3) is a space's `where`,
+not a rule of its own.
 
-This is the rule of the papers, and it is followed wherever it comes to an architecture. Where it does not, because what
-was taken first leaves nothing of another choice, or only what is not to be taken, all choices are decided together. So
-they are where there are bounds on costs: what is derived gives up least of all that is within them, and that is proved.
+This is the rule of the papers, and it is used wherever it gives an architecture. Where it does not, because earlier
+decisions leave no alternative of another choice, or only excluded ones, all choices are decided together. The same
+holds for spaces with bounds on costs: the result is provably the architecture within the bounds with the smallest loss
+of strength.
 """
 
 from __future__ import annotations
@@ -25,61 +27,63 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.diagnostics.errors import ArchError, fail
-from archir.diagnostics.work import bounded
-from archir.diagrams.cases import Choice, Value, at, fix, support, when
+from archir.diagnostics.work import work_budget
 from archir.diagrams.conditions import if_else
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Choice, Value, fix_choice, outcome_in, support, value_at
 from archir.ir.graph import Constraint, Decision
 from archir.spaces.architecture import Architecture
 from archir.spaces.counting import Factors
-from archir.spaces.optimal.strongest import check_some, strongest
+from archir.spaces.optimal.strongest import require_feasible, strongest
 from archir.spaces.space import Space
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 Strengths = Mapping[str, Sequence[float]]
-"""By path, how strong each alternative of a choice is, 0 or more. Choices that are missing have equal ones."""
+"""Strengths of the alternatives of choices by path, 0 or more. Alternatives of missing choices are equally strong."""
 
-DRAWS = 20_000
-"""Architectures that are looked at where bounds on costs are no sums, or choices are too entangled: all, if there are
-no more."""
-LEAST = 1e-30
-"""What strengths of 0 count as: not to be taken where anything else can be."""
-CLIMBS = 200
-"""Steps from the best of them to better neighbours, at most."""
+MAX_COMPARED = 20_000
+"""Maximum number of architectures that are compared where bounds cannot be optimised exactly: bounds that are not sums
+of costs, or that exceed the decision-diagram size limit. All architectures are compared if there are no more."""
+MIN_STRENGTH = 1e-30
+"""Minimum strength: smaller ones count as this, so that alternatives of strength 0 are taken only if there are no
+others."""
+MAX_CLIMBING_STEPS = 200
+"""Maximum number of hill-climbing steps from the best of the sampled architectures."""
 
 
 def derive(
     space: Space, strengths: Strengths, exclude: Collection[str] = (), also: Sequence[Value] = ()
 ) -> Architecture:
-    """The strongest architecture; alternatives with labels in `exclude` are not taken, conditions in `also` hold.
+    """Return the strongest architecture without the alternatives labelled `exclude` in which the conditions `also`
+    hold.
 
-    Strongest first, if that comes to an architecture without alternatives of strength 0; else the one that gives up
-    least: strengths that are taken, each by the greatest of its choice, have the largest product. So it is always where
-    there are bounds on costs. Raises ArchError: A2101 (the constraints leave nothing to derive), A3301 (nothing is
-    within the bounds).
+    Choices are decided strongest first if that gives an architecture without alternatives of strength 0. Otherwise, and
+    always for spaces with bounds on costs, the result has the smallest loss: the product, over all taken alternatives,
+    of the strength divided by the largest strength of the choice is the largest. Raises ArchError: A2101 (the
+    constraints leave no architecture), A3301 (no architecture is within the bounds).
     """
-    given = space, strengths, frozenset(exclude), also
+    problem = space, strengths, frozenset(exclude), also
     try:
-        first = _Derivation(*given)
-        found = first.result()
-        found = _Derivation(*given).best() if first.gives_up(found) else found
-    except ArchError:  # what was taken first left nothing of something else
-        found = _Derivation(*given).best()
+        first = _Derivation(*problem)
+        outcomes = first.strongest_first()
+        outcomes = _Derivation(*problem).smallest_loss() if first.has_zero_strength(outcomes) else outcomes
+    except ArchError:  # earlier decisions left no alternative of another choice
+        outcomes = _Derivation(*problem).smallest_loss()
     architecture = space.decode(
-        space.encode({c.path: c.label(found[c.path]) for c in space.choices if c.path in found})
+        space.encode({c.path: c.label(outcomes[c.path]) for c in space.choices if c.path in outcomes})
     )
-    return _Derivation(*given).within_bounds(architecture) if space.bounded else architecture
+    return _Derivation(*problem).within_bounds(architecture) if space.has_cost_bounds else architecture
 
 
 def check_derivable(space: Space, exclude: Collection[str] = (), also: Sequence[Value] = ()) -> None:
-    """Raise ArchError (A1603, A2101, A3301) if it is known that nothing can be derived, whatever is strong."""
-    space.prove()
-    _Derivation(space, {}, frozenset(exclude), also).within(check_some)
+    """Raise ArchError (A1603, A2101, A3301) if it is provable that no strengths give an architecture."""
+    space.check_bounds()
+    _Derivation(space, {}, frozenset(exclude), also).without_excluded(require_feasible)
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """An alternative of a choice, maybe with the outcome of the only choice inside it."""
+    """Alternative of a choice, possibly with an outcome of the only choice inside of it."""
 
     strength: float
     alternative: int
@@ -87,228 +91,273 @@ class _Candidate:
 
 
 class _Derivation:
+    """State of one derivation: the outcomes decided so far, and the conditions that are left."""
+
     def __init__(self, space: Space, strengths: Strengths, exclude: frozenset[str], also: Sequence[Value] = ()) -> None:
         self.space, self.strengths, self.exclude, self.also = space, strengths, exclude, also
-        self.known: dict[str, int] = {}
-        self._known_candidates: dict[str, list[_Candidate]] = {}
+        self.decided: dict[str, int] = {}
+        self._candidate_cache: dict[str, list[_Candidate]] = {}
         conditions = [*(c.condition for c in space.graph.constraints if c.cost is None), *also]
-        self.left = [condition for condition in conditions if condition is not True]
+        self.remaining = [condition for condition in conditions if condition is not True]
 
-    def result(self) -> dict[str, int]:
-        """Strongest first, of the choices that are known to be there."""
+    def strongest_first(self) -> dict[str, int]:
+        """Decide the active choices strongest first; return the outcomes by path."""
         pending = {decision.choice.path: decision for decision in self.space.order}
         while pending:
             ready = [d for d in pending.values() if not any(c.path in pending for c in support(d.active))]
-            there = [d.choice for d in ready if at(d.active, self.known) is True and d.choice.path not in self.known]
+            active = [
+                d.choice
+                for d in ready
+                if value_at(d.active, self.decided) is True and d.choice.path not in self.decided
+            ]
             for decision in ready:
-                if decision.choice not in there:
+                if decision.choice not in active:
                     del pending[decision.choice.path]
-            if there:
-                choice = max(there, key=self._best)
-                if choice.take is None:
+            if active:
+                choice = max(active, key=self._max_strength)
+                if choice.k is None:
                     self._take_one(choice)
                 else:
-                    self._take_several(choice, choice.take)
-        return {d.choice.path: self.known[d.choice.path] for d in self.space.order if at(d.active, self.known) is True}
+                    self._take_several(choice, choice.k)
+        return {
+            d.choice.path: self.decided[d.choice.path]
+            for d in self.space.order
+            if value_at(d.active, self.decided) is True
+        }
 
-    def _best(self, choice: Choice) -> float:
-        known = choice.path in self.strengths  # what nothing is known of can wait
-        return max((candidate.strength for candidate in self._candidates(choice)), default=0) if known else -1
+    def _max_strength(self, choice: Choice) -> float:
+        """Return the strength of the strongest candidate; -1 for a choice without strengths, which is decided last."""
+        has_strengths = choice.path in self.strengths  # choices without strengths are decided last
+        return max((candidate.strength for candidate in self._candidates(choice)), default=0) if has_strengths else -1
 
     def strength(self, choice: Choice, alternative: int) -> float:
-        """How strong an alternative is by itself; 0 for what is excluded."""
+        """Return the strength of an alternative without that of inner choices; 0 if it is excluded."""
         if str(choice.alternatives[alternative]) in self.exclude:
             return 0.0
-        given = self.strengths.get(choice.path)
-        return float(given[alternative]) if given is not None else 1.0
+        strengths = self.strengths.get(choice.path)
+        return float(strengths[alternative]) if strengths is not None else 1.0
 
     def _take_one(self, choice: Choice) -> None:
-        ranked = sorted(range(choice.outcomes), key=lambda i: -self.strength(choice, i))
-        for outcome in (i for i in ranked if not self._excluded(choice, i)):
-            if self._possible({choice: outcome}):
+        """Decide a choice of one alternative."""
+        ranked = sorted(range(choice.outcome_count), key=lambda i: -self.strength(choice, i))
+        for outcome in (i for i in ranked if not self._is_excluded(choice, i)):
+            if self._is_possible({choice: outcome}):
                 return self._decide({choice: outcome})
-        raise self._nothing(choice)
+        raise self._no_alternative(choice)
 
     def _take_several(self, choice: Choice, take: int) -> None:
-        """The strongest alternative first, with the others that go together with it."""
+        """Decide a choice of several alternatives: the strongest first, then those that can be combined with it."""
         candidates = sorted(self._candidates(choice), key=lambda candidate: -candidate.strength)
         taken: list[_Candidate] = []
         while len(taken) < take:
             used = {candidate.alternative for candidate in taken}
-            found = next((c for c in candidates if c.alternative not in used and self._fits(choice, [*taken, c])), None)
-            if found is None:
-                raise self._nothing(choice)
-            taken.append(found)
+            candidate_ = next(
+                (c for c in candidates if c.alternative not in used and self._can_take(choice, [*taken, c])), None
+            )
+            if candidate_ is None:
+                raise self._no_alternative(choice)
+            taken.append(candidate_)
         outcome = self._outcomes(choice, taken)[0]
         self._decide({choice: outcome, **dict(c.inner for c in taken if c.inner is not None)})
 
     def _candidates(self, choice: Choice) -> list[_Candidate]:
-        if choice.path not in self._known_candidates:
+        """Return the candidates of all alternatives of a choice."""
+        if choice.path not in self._candidate_cache:
             alternatives = range(len(choice.alternatives))
-            self._known_candidates[choice.path] = [c for i in alternatives for c in self._candidates_of(choice, i)]
-        return self._known_candidates[choice.path]
+            self._candidate_cache[choice.path] = [c for i in alternatives for c in self._candidates_of(choice, i)]
+        return self._candidate_cache[choice.path]
 
     def _candidates_of(self, choice: Choice, alternative: int) -> Iterable[_Candidate]:
-        if self._excluded(choice, alternative):
+        """Return the candidates of an alternative."""
+        if self._is_excluded(choice, alternative):
             return []
         own = self.strength(choice, alternative)
-        inner = [decision.choice for decision in self._inside(choice, alternative)]
-        if len(inner) == 1 and inner[0].take is None:
+        inner = [decision.choice for decision in self._choices_inside(choice, alternative)]
+        if len(inner) == 1 and inner[0].k is None:
             (only,) = inner
-            options = [i for i in range(only.outcomes) if not self._excluded(only, i)]
+            options = [i for i in range(only.outcome_count) if not self._is_excluded(only, i)]
             return [_Candidate(own * self.strength(only, i), alternative, (only, i)) for i in options]
         strongest = (max(self.strength(each, i) for i in range(len(each.alternatives))) for each in inner)
         return [_Candidate(own * prod(strongest), alternative)]
 
-    def _inside(self, choice: Choice, alternative: int) -> list[Decision]:
-        """The choices that are there only if an alternative is taken, and are there whatever else is chosen."""
+    def _choices_inside(self, choice: Choice, alternative: int) -> list[Decision]:
+        """Return the choices that are active if and only if an alternative is taken, whatever else is chosen."""
         taken = [o for o, subset in enumerate(choice.subsets) if alternative in subset]
-        others = [o for o in range(choice.outcomes) if o not in taken]
+        others = [o for o in range(choice.outcome_count) if o not in taken]
         return [
             decision
             for decision in self.space.order
             if support(decision.active) == [choice]
-            and all(fix(decision.active, choice, o) is True for o in taken)
-            and not any(fix(decision.active, choice, o) is True for o in others)
+            and all(fix_choice(decision.active, choice, o) is True for o in taken)
+            and not any(fix_choice(decision.active, choice, o) is True for o in others)
         ]
 
-    def _excluded(self, choice: Choice, alternative: int) -> bool:
+    def _is_excluded(self, choice: Choice, alternative: int) -> bool:
+        """Return True if an alternative has an excluded label."""
         return str(choice.alternatives[alternative]) in self.exclude
 
     def _outcomes(self, choice: Choice, taken: Sequence[_Candidate]) -> list[int]:
+        """Return the outcomes of a choice that contain all taken alternatives."""
         wanted = {candidate.alternative for candidate in taken}
         return [outcome for outcome, subset in enumerate(choice.subsets) if wanted <= set(subset)]
 
-    def _fits(self, choice: Choice, taken: Sequence[_Candidate]) -> bool:
+    def _can_take(self, choice: Choice, taken: Sequence[_Candidate]) -> bool:
+        """Return True if some outcome with the taken alternatives violates no condition."""
         inner = dict(candidate.inner for candidate in taken if candidate.inner is not None)
-        return any(self._possible({choice: outcome, **inner}) for outcome in self._outcomes(choice, taken))
+        return any(self._is_possible({choice: outcome, **inner}) for outcome in self._outcomes(choice, taken))
 
-    def _possible(self, outcomes: Mapping[Choice, int]) -> bool:
-        """Whether no constraint is broken by this alone."""
-        return all(_under(condition, outcomes) is not False for condition in self.left)
+    def _is_possible(self, outcomes: Mapping[Choice, int]) -> bool:
+        """Return True if no condition is false once these outcomes are decided."""
+        return all(_substitute(condition, outcomes) is not False for condition in self.remaining)
 
-    # all together
+    # deciding all choices together
 
-    def gives_up(self, found: Mapping[str, int]) -> bool:
-        """Whether something is taken that has no strength."""
-        there = [choice for choice in self.space.choices if choice.path in found]
-        return any(self.strength(choice, i) <= 0 for choice in there for i in choice.subsets[found[choice.path]])
+    def has_zero_strength(self, outcomes: Mapping[str, int]) -> bool:
+        """Return True if an alternative of strength 0 is taken."""
+        active = [choice for choice in self.space.choices if choice.path in outcomes]
+        return any(self.strength(choice, i) <= 0 for choice in active for i in choice.subsets[outcomes[choice.path]])
 
-    def best(self) -> dict[str, int]:
-        """What gives up least: strengths that are taken, each by the greatest of its choice, have the largest product.
+    def smallest_loss(self) -> dict[str, int]:
+        """Return the outcomes with the smallest loss of strength.
 
-        Exact, by elimination as of `archir.spaces.counting`, with the largest in the place of the sum. Without
-        constraints nothing is given up, and this is what `result` takes.
+        Their product of strengths, each divided by the largest strength of its choice, is the largest. Exact, by
+        variable elimination as in `archir.spaces.counting`, with maxima instead of sums. Without constraints the loss
+        is zero, and the outcomes are those of `strongest_first`.
         """
-        with bounded():
-            return self._eliminated(Factors(lift(lambda fine: 0.0 if fine else -inf, one) for one in self.left))
+        with work_budget():
+            return self._eliminate(
+                Factors(lift(lambda is_met: 0.0 if is_met else -inf, condition) for condition in self.remaining)
+            )
 
-    def _eliminated(self, factors: Factors) -> dict[str, int]:
-        weighed: dict[str, Value] = {}
+    def _eliminate(self, factors: Factors) -> dict[str, int]:
+        """Eliminate the choices last to first, then read off the best outcomes first to last."""
+        weights_by_path: dict[str, Value] = {}
         for decision in reversed(self.space.order):
             choice = decision.choice
-            others: Value = reduce(lambda one, other: lift(add, one, other), factors.taken(choice), 0.0)
+            others: Value = reduce(lambda left_, right_: lift(add, left_, right_), factors.pop(choice), 0.0)
             losses = self._losses(choice)
-            weights = [lift(partial(add, loss), fix(others, choice, i)) for i, loss in enumerate(losses)]
-            weighed[choice.path] = lift(lambda *parts: parts, *weights)
-            factors.add(if_else(decision.active, lift(lambda *parts: max(parts), *weights), fix(others, choice, 0)))
-        found: dict[str, int] = {}
+            weights = [lift(partial(add, loss), fix_choice(others, choice, i)) for i, loss in enumerate(losses)]
+            weights_by_path[choice.path] = lift(lambda *parts: parts, *weights)
+            factors.add(
+                if_else(decision.active, lift(lambda *parts: max(parts), *weights), fix_choice(others, choice, 0))
+            )
+        outcomes: dict[str, int] = {}
         for decision in self.space.order:
-            if at(decision.active, found) is True:
-                weights = at(weighed[decision.choice.path], found)
+            if value_at(decision.active, outcomes) is True:
+                weights = value_at(weights_by_path[decision.choice.path], outcomes)
                 if max(weights) == -inf:
-                    raise self._nothing(decision.choice)
-                found[decision.choice.path] = weights.index(max(weights))
-        return found
+                    raise self._no_alternative(decision.choice)
+                outcomes[decision.choice.path] = weights.index(max(weights))
+        return outcomes
 
     def _losses(self, choice: Choice) -> list[float]:
-        """The logarithms of how strong outcomes are beside the strongest; minus infinity for what is excluded."""
-        if choice.take is None:
-            strengths = [self.strength(choice, i) for i in range(choice.outcomes)]
+        """Return the logarithm of each outcome's strength divided by the largest; minus infinity for excluded
+        outcomes."""
+        if choice.k is None:
+            strengths = [self.strength(choice, i) for i in range(choice.outcome_count)]
         else:
             each = [
                 max((c.strength for c in self._candidates_of(choice, i)), default=0.0)
                 for i in range(len(choice.alternatives))
             ]
-            strengths = [prod(max(each[i], LEAST) for i in subset) for subset in choice.subsets]
-        out = [any(self._excluded(choice, i) for i in subset) for subset in choice.subsets]
-        most = max((s for s, gone in zip(strengths, out, strict=True) if not gone), default=1.0)
-        return [-inf if gone else log(max(s, LEAST) / max(most, LEAST)) for s, gone in zip(strengths, out, strict=True)]
+            strengths = [prod(max(each[i], MIN_STRENGTH) for i in subset) for subset in choice.subsets]
+        is_excluded = [any(self._is_excluded(choice, i) for i in subset) for subset in choice.subsets]
+        largest = max((s for s, excluded in zip(strengths, is_excluded, strict=True) if not excluded), default=1.0)
+        return [
+            -inf if excluded else log(max(s, MIN_STRENGTH) / max(largest, MIN_STRENGTH))
+            for s, excluded in zip(strengths, is_excluded, strict=True)
+        ]
 
     def within_bounds(self, first: Architecture) -> Architecture:
-        """What gives up least and keeps the bounds on costs, too; `first` is what is taken without them."""
+        """Return the architecture within the bounds on costs with the smallest loss; `first` is the one without
+        bounds."""
         losses = {choice.path: self._losses(choice) for choice in self.space.choices}
-        fine = self.space.within(first)
-        if fine and not any(losses[path][outcome] for path, outcome in first.outcomes.items()):
+        is_within = self.space.within(first)
+        if is_within and not any(losses[path][outcome] for path, outcome in first.outcomes.items()):
             return first
 
-        def found(bounds: Space) -> Architecture:
+        def best_within(bounds: Space) -> Architecture:
             best = strongest(bounds, losses)
-            return best if best is not None else first if fine else self._looked_for(bounds)
+            return best if best is not None else first if is_within else self._search_within(bounds)
 
-        return self.space.decode(self.within(found).codes)
+        return self.space.decode(self.without_excluded(best_within).codes)
 
-    def within(self, of: Callable[[Space], Found]) -> Found:
-        """What a function says of the space without what is excluded. Raises ArchError (A2101) if it finds nothing."""
-        added = [Constraint(condition) for condition in (*self.also, *self._excluding())]
+    def without_excluded(self, function: Callable[[Space], Result]) -> Result:
+        """Return the value of a function on the space without the excluded alternatives.
+
+        Raises ArchError (A2101) if the function raises one and conditions or exclusions may be the cause.
+        """
+        added = [Constraint(condition) for condition in (*self.also, *self._exclusions())]
         graph = copy(self.space.graph)
         graph.constraints = [*graph.constraints, *added]
         try:
-            return of(Space(graph))
+            return function(Space(graph))
         except ArchError as error:
             if not added:
                 raise
             why = error.diagnostics[0].message
-            raise fail("A2101", f"nothing can be derived: of what is not excluded, {why}") from error
+            raise fail("A2101", f"nothing can be derived without the excluded alternatives: {why}") from error
 
-    def _looked_for(self, bounds: Space) -> Architecture:
-        """What gives up least of all within the bounds, or of many draws and their neighbours."""
-        without = bounds.unbounded
-        listed = without.satisfying <= DRAWS
-        codes = _listed(without, bounds) if listed else bounds.sample_codes(DRAWS, np.random.default_rng(0))
+    def _search_within(self, bounds: Space) -> Architecture:
+        """Return the architecture with the smallest loss of all that are within the bounds, or of many samples and
+        their neighbours."""
+        unbounded = bounds.unbounded
+        is_small = unbounded.satisfying <= MAX_COMPARED
+        codes = (
+            _enumerate_within(unbounded, bounds)
+            if is_small
+            else bounds.sample_codes(MAX_COMPARED, np.random.default_rng(0))
+        )
         if not len(codes):
-            bounds.prove()
+            bounds.check_bounds()
             raise fail("A2101", "nothing can be derived: no architecture keeps all bounds on costs")
-        losses = [np.array([*self._losses(choice), 0.0]) for choice in self.space.choices]  # the last: not there
+        losses = [np.array([*self._losses(choice), 0.0]) for choice in self.space.choices]  # index -1: inactive
 
-        def kept(codes: NDArray[np.int16]) -> NDArray[np.float64]:
-            found: NDArray[np.float64] = sum((each[codes[:, i]] for i, each in enumerate(losses)), np.zeros(len(codes)))
-            return found
+        def total_loss(codes: NDArray[np.int16]) -> NDArray[np.float64]:
+            totals: NDArray[np.float64] = sum(
+                (each[codes[:, i]] for i, each in enumerate(losses)), np.zeros(len(codes))
+            )
+            return totals
 
-        best = codes[int(np.argmax(kept(codes)))]
-        for _ in range(0 if listed else CLIMBS):
-            near = np.array([one.codes for one in bounds.neighbors(bounds.decode(best))], np.int16)
-            if not len(near) or kept(near).max() <= kept(best[None])[0]:
+        best = codes[int(np.argmax(total_loss(codes)))]
+        for _ in range(0 if is_small else MAX_CLIMBING_STEPS):
+            neighbors = np.array([neighbor.codes for neighbor in bounds.neighbors(bounds.decode(best))], np.int16)
+            if not len(neighbors) or total_loss(neighbors).max() <= total_loss(best[None])[0]:
                 break
-            best = near[int(np.argmax(kept(near)))]
+            best = neighbors[int(np.argmax(total_loss(neighbors)))]
         return bounds.decode(best)
 
-    def _excluding(self) -> Iterable[Value]:
-        """The conditions that nothing is taken that is excluded."""
+    def _exclusions(self) -> Iterable[Value]:
+        """Yield the conditions that no excluded alternative is taken."""
         for decision in self.space.order:
             choice = decision.choice
-            fine = [o for o, subset in enumerate(choice.subsets) if not any(self._excluded(choice, i) for i in subset)]
-            if len(fine) < choice.outcomes:
-                yield if_else(decision.active, when(choice, fine), True)
+            allowed = [
+                o for o, subset in enumerate(choice.subsets) if not any(self._is_excluded(choice, i) for i in subset)
+            ]
+            if len(allowed) < choice.outcome_count:
+                yield if_else(decision.active, outcome_in(choice, allowed), True)
 
     def _decide(self, outcomes: Mapping[Choice, int]) -> None:
-        self.known |= {choice.path: outcome for choice, outcome in outcomes.items()}
-        self.left = [condition for c in self.left if (condition := _under(c, outcomes)) is not True]
+        """Record outcomes and simplify the remaining conditions."""
+        self.decided |= {choice.path: outcome for choice, outcome in outcomes.items()}
+        self.remaining = [condition for c in self.remaining if (condition := _substitute(c, outcomes)) is not True]
 
-    def _nothing(self, choice: Choice) -> Exception:
+    def _no_alternative(self, choice: Choice) -> Exception:
+        """Return the error that no alternative of a choice can be taken."""
         names = ", ".join(sorted(self.exclude & {str(label) for label in choice.alternatives}))
-        hint = f"excluded: {names}" if names else "what was derived before rules out every alternative"
+        hint = f"excluded: {names}" if names else "earlier decisions rule out every alternative"
         return fail("A2101", f"nothing can be derived for `{choice.path}`", choice.span, hint)
 
 
-def _listed(free: Space, bounds: Space) -> NDArray[np.int16]:
-    """Of all architectures of a space those that keep the bounds of another."""
-    codes = np.array([one.codes for one in free.enumerate()], np.int16)
-    return codes[bounds.keeping(codes)]
+def _enumerate_within(free: Space, bounds: Space) -> NDArray[np.int16]:
+    """Return the codes of all architectures of a space that keep the bounds of another."""
+    codes = np.array([architecture.codes for architecture in free.enumerate()], np.int16)
+    return codes[bounds.bounds_mask(codes)]
 
 
-def _under(condition: Value, outcomes: Mapping[Choice, int]) -> Value:
+def _substitute(condition: Value, outcomes: Mapping[Choice, int]) -> Value:
+    """Substitute decided outcomes in a condition."""
     for choice in support(condition):
         if choice in outcomes:
-            condition = fix(condition, choice, outcomes[choice])
+            condition = fix_choice(condition, choice, outcomes[choice])
     return condition

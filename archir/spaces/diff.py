@@ -1,4 +1,4 @@
-"""What differs between two architectures, or between two spaces."""
+"""Differences between two architectures, between two networks, or between two spaces."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
-from archir.diagrams.cases import Value, same
+from archir.diagrams.mdd import Value, same
 from archir.ir.graph import Constraint, Decision, Graph, NodeId
 from archir.ir.printer import ValueWriter
 from archir.ir.structure import Input, Select
 from archir.ir.typing import infer
 from archir.passes.cost import cost
-from archir.spaces.architecture import Architecture, Written
+from archir.spaces.architecture import Architecture, ArchitectureFile
 from archir.spaces.space import Space
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A thing that differs: of a `kind`, in a `scope`, by a `name` in it. None stands for what is not there."""
+    """A difference of a `kind`, at the `name` in a `scope`. None stands for an absent value."""
 
     kind: str
     scope: str
@@ -29,149 +29,166 @@ class Difference:
     after: str | None
 
 
-def diff_architectures(one: Written | Architecture, other: Written | Architecture) -> list[Difference]:
-    """Choices that were made otherwise, or in one of the two only; nets' names and parameters, of files."""
-    found: list[Difference] = []
-    if one.space != other.space:
-        found.append(Difference("net", "", "name", one.space, other.space))
-    if isinstance(one, Written) and isinstance(other, Written):
-        found += _compared("parameter", _texts(one.parameters), _texts(other.parameters))
-    found += _compared("choice", _labels(one), _labels(other))
-    return found
+def diff_architectures(
+    first: ArchitectureFile | Architecture, second: ArchitectureFile | Architecture
+) -> list[Difference]:
+    """Return differing choices, choices present in only one, and the net's name and parameters where both come from
+    files."""
+    differences: list[Difference] = []
+    if first.space != second.space:
+        differences.append(Difference("net", "", "name", first.space, second.space))
+    if isinstance(first, ArchitectureFile) and isinstance(second, ArchitectureFile):
+        differences += _changes("parameter", _texts(first.parameters), _texts(second.parameters))
+    differences += _changes("choice", _labels(first), _labels(second))
+    return differences
 
 
-def diff_networks(one: Graph, other: Graph) -> list[Difference]:
-    """How the costs of two networks differ."""
-    costs = [vars(cost(graph)) for graph in (one, other)]
+def diff_networks(first: Graph, second: Graph) -> list[Difference]:
+    """Return the costs in which two networks differ."""
+    costs = [vars(cost(graph)) for graph in (first, second)]
     before, after = ({name: f"{number:,}" for name, number in each.items()} for each in costs)
-    return _compared("cost", before, after)
+    return _changes("cost", before, after)
 
 
-def diff_spaces(one: Space, other: Space) -> list[Difference]:
-    """Names, parameters, sizes, choices, constraints and nodes that differ. Nodes are told by their scopes."""
-    found: list[Difference] = []
-    for kind, facts in _FACTS.items():
-        found += _compared(kind, facts(one), facts(other))
-    before, after = _nodes(one.graph), _nodes(other.graph)
+def diff_spaces(first: Space, second: Space) -> list[Difference]:
+    """Return differing names, parameters, sizes, choices, constraints and nodes. Nodes are matched by their scopes."""
+    differences: list[Difference] = []
+    for kind, values_of in _VALUES_BY_KIND.items():
+        differences += _changes(kind, values_of(first), values_of(second))
+    before, after = _nodes(first.graph), _nodes(second.graph)
     for scope in {**before, **after}:
         left, right = before.get(scope, Counter()), after.get(scope, Counter())
-        for gone, new in zip_longest((left - right).elements(), (right - left).elements()):
-            found.append(Difference("node", *_split(scope), *_told_apart(gone, new)))
-    return found
+        for removed, added in zip_longest((left - right).elements(), (right - left).elements()):
+            differences.append(Difference("node", *_split(scope), *_pair_text(removed, added)))
+    return differences
 
 
-def differing(one: Graph, other: Graph) -> int:
-    """How many operations one of two networks has and the other has not, by what they are and their types."""
-    here, there = (Counter(_operations(graph)) for graph in (one, other))
-    return (here - there).total() + (there - here).total()
+def count_differing_operations(first: Graph, second: Graph) -> int:
+    """Return the number of operations that only one of two networks has; operations are equal if their attributes and
+    types are."""
+    first_operations, second_operations = (Counter(_operations(graph)) for graph in (first, second))
+    return (first_operations - second_operations).total() + (second_operations - first_operations).total()
 
 
-def diff_operations(one: Graph, other: Graph) -> list[Difference]:
-    """The operations that one of two networks has and the other has not, those of a scope together."""
-    sides = [_alone(one, other), _alone(other, one)]
+def diff_operations(first: Graph, second: Graph) -> list[Difference]:
+    """Return the operations that only one of two networks has, grouped by scope."""
+    sides = [_only_in_first(first, second), _only_in_first(second, first)]
     return [
         Difference("operation", scope, "", *(side.get(scope) for side in sides)) for scope in {**sides[0], **sides[1]}
     ]
 
 
-def _alone(one: Graph, other: Graph) -> dict[str, str]:
-    mine = _operations(one)
-    left = Counter(mine) - Counter(_operations(other))
-    found: dict[str, list[str]] = {}
-    for number, text in zip(one, mine, strict=True):
-        if left[text]:
-            left[text] -= 1
-            found.setdefault(one[number].scope, []).append(text)
-    return {scope: "; ".join(texts) for scope, texts in found.items()}
+def _only_in_first(first: Graph, second: Graph) -> dict[str, str]:
+    """Return the operations that only the first network has, as text by scope."""
+    first_operations = _operations(first)
+    remaining = Counter(first_operations) - Counter(_operations(second))
+    texts_by_scope: dict[str, list[str]] = {}
+    for number, text in zip(first, first_operations, strict=True):
+        if remaining[text]:
+            remaining[text] -= 1
+            texts_by_scope.setdefault(first[number].scope, []).append(text)
+    return {scope: "; ".join(texts) for scope, texts in texts_by_scope.items()}
 
 
 def _operations(graph: Graph) -> list[str]:
+    """Return the operations of a graph as text, with their attributes and types."""
     types = infer(graph)
     return [f"{graph[n].op.name}({', '.join(_attributes(graph, n))}) {types[n]}" for n in graph]
 
 
-def _compared(kind: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
+def _changes(kind: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
+    """Return the differences between two mappings from paths to text."""
     pairs = {name: (before.get(name), after.get(name)) for name in {**before, **after}}
     return [Difference(kind, *_split(name), *pair) for name, pair in pairs.items() if pair[0] != pair[1]]
 
 
 def _split(path: str) -> tuple[str, str]:
+    """Split a path into the scope and the last name."""
     scope, _, name = path.rpartition(".")
     return scope, name
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return parameters as text by name."""
     return {name: _text(tuple(value) if isinstance(value, list) else value) for name, value in values.items()}
 
 
 def _text(value: Value) -> str:
+    """Return a value as text, with definitions for shared parts of large diagrams."""
     writer = ValueWriter()
     text = writer.write(value)
     large = [f"${number} = {definition}" for number, definition in enumerate(writer.definitions)]
     return ", ".join([text, *large])
 
 
-def _labels(architecture: Written | Architecture) -> dict[str, str]:
-    chosen = architecture.choices if isinstance(architecture, Written) else architecture
+def _labels(architecture: ArchitectureFile | Architecture) -> dict[str, str]:
+    """Return the labels of an architecture as text by path."""
+    chosen = architecture.choices if isinstance(architecture, ArchitectureFile) else architecture
     return {
         path: " + ".join(map(str, label)) if isinstance(label, list) else str(label) for path, label in chosen.items()
     }
 
 
 def _decision(decision: Decision) -> str:
+    """Return a choice as text: alternatives, tags, and when it is active."""
     choice = decision.choice
-    take = [] if choice.take is None else [f"{choice.take} of"]
+    take = [] if choice.k is None else [f"{choice.k} of"]
     tags = [f"@{tag}" for tag in sorted(choice.tags)]
     active = [] if decision.active is True else [f"when {_text(decision.active)}"]
     return " ".join([*take, ", ".join(map(str, choice.alternatives)), *tags, *active])
 
 
 def _constraint(constraint: Constraint) -> str:
+    """Return the condition of a constraint as text."""
     when = _text(constraint.condition)
     return when if constraint.cost is None else f"{constraint.relation} {_text(constraint.limit)} when {when}"
 
 
 def _constraints(space: Space) -> dict[str, str]:
-    found: dict[str, str] = {}
+    """Return the conditions of constraints by their text in the program."""
+    conditions: dict[str, str] = {}
     for constraint in space.graph.constraints:
-        name = f"{constraint.word} {constraint.text}"
-        found[name] = ", ".join(text for text in (found.get(name), _constraint(constraint)) if text)
-    return found
+        name = f"{constraint.keyword} {constraint.text}"
+        conditions[name] = ", ".join(text for text in (conditions.get(name), _constraint(constraint)) if text)
+    return conditions
 
 
-_FACTS: Mapping[str, Callable[[Space], dict[str, str]]] = {
+_VALUES_BY_KIND: Mapping[str, Callable[[Space], dict[str, str]]] = {
     "net": lambda space: {"name": space.name},
     "parameter": lambda space: _texts(space.graph.parameters),
     "size": lambda space: {"architectures": f"{space.size:,}", "satisfying": f"{space.satisfying:,}"},
     "choice": lambda space: {decision.choice.path: _decision(decision) for decision in space.order},
     "constraint": _constraints,
 }
+"""By kind of difference, the function that returns a space's values by name."""
 
 
-Site = tuple[str, str]
-"""An operation with its attributes, and the scopes of what it reads."""
+OperationText = tuple[str, str]
+"""An operation with its attributes, and the scopes of its operands, as text."""
 
 
-def _nodes(graph: Graph) -> dict[str, Counter[Site]]:
-    """The operations at each scope."""
-    found: dict[str, Counter[Site]] = {}
+def _nodes(graph: Graph) -> dict[str, Counter[OperationText]]:
+    """Return the operations at each scope."""
+    operations: dict[str, Counter[OperationText]] = {}
     for number in graph:
-        reads = ", ".join(_place(graph, operand) for operand in graph.operands(number))
+        reads = ", ".join(_scope_of(graph, operand) for operand in graph.operands(number))
         site = (f"{graph[number].op.name}({', '.join(_attributes(graph, number))})", reads)
-        found.setdefault(_place(graph, number), Counter())[site] += 1
+        operations.setdefault(_scope_of(graph, number), Counter())[site] += 1
     for name, number in graph.outputs.items():
-        found.setdefault(name, Counter())["output", _place(graph, number)] += 1
-    return found
+        operations.setdefault(name, Counter())["output", _scope_of(graph, number)] += 1
+    return operations
 
 
-def _told_apart(one: Site | None, other: Site | None) -> tuple[str | None, str | None]:
-    """Texts of two operations; what they read is told where it differs."""
-    if one is None or other is None or one[1] == other[1]:
-        return one and one[0], other and other[0]
-    return f"{one[0]} of {one[1]}", f"{other[0]} of {other[1]}"
+def _pair_text(first: OperationText | None, second: OperationText | None) -> tuple[str | None, str | None]:
+    """Return two operations as text, with the scopes of their operands if these differ."""
+    if first is None or second is None or first[1] == second[1]:
+        return first and first[0], second and second[0]
+    return f"{first[0]} of {first[1]}", f"{second[0]} of {second[1]}"
 
 
-def _place(graph: Graph, number: NodeId) -> str:
+def _scope_of(graph: Graph, number: NodeId) -> str:
+    """Return the scope of a node, or for nodes without one the input label, the path of the choice or the operation's
+    name."""
     node = graph[number]
     if node.scope:
         return node.scope
@@ -184,6 +201,7 @@ def _place(graph: Graph, number: NodeId) -> str:
 
 
 def _attributes(graph: Graph, number: NodeId) -> Iterator[str]:
+    """Yield the attributes of an operation that differ from their defaults, as text."""
     op = graph[number].op
     for field in fields(op):
         value = getattr(op, field.name)

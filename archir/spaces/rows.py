@@ -1,4 +1,4 @@
-"""Many architectures at once: rows of outcomes in the order of choices, -1 for choices that are not active."""
+"""Arrays of architectures: rows of outcomes in the order of the choices, -1 for choices that are not active."""
 
 from __future__ import annotations
 
@@ -6,53 +6,56 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, Literal, TypeAlias
 
-from archir.costs.tables import dense
+from archir.costs.tables import dense_table
 from archir.diagnostics.errors import fail
-from archir.diagrams.cases import Value, leaves, support, varies
+from archir.diagrams.mdd import Value, leaves, support, varies
 from archir.ir.graph import Constraint, Decision
 from archir.utils.arrays import NDArray, np
 
 Codes: TypeAlias = "NDArray[np.int16]"
+"""Outcomes of architectures, shape [architectures, choices], or of one architecture, shape [choices]."""
 Policy = Literal["architectures", "choices"]
+"""Sampling: uniform over architectures, or uniform over the outcomes of each choice."""
 
-MOST_REFUSED = 1_000_000
-"""Draws that may be refused in a row."""
-MOST_AT_ONCE = 8_192
-"""Architectures that are drawn, or listed, at once where hardly any keeps the bounds on costs."""
-MOST_CELLS = 4_096
-"""Of a table of a condition."""
-PATIENCE = 16
-"""Draws in a row of which none was of use, before more are made at once."""
+MAX_REJECTIONS = 1_000_000
+"""Maximum number of samples that may be rejected in a row."""
+MAX_BATCH = 8_192
+"""Maximum number of architectures that are sampled or enumerated at once where hardly any is within the bounds on
+costs."""
+MAX_TABLE_CELLS = 4_096
+"""Maximum number of cells of the table of a condition."""
+MAX_EMPTY_BATCHES = 16
+"""Number of batches without an accepted sample after which batches get larger."""
 
 
-class Rows:
-    """Draws rows for decisions, which come after those that they are conditional on, and looks values up in rows."""
+class RowSampler:
+    """Sampler of rows for decisions in sampling order; also evaluates values that depend on choices for rows."""
 
     def __init__(self, order: Sequence[Decision]) -> None:
         self.order = order
         self.index = {decision.choice.path: i for i, decision in enumerate(order)}
-        """The column of each choice."""
+        """Column of each choice by path."""
         self._tables: dict[Value, tuple[list[int], NDArray[np.bool_]] | None] = {}
 
-    def drawn(self, distributions: Mapping[str, Value], n: int, rng: np.random.Generator, policy: Policy) -> Codes:
-        """`n` rows, each outcome drawn from the distribution of its choice."""
+    def sample(self, distributions: Mapping[str, Value], n: int, rng: np.random.Generator, policy: Policy) -> Codes:
+        """Sample `n` rows, each outcome from the distribution of its choice."""
         codes = np.full((n, len(self.order)), -1, dtype=np.int16)
-        everything = np.arange(n)
-        known: dict[Value, NDArray[np.int64]] = {True: everything}
+        all_rows = np.arange(n)
+        active_rows: dict[Value, NDArray[np.int64]] = {True: all_rows}
         for position, decision in enumerate(self.order):
-            active = known.get(decision.active)
+            active = active_rows.get(decision.active)
             if active is None:
-                active = known[decision.active] = np.flatnonzero(self._held(decision.active, codes))
+                active = active_rows[decision.active] = np.flatnonzero(self._mask(decision.active, codes))
             for rows, distribution in self._split(distributions[decision.choice.path], codes, active):
                 if policy == "choices":
-                    found = np.array(distribution.possible, dtype=np.int16)
-                    codes[rows, position] = found[rng.integers(len(found), size=len(rows))]
+                    possible = np.array(distribution.possible, dtype=np.int16)
+                    codes[rows, position] = possible[rng.integers(len(possible), size=len(rows))]
                 else:
-                    codes[rows, position] = distribution.draws(len(rows), rng)
+                    codes[rows, position] = distribution.sample_many(len(rows), rng)
         return codes
 
     def _split(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Any]]:
-        """Rows grouped by the plain value they lead to."""
+        """Yield the rows grouped by the leaf of a diagram that they lead to."""
         if len(rows) == 0:
             return
         if not varies(value):
@@ -62,22 +65,22 @@ class Rows:
         for outcome in np.flatnonzero(np.bincount(column)).tolist():
             yield from self._split(value.branches[outcome], codes, rows[column == outcome])
 
-    def _held(self, condition: Value, codes: Codes) -> NDArray[np.bool_]:
-        """Of which rows a condition holds."""
+    def _mask(self, condition: Value, codes: Codes) -> NDArray[np.bool_]:
+        """Return for each row whether a condition holds."""
         if condition not in self._tables:
             choices = support(condition)
-            few = prod(choice.outcomes for choice in choices) <= MOST_CELLS
+            is_small = prod(choice.outcome_count for choice in choices) <= MAX_TABLE_CELLS
             places = [self.index[choice.path] for choice in choices]
-            self._tables[condition] = (places, dense(condition, choices).astype(bool)) if few else None
-        known = self._tables[condition]
-        if known is None:
-            return self.values(condition, codes, np.arange(len(codes))).astype(bool)
-        places, table = known
-        found: NDArray[np.bool_] = table[tuple([np.maximum(codes[:, place], 0) for place in places])]
-        return found
+            self._tables[condition] = (places, dense_table(condition, choices).astype(bool)) if is_small else None
+        entry = self._tables[condition]
+        if entry is None:
+            return self.evaluate(condition, codes, np.arange(len(codes))).astype(bool)
+        places, table = entry
+        mask: NDArray[np.bool_] = table[tuple([np.maximum(codes[:, place], 0) for place in places])]
+        return mask
 
-    def values(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """A value that depends on choices, of these rows of `codes`."""
+    def evaluate(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Evaluate a value that depends on choices for the rows `rows` of `codes`."""
         if not varies(value):
             return np.full(len(rows), value)
         result = np.empty(len(codes), dtype=np.array(next(leaves(value))).dtype)
@@ -86,31 +89,32 @@ class Rows:
         return result[rows]
 
 
-def kept(
+def rejection_sample(
     n: int,
     width: int,
-    drawing: Callable[[int, np.random.Generator], Codes],
-    keeping: Callable[[Codes], NDArray[np.bool_]],
+    sample: Callable[[int, np.random.Generator], Codes],
+    mask: Callable[[Codes], NDArray[np.bool_]],
     rng: np.random.Generator,
     bound: Constraint,
 ) -> Codes:
-    """`n` rows of `width` choices: of those drawn the ones that are kept, as they come. `keeping` says which are.
+    """Return `n` rows of `width` choices by rejection sampling.
 
-    Raises ArchError (A1005) at `bound` if too many in a row are refused.
+    `sample` returns a batch of rows, `mask` tells which rows of a batch are accepted. Raises ArchError (A1005) at
+    `bound` if too many samples in a row are rejected.
     """
-    found = [np.empty((0, width), np.int16)]
-    enough = refused = empty = 0
-    while enough < n:
-        count = max(n - enough, min(n, 256))
-        if empty > PATIENCE:  # so many at once cost hardly more than a few
-            count = max(count, MOST_AT_ONCE)
-        codes = drawing(count, rng)
-        fine = codes[keeping(codes)]
-        if len(fine):
-            found.append(fine)
-            enough, refused, empty = enough + len(fine), 0, 0
+    batches = [np.empty((0, width), np.int16)]
+    total = rejected = empty_batches = 0
+    while total < n:
+        count = max(n - total, min(n, 256))
+        if empty_batches > MAX_EMPTY_BATCHES:  # a large batch costs hardly more than a small one
+            count = max(count, MAX_BATCH)
+        codes = sample(count, rng)
+        accepted = codes[mask(codes)]
+        if len(accepted):
+            batches.append(accepted)
+            total, rejected, empty_batches = total + len(accepted), 0, 0
             continue
-        refused, empty = refused + count, empty + 1
-        if refused > MOST_REFUSED:
-            raise fail("A1005", f"{refused:,} architectures in a row broke the bounds on costs", bound.span)
-    return np.concatenate(found)[:n]
+        rejected, empty_batches = rejected + count, empty_batches + 1
+        if rejected > MAX_REJECTIONS:
+            raise fail("A1005", f"{rejected:,} architectures in a row broke the bounds on costs", bound.span)
+    return np.concatenate(batches)[:n]

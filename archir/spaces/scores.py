@@ -1,11 +1,12 @@
-"""Tables of scores: a number for each outcome of a choice, or of a pair of choices, that add up to an architecture's.
+"""Additive scores: a number for each outcome of a choice, or of a pair of choices; an architecture's score is their
+sum.
 
     {"kind": "archir scores", "schema": 1, "space": "small", "constant": 0.91, "made": {"by": "replace-one"},
      "terms": [{"choices": ["op[0]"], "values": {"conv3": 0, "skip": -0.02}},
                {"choices": ["op[0]", "op[1]"], "values": {"conv3": {"skip": 0.01}}}]}
 
-A term counts where all its choices are active; what it does not name is 0. Of a choice of several, labels are joined by
-commas. Numbers are exact: what is written in decimals is read as such.
+A term counts only where all its choices are active; outcomes that it does not name score 0. The labels of a choice of
+several alternatives are joined by commas. Decimal numbers are read exactly.
 """
 
 from __future__ import annotations
@@ -18,21 +19,23 @@ from pathlib import Path
 from typing import Any
 
 from archir.diagnostics.errors import ArchError, Diagnostic, fail, suggest
-from archir.diagnostics.visible import one_line
-from archir.diagrams.cases import Choice
+from archir.diagnostics.escaping import escape_to_line
+from archir.diagrams.mdd import Choice
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 from archir.utils.files import read_bytes, write_atomic
 
 KIND, SCHEMA = "archir scores", 1
-MOST_BYTES = 2**28
-MOST_DIGITS = 40
-"""Digits and decimal exponent of a number in a file: sums of such are exact and short."""
+"""Values of `kind` and `schema` in a file."""
+MAX_FILE_BYTES = 2**28
+"""Maximum size of a file in bytes."""
+MAX_DIGITS = 40
+"""Maximum number of digits, and maximum decimal exponent, of a number in a file: sums stay exact and short."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """Scores of one choice's outcomes, or of two choices', by these; outcomes that are missing have 0."""
+    """Scores of the outcomes of one choice, or of pairs of outcomes of two choices; missing outcomes score 0."""
 
     choices: tuple[str, ...]
     values: Mapping[tuple[int, ...], Fraction]
@@ -40,7 +43,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Scores:
-    """A space's scores; `made` says how they came to be."""
+    """Additive scores of a space; `made` says how they were computed."""
 
     space: str
     terms: tuple[Term, ...]
@@ -48,10 +51,10 @@ class Scores:
     made: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return one_line(f"<Scores of {self.space}: {len(self.terms):,} terms>")
+        return escape_to_line(f"<Scores of {self.space}: {len(self.terms):,} terms>")
 
     def __call__(self, architecture: Architecture) -> Fraction:
-        """The score of an architecture, exactly."""
+        """Return the exact score of an architecture."""
         outcomes = architecture.outcomes
         total = self.constant
         for term in self.terms:
@@ -60,113 +63,128 @@ class Scores:
         return total
 
     def write(self, path: str | Path, space: Space) -> None:
-        """Write the file: whole, or not at all."""
+        """Write the file atomically."""
         choices = {choice.path: choice for choice in space.choices}
-        terms = [{"choices": list(term.choices), "values": _nested(term, choices)} for term in self.terms]
-        data = {"kind": KIND, "schema": SCHEMA, "space": self.space, "constant": _number(self.constant)}
+        terms = [{"choices": list(term.choices), "values": _nested_scores(term, choices)} for term in self.terms]
+        data = {"kind": KIND, "schema": SCHEMA, "space": self.space, "constant": _json_number(self.constant)}
         write_atomic(Path(path), (json.dumps({**data, "made": self.made, "terms": terms}, indent=1) + "\n").encode())
 
 
 def read(path: Path, space: Space) -> Scores:
-    """The scores of a file, which are to be of this space. Raises ArchError (A3322) for what is none, or of another."""
+    """Read the scores of a file for this space. Raises ArchError (A3322) if the file is invalid or of another space."""
     try:
-        data = json.loads(read_bytes(path, MOST_BYTES), parse_float=_exact, parse_int=_exact, parse_constant=_exact)
+        data = json.loads(
+            read_bytes(path, MAX_FILE_BYTES),
+            parse_float=_parse_exact,
+            parse_int=_parse_exact,
+            parse_constant=_parse_exact,
+        )
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise fail("A3322", f"{path} cannot be read as scores: {reason}", None, _HINT) from None
     if not isinstance(data, dict) or data.get("kind") != KIND or data.get("schema") != SCHEMA:
-        raise fail("A3322", f"{path} is no table of scores", None, _HINT)
-    reading = _Reading(str(path), {choice.path: choice for choice in space.choices})
+        raise fail("A3322", f"{path} is not a table of scores", None, _HINT)
+    reading = _ScoresParser(str(path), {choice.path: choice for choice in space.choices})
     scores = reading.scores(data)
     if reading.problems:
         raise ArchError(*reading.problems)
     return scores
 
 
-_HINT = "`archir scores SPACE --trials RUN -o scores.json` makes one; docs/scores.md says what is in it"
+_HINT = "`archir scores SPACE --trials RUN -o scores.json` writes one; docs/scores.md describes its format"
 
 
-class _Reading:
-    """Terms of a file, as those of a space; what does not fit is in `problems`."""
+class _ScoresParser:
+    """Parser of the terms of a file for a space; errors are collected in `problems`."""
 
     def __init__(self, file: str, choices: Mapping[str, Choice]) -> None:
         self.file, self.choices = file, choices
         self.problems: list[Diagnostic] = []
 
     def scores(self, data: Mapping[str, Any]) -> Scores:
-        constant, terms, made = data.get("constant", Fraction(0)), data.get("terms"), data.get("made", {})
-        if not isinstance(constant, Fraction) or not isinstance(terms, list) or not isinstance(made, dict):
-            self._wrong("`constant` is a number, `terms` a list and `made` an object")
+        """Parse the whole file."""
+        constant, terms, provenance = data.get("constant", Fraction(0)), data.get("terms"), data.get("made", {})
+        if not isinstance(constant, Fraction) or not isinstance(terms, list) or not isinstance(provenance, dict):
+            self._add_problem("`constant` must be a number, `terms` a list and `made` an object")
             return Scores("", ())
-        found = [self._term(one) for one in terms]
-        return Scores(str(data.get("space", "")), tuple([term for term in found if term]), constant, made)
+        parsed = [self._term(item) for item in terms]
+        return Scores(str(data.get("space", "")), tuple([term for term in parsed if term]), constant, provenance)
 
     def _term(self, data: Any) -> Term | None:
+        """Parse a term; None if it is invalid."""
         paths: Any = data.get("choices") if isinstance(data, dict) else None
-        if not _one_or_two(paths):
-            self._wrong("each term has one or two `choices`, and `values`")
+        if not _is_path_list(paths):
+            self._add_problem("each term must have one or two `choices`, and `values`")
             return None
         if unknown := [path for path in paths if path not in self.choices]:
-            self._wrong(f"there is no choice `{unknown[0]}`", suggest(str(unknown[0]), self.choices))
+            self._add_problem(f"there is no choice `{unknown[0]}`", suggest(str(unknown[0]), self.choices))
             return None
         values = dict(self._values([self.choices[path] for path in paths], data.get("values")))
         return Term(tuple(paths), values)
 
     def _values(self, choices: Sequence[Choice], values: Any) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+        """Yield the scores of a term by their outcomes."""
         if not choices:
             if isinstance(values, Fraction):
                 yield (), values
             else:
-                self._wrong("a score is a number")
+                self._add_problem("each score must be a number")
             return
-        labels = {spelled(choices[0], outcome): outcome for outcome in range(choices[0].outcomes)}
+        labels = {outcome_text(choices[0], outcome): outcome for outcome in range(choices[0].outcome_count)}
         if not isinstance(values, dict):
-            self._wrong(f"`values` has the labels of `{choices[0].path}`")
+            self._add_problem(f"the keys of `values` must be labels of `{choices[0].path}`")
             return
         for label, inner in values.items():
             if label not in labels:
-                self._wrong(f"`{choices[0].path}` has no `{label}`", suggest(label, labels))
+                self._add_problem(f"`{choices[0].path}` has no `{label}`", suggest(label, labels))
                 continue
-            for rest, score in self._values(choices[1:], inner):
-                yield (labels[label], *rest), score
+            for inner_outcomes, score in self._values(choices[1:], inner):
+                yield (labels[label], *inner_outcomes), score
 
-    def _wrong(self, text: str, hint: str | None = None) -> None:
+    def _add_problem(self, text: str, hint: str | None = None) -> None:
+        """Record an error."""
         self.problems.append(Diagnostic("A3322", f"{self.file}: {text}", hint=hint))
 
 
-def _one_or_two(paths: Any) -> bool:
-    """Whether these are the paths of one choice, or of two."""
+def _is_path_list(paths: Any) -> bool:
+    """Return True for a list of one path, or of two different paths."""
     texts = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
     return texts and len(paths) in (1, 2) and len({*paths}) == len(paths)
 
 
-def spelled(choice: Choice, outcome: int) -> str:
-    """An outcome as files write it: its label, or those of several."""
+def outcome_text(choice: Choice, outcome: int) -> str:
+    """Return an outcome as it is written in files: its label, or several labels joined by commas."""
     label = choice.label(outcome)
-    return ", ".join(map(_plain, label)) if isinstance(label, list) else _plain(label)
+    return ", ".join(map(_label_text, label)) if isinstance(label, list) else _label_text(label)
 
 
-def _plain(label: object) -> str:
+def _label_text(label: object) -> str:
+    """Return a label as text; booleans in lower case."""
     return str(label).lower() if isinstance(label, bool) else str(label)
 
 
-def _nested(term: Term, choices: Mapping[str, Choice]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _nested_scores(term: Term, choices: Mapping[str, Choice]) -> dict[str, Any]:
+    """Return the scores of a term as nested objects by label."""
+    nested: dict[str, Any] = {}
     for outcomes, score in term.values.items():
-        *outer, last = [spelled(choices[path], one) for path, one in zip(term.choices, outcomes, strict=True)]
-        inner = found
+        *outer, last = [
+            outcome_text(choices[path], outcome) for path, outcome in zip(term.choices, outcomes, strict=True)
+        ]
+        inner = nested
         for label in outer:
             inner = inner.setdefault(label, {})
-        inner[last] = _number(score)
-    return found
+        inner[last] = _json_number(score)
+    return nested
 
 
-def _number(score: Fraction) -> float | int:
+def _json_number(score: Fraction) -> float | int:
+    """Return a score as a JSON number."""
     return int(score) if score.denominator == 1 else float(score)
 
 
-def _exact(text: str) -> Fraction:
+def _parse_exact(text: str) -> Fraction:
+    """Parse a decimal number exactly. Raises ValueError if it has too many digits."""
     digits, _, power = text.lower().partition("e")
-    if len(digits) > MOST_DIGITS or len(power) > 4 or abs(int(power or 0)) > MOST_DIGITS:
-        raise ValueError(f"`{text[:MOST_DIGITS]}` has too many digits")
+    if len(digits) > MAX_DIGITS or len(power) > 4 or abs(int(power or 0)) > MAX_DIGITS:
+        raise ValueError(f"`{text[:MAX_DIGITS]}` has too many digits")
     return Fraction(text)

@@ -1,4 +1,4 @@
-"""A space: every architecture of a graph, counted exactly and drawn uniformly, without building any."""
+"""Search space: all architectures of a graph, counted exactly and sampled uniformly without building any."""
 
 from __future__ import annotations
 
@@ -11,178 +11,203 @@ from typing import Any
 
 from archir.costs.account import Account
 from archir.diagnostics.errors import ArchError, fail
-from archir.diagnostics.visible import one_line
-from archir.diagrams.cases import MOST_CHOICES, Case, Value, at, support, when
-from archir.diagrams.conditions import either, met
+from archir.diagnostics.escaping import escape_to_line
+from archir.diagrams.conditions import check_satisfiable, disjoin
+from archir.diagrams.mdd import MAX_CHOICES, Diagram, Value, outcome_in, support, value_at
 from archir.equivalence.canonical import Canonical
 from archir.ir.contradictions import contradiction
 from archir.ir.graph import Constraint, Decision, Graph
-from archir.language.elaboration.written_bounds import read_bounds
+from archir.language.elaboration.cost_bounds import read_bounds
 from archir.passes.specialize import specialize
-from archir.spaces.architecture import Architecture, encoded
+from archir.spaces.architecture import Architecture, encode_labels
 from archir.spaces.bounds import Bounds, account_of
-from archir.spaces.counting import Program, compile_program, concerned, drawing_order, many, quickly
-from archir.spaces.rows import MOST_AT_ONCE, Codes, Policy, Rows, kept
+from archir.spaces.counting import (
+    CountingProgram,
+    compile_program,
+    format_count,
+    relevant_decisions,
+    sampling_order,
+    try_quickly,
+)
+from archir.spaces.rows import MAX_BATCH, Codes, Policy, RowSampler, rejection_sample
 from archir.utils.arrays import NDArray, np
-from archir.utils.draws import Distribution
+from archir.utils.distributions import Distribution
 
-FEW_STEPS = 200
-"""Combinations that are ruled out before architectures are counted, where one is enough."""
-MOST_TRIES = 10_000
-"""Draws in a row that may break bounds on costs, or were there before."""
-MOST_COUNTED = 50_000
-"""Architectures that are listed to be counted, where bounds are not plain."""
-MOST_HASHES = 100_000
-"""Canonical hashes that are remembered."""
-MOST_LISTED = 1_000_000
-"""Architectures of a space that is listed without being asked how many are wanted."""
-Otherwise = Callable[[int, Sequence[int]], int]
-"""Of the position of a choice and its possible outcomes, the one to take."""
+MAX_PROOF_STEPS = 200
+"""Maximum number of diagram combinations that are tried to find one satisfying architecture before all are counted."""
+MAX_TRIES = 10_000
+"""Maximum number of consecutive samples that break bounds on costs or repeat earlier ones."""
+MAX_COUNTED = 50_000
+"""Maximum number of architectures that are enumerated to count them, where bounds are not all ranges."""
+MAX_CACHED_HASHES = 100_000
+"""Maximum number of cached canonical hashes."""
+MAX_ENUMERATED = 1_000_000
+"""Default limit of the number of architectures that are enumerated."""
+Fallback = Callable[[int, Sequence[int]], int]
+"""Function that returns an outcome from the position of a choice and its possible outcomes."""
 
 
 class Space:
-    """The architectures of a graph.
+    """Search space: the architectures of a graph.
 
-    Random numbers come from a seed or a generator that is passed in: `random.Random` for single architectures,
-    `numpy.random.Generator` for arrays of them.
+    Random numbers come from a seed or generator that is passed in: `random.Random` for single architectures,
+    `numpy.random.Generator` for arrays.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.order: list[Decision] = drawing_order(graph.decisions.values())
+        self.order: list[Decision] = sampling_order(graph.decisions.values())
         self.choices = [decision.choice for decision in self.order]
-        self._rows = Rows(self.order)
+        self._rows = RowSampler(self.order)
         self._bounds = [c for c in graph.constraints if c.cost is not None]
 
     def __repr__(self) -> str:
-        size = many(quickly(lambda: self.size), "architecture")
-        bounds = "".join(f", {one.text}" for one in self._bounds[:3])
-        choices = many(len(self.choices), "choice")
-        return one_line(f"<Space {self.name}: {size}{bounds}, {choices}, {self.graph.signature}>")
+        size = format_count(try_quickly(lambda: self.size), "architecture")
+        bounds = "".join(f", {bound.text}" for bound in self._bounds[:3])
+        choices = format_count(len(self.choices), "choice")
+        return escape_to_line(f"<Space {self.name}: {size}{bounds}, {choices}, {self.graph.signature}>")
 
     @property
     def name(self) -> str:
-        """The name of the net."""
+        """Name of the net."""
         return self.graph.name
 
     # size
 
     @cached_property
     def size(self) -> int:
-        """How many architectures there are, before any `require`."""
+        """Number of architectures, before any `require`."""
         return compile_program(self.order, self._conditions("where")).size
 
     @cached_property
-    def _program(self) -> Program:
+    def _program(self) -> CountingProgram:
+        """Count and distributions under all constraints on choices. Raises ArchError (A0510) if no architecture
+        satisfies them."""
         program = compile_program(self.order, self._conditions("where", "require"))
         if program.size == 0:
-            self.prove_some()
+            self.check_satisfiable()
         return program
 
-    def prove_some(self) -> None:
-        """Raise ArchError (A0510) if no architecture satisfies the constraints on choices, naming the fewest of them
-        that contradict each other."""
-        constraints = [one for one in self.graph.constraints if one.cost is None and one.condition is not True]
-        if self._none(constraints):
-            raise ArchError(contradiction(constraints, self._none))
+    def check_satisfiable(self) -> None:
+        """Raise ArchError (A0510) if no architecture satisfies the constraints on choices; it names a minimal set of
+        constraints that contradict each other."""
+        constraints = [
+            constraint
+            for constraint in self.graph.constraints
+            if constraint.cost is None and constraint.condition is not True
+        ]
+        if self._is_unsatisfiable(constraints):
+            raise ArchError(contradiction(constraints, self._is_unsatisfiable))
 
-    def _none(self, constraints: Sequence[Constraint]) -> bool:
-        """Whether no architecture satisfies these. Choices that they have nothing to do with are not counted."""
-        conditions = [one.condition for one in constraints]
-        needed = concerned(self.order, conditions)
-        still = [either(one.active, when(one.choice, [0])) for one in needed if one.active is not True]
-        # choices that are not made have their first outcome
-        if len(needed) <= MOST_CHOICES and met([*conditions, *still], FEW_STEPS):
+    def _is_unsatisfiable(self, constraints: Sequence[Constraint]) -> bool:
+        """Return True if no architecture satisfies these constraints; only choices that they depend on are counted."""
+        conditions = [item.condition for item in constraints]
+        needed = relevant_decisions(self.order, conditions)
+        inactive_outcomes = [
+            disjoin(item.active, outcome_in(item.choice, [0])) for item in needed if item.active is not True
+        ]
+        # an inactive choice is represented by its first outcome
+        if len(needed) <= MAX_CHOICES and check_satisfiable([*conditions, *inactive_outcomes], MAX_PROOF_STEPS):
             return False
         return compile_program(needed, conditions).size == 0
 
     @property
     def satisfying(self) -> int:
-        """How many architectures satisfy the `require`s on choices. Raises ArchError (A0510) if none does."""
+        """Number of architectures that satisfy the `require`s on choices. Raises ArchError (A0510) if there is none."""
         return self._program.size
 
     @property
-    def bounded(self) -> bool:
-        """Whether there are `require`s on costs, which `satisfying` does not count."""
+    def has_cost_bounds(self) -> bool:
+        """True if there are `require`s on costs, which `satisfying` does not count."""
         return bool(self._bounds)
 
-    def holding(self, when: Value) -> int:
-        """In how many architectures a condition holds, `require`s on costs aside."""
-        conditions = [one.condition for one in self.graph.constraints if one.cost is None]
-        return compile_program(self.order, [*conditions, when]).size
+    def count_where(self, condition: Value) -> int:
+        """Return the number of architectures in which a condition holds, without regard to `require`s on costs."""
+        conditions = [constraint.condition for constraint in self.graph.constraints if constraint.cost is None]
+        return compile_program(self.order, [*conditions, condition]).size
 
     def _conditions(self, *words: str) -> list[Value]:
-        return [c.condition for c in self.graph.constraints if c.word in words and c.cost is None]
+        """Return the conditions of the constraints on choices with these keywords."""
+        return [c.condition for c in self.graph.constraints if c.keyword in words and c.cost is None]
 
     # single architectures
 
     def sample(self, seed: int | random.Random = 0, policy: Policy = "architectures") -> Architecture:
-        """One architecture that satisfies every constraint, uniform over architectures.
+        """Sample an architecture that satisfies every constraint, uniformly over architectures.
 
-        `policy="choices"` draws every choice uniformly, from the first to the last, instead.
+        With `policy="choices"` the choices are sampled in order, each uniformly over its possible outcomes.
         """
         rng = seed if isinstance(seed, random.Random) else random.Random(seed)
-        if self._bounds and self.bounds.drawable:
-            return self.bounds.drawn(lambda: self.unbounded.sample(rng, policy))
+        if self._bounds and self.bounds.can_sample:
+            return self.bounds.sample(lambda: self.unbounded.sample(rng, policy))
         if self._bounds:
             return self.decode(self.sample_codes(1, np.random.default_rng(rng.getrandbits(64)), policy)[0])
-        return self._decoded(self._complete([-2] * len(self.order), rng, policy))
+        return self._architecture_of(self._complete([-2] * len(self.order), rng, policy))
 
     def mutate(self, architecture: Architecture, seed: int | random.Random = 0) -> Architecture:
-        """An architecture that differs in one choice, drawn uniformly; choices that this turns on are drawn anew."""
+        """Return an architecture that differs in one uniformly sampled choice; choices that this activates are sampled
+        too.
+
+        Raises ArchError (A1006) if no neighbour that satisfies the constraints is found.
+        """
         rng = seed if isinstance(seed, random.Random) else random.Random(seed)
         codes = architecture.codes
-        open_ = [i for i, code in enumerate(codes) if code >= 0 and self.choices[i].outcomes > 1]
-        for _ in range(MOST_TRIES if open_ else 0):
+        open_ = [i for i, code in enumerate(codes) if code >= 0 and self.choices[i].outcome_count > 1]
+        for _ in range(MAX_TRIES if open_ else 0):
             position = rng.choice(open_)
-            outcome = rng.randrange(self.choices[position].outcomes - 1)
+            outcome = rng.randrange(self.choices[position].outcome_count - 1)
             outcome += outcome >= codes[position]
             changed = [*codes[:position], outcome, *codes[position + 1 :]]
-            if not self.apart[position]:
-                later = self._dependents[position]
-                draft = [-2 if i in later else code for i, code in enumerate(changed)]
+            if not self.is_independent[position]:
+                dependents = self._dependents[position]
+                draft = [-2 if i in dependents else code for i, code in enumerate(changed)]
                 changed = self._complete(draft, rng, keep=codes)
-                if not self._allowed(changed):
+                if not self._satisfies_constraints(changed):
                     continue
-            mutant = self._decoded(changed)
+            mutant = self._architecture_of(changed)
             if not self._bounds or self.within(mutant):
                 return mutant
         raise fail("A1006", "this architecture has no neighbour that satisfies the constraints")
 
-    def near(self, wishes: Sequence[int], rng: random.Random) -> Architecture:
-        """The architecture that takes, choice by choice, the outcome wished for where that is still possible; where it
-        is not, or the wish is -1, each possible outcome is as likely. It may break bounds on costs."""
-        return self._decoded(self.nearest(wishes, drawing(rng)))
+    def repair(self, preferred: Sequence[int], rng: random.Random) -> Architecture:
+        """Return an architecture with the preferred outcome of each choice where that is still possible.
 
-    def nearest(self, wishes: Sequence[int], otherwise: Otherwise) -> tuple[int, ...]:
-        """The codes of `near`, where `otherwise` decides the choices that cannot take their wish."""
+        Where it is not, or the preference is -1, one of the possible outcomes is sampled uniformly. The result may
+        break bounds on costs.
+        """
+        return self._architecture_of(self.repair_codes(preferred, random_fallback(rng)))
+
+    def repair_codes(self, preferred: Sequence[int], fallback: Fallback) -> tuple[int, ...]:
+        """Return the codes of `repair`, where `fallback` decides the choices whose preferred outcome is not
+        possible."""
         codes = [-1] * len(self.order)
         outcomes: dict[str, int] = {}
         for position, (path, active, distribution) in enumerate(self._steps):
-            if active is True or at(active, outcomes) is True:
-                found = at(distribution, outcomes) if type(distribution) is Case else distribution
-                wish = wishes[position]
-                code = wish if wish in found.possible else otherwise(position, found.possible)
+            if active is True or value_at(active, outcomes) is True:
+                resolved = value_at(distribution, outcomes) if type(distribution) is Diagram else distribution
+                preference = preferred[position]
+                code = preference if preference in resolved.possible else fallback(position, resolved.possible)
                 codes[position] = outcomes[path] = code
         return (*codes,)
 
     def neighbors(self, architecture: Architecture) -> Iterator[Architecture]:
-        """All architectures that differ in one choice; choices that this turns on take their first outcome."""
+        """Yield all architectures that differ in one choice; choices that this activates take their first outcome."""
         for position, code in enumerate(architecture.codes):
-            for outcome in range(self.choices[position].outcomes if code >= 0 else 0):
+            for outcome in range(self.choices[position].outcome_count if code >= 0 else 0):
                 if outcome == code:
                     continue
                 draft = [*architecture.codes[:position], outcome, *architecture.codes[position + 1 :]]
-                later = self._dependents[position]
+                dependents = self._dependents[position]
                 changed = self._complete(
-                    [-2 if i in later else c for i, c in enumerate(draft)], None, keep=architecture.codes
+                    [-2 if i in dependents else c for i, c in enumerate(draft)], None, keep=architecture.codes
                 )
-                other = self._decoded(changed)
-                if self._allowed(changed) and (not self._bounds or self.within(other)):
+                other = self._architecture_of(changed)
+                if self._satisfies_constraints(changed) and (not self._bounds or self.within(other)):
                     yield other
 
-    def enumerate(self, most: int = MOST_LISTED) -> Iterator[Architecture]:
-        """Every architecture that satisfies the constraints. Raises ArchError (A1007) if there are more than `most`."""
+    def enumerate(self, most: int = MAX_ENUMERATED) -> Iterator[Architecture]:
+        """Yield every architecture that satisfies the constraints. Raises ArchError (A1007) if there are more than
+        `most`."""
         if self.satisfying > most:
             raise fail("A1007", f"`{self.name}` has {self.satisfying:,} architectures, more than {most:,}")
 
@@ -191,40 +216,44 @@ class Space:
                 yield codes
                 return
             decision = self.order[position]
-            if at(decision.active, outcomes) is not True:
+            if value_at(decision.active, outcomes) is not True:
                 yield from walk(position + 1, [*codes, -1], outcomes)
                 return
             path = decision.choice.path
-            for outcome in at(self._program.distributions[path], outcomes).possible:
+            for outcome in value_at(self._program.distributions[path], outcomes).possible:
                 yield from walk(position + 1, [*codes, outcome], {**outcomes, path: outcome})
 
         rows, size = walk(0, [], {}), 1
         while batch := list(islice(rows, size)):
-            kept = self.keeping(np.array(batch, np.int16))
-            yield from (self._decoded(codes) for codes, keep in zip(batch, kept, strict=True) if keep)
-            size = min(2 * size, MOST_AT_ONCE)  # the first is there at once, and many are looked at together
+            mask = self.bounds_mask(np.array(batch, np.int16))
+            yield from (self._architecture_of(codes) for codes, is_kept in zip(batch, mask, strict=True) if is_kept)
+            size = min(2 * size, MAX_BATCH)  # the first architecture comes without delay, later ones in batches
 
-    def exactly(self, outcomes: Mapping[str, int]) -> Architecture:
-        """The architecture with these outcomes by path; those of choices that it does not have are left out.
+    def from_outcomes(self, outcomes: Mapping[str, int]) -> Architecture:
+        """Return the architecture with these outcomes by path; outcomes of inactive choices are ignored.
 
-        It may break bounds on costs. Raises ArchError: A1004 (a choice is missing), A1008 (it breaks a constraint).
+        It may break bounds on costs. Raises ArchError: A1004 (an active choice is missing), A1008 (a constraint is
+        violated).
         """
         codes: list[int] = []
         taken: dict[str, int] = {}
         for decision in self.order:
             path = decision.choice.path
-            active = at(decision.active, taken) is True
+            active = value_at(decision.active, taken) is True
             if active and path not in outcomes:
                 raise fail("A1004", f"`{path}` is missing")
             codes.append(outcomes[path] if active else -1)
             if active:
                 taken[path] = outcomes[path]
-        self._require(taken)
-        return self._decoded(codes)
+        self._check_constraints(taken)
+        return self._architecture_of(codes)
 
-    def completed(self, made: Mapping[str, int], rng: random.Random, policy: Policy = "architectures") -> list[int]:
-        """Codes of an architecture with these outcomes where constraints leave them; the others are drawn."""
-        keep = [made.get(choice.path, -1) for choice in self.choices]
+    def complete_codes(
+        self, fixed: Mapping[str, int], rng: random.Random, policy: Policy = "architectures"
+    ) -> list[int]:
+        """Return the codes of an architecture with these outcomes where constraints allow them; other choices are
+        sampled."""
+        keep = [fixed.get(choice.path, -1) for choice in self.choices]
         return self._complete([-2] * len(self.order), rng, policy, keep)
 
     def _complete(
@@ -234,95 +263,106 @@ class Space:
         policy: Policy = "architectures",
         keep: Sequence[int] = (),
     ) -> list[int]:
-        """Codes with every -2 decided: inactive, as in `keep` where that is possible, or drawn."""
+        """Return codes with every -2 replaced.
+
+        An inactive choice gets -1, others the outcome in `keep` where that is possible, or else a sampled one (the
+        first possible one without `rng`).
+        """
         codes = list(draft)
         outcomes: dict[str, int] = {}
         for position, (path, active, distribution) in enumerate(self._steps):
             code = codes[position]
             if code == -2:
-                if active is not True and at(active, outcomes) is not True:
+                if active is not True and value_at(active, outcomes) is not True:
                     codes[position] = -1
                     continue
-                found = at(distribution, outcomes) if type(distribution) is Case else distribution
-                kept = keep and keep[position] in found.possible
-                codes[position] = code = keep[position] if kept else _draw(found, rng, policy)
+                resolved = value_at(distribution, outcomes) if type(distribution) is Diagram else distribution
+                is_kept = keep and keep[position] in resolved.possible
+                codes[position] = code = keep[position] if is_kept else _sample_outcome(resolved, rng, policy)
             if code >= 0:
                 outcomes[path] = code
         return codes
 
     @cached_property
     def _steps(self) -> list[tuple[str, Value, Value]]:
-        """Of each choice its path, when it is active, and what it is drawn from."""
-        paths = [(one.choice.path, one.active) for one in self.order]
+        """For each choice its path, the condition under which it is active, and its distribution."""
+        paths = [(decision.choice.path, decision.active) for decision in self.order]
         return [(path, active, self._program.distributions[path]) for path, active in paths]
 
     @cached_property
-    def outcomes(self) -> list[int]:
-        """How many each choice has."""
-        return [choice.outcomes for choice in self.choices]
+    def outcome_counts(self) -> list[int]:
+        """Number of outcomes of each choice."""
+        return [choice.outcome_count for choice in self.choices]
 
     @cached_property
-    def apart(self) -> list[bool]:
-        """Whether changing each choice changes nothing about any other."""
+    def is_independent(self) -> list[bool]:
+        """For each choice, True if changing it affects no other choice and no constraint."""
         return [not later and i not in self._constrained for i, later in enumerate(self._dependents)]
 
-    def _allowed(self, codes: Sequence[int]) -> bool:
+    def _satisfies_constraints(self, codes: Sequence[int]) -> bool:
+        """Return True if codes satisfy all constraints on choices."""
         outcomes = {choice.path: code for choice, code in zip(self.choices, codes, strict=True) if code >= 0}
-        return all(at(condition, outcomes) is True for condition in self._conditions("where", "require"))
+        return all(value_at(condition, outcomes) is True for condition in self._conditions("where", "require"))
 
     def within(self, architecture: Architecture) -> bool:
-        """Whether an architecture keeps every bound on costs."""
-        return not self._bounds or bool(self.keeping(np.array([architecture.codes], np.int16))[0])
+        """Return True if an architecture keeps every bound on costs."""
+        return not self._bounds or bool(self.bounds_mask(np.array([architecture.codes], np.int16))[0])
 
     @cached_property
     def _dependents(self) -> list[set[int]]:
-        """For each choice, the later ones whose being active depends on it, directly or not."""
-        found: list[set[int]] = [set() for _ in self.order]
+        """For each choice, the positions of later choices whose activity depends on it, directly or not."""
+        dependents: list[set[int]] = [set() for _ in self.order]
         for position, decision in enumerate(self.order):
             for choice in support(decision.active):
-                found[self._rows.index[choice.path]].add(position)
-        for position in reversed(range(len(found))):
-            for later in list(found[position]):
-                found[position] |= found[later]
-        return found
+                dependents[self._rows.index[choice.path]].add(position)
+        for position in reversed(range(len(dependents))):
+            for later in list(dependents[position]):
+                dependents[position] |= dependents[later]
+        return dependents
 
     @cached_property
     def _constrained(self) -> set[int]:
+        """Positions of choices that constraints depend on."""
         return {
             self._rows.index[c.path] for condition in self._conditions("where", "require") for c in support(condition)
         }
 
-    def _decoded(self, codes: Iterable[int]) -> Architecture:
+    def _architecture_of(self, codes: Iterable[int]) -> Architecture:
+        """Return the architecture of codes."""
         return Architecture(self.choices, tuple(codes), self.graph.name, self.graph)
 
-    # which are the same
+    # equivalence
 
     def canonical(self, architecture: Architecture) -> str:
-        """A hash that is equal for architectures that compute the same (see `archir.equivalence.canonical`).
+        """Return a hash that is equal for architectures that compute the same function (see
+        `archir.equivalence.canonical`).
 
-        Hashes are cached by the choices that the network depends on: architectures that differ in others share one.
+        Hashes are cached by the choices that the network depends on: architectures that differ in other choices share
+        one.
         """
         live = self._canonical.live(architecture.outcomes)
         key = tuple(
             [code if choice.path in live else -1 for choice, code in zip(self.choices, architecture.codes, strict=True)]
         )
-        found = self._hashes.get(key)
-        if found is None:
-            if len(self._hashes) >= MOST_HASHES:
+        digest = self._hashes.get(key)
+        if digest is None:
+            if len(self._hashes) >= MAX_CACHED_HASHES:
                 self._hashes.clear()
-            found = self._hashes[key] = self._canonical.hash(architecture.outcomes)
-        return found
+            digest = self._hashes[key] = self._canonical.hash(architecture.outcomes)
+        return digest
 
     @cached_property
     def _hashes(self) -> dict[tuple[int, ...], str]:
+        """Cached hashes by live codes, with -1 for choices that the network does not depend on."""
         return {}
 
     @cached_property
     def _canonical(self) -> Canonical:
+        """Hasher of the graph's architectures."""
         return Canonical(self.graph)
 
     def unique(self, architectures: Iterable[Architecture]) -> Iterator[Architecture]:
-        """Those that do not compute the same as one before."""
+        """Yield the architectures without those that compute the same function as an earlier one."""
         seen: set[str] = set()
         for architecture in architectures:
             name = self.canonical(architecture)
@@ -333,69 +373,74 @@ class Space:
     def sample_unique(
         self, n: int, seed: int | random.Random = 0, policy: Policy = "architectures"
     ) -> list[Architecture]:
-        """`n` architectures that all compute something else, in the order in which `sample` first draws them.
+        """Return `n` architectures that all compute different functions, in the order in which `sample` first returns
+        them.
 
-        Raises ArchError (A1009) if there are fewer, or if they are too rare to be found.
+        Raises ArchError (A1009) if there are fewer, or if they are too rare to be found by sampling.
         """
         rng = seed if isinstance(seed, random.Random) else random.Random(seed)
-        met: set[Architecture] = set()
+        sampled: set[Architecture] = set()
 
-        def drawn() -> Iterator[Architecture]:
+        def candidates() -> Iterator[Architecture]:
             """Each once; what draws no longer find is listed, in a space that can be."""
             tries = 0
-            while len(met) < self.satisfying and tries < MOST_TRIES:
+            while len(sampled) < self.satisfying and tries < MAX_TRIES:
                 architecture = self.sample(rng, policy)
-                tries = 0 if architecture not in met else tries + 1
+                tries = 0 if architecture not in sampled else tries + 1
                 if tries == 0:
-                    met.add(architecture)
+                    sampled.add(architecture)
                     yield architecture
-            if len(met) < self.satisfying <= MOST_LISTED:
-                yield from (architecture for architecture in self.enumerate() if architecture not in met)
+            if len(sampled) < self.satisfying <= MAX_ENUMERATED:
+                yield from (architecture for architecture in self.enumerate() if architecture not in sampled)
 
-        found = list(islice(self.unique(drawn()), n))
-        if len(found) < n:
-            reason = "there are no more" if self.satisfying <= MOST_LISTED else "draws hardly find any others"
-            raise fail("A1009", f"found {len(found):,} different architectures of {n:,}: {reason}")
-        return found
+        different = list(islice(self.unique(candidates()), n))
+        if len(different) < n:
+            reason = "there are no more" if self.satisfying <= MAX_ENUMERATED else "sampling hardly finds any others"
+            raise fail("A1009", f"found {len(different):,} different architectures of {n:,}: {reason}")
+        return different
 
     # many architectures at once
 
     def sample_codes(self, n: int, rng: np.random.Generator, policy: Policy = "architectures") -> Codes:
-        """`n` architectures as rows of outcomes, -1 for inactive choices, in the order of `choices`."""
+        """Sample `n` architectures as rows of outcomes, -1 for inactive choices, in the order of `choices`."""
         if not self._bounds:
-            return self._drawn(n, rng, policy)
-        return kept(n, len(self.order), self._drawing(policy), self.keeping, rng, self._bounds[0])
+            return self._sample_unbounded(n, rng, policy)
+        return rejection_sample(n, len(self.order), self._sampler(policy), self.bounds_mask, rng, self._bounds[0])
 
-    def _drawing(self, policy: Policy) -> Callable[[int, np.random.Generator], Codes]:
-        """How architectures are drawn, of which almost all keep the plain bounds; uniformly, if asked for."""
-        self.prove()
+    def _sampler(self, policy: Policy) -> Callable[[int, np.random.Generator], Codes]:
+        """Return a function that samples rows of which almost all keep the bounds that are ranges; uniformly by
+        default."""
+        self.check_bounds()
         ranges = self.bounds.ranges
-        if policy == "choices" or not ranges or not self.bounds.followed:
-            return lambda n, rng: self._drawn(n, rng, policy)
-        return lambda n, rng: self.bounds.account.draw(ranges, n, rng)
+        if policy == "choices" or not ranges or not self.bounds.is_countable:
+            return lambda n, rng: self._sample_unbounded(n, rng, policy)
+        return lambda n, rng: self.bounds.account.sample(ranges, n, rng)
 
-    def _drawn(self, n: int, rng: np.random.Generator, policy: Policy) -> Codes:
-        """Rows that satisfy the constraints on choices."""
-        return self._rows.drawn(self._program.distributions, n, rng, policy)
+    def _sample_unbounded(self, n: int, rng: np.random.Generator, policy: Policy) -> Codes:
+        """Sample rows that satisfy the constraints on choices, without regard to bounds on costs."""
+        return self._rows.sample(self._program.distributions, n, rng, policy)
 
-    def keeping(self, codes: Codes) -> NDArray[np.bool_]:
-        """Which rows of outcomes keep every bound on costs."""
-        return self.bounds.keeping(codes) if self._bounds else np.ones(len(codes), bool)
+    def bounds_mask(self, codes: Codes) -> NDArray[np.bool_]:
+        """Return for each row of outcomes whether it keeps every bound on costs."""
+        return self.bounds.mask(codes) if self._bounds else np.ones(len(codes), bool)
 
     # costs
 
     @cached_property
     def account(self) -> Account:
-        """What the architectures within all bounds cost. Raises ArchError (A1501, A1502, A1507) for tables of latencies
-        that cannot be read."""
-        return self.bounds.bounded if self._bounds else self.bounds.account
+        """Costs of the architectures within all bounds.
+
+        Raises ArchError (A1501, A1502, A1507) for latency tables that cannot be read.
+        """
+        return self.bounds.bounded_account if self._bounds else self.bounds.account
 
     @cached_property
     def bounds(self) -> Bounds:
-        """The bounds on costs. Raises ArchError as `account` does."""
+        """Bounds on costs. Raises ArchError as `account` does."""
 
         def draw(n: int, rng: np.random.Generator) -> Codes:
-            return self._drawn(n, rng, "architectures")
+            """Sample rows for estimates of costs."""
+            return self._sample_unbounded(n, rng, "architectures")
 
         conditions = self._conditions("where", "require")
         return Bounds(self._bounds, account_of(self.graph, self.order, conditions, self._bounds, draw), self._rows)
@@ -403,9 +448,10 @@ class Space:
     def cost(
         self, architectures: Architecture | Sequence[Architecture] | Codes, names: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """The costs of one or many architectures, arrays by name: exact, without building any.
+        """Return the costs of one or many architectures, as arrays by name: exact, without building networks.
 
-        `peak_bytes`, and latencies such as `latency("cpu.json")` that no `require` bounds, only if asked for.
+        `peak_bytes`, and latencies such as `latency("cpu.json")` that no `require` bounds, are included only if they
+        are in `names`.
         """
         if isinstance(architectures, Architecture):
             architectures = [architectures]
@@ -413,65 +459,77 @@ class Space:
         return dict(self.bounds.account.at(codes.astype(np.int16), names))
 
     def where(self, text: str) -> Space:
-        """The architectures that keep further bounds on costs, such as `macs <= 600M and params < 5M`.
+        """Return the space of the architectures that also keep bounds on costs such as `macs <= 600M and params < 5M`.
 
-        `macs <= 0.5x` is half of the most that choices allow, whatever bounds on costs there are. `latency("cpu.json")`
-        is the table in a file, looked for from the current folder on; single quotes do, too.
+        `macs <= 0.5x` is half of the largest value that the choices allow, whatever other bounds there are.
+        `latency("cpu.json")` is the table in a file, relative to the current folder; single quotes are valid too.
         """
         graph = copy(self.graph)
-        further = read_bounds(text, self._most, (choice.path for choice in self.choices))
-        graph.constraints = [*self.graph.constraints, *further]
+        new_bounds = read_bounds(text, self._max_cost, (choice.path for choice in self.choices))
+        graph.constraints = [*self.graph.constraints, *new_bounds]
         return Space(graph)
 
     @cached_property
     def unbounded(self) -> Space:
-        """The architectures that satisfy all but bounds on costs."""
+        """Space of the architectures that satisfy all constraints except bounds on costs."""
         graph = copy(self.graph)
         graph.constraints = [constraint for constraint in graph.constraints if constraint.cost is None]
         return Space(graph)
 
-    def _most(self, cost: str) -> int:
+    def _max_cost(self, cost: str) -> int:
+        """Return the largest value of a cost, without regard to bounds."""
         return self.where(f"{cost} >= 0").bounds.account.limits(cost)[1]
 
-    def prove(self) -> None:
-        """Raise ArchError (A1603) if a bound on a cost is one that no architecture keeps, with the nearest cost."""
-        self.bounds.prove()
+    def check_bounds(self) -> None:
+        """Raise ArchError (A1603) if no architecture keeps the bounds on costs; the hint has the nearest cost."""
+        self.bounds.check()
 
     def count(self) -> tuple[int, int]:
-        """At least and at most how many architectures satisfy every constraint: the same number, and exact, unless
-        costs have more different totals than are told apart, bounds are not plain, or choices are too entangled."""
+        """Return lower and upper limits of the number of architectures that satisfy every constraint.
+
+        They are equal, and exact, unless costs have too many different totals, bounds are not all ranges, or the
+        decision-diagram size limit is exceeded.
+        """
         everything, bounds = self.satisfying, self.bounds
-        if not (bounds.plain and bounds.followed) and everything <= MOST_COUNTED:
+        if not (bounds.has_only_ranges and bounds.is_countable) and everything <= MAX_COUNTED:
             exact = sum(1 for _ in self.enumerate())
             return exact, exact
         return bounds.count(everything)
 
     def encode(self, labels: Mapping[str, Any]) -> Codes:
-        """The row of outcomes for labels by path. Raises ArchError (A1002 to A1004) naming all that does not fit."""
-        return np.array(encoded(labels, self.order, self.name), np.int16)
+        """Return the row of outcomes for labels by path. Raises ArchError (A1002 to A1004) that names all invalid
+        labels."""
+        return np.array(encode_labels(labels, self.order, self.name), np.int16)
 
     def decode(self, codes: Sequence[int] | Codes) -> Architecture:
-        """The architecture of a row of outcomes."""
-        return self._decoded(codes if isinstance(codes, list | tuple) else map(int, codes))
+        """Return the architecture of a row of outcomes."""
+        return self._architecture_of(codes if isinstance(codes, list | tuple) else map(int, codes))
 
     def architecture(self, labels: Mapping[str, Any]) -> Architecture:
-        """The architecture with these labels by path. Raises ArchError if they make none, or break a `require`."""
-        architecture = self.decode(encoded(labels, self.order, self.name))
-        self._require(architecture.outcomes)
+        """Return the architecture with these labels by path.
+
+        Raises ArchError if the labels are no valid architecture (A1002 to A1004) or violate a `require` (A1008).
+        """
+        architecture = self.decode(encode_labels(labels, self.order, self.name))
+        self._check_constraints(architecture.outcomes)
         if self._bounds and not self.within(architecture):
             text = ", ".join(f"`{bound.text}`" for bound in self._bounds)
             raise fail("A1008", f"the architecture breaks a bound on its cost: {text}", self._bounds[0].span)
         return architecture
 
-    def _require(self, outcomes: Mapping[str, int]) -> None:
-        """Raise ArchError (A1008) for outcomes that break a constraint on choices."""
+    def _check_constraints(self, outcomes: Mapping[str, int]) -> None:
+        """Raise ArchError (A1008) for outcomes that violate a constraint on choices."""
         for constraint in self.graph.constraints:
-            if constraint.cost is None and at(constraint.condition, outcomes) is not True:
-                raise fail("A1008", f"the architecture breaks `{constraint.word} {constraint.text}`", constraint.span)
+            if constraint.cost is None and value_at(constraint.condition, outcomes) is not True:
+                raise fail(
+                    "A1008", f"the architecture breaks `{constraint.keyword} {constraint.text}`", constraint.span
+                )
 
     def specialize(self, architecture: Architecture | Mapping[str, Any]) -> Graph:
-        """The graph of one architecture, or of its labels by path, without choices. Raises ArchError as `architecture`
-        does."""
+        """Return the graph without choices of one architecture, which may be given as labels by path.
+
+        Raises ArchError as `architecture` does.
+        """
         if not isinstance(architecture, Architecture):
             if not isinstance(architecture, Mapping):
                 wanted = "an architecture, such as `space.sample(0)`, or its labels by path"
@@ -480,18 +538,19 @@ class Space:
         return specialize(self.graph, architecture.outcomes)
 
 
-def drawing(rng: random.Random) -> Otherwise:
-    """Draws an outcome, each possible one with the same probability."""
+def random_fallback(rng: random.Random) -> Fallback:
+    """Return a fallback that samples a possible outcome uniformly."""
 
-    def drawn(place: int, possible: Sequence[int]) -> int:
+    def choose(position: int, possible: Sequence[int]) -> int:
         return possible[int(rng.random() * len(possible))] if possible else 0  # the caller checks the constraints
 
-    return drawn
+    return choose
 
 
-def _draw(distribution: Distribution, rng: random.Random | None, policy: Policy) -> int:
+def _sample_outcome(distribution: Distribution, rng: random.Random | None, policy: Policy) -> int:
+    """Return a possible outcome: the first one without a generator, otherwise sampled by the policy."""
     if not distribution.possible:
-        return 0  # reached by changing a choice against a constraint: the caller looks whether that is allowed
+        return 0  # reached by changing a choice against a constraint: the caller checks the constraints
     if rng is None:
         return distribution.possible[0]
-    return rng.choice(distribution.possible) if policy == "choices" else distribution.draw(rng)
+    return rng.choice(distribution.possible) if policy == "choices" else distribution.sample(rng)

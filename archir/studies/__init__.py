@@ -1,1 +1,1 @@
-"""Studies: strategies compared on spaces with tables of results, over many seeds."""
+"""Studies: comparisons of search strategies on tabular benchmarks, over many seeds."""

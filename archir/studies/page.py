@@ -1,4 +1,4 @@
-"""The page of a study: one file, without anything from elsewhere."""
+"""HTML report of a study, in a single self-contained file."""
 
 from __future__ import annotations
 
@@ -9,60 +9,73 @@ from typing import Any
 import numpy as np
 
 from archir.runs.report.page import document
+from archir.studies.charts import anytime_chart, rank_diagram
 from archir.studies.checklist import practices
-from archir.studies.compared import LEVEL, AtBudget, Compared, OnTask, rows
-from archir.studies.drawing import anytime, differences
+from archir.studies.comparison import SIGNIFICANCE_LEVEL, BudgetResult, StudyComparison, TaskResult, result_rows
 
-_VALUES = {"median", "quartile_1", "quartile_3", "mean", "standard_error"}
-
-
-def page(found: Compared, tables: Mapping[str, str], seconds: float, text: str) -> str:
-    """The HTML of a study; `text` is its TOML."""
-    study = found.study
-    tasks = f"{len(found.tasks)} task{'s' if len(found.tasks) > 1 else ''}"
-    about = f"{len(found.strategies)} strategies on {tasks}, {study.seeds} seeds each"
-    return document(study.title, about, list(_sections(found, tables, seconds, text)))
+_VALUE_COLUMNS = {"median", "quartile_1", "quartile_3", "mean", "standard_error"}
+"""Columns of a result row that are values in the task's units."""
 
 
-def _sections(found: Compared, tables: Mapping[str, str], seconds: float, text: str) -> Iterator[tuple[str, str]]:
-    yield "Result", _result(found)
-    figures = "".join(f"{anytime(task, found.strategies)}{_numbers(task, found.strategies)}" for task in found.tasks)
-    said = (
-        "<p>Lines are medians over seeds, bars go from the first to the third quartile. Axes of evaluations are "
+def study_report(comparison: StudyComparison, tables: Mapping[str, str], seconds: float, text: str) -> str:
+    """Return the HTML report of a study; `text` is its TOML, `tables` are the hashes of the tables, `seconds` the
+    search time."""
+    study = comparison.study
+    tasks = f"{len(comparison.tasks)} task{'s' if len(comparison.tasks) > 1 else ''}"
+    about = f"{len(comparison.strategies)} strategies on {tasks}, {study.seeds} seeds each"
+    return document(study.title, about, list(_sections(comparison, tables, seconds, text)))
+
+
+def _sections(
+    comparison: StudyComparison, tables: Mapping[str, str], seconds: float, text: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the sections of the report as pairs of title and HTML."""
+    yield "Result", _result_section(comparison)
+    figures = "".join(
+        f"{anytime_chart(task, comparison.strategies)}{_chart_numbers(task, comparison.strategies)}"
+        for task in comparison.tasks
+    )
+    note = (
+        "<p>Lines are medians over seeds; bars show the interquartile range. The horizontal axes (evaluations) are "
         "logarithmic.</p>"
     )
-    yield "After so many evaluations", said + figures
-    ranked = (
-        "<p>Of each task and seed, strategies are ranked by what they found; 1 is the best. A bar joins strategies "
-        f"that Wilcoxon's signed ranks over tasks and seeds, corrected by Holm, do not tell apart (p > {LEVEL:g}).</p>"
+    yield "Best found vs. number of evaluations", note + figures
+    rank_note = (
+        "<p>For each task and seed, strategies are ranked by their results; 1 is the best. A bar joins strategies "
+        "without a significant difference by Wilcoxon's signed-rank test over tasks and seeds with Holm's correction "
+        f"(p > {SIGNIFICANCE_LEVEL:g}).</p>"
     )
-    yield "Ranks and differences", ranked + "".join(_budget(one, found) for one in found.budgets)
-    often = (
-        "<p>How often a search of the row's strategy is better than one of the column's, with any seeds; equal ones "
-        "count half. It is the mean over tasks.</p>"
+    yield "Ranks and differences", rank_note + "".join(_rank_section(item, comparison) for item in comparison.budgets)
+    probability_note = (
+        "<p>Probability that a search of the row's strategy is better than one of the column's, over all pairs of "
+        "seeds; ties count half. Mean over tasks.</p>"
     )
-    yield "Probability of being better", often + "".join(_chances(one, found.strategies) for one in found.budgets)
-    head = ("practice", "followed", "what is known")
-    last = ""
+    yield (
+        "Probability of being better",
+        probability_note + "".join(_probability_table(item, comparison.strategies) for item in comparison.budgets),
+    )
+    head = ("practice", "followed", "evidence")
+    last_part = ""
     lines = []
-    for one in practices(found, tables, seconds):
-        lines += [f'<tr><th colspan="3">{escape(one.part)}</th></tr>'] if one.part != last else []
-        lines.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in (one.what, one.answer, one.why))}</tr>")
-        last = one.part
+    for item in practices(comparison, tables, seconds):
+        lines += [f'<tr><th colspan="3">{escape(item.part)}</th></tr>'] if item.part != last_part else []
+        lines.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in (item.what, item.answer, item.why))}</tr>")
+        last_part = item.part
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
     yield (
         "Checklist",
         (
             "<p>The best practices for NAS research of Lindauer and Hutter (2020), and the guidelines of the COSEAL "
-            "network (Eimer et al. 2025), with what this study knows of them.</p>"
+            "network (Eimer et al. 2025), with the evidence of this study.</p>"
             f'<div class="scroll" tabindex="0"><table class="practices"><tr>{top}</tr>{"".join(lines)}</table></div>'
         ),
     )
     yield "Study", f'<pre tabindex="0">{escape(text)}</pre>'
 
 
-def _result(found: Compared) -> str:
-    fronts = any(task.distances for task in found.tasks)
+def _result_section(comparison: StudyComparison) -> str:
+    """Return the table of results, and the best values of the tables."""
+    fronts = any(task.distances for task in comparison.tasks)
     head = [
         "strategy",
         "task",
@@ -74,69 +87,81 @@ def _result(found: Compared) -> str:
         *(["IGD"] if fronts else []),
     ]
     lines = []
-    for row in rows(found):
-        percent = next(task.percent for task in found.tasks if task.name == row["task"])
-        said = {name: shown(value, percent) for name, value in row.items() if name in _VALUES}
-        quartiles = f"{said['quartile_1']} to {said['quartile_3']}"
-        cells = [row["strategy"], row["task"], f"{row['evaluations']:g}", said["median"], quartiles,
-                 said["mean"], said["standard_error"]]  # fmt: skip
+    for row in result_rows(comparison):
+        percent = next(task.percent for task in comparison.tasks if task.name == row["task"])
+        formatted = {name: format_value(value, percent) for name, value in row.items() if name in _VALUE_COLUMNS}
+        quartiles = f"{formatted['quartile_1']} to {formatted['quartile_3']}"
+        cells = [row["strategy"], row["task"], f"{row['evaluations']:g}", formatted["median"], quartiles,
+                 formatted["mean"], formatted["standard_error"]]  # fmt: skip
         igd = row["igd_median"]
         lines.append([*cells, *(["" if igd is None else f"{igd:.4f}"] if fronts else [])])
     best = "".join(
-        f"<li>{escape(task.name)}: {shown(task.best, task.percent)}</li>" for task in found.tasks if not task.distances
+        f"<li>{escape(task.name)}: {format_value(task.best, task.percent)}</li>"
+        for task in comparison.tasks
+        if not task.distances
     )
-    known = f"<p>The best that the tables have:</p><ul>{best}</ul>" if best else ""
-    return table(head, lines) + known
+    optimum_note = f"<p>Best values in the tables:</p><ul>{best}</ul>" if best else ""
+    return table(head, lines) + optimum_note
 
 
-def shown(value: float | None, percent: bool) -> str:
-    """A value in the units of its figure."""
+def format_value(value: float | None, percent: bool) -> str:
+    """Format a value in the units of its measure; empty for None and NaN."""
     if value is None or value != value:
         return ""
     return f"{100 * value:.2f}%" if percent else f"{value:.5g}"
 
 
-def _numbers(task: OnTask, names: Sequence[str]) -> str:
-    """What a figure is drawn of, one click away."""
+def _chart_numbers(task: TaskResult, names: Sequence[str]) -> str:
+    """Return the collapsed table of the numbers in a chart."""
     lines = []
-    for place, at in enumerate(task.at.tolist()):
-        cells = [f"{at:g}"]
+    for index, evaluations in enumerate(task.evaluations.tolist()):
+        cells = [f"{evaluations:g}"]
         for values in task.values:
-            column = values[:, place][~np.isnan(values[:, place])]
+            column = values[:, index][~np.isnan(values[:, index])]
             low, middle, high = np.percentile(column, [25, 50, 75]).tolist() if len(column) else [None] * 3
-            ends = f" ({shown(low, task.percent)} to {shown(high, task.percent)})" if middle is not None else ""
-            cells.append(shown(middle, task.percent) + ends)
+            quartiles = (
+                f" ({format_value(low, task.percent)} to {format_value(high, task.percent)})"
+                if middle is not None
+                else ""
+            )
+            cells.append(format_value(middle, task.percent) + quartiles)
         lines.append(cells)
     return _details(table(["evaluations", *names], lines))
 
 
-def _budget(of: AtBudget, found: Compared) -> str:
-    names = found.strategies
+def _rank_section(budget_result: BudgetResult, comparison: StudyComparison) -> str:
+    """Return the rank diagram of a budget and the table of p-values."""
+    names = comparison.strategies
     lines = [
-        [names[a], names[b], f"{of.ranks[a]:.2f}", f"{of.ranks[b]:.2f}", small(value)]
-        for (a, b), value in sorted(of.corrected.items(), key=lambda one: one[1])
+        [names[a], names[b], f"{budget_result.ranks[a]:.2f}", f"{budget_result.ranks[b]:.2f}", format_p_value(value)]
+        for (a, b), value in sorted(budget_result.p_values.items(), key=lambda item: item[1])
     ]
-    head = ["one", "other", "mean rank of one", "of the other", "p after Holm"]
-    alone = "" if len(names) > 1 else "<p>There is one strategy: nothing is compared.</p>"
-    return alone + differences(of, names) + _details(table(head, lines))
+    head = ["strategy A", "strategy B", "mean rank of A", "mean rank of B", "p (Holm-corrected)"]
+    note = "" if len(names) > 1 else "<p>The study has only one strategy, so nothing is compared.</p>"
+    return note + rank_diagram(budget_result, names) + _details(table(head, lines))
 
 
-def small(value: float) -> str:
-    """A p-value."""
+def format_p_value(value: float) -> str:
+    """Format a p-value."""
     return "less than 0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
-def _chances(of: AtBudget, names: Sequence[str]) -> str:
-    lines = [[name, *(f"{100 * one:.1f}%" for one in row)] for name, row in zip(names, of.better, strict=True)]
-    return f"<h3>After {of.budget:g} evaluations</h3>" + table(["", *names], lines)
+def _probability_table(budget_result: BudgetResult, names: Sequence[str]) -> str:
+    """Return the table of probabilities that the row's strategy beats the column's."""
+    lines = [
+        [name, *(f"{100 * probability:.1f}%" for probability in row)]
+        for name, row in zip(names, budget_result.win_probabilities, strict=True)
+    ]
+    return f"<h3>After {budget_result.budget:g} evaluations</h3>" + table(["", *names], lines)
 
 
 def _details(content: str) -> str:
-    return f"<details><summary>Numbers of this figure</summary>{content}</details>"
+    """Wrap a table in a collapsible element."""
+    return f"<details><summary>Data of this figure</summary>{content}</details>"
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
-    """An HTML table whose first column is names."""
+    """Return an HTML table whose first column contains row headers."""
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join(
         f"<tr><th>{escape(str(line[0]))}</th>{''.join(f'<td>{escape(str(cell))}</td>' for cell in line[1:])}</tr>"

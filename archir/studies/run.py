@@ -1,121 +1,180 @@
-"""A study, done: searches that are missing are made, and what all came to is written."""
+"""Run a study: perform the missing searches, compare all of them, and write the results."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Interrupted, fail
-from archir.search.executors.named import executor
+from archir.runs.lock import Lock
+from archir.search.executors.factory import executor
 from archir.search.executors.protocol import Done, Failed
-from archir.studies.cells import Cell, Searches, Trials, cells, keys, told
 from archir.studies.checklist import practices
-from archir.studies.compared import Compared, compared, rows
-from archir.studies.exported import export
-from archir.studies.page import page
-from archir.studies.store import STUDY, opened
-from archir.studies.study import read, scenes
+from archir.studies.comparison import StudyComparison, compare_searches, result_rows
+from archir.studies.page import study_report
+from archir.studies.searches import SearchId, SearchWorkload, Trials, all_searches, decode_trials, search_hashes
+from archir.studies.study import load_tasks, read_study
+from archir.studies.trial_export import export
 from archir.utils.files import write_atomic
 
+FILE, STUDY = "study.sqlite", "study.toml"
+_TABLE = "CREATE TABLE IF NOT EXISTS done (key TEXT PRIMARY KEY, seconds REAL NOT NULL, trials TEXT NOT NULL)"
+
+
+class Store:
+    """Finished searches by the hash of what they depend on."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __contains__(self, key: str) -> bool:
+        return self._connection.execute("SELECT 1 FROM done WHERE key = ?", (key,)).fetchone() is not None
+
+    def put(self, key: str, seconds: float, trials: Trials) -> None:
+        """Store a search durably: it survives if the process is killed afterwards."""
+        text = json.dumps([trials.rows, trials.budgets], separators=(",", ":"))
+        self._connection.execute("INSERT OR REPLACE INTO done VALUES (?, ?, ?)", (key, seconds, text))
+
+    def get(self, key: str) -> tuple[float, Trials]:
+        """Return the duration of a search in seconds, and its trials."""
+        seconds, text = self._connection.execute("SELECT seconds, trials FROM done WHERE key = ?", (key,)).fetchone()
+        rows, budgets = json.loads(text)
+        return seconds, Trials(tuple(rows), tuple(budgets))
+
+
+@contextmanager
+def open_store(folder: Path) -> Iterator[Store]:
+    """Open the store of a folder for one writer at a time, creating it if it does not exist.
+
+    Raises ArchError: A2262 (the folder contains something else, or the file is damaged), A1807 (another process is
+    writing).
+    """
+    path = folder / FILE
+    if folder.is_dir() and not path.exists() and any(file.name != ".lock" for file in folder.iterdir()):
+        raise fail(
+            "A2262", f"{folder} exists and is not the folder of a study", None, "name a new folder: -o runs/study"
+        )
+    lock = Lock(folder)
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(_TABLE)
+            yield Store(connection)
+    except (sqlite3.DatabaseError, ValueError, TypeError) as error:
+        hint = "name a new folder; all searches are then repeated"
+        raise fail("A2262", f"{path} is damaged: {error}", None, hint) from None
+    finally:
+        lock.release()
+
+
 Progress = Callable[[int, int], None]
-"""Told how many searches are done, of how many."""
+"""Callback with the number of finished searches and the total."""
 
 
 @dataclass(frozen=True)
-class Finished:
-    """What a study came to, and the figures that its folder has."""
+class StudyOutcome:
+    """Outcome of a study: the comparison, and the searches that failed."""
 
-    compared: Compared
-    failed: Mapping[Cell, str]
-    """Searches that failed, and why."""
+    comparison: StudyComparison
+    failed: Mapping[SearchId, str]
+    """Failed searches, with the reason."""
 
 
-def run(
+def run_study(
     path: Path,
     folder: Path,
     progress: Progress = lambda done, total: None,
-    instead: str | None = None,
-    trials: Path | None = None,
-) -> Finished:
-    """Do a study in a folder, or go on with it: a search that is done already is not done again.
+    executor_name: str | None = None,
+    trials_file: Path | None = None,
+) -> StudyOutcome:
+    """Run a study in a folder, or resume it: searches that are stored there are not repeated.
 
-    `instead` is who searches, not whom the study names; `trials` is a file for all trials. Raises ArchError.
+    `executor_name` overrides the executor of the study; `trials_file` is a file to which all trials are exported.
+    Raises ArchError.
     """
-    study, document = read(path)
+    study, document = read_study(path)
     root = path.resolve().parent
-    ready = scenes(study, document, root)
-    with document.blamed("executor"):
-        workers = executor(instead or study.executor, cores=study.cores)
-    failed: dict[Cell, str] = {}
-    tried: dict[Cell, Trials] = {}
+    loaded_tasks = load_tasks(study, document, root)
+    with document.with_span("executor"):
+        workers = executor(executor_name or study.executor, cores=study.cores)
+    failed: dict[SearchId, str] = {}
+    trials_of: dict[SearchId, Trials] = {}
     seconds = 0.0
-    with opened(folder) as store:
+    with open_store(folder) as store:
         write_atomic(folder / STUDY, document.source.text.encode())
-        known = keys(study, root)
-        left = [cell for cell in cells(study) if known[cell] not in store]
-        total = len(known)
-        progress(total - len(left), total)
-        by_key = {f"{cell.task} {cell.strategy} {cell.seed}": cell for cell in left}
+        hashes = search_hashes(study, root)
+        remaining = [cell for cell in all_searches(study) if hashes[cell] not in store]
+        total = len(hashes)
+        progress(total - len(remaining), total)
+        by_key = {f"{cell.task} {cell.strategy} {cell.seed}": cell for cell in remaining}
         tasks = [(key, (cell.task, cell.strategy, cell.seed)) for key, cell in by_key.items()]
         try:
             with workers:
-                for outcome in workers.run(Searches(study, root), tasks) if tasks else ():
+                for outcome in workers.run(SearchWorkload(study, root), tasks) if tasks else ():
                     cell = by_key[outcome.key]
                     if isinstance(outcome, Failed):
                         failed[cell] = f"{outcome.reason}: {outcome.message}"
                     elif isinstance(outcome, Done):
-                        store.put(known[cell], outcome.seconds, told(outcome.scores))
-                    left.remove(cell)
-                    progress(total - len(left), total)
+                        store.put(hashes[cell], outcome.seconds, decode_trials(outcome.scores))
+                    remaining.remove(cell)
+                    progress(total - len(remaining), total)
         except KeyboardInterrupt:
             raise Interrupted("the study was stopped") from None
-        for cell in cells(study):
+        for cell in all_searches(study):
             if cell not in failed:
-                took, tried[cell] = store.get(known[cell])
-                seconds += took
-        if not tried:
-            raise ArchError(Diagnostic("A2264", f"no search of the study could be done: {next(iter(failed.values()))}"))
-        found = compared(study, ready, tried)
-        if any(not len(task.regrets[0]) for task in found.tasks):
-            raise fail("A2264", f"no seed was searched by all strategies: {next(iter(failed.values()))}")
+                search_seconds, trials_of[cell] = store.get(hashes[cell])
+                seconds += search_seconds
+        if not trials_of:
+            raise ArchError(Diagnostic("A2264", f"every search of the study failed: {next(iter(failed.values()))}"))
+        comparison = compare_searches(study, loaded_tasks, trials_of)
+        if any(not len(task.regrets[0]) for task in comparison.tasks):
+            raise fail("A2264", f"no seed was completed by all strategies: {next(iter(failed.values()))}")
         tables = {task.name: sha256((root / task.table).read_bytes()).hexdigest() for task in study.task}
-        _write(folder, found, tables, seconds, document.source.text)
-        if trials is not None:
-            export(trials, study, ready, tried)
-    return Finished(found, failed)
+        _write_results(folder, comparison, tables, seconds, document.source.text)
+        if trials_file is not None:
+            export(trials_file, study, loaded_tasks, trials_of)
+    return StudyOutcome(comparison, failed)
 
 
-def _write(folder: Path, found: Compared, tables: Mapping[str, str], seconds: float, text: str) -> None:
-    lines = list(rows(found))
+def _write_results(
+    folder: Path, comparison: StudyComparison, tables: Mapping[str, str], seconds: float, text: str
+) -> None:
+    """Write results.csv, results.json and report.html."""
+    lines = list(result_rows(comparison))
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, list(lines[0]))
     writer.writeheader()
     writer.writerows(lines)
     write_atomic(folder / "results.csv", file.getvalue().encode())
-    write_atomic(folder / "results.json", (json.dumps(figures(found, tables, seconds), indent=2) + "\n").encode())
-    write_atomic(folder / "report.html", page(found, tables, seconds, text).encode())
+    write_atomic(
+        folder / "results.json", (json.dumps(report_data(comparison, tables, seconds), indent=2) + "\n").encode()
+    )
+    write_atomic(folder / "report.html", study_report(comparison, tables, seconds, text).encode())
 
 
-def figures(found: Compared, tables: Mapping[str, str], seconds: float) -> dict[str, Any]:
-    """Everything that the page shows, as plain data."""
-    names = found.strategies
+def report_data(comparison: StudyComparison, tables: Mapping[str, str], seconds: float) -> dict[str, Any]:
+    """Return the content of the report as plain data, for results.json."""
+    names = comparison.strategies
     budgets = [
         {
-            "evaluations": one.budget,
-            "mean_ranks": dict(zip(names, one.ranks, strict=True)),
+            "evaluations": item.budget,
+            "mean_ranks": dict(zip(names, item.ranks, strict=True)),
             "p_after_holm": [
-                {"one": names[a], "other": names[b], "p": value} for (a, b), value in one.corrected.items()
+                {"one": names[a], "other": names[b], "p": value} for (a, b), value in item.p_values.items()
             ],
-            "not_told_apart": [[names[i] for i in group] for group in one.groups],
-            "better": {names[i]: dict(zip(names, row, strict=True)) for i, row in enumerate(one.better)},
+            "not_told_apart": [[names[i] for i in group] for group in item.groups],
+            "better": {names[i]: dict(zip(names, row, strict=True)) for i, row in enumerate(item.win_probabilities)},
         }
-        for one in found.budgets
+        for item in comparison.budgets
     ]
-    checklist = [vars(one) for one in practices(found, tables, seconds)]
-    return {"results": list(rows(found)), "budgets": budgets, "checklist": checklist, "seconds": seconds}
+    checklist = [vars(item) for item in practices(comparison, tables, seconds)]
+    return {"results": list(result_rows(comparison)), "budgets": budgets, "checklist": checklist, "seconds": seconds}

@@ -1,4 +1,4 @@
-"""What a study compares, as its TOML says: strategies on tasks, which are spaces with tables of results."""
+"""Study files (TOML): strategies to compare on tasks, which are search spaces with tables of results."""
 
 from __future__ import annotations
 
@@ -11,40 +11,41 @@ from pydantic import Field, model_validator
 
 from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.recipes.spaces import load_space
-from archir.search.apart import apart
+from archir.search.no_dedup import without_dedup
 from archir.search.objectives import Objectives
 from archir.search.registry import create, strategies
 from archir.spaces.space import Space
-from archir.tabular.table import Results, results
+from archir.tabular.results import Results, read_results
 from archir.utils import toml
 from archir.utils.files import read_bytes
-from archir.utils.settings import Count, Many, Positive, Seed, Settings, parsed
+from archir.utils.settings import Count, ListAsTuple, Positive, Seed, Settings, parse_settings
 from archir.utils.toml import Document
 
-MOST_SEEDS = 10_000
-MOST_TRIALS = 100_000
-"""Full evaluations of one search."""
+MAX_SEEDS = 10_000
+"""Maximum number of seeds of a study."""
+MAX_TRIALS = 100_000
+"""Maximum number of full evaluations of a search."""
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Task(Settings):
-    """A space, and the table that its architectures are looked up in."""
+    """A search space, and the table in which its architectures are looked up."""
 
     name: Name
     space: str
     table: str
     map: str | None = None
-    measures: Annotated[tuple[str, ...], Many] = ()
+    measures: Annotated[tuple[str, ...], ListAsTuple] = ()
     parameters: dict[str, Any] = Field(default_factory=dict)
     where: str | None = None
     apart: bool = False
-    """Whether networks that compute the same are tried apart, as tables have them."""
-    objectives: Annotated[tuple[str, ...], Many] = ()
-    """By default the first measure; of two or three, fronts are compared."""
+    """Whether architectures that compute the same function are separate candidates, as in most tables."""
+    objectives: Annotated[tuple[str, ...], ListAsTuple] = ()
+    """Objectives; by default the first measure of the table. With two or three, Pareto fronts are compared."""
 
 
-class Entry(Settings):
-    """A strategy and its options."""
+class StrategyEntry(Settings):
+    """A strategy with its options."""
 
     name: Name
     strategy: str
@@ -52,29 +53,29 @@ class Entry(Settings):
 
 
 class Study(Settings):
-    """All strategies on all tasks, from each seed, to each budget."""
+    """A study: every strategy on every task, with every seed, compared at every budget."""
 
     title: str = "Strategies compared"
-    seeds: Annotated[int, Field(ge=2, le=MOST_SEEDS)] = 30
+    seeds: Annotated[int, Field(ge=2, le=MAX_SEEDS)] = 30
     seed: Seed = 0
-    """The first one."""
-    budgets: Annotated[tuple[Positive, ...], Many] = (100.0,)
-    """Full evaluations after which strategies are compared."""
+    """First seed."""
+    budgets: Annotated[tuple[Positive, ...], ListAsTuple] = (100.0,)
+    """Numbers of full evaluations after which strategies are compared."""
     executor: str = "local"
     cores: Count = 1
-    task: Annotated[tuple[Task, ...], Many, Field(min_length=1)]
-    strategy: Annotated[tuple[Entry, ...], Many, Field(min_length=1)]
+    task: Annotated[tuple[Task, ...], ListAsTuple, Field(min_length=1)]
+    strategy: Annotated[tuple[StrategyEntry, ...], ListAsTuple, Field(min_length=1)]
 
     @model_validator(mode="after")
     def _has_budgets(self) -> Study:
-        if not self.budgets or max(self.budgets) > MOST_TRIALS or min(self.budgets) < 1:
-            raise ValueError(f"`budgets` are one or more, of 1 to {MOST_TRIALS:,} full evaluations")
+        if not self.budgets or max(self.budgets) > MAX_TRIALS or min(self.budgets) < 1:
+            raise ValueError(f"`budgets` needs at least one number, each from 1 to {MAX_TRIALS:,} full evaluations")
         return self
 
 
 @dataclass(frozen=True)
-class Scene:
-    """A task that is ready: its space, its table and its objectives."""
+class LoadedTask:
+    """A loaded task: space, table and objectives."""
 
     task: Task
     space: Space
@@ -82,90 +83,103 @@ class Scene:
     objectives: tuple[str, ...]
 
     @property
-    def several(self) -> bool:
-        """Whether fronts are compared."""
+    def is_multi_objective(self) -> bool:
+        """Whether the task has several objectives, so that Pareto fronts are compared."""
         return len(self.objectives) > 1
 
 
-def read(path: Path) -> tuple[Study, Document]:
-    """The study of a file, and its text. Raises ArchError: A2260 (it cannot be read), A1109 (it cannot be)."""
+def read_study(path: Path) -> tuple[Study, Document]:
+    """Read a study file; return the study and its TOML document.
+
+    Raises ArchError: A2260 (the file cannot be read), A1109 (invalid settings).
+    """
     try:
-        text = read_bytes(path, 4 * toml.MOST_CHARACTERS).decode().replace("\r\n", "\n")
+        text = read_bytes(path, 4 * toml.MAX_CHARACTERS).decode().replace("\r\n", "\n")
     except (OSError, ValueError) as error:
         raise fail("A2260", f"cannot read the study {path}: {getattr(error, 'strerror', None) or error}") from None
-    document = toml.read(text, str(path), "A2260")
-    study = parsed(Study, document.data, "", document.span)
-    problems = [*_twice(study, document)]
+    document = toml.parse_toml(text, str(path), "A2260")
+    study = parse_settings(Study, document.data, "", document.span)
+    problems = [*_duplicate_names(study, document)]
     if problems:
         raise ArchError(*problems)
     return study, document
 
 
-def _twice(study: Study, document: Document) -> Iterator[Diagnostic]:
+def _duplicate_names(study: Study, document: Document) -> Iterator[Diagnostic]:
+    """Yield a diagnostic for each duplicate name."""
     for kind, names in (("task", [t.name for t in study.task]), ("strategy", [s.name for s in study.strategy])):
         for number, name in enumerate(names):
             if name in names[:number]:
-                what = "tasks" if kind == "task" else "strategies"
-                yield Diagnostic("A1109", f"two {what} are named `{name}`", document.span((kind, number, "name")))
+                plural = "tasks" if kind == "task" else "strategies"
+                yield Diagnostic("A1109", f"two {plural} are named `{name}`", document.span((kind, number, "name")))
 
 
-def scene(task: Task, folder: Path) -> Scene:
-    """A task, ready. Paths begin in a folder. Raises ArchError."""
+def load_task(task: Task, folder: Path) -> LoadedTask:
+    """Load the space and the table of a task; paths are relative to `folder`. Raises ArchError."""
     space = load_space(task.space, folder, task.parameters)
     if task.where is not None:
         space = space.where(task.where)
     if task.apart:
-        space = apart(space)
-    about = None if task.map is None else folder / task.map
+        space = without_dedup(space)
+    mapping = None if task.map is None else folder / task.map
     if not (folder / task.table).is_file():
         raise fail("A2251", f"there is no file {folder / task.table}")
-    table = results(folder / task.table, about, space, task.measures)
-    aims = task.objectives or (f"{table.criterion}:{'max' if table.larger else 'min'}",)
-    asked = Objectives(space, aims)
-    for one in asked.each:
-        if one.name not in table.directions and one.name not in asked.costs:
-            known = ", ".join(f"`{name}`" for name in table.directions)
-            raise fail("A2261", f"`{one.name}` is neither a measure of the table nor a cost", None, f"there is {known}")
-    if len(asked.each) > 3:
+    table = read_results(folder / task.table, mapping, space, task.measures)
+    objective_texts = task.objectives or (f"{table.criterion}:{'max' if table.larger else 'min'}",)
+    objectives = Objectives(space, objective_texts)
+    for objective in objectives.each:
+        if objective.name not in table.directions and objective.name not in objectives.costs:
+            measures = ", ".join(f"`{name}`" for name in table.directions)
+            raise fail(
+                "A2261",
+                f"`{objective.name}` is neither a measure of the table nor a cost",
+                None,
+                f"measures: {measures}",
+            )
+    if len(objectives.each) > 3:
         raise fail("A2261", "a task has at most three objectives", None, "exact hypervolumes of more take too long")
-    return Scene(task, space, table, aims)
+    return LoadedTask(task, space, table, objective_texts)
 
 
-def options_of(entry: Entry, of: Scene, most: float) -> Mapping[str, Any]:
-    """The options of a strategy on a task: what is aimed at, and how many are tried, where it has such options.
+def options_of(entry: StrategyEntry, task: LoadedTask, max_evaluations: float) -> Mapping[str, Any]:
+    """Return the options of a strategy on a task, with objectives and number of trials filled in if it has such
+    options.
 
-    Raises ArchError: A2504 (no such strategy), A2261 (it cannot aim at several).
+    Raises ArchError: A2504 (unknown strategy), A2261 (it does not support several objectives).
     """
-    known = strategies()
-    if entry.strategy not in known:
+    registry = strategies()
+    if entry.strategy not in registry:
         raise fail(
             "A2504",
-            f"no strategy that tries architectures is named `{entry.strategy}`",
+            f"there is no multi-trial strategy named `{entry.strategy}`",
             None,
-            known.hint(entry.strategy),
+            registry.hint(entry.strategy),
         )
-    fields = known[entry.strategy].options.model_fields
-    found = dict(entry.options)
+    fields = registry[entry.strategy].options.model_fields
+    options = dict(entry.options)
     if "objectives" in fields:
-        found.setdefault("objectives", list(of.objectives))
+        options.setdefault("objectives", list(task.objectives))
     elif "objective" in fields:
-        if of.several:
-            text = f"`{entry.strategy}` has one objective, and `{of.task.name}` has {len(of.objectives)}"
-            raise fail("A2261", text, None, "`nsga2`, `random` and `exhaustive` have several")
-        found.setdefault("objective", of.objectives[0])
+        if task.is_multi_objective:
+            text = f"`{entry.strategy}` supports one objective, but `{task.task.name}` has {len(task.objectives)}"
+            raise fail("A2261", text, None, "`nsga2`, `random` and `exhaustive` support several")
+        options.setdefault("objective", task.objectives[0])
     if "trials" in fields:
-        found.setdefault("trials", int(most))
-    return found
+        options.setdefault("trials", int(max_evaluations))
+    return options
 
 
-def scenes(study: Study, document: Document, folder: Path) -> Sequence[Scene]:
-    """All tasks, ready, on which all strategies can be made. Raises ArchError, where it is written, for what cannot."""
-    found = []
+def load_tasks(study: Study, document: Document, folder: Path) -> Sequence[LoadedTask]:
+    """Load all tasks, and check that every strategy can be created on each. Raises ArchError with the position in the
+    file."""
+    loaded = []
     for number, task in enumerate(study.task):
-        with document.blamed("task", number):
-            found.append(scene(task, folder))
+        with document.with_span("task", number):
+            loaded.append(load_task(task, folder))
     for number, entry in enumerate(study.strategy):
-        for one in found:
-            with document.blamed("strategy", number):
-                create(entry.strategy, one.space, options_of(entry, one, max(study.budgets)), study.seed)
-    return found
+        for loaded_task in loaded:
+            with document.with_span("strategy", number):
+                create(
+                    entry.strategy, loaded_task.space, options_of(entry, loaded_task, max(study.budgets)), study.seed
+                )
+    return loaded

@@ -1,1 +1,1 @@
-"""Tables of results: what networks of a space came to, trained and timed by whoever published it."""
+"""Tables of published results: accuracies, latencies and other measures of a space's architectures."""

@@ -1,1 +1,2 @@
-"""Tools built on archir: the language server, the studio, notebooks, MCP. Only the command line imports them."""
+"""User-facing tools built on archir: language server, studio, notebook support, MCP server. Only archir.cli imports
+them."""

@@ -1,1 +1,1 @@
-"""What everything stands on: diagnostics, files, settings, the budget of work."""
+"""Utilities without dependencies on the rest of archir: files, settings, TOML, data frames, seeds, sampling."""

@@ -1,36 +1,37 @@
-"""numpy, imported when something of it is first used: whoever checks, counts or draws pictures does without it.
+"""numpy, imported on first use, so that commands which only check, count or draw pictures start without it.
 
     from archir.utils.arrays import NDArray, np
 
-Aliases of types are texts there, such as `Codes: TypeAlias = "NDArray[np.int16]"`: they would be looked up at once.
+Type aliases must be strings, such as `Codes: TypeAlias = "NDArray[np.int16]"`: otherwise they would import
+numpy at once.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["NDArray", "np", "there"]
+__all__ = ["NDArray", "has_numpy", "np"]
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 else:
 
-    class _Later:
-        """What numpy is, once it is asked for."""
+    class _LazyNumpy:
+        """Stand-in for the module numpy that imports it on the first attribute access."""
 
         def __getattr__(self, name: str) -> Any:
             import numpy
 
-            found = self.__dict__[name] = getattr(numpy, name)
-            return found
+            attribute = self.__dict__[name] = getattr(numpy, name)
+            return attribute
 
-    np = _Later()
+    np = _LazyNumpy()
     NDArray = Any
 
 
-def there() -> bool:
-    """Whether there is numpy: a browser's own Python is without it."""
+def has_numpy() -> bool:
+    """Return whether numpy can be imported; Python in a browser (Pyodide) may lack it."""
     try:
         import numpy  # noqa: F401
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""Files that are read are ordinary ones of a known size; files that are written are whole or not there."""
+"""Safe file access: only regular files of a bounded size are read, and files are written atomically."""
 
 from __future__ import annotations
 
@@ -19,133 +19,144 @@ from typing import TypeAlias
 from archir.diagnostics.errors import fail
 
 Bytes: TypeAlias = bytes | memoryview
+"""A buffer of bytes that can be written to a file."""
 
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
-_OPENED = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_MADE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
-MOST_DIGESTS = 10_000
-"""Outputs that archir remembers on a machine, to know them again."""
+MAX_DIGESTS = 10_000
+"""Maximum number of output digests in archir's ledger on a machine; beyond it, the older half is dropped."""
 
-_within: ContextVar[tuple[Path, ...] | None] = ContextVar("within", default=None)
+_allowed_folders: ContextVar[tuple[Path, ...] | None] = ContextVar("within", default=None)
 
 
 @contextmanager
-def within(folders: Iterable[Path]) -> Iterator[None]:
-    """What is read meanwhile lies in one of these folders, wherever a path or a link points: or it is an OSError."""
-    token = _within.set(tuple(folder.resolve() for folder in folders))
+def confined_to(folders: Iterable[Path]) -> Iterator[None]:
+    """Confine file access in the `with` block to these folders, symbolic links resolved.
+
+    Reading a file elsewhere raises OSError; writing one raises ArchError (A0809).
+    """
+    token = _allowed_folders.set(tuple(folder.resolve() for folder in folders))
     try:
         yield
     finally:
-        _within.reset(token)
+        _allowed_folders.reset(token)
 
 
-def _require_within(path: Path, facts: os.stat_result | None = None) -> None:
-    """Raise OSError for a file that lies elsewhere; with what is known of an opened one, if it is another by now."""
-    folders = _within.get()
+def _require_allowed(path: Path, opened: os.stat_result | None = None) -> None:
+    """Raise OSError if a file lies outside of the allowed folders, or if it is no longer the file with the status
+    `opened`."""
+    folders = _allowed_folders.get()
     if folders is None:
         return
-    real = path.resolve()
-    if not any(real.is_relative_to(folder) for folder in folders):
+    resolved = path.resolve()
+    if not any(resolved.is_relative_to(folder) for folder in folders):
         raise OSError(errno.EACCES, "it lies outside of the folders that may be read", str(path))
-    if facts is not None and not os.path.samestat(facts, os.lstat(real)):
+    if opened is not None and not os.path.samestat(opened, os.lstat(resolved)):
         raise OSError(errno.EACCES, "it was exchanged while it was opened", str(path))
 
 
-_told: ContextVar[Callable[[Path], None] | None] = ContextVar("told", default=None)
+_read_observer: ContextVar[Callable[[Path], None] | None] = ContextVar("told", default=None)
 
 
 @contextmanager
-def telling(told: Callable[[Path], None]) -> Iterator[None]:
-    """`told` is called with each path that is read meanwhile, before it is opened, which may fail."""
-    token = _told.set(told)
+def observe_reads(observer: Callable[[Path], None]) -> Iterator[None]:
+    """Call `observer` with the path of each file that is read in the `with` block, before it is opened (which may
+    fail)."""
+    token = _read_observer.set(observer)
     try:
         yield
     finally:
-        _told.reset(token)
+        _read_observer.reset(token)
 
 
 @dataclass
 class Outputs:
-    """The output files of one command: `folders` hold those that the user named, `inputs` are the files it has read,
-    `written` those it has written. With `force`, any file is replaced."""
+    """The files that one command reads and writes.
+
+    `folders` are those of the outputs that the user named, `inputs` the files read so far, `outputs` those
+    written so far. With `force`, any existing file may be replaced.
+    """
 
     force: bool = False
     folders: set[Path] = field(default_factory=set)
     inputs: set[Path] = field(default_factory=set)
-    written: set[Path] = field(default_factory=set)
+    outputs: set[Path] = field(default_factory=set)
 
     def add(self, path: Path, *, update: bool = False) -> None:
-        """Protect what is at `path`, and beside it. With `update`, the command goes on with that very file.
+        """Protect existing files at `path` and in its folder from being replaced; with `update`, the command may
+        replace `path`.
 
-        Raises ArchError (A0809) if the file may not be replaced.
+        Raises ArchError (A0809) if the file at `path` may not be replaced.
         """
         self.folders.add(path.resolve().parent)
         if update:
-            self.written.add(path.resolve())
-        _require_own(path)
+            self.outputs.add(path.resolve())
+        _require_ours(path)
 
 
 _outputs: ContextVar[Outputs | None] = ContextVar("outputs", default=None)
 
 
 @contextmanager
-def protected() -> Iterator[Outputs]:
-    """Until the end, a file in a folder of the outputs is replaced only if archir wrote it and nobody changed it.
+def protect_outputs() -> Iterator[Outputs]:
+    """In the `with` block, replace files in the folders of the outputs only if archir wrote them and nobody
+    changed them.
 
-    Raises ArchError (A0809) where a file would be lost.
+    Writing raises ArchError (A0809) where another file would be lost.
     """
-    token = _outputs.set(made := Outputs())
+    token = _outputs.set(outputs := Outputs())
     try:
-        yield made
+        yield outputs
     finally:
         _outputs.reset(token)
 
 
-def _require_own(path: Path, *, derived: bool = False) -> None:
-    """Raise ArchError (A0809) if a protected file is there that archir did not write, or that this command reads.
+def _require_ours(path: Path, *, derived: bool = False) -> None:
+    """Raise ArchError (A0809) if `path` is a protected file that archir did not write, or that this command reads.
 
-    A `derived` name, which the user did not say, is always protected.
+    A `derived` path, one that the user did not type, is always protected.
     """
-    outputs, place = _outputs.get(), path.resolve()
+    outputs, resolved = _outputs.get(), path.resolve()
     if outputs is None:
         if not derived:
             return
-    elif outputs.force or place in outputs.written or not (derived or place.parent in outputs.folders):
+    elif outputs.force or resolved in outputs.outputs or not (derived or resolved.parent in outputs.folders):
         return
     if not path.is_file() or not path.stat().st_size:
         return
-    if outputs is not None and place in outputs.inputs:
-        why = "the command reads this file"
+    if outputs is not None and resolved in outputs.inputs:
+        reason = "the command reads this file"
     elif _digest(path) in _ledger():
         return
     else:
-        why = "archir did not write the file that is there, or it was changed since"
-    instead = "move this one away" if outputs is None else "replace it with --force"
-    raise fail("A0809", f"cannot write {path}: {why}", None, f"name another file, or {instead}")
+        reason = "archir did not write the file that is there, or it was changed since"
+    remedy = "move the existing one away" if outputs is None else "replace it with --force"
+    raise fail("A0809", f"cannot write {path}: {reason}", None, f"name another file, or {remedy}")
 
 
-def require_own(path: Path) -> None:
-    """Raise ArchError (A0809) if a file is there that archir did not write, or that was changed since."""
-    _require_own(path, derived=True)
+def require_overwritable(path: Path) -> None:
+    """Raise ArchError (A0809) if there is a file at `path` that archir did not write, or that was changed since."""
+    _require_ours(path, derived=True)
 
 
 def _record(path: Path, *, derived: bool = False) -> None:
-    """Note the content of an output, so that archir may replace it later."""
-    outputs, place = _outputs.get(), path.resolve()
-    if outputs is not None and (derived or place.parent in outputs.folders):
-        outputs.written.add(place)
+    """Add the digest of a file that archir wrote to the ledger, so that archir may replace the file later."""
+    outputs, resolved = _outputs.get(), path.resolve()
+    if outputs is not None and (derived or resolved.parent in outputs.folders):
+        outputs.outputs.add(resolved)
     elif not derived:
         return
-    known = _ledger()
-    if (digest := _digest(path)) in known:
+    ledger = _ledger()
+    if (digest := _digest(path)) in ledger:
         return
-    lines = [*known][-MOST_DIGESTS // 2 :] if len(known) >= MOST_DIGESTS else []
-    with suppress(OSError):  # without it, the file is replaced with --force only
+    kept = [*ledger][-MAX_DIGESTS // 2 :] if len(ledger) >= MAX_DIGESTS else []
+    with suppress(OSError):  # without a ledger entry, the file is only replaced with --force
         _ledger_path().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _ledger_path().open("w" if lines else "a", encoding="ascii") as stream:
-            stream.write("".join(f"{line}\n" for line in (*lines, digest)))
+        with _ledger_path().open("w" if kept else "a", encoding="ascii") as stream:
+            stream.write("".join(f"{line}\n" for line in (*kept, digest)))
 
 
 def _digest(path: Path) -> str:
@@ -154,110 +165,115 @@ def _digest(path: Path) -> str:
 
 
 def _ledger_path() -> Path:
-    return cache() / "written"
+    return cache_folder() / "written"
 
 
 def _ledger() -> dict[str, None]:
-    """The SHA-256 of every output that archir wrote on this machine, the oldest first."""
+    """Return the SHA-256 digests of the outputs that archir wrote on this machine, oldest first (as dictionary
+    keys)."""
     try:
         return dict.fromkeys(_ledger_path().read_text("ascii").split())
     except (OSError, ValueError):
         return {}
 
 
-def cache() -> Path:
-    """The folder of what archir keeps for itself on this machine."""
+def cache_folder() -> Path:
+    """Return archir's cache folder on this machine."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "archir"
 
 
 @contextmanager
-def reading(path: Path, most: int | None = None) -> Iterator[io.BufferedReader]:
-    """An ordinary file, to be read.
+def open_regular(path: Path, max_bytes: int | None = None) -> Iterator[io.BufferedReader]:
+    """Open a regular file for reading.
 
-    Raises OSError for what is none, such as a pipe, which would be waited for, or a device, which never ends; for a
-    file of more than `most` bytes; and for one that is not `within` the folders at hand.
+    Raises OSError for anything but a regular file (a pipe would block, a device may never end), for a file of
+    more than `max_bytes` bytes, and for one outside of the folders that `confined_to` allows.
     """
-    if (told := _told.get()) is not None:
-        told(path)
+    if (observer := _read_observer.get()) is not None:
+        observer(path)
     if (outputs := _outputs.get()) is not None:
         outputs.inputs.add(path.resolve())
-    _require_within(path)
-    _require_ordinary(path, os.stat(path).st_mode)  # before it is opened, which some devices act upon
-    with os.fdopen(os.open(path, _OPENED), "rb") as stream:
-        facts = os.fstat(stream.fileno())
-        _require_within(path, facts)
-        _require_ordinary(path, facts.st_mode)
-        if most is not None and facts.st_size > most:
-            raise _too_large(path, most)
+    _require_allowed(path)
+    _require_regular(path, os.stat(path).st_mode)  # before opening it: some devices react to being opened
+    with os.fdopen(os.open(path, _READ_FLAGS), "rb") as stream:
+        status = os.fstat(stream.fileno())
+        _require_allowed(path, status)
+        _require_regular(path, status.st_mode)
+        if max_bytes is not None and status.st_size > max_bytes:
+            raise _too_large(path, max_bytes)
         yield stream
 
 
-def read_bytes(path: Path, most: int) -> bytes:
-    """What an ordinary file of at most so many bytes holds. Raises OSError as `reading` does."""
-    with reading(path, most) as stream:
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """Return the content of a regular file of at most `max_bytes` bytes. Raises OSError as `open_regular` does."""
+    with open_regular(path, max_bytes) as stream:
         data = stream.read(os.fstat(stream.fileno()).st_size)
-        while more := stream.read(1 << 16):  # it grew, or says nothing of its size
-            data += more
-            if len(data) > most:
-                raise _too_large(path, most)
+        while block := stream.read(1 << 16):  # the file grew, or its file system reports no size
+            data += block
+            if len(data) > max_bytes:
+                raise _too_large(path, max_bytes)
     return data
 
 
-def _require_ordinary(path: Path, mode: int) -> None:
+def _require_regular(path: Path, mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise OSError(errno.EISDIR, "it is a folder", str(path))
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(mode), 'no file')}", str(path))
+        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(mode), 'not a file')}", str(path))
 
 
-def _too_large(path: Path, most: int) -> OSError:
-    return OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
+def _too_large(path: Path, max_bytes: int) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {max_bytes:,} bytes", str(path))
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """What the system refuses while `path` is written is a diagnostic, as is what is not `within` the folders at hand.
-    Raises ArchError (A0809)."""
+def report_write_errors(path: Path) -> Iterator[None]:
+    """Convert OSErrors of the `with` block that writes `path` into ArchError (A0809).
+
+    A path outside of the folders that `confined_to` allows is an ArchError, too.
+    """
     try:
-        _require_within(path)
+        _require_allowed(path)
         yield
     except OSError as error:
-        above = next((folder for folder in path.parents if folder.exists() and not folder.is_dir()), None)
-        reason = error.strerror or str(error) if above is None else f"{above} is no folder"
+        obstacle = next((folder for folder in path.parents if folder.exists() and not folder.is_dir()), None)
+        reason = error.strerror or str(error) if obstacle is None else f"{obstacle} is not a folder"
         raise fail("A0809", f"cannot write {path}: {reason}") from None
 
 
 def require_writable(path: Path) -> None:
-    """Raise ArchError (A0809) if a file could not be written there, before the work is done whose result it will be."""
-    with writing(path):
-        _require_replaceable(path)
+    """Raise ArchError (A0809) if a file could not be written at `path`; to be called before the work that computes
+    its content."""
+    with report_write_errors(path):
+        _require_writable_target(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
 
 
 def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
-    """Write a file in one step: at any moment, and after any crash, there is the old content or the new one.
+    """Write a file atomically: at any moment, and after any crash, it has either the old content or the new one.
 
-    Raises ArchError (A0809) if that cannot be.
+    Raises ArchError (A0809) if the file cannot be written.
     """
-    with writing(path):
+    with report_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _write(path, data)
         _record(path)
 
 
-def _require_replaceable(path: Path) -> None:
-    """A device or a pipe stays: a file must not take its place, which who may write anywhere could have it do."""
+def _require_writable_target(path: Path) -> None:
+    """Raise OSError for a device or a pipe, which a file must not replace (root could), and ArchError as
+    `_require_ours` does."""
     mode = path.lstat().st_mode if path.exists() else 0
     if stat.S_IFMT(mode) in _KINDS:
         raise OSError(errno.EINVAL, f"it is {_KINDS[stat.S_IFMT(mode)]}", str(path))
-    _require_own(path)
+    _require_ours(path)
 
 
 def _write(path: Path, data: Bytes | Iterable[Bytes]) -> None:
-    _require_replaceable(path)
+    _require_writable_target(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with os.fdopen(os.open(temporary, _MADE, 0o666), "wb") as stream:  # which may read it is for the umask to say
+    with os.fdopen(os.open(temporary, _CREATE_FLAGS, 0o666), "wb") as stream:  # the umask decides who may read it
         try:
             stream.writelines([data] if isinstance(data, bytes | memoryview) else data)
             stream.flush()
@@ -270,44 +286,49 @@ def _write(path: Path, data: Bytes | Iterable[Bytes]) -> None:
 
 
 @contextmanager
-def drafts(path: Path, about: Iterable[Path] = (), *, derived: bool = False) -> Iterator[Path]:
-    """A path of the same name in an empty folder beside it. Files that are made there take the place of those of the
-    same names beside `path` at the end, and files `about` what was there that are not made again are gone; if anything
-    is raised before, nothing has changed. Names other than that of `path`, and with `derived` that one, too, are those
-    of files that archir wrote, or free. Raises ArchError (A0809)."""
+def staged_output(path: Path, replaced: Iterable[Path] = (), *, derived: bool = False) -> Iterator[Path]:
+    """Yield a path of the same file name in an empty temporary folder beside `path`, and publish what is written
+    there.
+
+    At the end of the `with` block, all files in the temporary folder are moved into the folder of `path`, and
+    files in `replaced` (earlier outputs) that were not written again are deleted. If the block raises, nothing
+    changes. Raises ArchError (A0809) if this would replace a file that archir did not write; `path` itself is
+    only protected so with `derived`.
+    """
     require_writable(path)
-    with writing(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+    with report_write_errors(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         draft = Path(folder) / path.name
         yield draft
-        made = sorted(Path(folder).iterdir(), key=lambda file: file == draft)
-        goals = {path.parent / file.name for file in made} | {*about}
-        for goal in goals:
-            _require_own(goal, derived=derived or goal != path)
-        mode = _usual_mode(Path(folder))
-        for file in made:
+        files = sorted(Path(folder).iterdir(), key=lambda file: file == draft)
+        targets = {path.parent / file.name for file in files} | {*replaced}
+        for target in targets:
+            _require_ours(target, derived=derived or target != path)
+        mode = _default_mode(Path(folder))
+        for file in files:
             file.chmod(mode)
             with file.open("rb+") as stream:
                 os.fsync(stream.fileno())
-        for file in about:
-            if file.name not in {one.name for one in made}:
+        for file in replaced:
+            if file.name not in {staged.name for staged in files}:
                 file.unlink(missing_ok=True)
-        for file in made:  # what belongs to the file that was asked for comes before it
+        for file in files:  # `path` itself comes last: its companion files are in place by then
             os.replace(file, path.parent / file.name)
             _record(path.parent / file.name, derived=derived or file != draft)
     sync_folder(path.parent)
 
 
-def _usual_mode(folder: Path) -> int:
-    """Who may read and write a new file, as the umask has it: libraries make theirs for the user alone."""
+def _default_mode(folder: Path) -> int:
+    """Return the permissions of a new file under the umask; libraries create temporary files readable by the user
+    alone."""
     path = folder / f".{secrets.token_hex(8)}"
-    os.close(os.open(path, _MADE, 0o666))
+    os.close(os.open(path, _CREATE_FLAGS, 0o666))
     mode = stat.S_IMODE(path.stat().st_mode)
     path.unlink()
     return mode
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
+    """Flush the entries of a folder to the disk (`fsync`)."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -317,6 +338,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of an ordinary file's content, in hexadecimal."""
-    with reading(path) as stream:
+    """Return the SHA-256 digest of a regular file's content, in hexadecimal."""
+    with open_regular(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,39 +1,41 @@
-"""Patterns of names in which `*` stands for anything. Everything else stands for itself: scopes have brackets."""
+"""Name patterns in which `*` matches any text. Every other character matches itself: scopes contain brackets."""
 
 from __future__ import annotations
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether a text has the form of a pattern. It takes time as `text` is long, however many stars there are."""
-    first, *rest = pattern.split("*")
-    if not rest:
+    """Return whether a text matches a pattern, in time linear in the length of `text` however many stars there
+    are."""
+    prefix, *parts = pattern.split("*")
+    if not parts:
         return text == pattern
-    if not text.startswith(first):
+    if not text.startswith(prefix):
         return False
-    *middle, last = rest
-    at = len(first)
-    for piece in middle:  # the earliest place for each leaves the most room for those behind it
-        at = text.find(piece, at)
-        if at < 0:
+    *middle, suffix = parts
+    start = len(prefix)
+    for part in middle:  # the earliest match of each part leaves the most text for the parts after it
+        start = text.find(part, start)
+        if start < 0:
             return False
-        at += len(piece)
-    return len(text) - at >= len(last) and text.endswith(last)
+        start += len(part)
+    return len(text) - start >= len(suffix) and text.endswith(suffix)
 
 
-def captured(pattern: str, text: str) -> tuple[str, ...] | None:
-    """What the stars of a pattern stand for, the first ones as little as possible; None if it has another form."""
-    first, *rest = pattern.split("*")
+def capture_stars(pattern: str, text: str) -> tuple[str, ...] | None:
+    """Return the texts that the stars of a pattern match, earlier stars as short as possible; None if the text
+    does not match."""
+    prefix, *parts = pattern.split("*")
     if not matches(pattern, text):
         return None
-    found, at = [], len(first)
-    for piece in rest[:-1]:
-        place = text.index(piece, at)
-        found.append(text[at:place])
-        at = place + len(piece)
-    return (*found, text[at : len(text) - len(rest[-1])]) if rest else ()
+    captures, start = [], len(prefix)
+    for part in parts[:-1]:
+        end = text.index(part, start)
+        captures.append(text[start:end])
+        start = end + len(part)
+    return (*captures, text[start : len(text) - len(parts[-1])]) if parts else ()
 
 
-def filled(pattern: str, pieces: tuple[str, ...]) -> str:
-    """A pattern with these pieces in the places of its stars."""
-    first, *rest = pattern.split("*")
-    return first + "".join(piece + after for piece, after in zip(pieces, rest, strict=True))
+def fill_stars(pattern: str, captures: tuple[str, ...]) -> str:
+    """Return a pattern with its stars replaced by these texts, in order."""
+    prefix, *parts = pattern.split("*")
+    return prefix + "".join(capture + part for capture, part in zip(captures, parts, strict=True))

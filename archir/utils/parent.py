@@ -1,4 +1,4 @@
-"""What a process is told by the one that started it, over standard input, as long as both live."""
+"""Commands that a child process receives from its parent over standard input, as long as both live."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from queue import SimpleQueue
 from threading import Thread
 
 
-def lines() -> Iterator[str]:
-    """The lines of standard input. When it ends, so does this process, whatever it is at.
+def parent_lines() -> Iterator[str]:
+    """Yield the lines of standard input; exit this process at once, whatever it does, when standard input ends.
 
-    It ends when the process that holds its other end closes it, or is gone, however that was ended.
+    It ends when the parent closes its end of the pipe or dies, for whatever reason.
     """
-    found: SimpleQueue[str] = SimpleQueue()
-    Thread(target=_follow, args=(found,), daemon=True).start()
+    queue: SimpleQueue[str] = SimpleQueue()
+    Thread(target=_follow, args=(queue,), daemon=True).start()
     while True:
-        yield found.get()
+        yield queue.get()
 
 
-def _follow(found: SimpleQueue[str]) -> None:
+def _follow(queue: SimpleQueue[str]) -> None:
     with os.fdopen(os.dup(0), encoding="utf-8") as source:
         for line in source:
-            found.put(line)
+            queue.put(line)
         os._exit(1)

@@ -1,4 +1,5 @@
-"""Settings that are checked when they are read, and say what is wrong with them, and where."""
+"""Validated settings (pydantic models): errors name the setting, what is wrong with it, and where it was
+written."""
 
 from __future__ import annotations
 
@@ -9,29 +10,36 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from archir.diagnostics.errors import ArchError, Diagnostic, Span, suggest, unspelled
-from archir.diagnostics.work import MOST, MOST_SEED
+from archir.diagnostics.errors import ArchError, Diagnostic, Span, normalize_name, suggest
+from archir.diagnostics.work import MAX_COUNT, MAX_SEED
 
-Many = Field(strict=False)
-"""TOML and JSON have lists where these settings have tuples."""
+ListAsTuple = Field(strict=False)
+"""Annotation of settings that are tuples: it accepts the lists that TOML and JSON have instead."""
 
-Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
-Count = Annotated[int, Field(ge=1, le=MOST)]
-Amount = Annotated[int, Field(ge=0, le=MOST)]
-"""A count that may be 0."""
-Positive = Annotated[float, Field(gt=0, le=MOST)]
-NonNegative = Annotated[float, Field(ge=0, le=MOST)]
-Finite = Annotated[float, Field(ge=-MOST, le=MOST)]
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
+"""A seed: an integer from 0 to 2^62."""
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+"""An integer from 1 to 10^6."""
+Amount = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+"""An integer from 0 to 10^6."""
+Positive = Annotated[float, Field(gt=0, le=MAX_COUNT)]
+"""A float above 0, at most 10^6."""
+NonNegative = Annotated[float, Field(ge=0, le=MAX_COUNT)]
+"""A float from 0 to 10^6."""
+Finite = Annotated[float, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
+"""A float from -10^6 to 10^6."""
 
 Path = tuple[int | str, ...]
-Where = Callable[[Path], Span | None]
-"""Where the setting of a path was written."""
-Whose = Callable[[Path], tuple[str, Path]]
-"""What messages begin with that are about the setting of a path, and what is left of the path to be named."""
+"""Path of a setting: keys of tables and indices of lists."""
+SpanOf = Callable[[Path], Span | None]
+"""Returns the span at which the setting of a path was written, or None."""
+PrefixOf = Callable[[Path], tuple[str, Path]]
+"""Splits the path of a setting into the prefix of messages about it and the remaining path that they name."""
 
 
 class Settings(BaseModel):
-    """Settings that say nothing unknown and are of the types they should be: no text for a number, and finite ones."""
+    """Base class of settings: immutable; unknown keys, values of another type and infinite or NaN numbers are
+    errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -39,58 +47,70 @@ class Settings(BaseModel):
 S = TypeVar("S", bound=BaseModel)
 
 
-def nowhere(_: Path) -> None:
-    """Where what was not written is."""
+def no_span(_: Path) -> None:
+    """Return None: the span of settings that were not read from a text."""
     return
 
 
-def parsed(kind: type[S], given: Mapping[str, Any], whose: str | Whose = "", where: Where = nowhere) -> S:
-    """Settings of a kind. Raises ArchError (A1109) with everything that is wrong with them."""
+def parse_settings(
+    model: type[S], data: Mapping[str, Any], prefix: str | PrefixOf = "", span_of: SpanOf = no_span
+) -> S:
+    """Return settings validated from `data`. Raises ArchError (A1109) with a diagnostic for each invalid setting.
+
+    `prefix` begins the messages: a text, or a function of the setting's path (`PrefixOf`).
+    """
     try:
-        return kind.model_validate(dict(given))
+        return model.model_validate(dict(data))
     except ValidationError as error:
-        found = error.errors(include_url=False)
+        errors = error.errors(include_url=False)
     problems = []
-    for place, several in _by_place(given, found).items():
-        begin, rest = (whose, place) if isinstance(whose, str) else whose(place)
-        one = several[0]
-        problems.append(Diagnostic("A1109", begin + _said(several, rest), where(place), _hint(kind, one, place)))
+    for path, path_errors in _by_path(data, errors).items():
+        start, remaining = (prefix, path) if isinstance(prefix, str) else prefix(path)
+        first = path_errors[0]
+        problems.append(
+            Diagnostic(
+                "A1109", start + _describe_error(path_errors, remaining), span_of(path), _hint(model, first, path)
+            )
+        )
     raise ArchError(*problems)
 
 
-def _by_place(given: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> dict[Path, list[ErrorDetails]]:
-    """What is wrong with each setting. What may be one kind of thing or another has an error for each kind, whose name
-    stands in its path; of a table, what is wrong inside of it is enough."""
-    found: dict[Path, list[ErrorDetails]] = {}
+def _by_path(data: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> dict[Path, list[ErrorDetails]]:
+    """Group pydantic's errors by the path of the setting, and drop those of a table if there are errors inside of
+    it.
+
+    For a setting that may have one of several types pydantic reports one error per type, with the type's name
+    in its `loc`; `_path_of` removes that name.
+    """
+    groups: dict[Path, list[ErrorDetails]] = {}
     for error in errors:
-        found.setdefault(_written(given, error), []).append(error)
+        groups.setdefault(_path_of(data, error), []).append(error)
     return {
-        place: several
-        for place, several in found.items()
-        if len(several[0]["loc"]) == len(place)
-        or not any(other != place and other[: len(place)] == place for other in found)
+        path: group
+        for path, group in groups.items()
+        if len(group[0]["loc"]) == len(path)
+        or not any(other != path and other[: len(path)] == path for other in groups)
     }
 
 
-def _written(given: Any, error: ErrorDetails) -> Path:
-    """The path of a setting as it was written, or would have been."""
+def _path_of(data: Any, error: ErrorDetails) -> Path:
+    """Return the path of the setting that an error is about, without the names of types that pydantic adds to
+    `loc`."""
     *parents, last = error["loc"] or ("",)
-    place: list[int | str] = []
+    path: list[int | str] = []
     for part in parents:
-        inside = (
-            part in given
-            if isinstance(given, Mapping)
-            else isinstance(given, list | tuple) and part in range(len(given))
+        is_key = (
+            part in data if isinstance(data, Mapping) else isinstance(data, list | tuple) and part in range(len(data))
         )
-        if inside:
-            place.append(part)
-            given = given[part]
-    named = isinstance(given, Mapping) and (last in given or error["type"] == "missing")
-    counted = isinstance(given, list | tuple) and last in range(len(given))
-    return (*place, last) if error["loc"] and (named or counted) else tuple(place)
+        if is_key:
+            path.append(part)
+            data = data[part]
+    is_table_key = isinstance(data, Mapping) and (last in data or error["type"] == "missing")
+    is_index = isinstance(data, list | tuple) and last in range(len(data))
+    return (*path, last) if error["loc"] and (is_table_key or is_index) else tuple(path)
 
 
-_WANTED = {
+_TOML_TYPES = {
     "bool_type": "true or false",
     "bool_parsing": "true or false",
     "tuple_type": "a list `[ ... ]`",
@@ -100,50 +120,51 @@ _WANTED = {
     "model_attributes_type": "a table `{ ... }`",
     "dataclass_type": "a table `{ ... }`",
 }
-"""What settings should be, in words of TOML, where pydantic's are of Python."""
+"""What a setting should be, in words of TOML, by pydantic's error type (its own messages are in words of
+Python)."""
 
 
-def _said(errors: Sequence[ErrorDetails], path: Path) -> str:
+def _describe_error(errors: Sequence[ErrorDetails], path: Path) -> str:
     error = errors[0]
-    place, message = ".".join(map(str, path)), error["msg"].removeprefix("Value error, ")
+    name, message = ".".join(map(str, path)), error["msg"].removeprefix("Value error, ")
     match error["type"]:
         case "extra_forbidden":
-            return f"there is no `{place}`"
+            return f"there is no `{name}`"
         case "missing":
-            return f"`{place}` is missing"
+            return f"`{name}` is missing"
     text = f"{message[:1].lower()}{message[1:]}"
-    if not place or not text.startswith("input should "):
-        return f"`{place}`: {text}" if place else text
-    wanted = dict.fromkeys(map(_wanted, errors))
-    return f"`{place}` is {_shown(error['input'])}: it should be {' or '.join(wanted)}"
+    if not name or not text.startswith("input should "):
+        return f"`{name}`: {text}" if name else text
+    expected = dict.fromkeys(map(_expected_type, errors))
+    return f"`{name}` is {_shorten(error['input'])}: it should be {' or '.join(expected)}"
 
 
-def _wanted(error: ErrorDetails) -> str:
-    """What a setting should be."""
-    return _WANTED.get(error["type"]) or error["msg"].removeprefix("Input should be ")
+def _expected_type(error: ErrorDetails) -> str:
+    """Return what a setting should be, such as `a list` or `a valid integer`."""
+    return _TOML_TYPES.get(error["type"]) or error["msg"].removeprefix("Input should be ")
 
 
-def _shown(value: Any) -> str:
-    """A value as TOML writes it, and not all of it if it is long."""
+def _shorten(value: Any) -> str:
+    """Return a value as TOML writes it, cut after 40 characters."""
     if isinstance(value, int) and value.bit_length() > 256:
         return "a very large number"
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _hint(kind: type[BaseModel], error: ErrorDetails, place: Path) -> str | None:
-    """The name that may have been meant: of a setting, or of what it may be."""
+def _hint(model: type[BaseModel], error: ErrorDetails, path: Path) -> str | None:
+    """Return a hint to the setting, or to the value of a setting, that the user may have meant."""
     if error["type"] == "extra_forbidden":
-        *parents, name = place
-        known = {one for model in _models(kind, parents) for one in model.model_fields}
-        return elsewhere(kind, parents, str(name)) or suggest(str(name), known)
+        *parents, name = path
+        names = {field for table in _models_at(model, parents) for field in table.model_fields}
+        return suggest_table(model, parents, str(name)) or suggest(str(name), names)
     if error["type"] == "literal_error" and isinstance(error["input"], str):
-        return meant(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
+        return suggest_setting(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
     return None
 
 
-OTHER_NAMES = {
-    unspelled(other): names
+SYNONYMS = {
+    normalize_name(other): names
     for names, others in {
         ("lr",): "learning_rate base_lr initial_lr max_lr",
         ("lr_min",): "min_lr eta_min end_lr",
@@ -178,53 +199,58 @@ OTHER_NAMES = {
     }.items()
     for other in others.split()
 }
-"""What other libraries call settings and their values, as `unspelled` gives it, and what archir calls them."""
+"""Names that other libraries use for settings and their values (normalized by `normalize_name`), with archir's
+names."""
 
 
-def meant(name: str, known: Iterable[str]) -> str | None:
-    """`did you mean ...?` for a known name that other libraries call `name`, or that is spelled nearly like it."""
-    several = {*known}
-    other = next((one for one in OTHER_NAMES.get(unspelled(name), ()) if one in several), None)
-    return suggest(name, several) if other is None else f"did you mean `{other}`?"
+def suggest_setting(name: str, names: Iterable[str]) -> str | None:
+    """Return the hint "did you mean `x`?" for a name that is a synonym (`SYNONYMS`) of `name`, or spelled
+    similarly; or None."""
+    candidates = {*names}
+    synonym = next((candidate for candidate in SYNONYMS.get(normalize_name(name), ()) if candidate in candidates), None)
+    return suggest(name, candidates) if synonym is None else f"did you mean `{synonym}`?"
 
 
-def elsewhere(kind: type[BaseModel], parents: list[int | str], name: str) -> str | None:
-    """A hint to the setting of this name, or of archir's name for it, in the nearest table: at the place, inside it or
-    around it."""
+def suggest_table(model: type[BaseModel], parents: list[int | str], name: str) -> str | None:
+    """Return a hint to the setting called `name` (or archir's synonym of it) in the nearest table, or None.
+
+    Tables are searched from the place of the unknown setting outward: that table, tables inside it, then those
+    around it.
+    """
     for level in range(len(parents), -1, -1):
-        for wanted in (name, *OTHER_NAMES.get(unspelled(name), ())):
-            for model in _models(kind, parents[:level]):
-                found = _inside(model, unspelled(wanted))
-                if found is not None:
-                    around = level < len(parents) and "." not in found
-                    return f"`{found}` belongs outside `{parents[level]}`" if around else f"did you mean `{found}`?"
+        for candidate in (name, *SYNONYMS.get(normalize_name(name), ())):
+            for table in _models_at(model, parents[:level]):
+                path = _path_to(table, normalize_name(candidate))
+                if path is not None:
+                    is_outside = level < len(parents) and "." not in path
+                    return f"`{path}` belongs outside `{parents[level]}`" if is_outside else f"did you mean `{path}`?"
     return None
 
 
-def _inside(kind: type[BaseModel], name: str) -> str | None:
-    """The shortest path to a setting of a name, as `unspelled` gives it."""
-    tables = [("", kind)]
-    for path, model in tables:  # which grows
-        for field, info in model.model_fields.items():
-            if unspelled(field) == name:
+def _path_to(model: type[BaseModel], name: str) -> str | None:
+    """Return the shortest dotted path to a setting whose normalized name is `name`; None if there is none."""
+    tables = [("", model)]
+    for path, table in tables:  # the loop appends to this list
+        for field, info in table.model_fields.items():
+            if normalize_name(field) == name:
                 return path + field
-            if path.count(".") < _MOST_DEPTH:
-                tables += [(f"{path}{field}.", one) for one in _models(info.annotation, [])]
+            if path.count(".") < _MAX_DEPTH:
+                tables += [(f"{path}{field}.", inner) for inner in _models_at(info.annotation, [])]
     return None
 
 
-_MOST_DEPTH = 2
-"""Tables inside each other in which a setting is looked for."""
+_MAX_DEPTH = 2
+"""Maximum nesting of tables in which a setting is searched."""
 
 
-def _models(kind: Any, place: list[int | str]) -> Iterator[type[BaseModel]]:
-    """The kinds of settings that a place holds."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        if not place:
-            yield kind
-        elif place[0] in kind.model_fields:
-            yield from _models(kind.model_fields[str(place[0])].annotation, place[1:])
+def _models_at(model: Any, path: list[int | str]) -> Iterator[type[BaseModel]]:
+    """Yield the models of settings that a path below `model` may hold."""
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        if not path:
+            yield model
+        elif path[0] in model.model_fields:
+            yield from _models_at(model.model_fields[str(path[0])].annotation, path[1:])
     else:
-        rest = place[1:] if place and isinstance(place[0], int) else place
-        for one in get_args(kind):
-            yield from _models(one, rest)
+        remaining = path[1:] if path and isinstance(path[0], int) else path
+        for option in get_args(model):
+            yield from _models_at(option, remaining)

@@ -1,6 +1,6 @@
-"""TOML, and where in its text each key is: `tomllib` reads it, but tells no places.
+"""TOML with source locations: `tomllib` parses the text, a scanner finds the span of each key.
 
-A path is that of the value: `("phase", 0, "training", "epochs")`.
+The path of a value is a tuple of keys and list indices: `("phase", 0, "training", "epochs")`.
 """
 
 from __future__ import annotations
@@ -13,161 +13,177 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from archir.diagnostics.errors import ArchError, Diagnostic, Note, Source, Span, fail, listed
+from archir.diagnostics.errors import ArchError, Diagnostic, Note, Source, Span, fail, join_names
 
 Path = tuple[str | int, ...]
+"""Path of a value: keys of tables and indices of lists."""
 
-MOST_CHARACTERS = 2**20
-MOST_NESTING = 40
-"""Tables and lists inside each other."""
-_DEEP = f"nests tables and lists deeper than {MOST_NESTING} levels"
-MOST_BITS = 4096
-"""Of an integer; the same as in `.arch` files."""
+MAX_CHARACTERS = 2**20
+"""Maximum length of a TOML text, in characters."""
+MAX_NESTING = 40
+"""Maximum nesting of tables and lists."""
+_TOO_DEEP = f"nests tables and lists deeper than {MAX_NESTING} levels"
+MAX_BITS = 4096
+"""Maximum size of an integer, in bits; the same as in `.arch` files."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Characters other than tabs and line breaks."""
-_LONG = "this number is too long"
+"""Control characters (other than tabs and line breaks) and surrogates, which settings must not contain."""
+_TOO_LONG = "this number is too long"
 COMMAND_LINE = "--set"
+"""Name of the source of settings given on the command line (`--set key=value`)."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """What a text of TOML says, and where. Settings that replace others are in texts of their own."""
+    """A parsed TOML text with the span of each path.
+
+    `override_spans` are the spans of values that replace others (`--set`); each of these lies in a source of
+    its own.
+    """
 
     data: dict[str, Any]
     source: Source
-    places: Mapping[Path, Span]
-    overrides: Mapping[Path, Span] = field(default_factory=dict)
+    spans: Mapping[Path, Span]
+    override_spans: Mapping[Path, Span] = field(default_factory=dict)
 
     def span(self, path: Path) -> Span | None:
-        """Where the value of a path is said: itself, or else the first part of it, or else what it is a part of."""
+        """Return the span of the value of a path, else that of the first value below it, else that of the closest
+        enclosing table."""
         for length in range(len(path), 0, -1):
-            for places in (self.overrides, self.places):
-                if path[:length] in places:
-                    return places[path[:length]]
-                if length == len(path) and (inside := [span for at, span in places.items() if at[:length] == path]):
-                    return min(inside, key=lambda span: span.start)
+            for spans in (self.override_spans, self.spans):
+                if path[:length] in spans:
+                    return spans[path[:length]]
+                if length == len(path) and (
+                    spans_below := [span for other, span in spans.items() if other[:length] == path]
+                ):
+                    return min(spans_below, key=lambda span: span.start)
         return None
 
-    def at(self, *path: str | int) -> Callable[[Path], Span | None]:
-        """`span` of paths that begin at this one."""
-        return lambda rest: self.span((*path, *rest))
+    def span_below(self, *path: str | int) -> Callable[[Path], Span | None]:
+        """Return a function that maps a path relative to `path` to its span."""
+        return lambda subpath: self.span((*path, *subpath))
 
     def edits(self) -> Iterator[tuple[int, int, str]]:
-        """The overrides as changes of the text: start, end, and the setting that stands there instead."""
-        for path in self.overrides:
+        """Yield the overrides as edits of the text: start offset, end offset, replacement."""
+        for path in self.override_spans:
             value: Any = self.data
             for part in path:
                 value = value[part]
-            length = next(n for n in range(len(path), -1, -1) if not n or path[:n] in self.places)
-            name = ".".join(_key(str(part)) for part in path[length:] or path[-1:])
-            place, line = self.places.get(path[:length]), f"{name} = {_text(value)}"
-            if place is None:
+            length = next(n for n in range(len(path), -1, -1) if not n or path[:n] in self.spans)
+            name = ".".join(_dump_key(str(part)) for part in path[length:] or path[-1:])
+            span, line = self.spans.get(path[:length]), f"{name} = {_dump_value(value)}"
+            if span is None:
                 yield 0, 0, f"{line}\n"
             elif length == len(path):
-                yield place.start, place.end, line
-            elif place.text.endswith("}"):
-                inside = place.text[:-1].rstrip()
-                end = place.start + len(inside)
-                yield end, end, f" {line}" if inside.endswith("{") else f", {line}"
+                yield span.start, span.end, line
+            elif span.text.endswith("}"):
+                head = span.text[:-1].rstrip()
+                end = span.start + len(head)
+                yield end, end, f" {line}" if head.endswith("{") else f", {line}"
             else:
-                yield place.end, place.end, f"\n{line}"
+                yield span.end, span.end, f"\n{line}"
 
     @contextmanager
-    def blamed(self, *path: str | int) -> Iterator[None]:
-        """What is refused inside is refused at this path, or because of it, where it has a place in another text."""
+    def with_span(self, *path: str | int) -> Iterator[None]:
+        """Add the span of `path` to ArchErrors of the `with` block; an error that has a span gets a note with this one
+        instead."""
         try:
             yield
         except ArchError as error:
             span = self.span(path)
-            raise ArchError(*(_because(one, span) for one in error.diagnostics)) from None
+            raise ArchError(*(_with_span(diagnostic, span) for diagnostic in error.diagnostics)) from None
 
 
-def _because(one: Diagnostic, span: Span | None) -> Diagnostic:
-    if one.span is None or span is None:
-        return replace(one, span=one.span or span)
-    return replace(one, notes=(*one.notes, Note("asked for here", span)))
+def _with_span(diagnostic: Diagnostic, span: Span | None) -> Diagnostic:
+    if diagnostic.span is None or span is None:
+        return replace(diagnostic, span=diagnostic.span or span)
+    return replace(diagnostic, notes=(*diagnostic.notes, Note("asked for here", span)))
 
 
-def read(text: str, name: str, code: str) -> Document:
-    """The document of a text. Raises ArchError of the code, with the place of what is wrong."""
+def parse_toml(text: str, name: str, code: str) -> Document:
+    """Parse a TOML text. Raises ArchError with diagnostics of this code, located in the text."""
     source = Source(name, text)
-    if len(text) > MOST_CHARACTERS:
-        raise fail(code, f"{name} is longer than {MOST_CHARACTERS:,} characters")
+    if len(text) > MAX_CHARACTERS:
+        raise fail(code, f"{name} is longer than {MAX_CHARACTERS:,} characters")
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        message, place = _explained(source, str(error))
-        raise fail(code, f"this is no TOML: {message}", place) from None
+        message, span = _locate_error(source, str(error))
+        raise fail(code, f"this is not TOML: {message}", span) from None
     except RecursionError:
-        raise fail(code, f"{name} {_DEEP}") from None
+        raise fail(code, f"{name} {_TOO_DEEP}") from None
     except ValueError:  # an integer of thousands of digits
-        raise fail(code, _LONG, _long_number(source)) from None
-    if _deeper(data):
-        raise fail(code, f"{name} {_DEEP}")
-    found = Document(data, source, _Places(source).found())
-    problems = [Diagnostic(code, what, found.span(path)) for path, what in _odd(data, ())]
+        raise fail(code, _TOO_LONG, _long_number(source)) from None
+    if _is_too_deep(data):
+        raise fail(code, f"{name} {_TOO_DEEP}")
+    document = Document(data, source, _SpanScanner(source).scan())
+    problems = [Diagnostic(code, problem, document.span(path)) for path, problem in _invalid_values(data, ())]
     if problems:
         raise ArchError(*problems)
-    return found
+    return document
 
 
-def overridden(document: Document, settings: Mapping[str, str], code: str) -> Document:
-    """A document some of whose values are replaced: `data.source`, or `search.training.epochs` for the one of a list of
-    tables (`[[phase]]`) whose `name` is `search`. A value that is no TOML is a string. Raises ArchError of the code."""
-    data = _copied(document.data)
-    places: dict[Path, Span] = {}
+def apply_overrides(document: Document, settings: Mapping[str, str], code: str) -> Document:
+    """Return a document with some values replaced, by dotted key.
+
+    The key is `data.source`, or `search.training.epochs` for a value in that table of a list of tables
+    (`[[phase]]`) whose `name` is `search`. A value that is not TOML is taken as a string. Raises ArchError of
+    this code for a key inside of a value that is not a table, and for values that no setting can have.
+    """
+    data = _copy(document.data)
+    new_spans: dict[Path, Span] = {}
     problems: list[Diagnostic] = []
     for key, text in settings.items():
         source = Source(COMMAND_LINE, f"{key}={text}")
         value = _value(text)
-        path = _replaced(data, key.split("."))
-        places[path] = Span(source, 0, len(source.text))
-        problems += [Diagnostic(code, what, places[path]) for _, what in _odd(value, path)]
+        path = _override_path(data, key.split("."))
+        new_spans[path] = Span(source, 0, len(source.text))
+        problems += [Diagnostic(code, what, new_spans[path]) for _, what in _invalid_values(value, path)]
         target: Any = data
-        for end, part in enumerate(path[:-1], 1):
+        for length, part in enumerate(path[:-1], 1):
             target = target[part] if isinstance(part, int) else target.setdefault(part, {})
-            if not isinstance(target, dict) and not isinstance(path[end], int):
-                what = ".".join(map(str, path[:end]))
-                hint = by_name(data, path[0], path[1:]) if end == 1 else None
-                problems.append(Diagnostic(code, f"`{what}` is no table", Span(source, 0, len(key)), hint))
+            if not isinstance(target, dict) and not isinstance(path[length], int):
+                what = ".".join(map(str, path[:length]))
+                hint = override_hint(data, path[0], path[1:]) if length == 1 else None
+                problems.append(Diagnostic(code, f"`{what}` is not a table", Span(source, 0, len(key)), hint))
                 break
         else:
             target[path[-1]] = value
     if problems:
         raise ArchError(*problems)
-    left = {
-        at: span
-        for at, span in document.places.items()
-        if not any(at[: len(path)] == path and len(at) > len(path) for path in places)
-    }  # what a replaced table said inside is not said any more
-    return replace(document, data=data, places=left, overrides={**document.overrides, **places})
+    kept = {
+        path_of_value: span
+        for path_of_value, span in document.spans.items()
+        if not any(path_of_value[: len(path)] == path and len(path_of_value) > len(path) for path in new_spans)
+    }  # spans below a replaced table are gone
+    return replace(document, data=data, spans=kept, override_spans={**document.override_spans, **new_spans})
 
 
-def by_name(data: Mapping[str, Any], tables: str | int, rest: Sequence[str | int]) -> str | None:
-    """How a setting of one of a list of tables is named on the command line, and which names there are."""
-    names = named(data, tables)
+def override_hint(data: Mapping[str, Any], tables: str | int, path: Sequence[str | int]) -> str | None:
+    """Return a hint how settings in a list of tables are named on the command line, with the tables' names; None
+    if they have no names."""
+    names = table_names(data, tables)
     if not names:
         return None
-    first = names[0]
-    if len(rest) > 1 and (rest[0] in names or str(rest[0]).isdigit()):
-        first, rest = (str(rest[0]) if rest[0] in names else first), rest[1:]
-    example = ".".join(map(str, (first, *rest)))
-    are = f"there {'is' if len(names) == 1 else 'are'} {listed(names)}"
-    return f"settings of a {tables} are `{str(tables).upper()}.KEY`, such as `{example}`; {are}"
+    table = names[0]
+    if len(path) > 1 and (path[0] in names or str(path[0]).isdigit()):
+        table, path = (str(path[0]) if path[0] in names else table), path[1:]
+    example = ".".join(map(str, (table, *path)))
+    available = f"there {'is' if len(names) == 1 else 'are'} {join_names(names)}"
+    return f"settings of a {tables} are `{str(tables).upper()}.KEY`, such as `{example}`; {available}"
 
 
-def named(data: Mapping[str, Any], tables: str | int) -> list[str]:
-    """The names of a list of tables."""
-    found = data.get(str(tables))
+def table_names(data: Mapping[str, Any], tables: str | int) -> list[str]:
+    """Return the names of a list of tables."""
+    entries = data.get(str(tables))
     return (
-        [str(one["name"]) for one in found if isinstance(one, dict) and "name" in one]
-        if isinstance(found, list)
+        [str(table["name"]) for table in entries if isinstance(table, dict) and "name" in table]
+        if isinstance(entries, list)
         else []
     )
 
 
-def _replaced(data: Mapping[str, Any], key: list[str]) -> Path:
-    """The path of a key whose first part may be the name of a table in a list."""
+def _override_path(data: Mapping[str, Any], key: list[str]) -> Path:
+    """Return the path of a dotted key whose first part may be the `name` of a table in a list."""
     for name, tables in data.items():
         if isinstance(tables, list) and len(key) > 1:
             for number, table in enumerate(tables):
@@ -178,64 +194,65 @@ def _replaced(data: Mapping[str, Any], key: list[str]) -> Path:
 
 def _value(text: str) -> Any:
     try:
-        found = tomllib.loads(f"value = {text}")
+        document = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
         return text
-    return found["value"] if len(found) == 1 and not _deeper(found) else text
+    return document["value"] if len(document) == 1 and not _is_too_deep(document) else text
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _copied(item) for name, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value
+        return {name: _copy(item) for name, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
-def _deeper(value: Any, depth: int = 0) -> bool:
-    """Whether a value nests too deep."""
+def _is_too_deep(value: Any, depth: int = 0) -> bool:
+    """Return whether a value nests tables and lists deeper than `MAX_NESTING`."""
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return depth > MOST_NESTING or any(_deeper(item, depth + 1) for item in items)
+    return depth > MAX_NESTING or any(_is_too_deep(item, depth + 1) for item in items)
 
 
-def _odd(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """What no setting can be, whichever it is: text with control characters, numbers of thousands of digits, dates."""
+def _invalid_values(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield path and message of values that no setting can have: control characters, numbers of thousands of
+    digits, dates."""
     match value:
         case dict():
             for name, item in value.items():
                 if _CONTROL.search(name) or "\n" in name:
                     yield path, f"this key has control characters: {name[:40]!a}"
-                yield from _odd(item, (*path, name))
+                yield from _invalid_values(item, (*path, name))
         case list():
             for number, item in enumerate(value):
-                yield from _odd(item, (*path, number))
+                yield from _invalid_values(item, (*path, number))
         case str():
             if _CONTROL.search(value):
                 yield path, f"this text has control characters: {value[:40]!a}"
         case int():
-            if value.bit_length() > MOST_BITS:
-                yield path, _LONG
+            if value.bit_length() > MAX_BITS:
+                yield path, _TOO_LONG
         case float():
             pass
         case _:
-            yield path, f"a {type(value).__name__} is nothing that can be set"
+            yield path, f"a {type(value).__name__} cannot be the value of a setting"
 
 
-def _explained(source: Source, message: str) -> tuple[str, Span | None]:
-    """What tomllib says, and the place that is at the end of it."""
+def _locate_error(source: Source, message: str) -> tuple[str, Span | None]:
+    """Split the location off an error message of tomllib: return the message and the span."""
     text = re.sub(r" \(at .*\)$", "", message)
     if message.endswith("(at end of document)"):
         end = len(source.text.rstrip())
         return text, Span(source, max(0, end - 1), end)
-    found = re.search(r"\(at line (\d+), column (\d+)\)$", message)
-    if found is None:
+    location = re.search(r"\(at line (\d+), column (\d+)\)$", message)
+    if location is None:
         return text, None
-    line, column = map(int, found.groups())
-    start = source.starts[line - 1] + column - 1 if line <= len(source.starts) else len(source.text)
+    line, column = map(int, location.groups())
+    start = source.line_starts[line - 1] + column - 1 if line <= len(source.line_starts) else len(source.text)
     return text, Span(source, start, min(len(source.text), start + 1))
 
 
 def _long_number(source: Source) -> Span | None:
-    found = max(re.finditer(r"[0-9_]{100,}", source.text), key=lambda one: len(one[0]), default=None)
-    return None if found is None else Span(source, found.start(), found.end())
+    longest = max(re.finditer(r"[0-9_]{100,}", source.text), key=lambda number: len(number[0]), default=None)
+    return None if longest is None else Span(source, longest.start(), longest.end())
 
 
 _SPACE = re.compile(r"(?:[ \t]+)?")
@@ -253,17 +270,17 @@ _STRINGS = {
 }
 
 
-class _Places:
-    """Scans a text that is known to be TOML for its keys and values."""
+class _SpanScanner:
+    """Scanner for the spans of keys and values in a text that is known to be valid TOML."""
 
     def __init__(self, source: Source) -> None:
         self.source, self.text, self.at = source, source.text, 0
         self.places: dict[Path, Span] = {}
         self._lengths: dict[Path, int] = {}
-        """Of lists of tables."""
+        """Number of tables in each list of tables (`[[name]]`) so far."""
 
-    def found(self) -> dict[Path, Span]:
-        """The place of each key with its value, and of each table's header."""
+    def scan(self) -> dict[Path, Span]:
+        """Return the span of each `key = value`, list item and table header, by path."""
         table: Path = ()
         self._skip(_BLANK)
         while self.at < len(self.text):
@@ -276,13 +293,13 @@ class _Places:
 
     def _header(self) -> Path:
         start = self.at
-        many = self.text.startswith("[[", start)
-        self.at += 2 if many else 1
+        is_list = self.text.startswith("[[", start)
+        self.at += 2 if is_list else 1
         *parents, last = self._key()
         self._skip(_SPACE)
-        self.at += 2 if many else 1
+        self.at += 2 if is_list else 1
         path = (*self._inside((), parents), last)
-        if many:
+        if is_list:
             number = self._lengths.get(path, 0)
             self._lengths[path] = number + 1
             self.places.setdefault(path, Span(self.source, start, self.at))
@@ -291,7 +308,7 @@ class _Places:
         return path
 
     def _inside(self, table: Path, parts: list[str]) -> Path:
-        """The path of nested tables; of a list of them, the last one is meant."""
+        """Return the path of nested tables; a list of tables stands for its last table."""
         for part in parts:
             table = (*table, part)
             if table in self._lengths:
@@ -326,14 +343,14 @@ class _Places:
         return self.text[start : self.at]
 
     def _read(self, path: Path) -> None:
-        """A value and what is in it."""
-        begin = self.text[self.at]
-        if begin in "\"'":
-            three = self.text[self.at : self.at + 3]
-            self._skip(_STRINGS[three if three in _STRINGS else begin])
-        elif begin == "[":
+        """Scan a value and the values inside it."""
+        char = self.text[self.at]
+        if char in "\"'":
+            opening = self.text[self.at : self.at + 3]
+            self._skip(_STRINGS[opening if opening in _STRINGS else char])
+        elif char == "[":
             self._list(path)
-        elif begin == "{":
+        elif char == "{":
             self._inline(path)
         else:
             self._skip(_SCALAR)
@@ -355,48 +372,53 @@ class _Places:
             self._pair(path)
         self.at += 1
 
-    def _next(self, end: str) -> bool:
-        """Go to the next item; whether there is one."""
+    def _next(self, closing: str) -> bool:
+        """Skip blanks and a comma; return whether another item follows before the closing bracket."""
         self._skip(_BLANK)
         if self.text.startswith(",", self.at):
             self.at += 1
             self._skip(_BLANK)
-        return not self.text.startswith(end, self.at)
+        return not self.text.startswith(closing, self.at)
 
     def _skip(self, pattern: re.Pattern[str]) -> None:
-        found = pattern.match(self.text, self.at)
-        self.at = found.end() if found else self.at
+        match = pattern.match(self.text, self.at)
+        self.at = match.end() if match else self.at
 
 
-def written(data: Mapping[str, Any]) -> str:
-    """Settings as TOML that people can read: a line for each, then a section for each table and for each of a list of
-    tables. Tables inside of these are in braces. What is None is left out."""
-    known = {name: value for name, value in data.items() if value is not None}
-    tables = {name: [value] for name, value in known.items() if isinstance(value, Mapping)}
-    lists = {name: value for name, value in known.items() if _of_tables(value)}
-    text = _lines({name: value for name, value in known.items() if name not in tables | lists})
-    for name, sections in (tables | lists).items():
-        head = f"[{_key(name)}]" if name in tables else f"[[{_key(name)}]]"
-        text += "".join(f"\n{head}\n{_lines(section)}" for section in sections)
+def dump_toml(data: Mapping[str, Any]) -> str:
+    """Return settings as readable TOML: a line per value, then a section per table and per item of a list of
+    tables.
+
+    Tables inside these sections are inline tables. Values that are None are left out.
+    """
+    settings = {key: value for key, value in data.items() if value is not None}
+    tables = {key: [value] for key, value in settings.items() if isinstance(value, Mapping)}
+    lists = {key: value for key, value in settings.items() if _is_table_list(value)}
+    text = _dump_lines({key: value for key, value in settings.items() if key not in tables | lists})
+    for key, sections in (tables | lists).items():
+        head = f"[{_dump_key(key)}]" if key in tables else f"[[{_dump_key(key)}]]"
+        text += "".join(f"\n{head}\n{_dump_lines(section)}" for section in sections)
     return text
 
 
-def _of_tables(value: Any) -> bool:
-    return isinstance(value, list | tuple) and bool(value) and all(isinstance(one, Mapping) for one in value)
+def _is_table_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, Mapping) for item in value)
 
 
-def _lines(table: Mapping[str, Any]) -> str:
-    return "".join(f"{_key(name)} = {_text(value)}\n" for name, value in table.items() if value is not None)
+def _dump_lines(table: Mapping[str, Any]) -> str:
+    return "".join(f"{_dump_key(name)} = {_dump_value(value)}\n" for name, value in table.items() if value is not None)
 
 
-def _key(name: str) -> str:
+def _dump_key(name: str) -> str:
     return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _text(value: Any) -> str:
+def _dump_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(name)} = {_text(item)}" for name, item in value.items() if item is not None)
+        inside = ", ".join(
+            f"{_dump_key(name)} = {_dump_value(item)}" for name, item in value.items() if item is not None
+        )
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_text, value))}]"
+        return f"[{', '.join(map(_dump_value, value))}]"
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)

@@ -98,7 +98,7 @@ def shrink(folder: Path, name: str) -> None:
         net, space, weights = folder / "full.arch", HERE / "space.arch", folder / "full.safetensors"
     archir.shrink(
         net, weights, step.budget, folder / name, space=space, settings=USUAL | step.settings, device="cpu",
-        int8=False, watch=clock,
+        int8=False, progress=clock,
     )  # fmt: skip
     kept.write_text(json.dumps({"seconds": clock.seconds}))
 

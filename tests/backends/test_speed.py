@@ -26,13 +26,14 @@ from onnx import TensorProto, helper
 
 import archir
 from archir import backends
-from archir.backends.speed import memory, turns
-from archir.backends.speed.figures import Latency, LeftOut, Speed, Speeds, Subject
-from archir.backends.speed.picture import WIDE, axis, milliseconds, picture
-from archir.backends.speed.process import timed
+from archir.backends.speed import process as memory
+from archir.backends.speed import turns
+from archir.backends.speed.measurements import Latency, LeftOut, Speed, Speeds, Subject
+from archir.backends.speed.picture import WIDTH, axis, format_milliseconds, picture
+from archir.backends.speed.process import time_runs
 from archir.backends.speed.turns import ROUNDS, Task
 from archir.cli import main
-from archir.costs.latencies.fill import unwatched
+from archir.costs.latencies.measurement import without_progress
 from archir.diagnostics.errors import ArchError
 from archir_onnx.measuring.speed import OnnxRuns
 from tests.documents import PYTHONPATH
@@ -107,7 +108,7 @@ def test_runs_are_timed_one_by_one_until_the_time_is_over(lasting: list[int], ns
         now += lasting[runs % len(lasting)]
         runs += 1
 
-    found = timed(work, ns, clock)
+    found = time_runs(work, ns, clock)
     assert found == [lasting[i % len(lasting)] for i in range(len(found))]
     assert sum(found[:-1]) < max(ns, 1) <= max(sum(found), 1)
     assert runs == len(found)
@@ -158,7 +159,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_processes_take_turns(log: list[str]) -> None:
-    found, left_out, machine = turns.measure(tasks("a", "bad", "b", "late"), 1.0, unwatched)
+    found, left_out, machine = turns.measure(tasks("a", "bad", "b", "late"), 1.0, without_progress)
     assert [one.subject.name for one in found] == ["a", "b"]
     assert left_out == [LeftOut(Subject("bad", "torch", 1), "no"), LeftOut(Subject("late", "torch", 1), "too late")]
     assert machine == {"a": "1", "b": "1", "late": "1"}
@@ -167,8 +168,8 @@ def test_processes_take_turns(log: list[str]) -> None:
 
 
 def test_there_are_not_too_many_processes_at_once(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "TURNS", 2)
-    found, _, _ = turns.measure(tasks("a", "b", "c"), 1.0, unwatched)
+    monkeypatch.setattr(turns, "MAX_PROCESSES", 2)
+    found, _, _ = turns.measure(tasks("a", "b", "c"), 1.0, without_progress)
     assert [one.subject.name for one in found] == ["a", "b", "c"]
     assert log.index("end a") < log.index("start c")
 
@@ -176,7 +177,7 @@ def test_there_are_not_too_many_processes_at_once(log: list[str], monkeypatch: p
 @pytest.mark.parametrize("name", ["bad", "late"])
 def test_what_is_asked_for_is_not_left_out(name: str, log: list[str]) -> None:
     with pytest.raises(ArchError, match="A1508"):
-        turns.measure(tasks("a", name, needed=True), 1.0, unwatched)
+        turns.measure(tasks("a", name, needed=True), 1.0, without_progress)
     assert sorted(log[-2:]) == sorted(["end a", f"end {name}"])
 
 
@@ -184,14 +185,14 @@ def test_a_process_that_ends_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) ->
     program = "import sys; print('its last words', file=sys.stderr); sys.exit(3)"
     monkeypatch.setattr(turns, "COMMAND", ("-c", program))
     with pytest.raises(ArchError, match=r"A1508.*`a` on torch, batch 1: .* ended with 3: its last words"):
-        turns.measure(tasks("a", needed=True), 1.0, unwatched)
+        turns.measure(tasks("a", needed=True), 1.0, without_progress)
 
 
 def test_what_a_backend_raises_is_a_diagnostic() -> None:
     with pytest.raises(ArchError, match="A0903"):
-        turns.measure([Task(Subject("x", "y", 1), Path("x"), "nonsense", {}, True)], 1.0, unwatched)
+        turns.measure([Task(Subject("x", "y", 1), Path("x"), "nonsense", {}, True)], 1.0, without_progress)
     with pytest.raises(ArchError, match=r"A1508.*TypeError"):
-        turns.measure([Task(Subject("x", "y", 1), Path("x"), "onnx", {"colour": 1}, True)], 1.0, unwatched)
+        turns.measure([Task(Subject("x", "y", 1), Path("x"), "onnx", {"colour": 1}, True)], 1.0, without_progress)
 
 
 # memory
@@ -200,12 +201,12 @@ def test_what_a_backend_raises_is_a_diagnostic() -> None:
 @LINUX
 def test_the_peak_of_a_process_is_its_own() -> None:
     program = (
-        "from archir.backends.speed import memory\n"
+        "from archir.backends.speed import process as memory\n"
         "before = memory.resident()\n"
         "block = bytearray(b'x') * 80_000_000\n"
         "del block\n"
         "print(memory.peak() - before, memory.resident() - before)\n"
-        "memory.forget_peak()\n"
+        "memory.reset_peak()\n"
         "print(memory.peak() - before, memory.peak())\n"
     )
     block = np.ones(50_000_000)  # of this process, whose peak must not be taken for the other's
@@ -224,7 +225,7 @@ def test_the_peak_of_a_process_is_its_own() -> None:
 def test_systems_that_do_not_tell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(memory, "_STATUS", tmp_path / "missing")
     monkeypatch.setattr(memory, "_RESET", tmp_path / "missing" / "missing")
-    memory.forget_peak()
+    memory.reset_peak()
     assert memory.resident() is memory.peak() is None
 
 
@@ -234,7 +235,7 @@ def test_memory_is_that_of_the_network(on: str) -> None:
     """A map of 3,000 features onto as many has 36 MB of weights."""
     text = "net n(width) { input x: f32[width]\noutput y = x |> linear(width) }"
     graphs = {str(width): archir.loads(text, width=width).graph for width in (30, 3000)}
-    small, large = (one.memory or 0 for one in archir.measure(graphs, on=[on], threads=1, seconds=0.05).found)
+    small, large = (one.memory or 0 for one in archir.measure(graphs, on=[on], threads=1, seconds=0.05).measurements)
     assert 30e6 < large - small < 150e6
     assert small < 60e6
 
@@ -266,7 +267,7 @@ def test_networks_are_measured(folder: Path) -> None:
 def test_every_batch_on_everything_is_measured_once(folder: Path, log: list[str]) -> None:
     twice = ["torch", "onnxruntime-cpu", "torch"]
     networks = {"tiny.arch": archir.load(folder / "tiny.arch").graph, "tiny.onnx": folder / "tiny.onnx"}
-    found = archir.measure(networks, on=twice, batches=[2, 1, 2]).found
+    found = archir.measure(networks, on=twice, batches=[2, 1, 2]).measurements
     assert [(one.subject.name, one.subject.on, one.subject.batch) for one in found] == [
         (name, on, batch)
         for batch in (2, 1)
@@ -287,7 +288,7 @@ def test_what_is_not_there_is_left_out(folder: Path) -> None:
     done = run(fixed, "--batch", "1", "--batch", "2")
     assert len(re.findall(r"^ *onnxruntime-cpu ", done.stdout, re.MULTILINE)) == 1
     assert (
-        f"left out: `{fixed}` on onnxruntime-cpu, batch 2: `x` takes batches of 1 alone, not of 2: --batch 1"
+        f"left out: `{fixed}` on onnxruntime-cpu, batch 2: `x` only accepts batches of 1, not of 2: use --batch 1"
         in done.stderr
     )
     if not torch.cuda.is_available():
@@ -326,9 +327,11 @@ def test_models_that_cannot_be_run(folder: Path) -> None:
         return str(error.value)
 
     open_ = handmade(folder / "open.onnx", TensorProto.FLOAT, ["batch", "height", 3])
-    assert "leaves height open" in refused(open_)
-    assert "takes batches of 1 alone" in refused(handmade(folder / "fixed.onnx", TensorProto.FLOAT, [1, 3]))
-    assert "no random numbers" in refused(handmade(folder / "string.onnx", TensorProto.STRING, ["batch", 3]))
+    assert "has open axes height" in refused(open_)
+    assert "only accepts batches of 1" in refused(handmade(folder / "fixed.onnx", TensorProto.FLOAT, [1, 3]))
+    assert "cannot be filled with random numbers" in refused(
+        handmade(folder / "string.onnx", TensorProto.STRING, ["batch", 3])
+    )
 
 
 def test_models_of_other_types(folder: Path) -> None:
@@ -351,7 +354,7 @@ def test_compiled_networks_are_measured(folder: Path) -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_networks_are_measured_on_a_gpu(folder: Path) -> None:
-    found = archir.measure(archir.load(folder / "tiny.arch").graph, on=["torch-cuda", "onnxruntime-cuda"]).found
+    found = archir.measure(archir.load(folder / "tiny.arch").graph, on=["torch-cuda", "onnxruntime-cuda"]).measurements
     assert found[0].memory
 
 
@@ -414,13 +417,13 @@ def test_the_picture_shows_each_subject(medians: tuple[float, ...]) -> None:
     assert len(rows) == len(medians)
     assert {"a < b.arch", "Latency, abacus & sons, 2 threads"} <= set(texts)
     places = []
-    for row, one in zip(rows, speeds.found, strict=True):
+    for row, one in zip(rows, speeds.measurements, strict=True):
         (title,) = row.iter(f"{SVG}title")
-        assert f"p50 {milliseconds(one.latency.percentile(50))}," in (title.text or "")
+        assert f"p50 {format_milliseconds(one.latency.percentile(50))}," in (title.text or "")
         (half,) = (path.get("d", "") for path in row.iter(f"{SVG}path") if path.get("class") == "half")
         places.append(float(half[1:].split(",")[0]))
     assert places == sorted(places)
-    assert all(0 < place < WIDE for place in places)
+    assert all(0 < place < WIDTH for place in places)
 
 
 @example(100.0, 100.00000000000001)
@@ -431,8 +434,8 @@ def test_axes_hold_what_they_show(least: float, times: float) -> None:
     assert 2 <= len(marks) <= 13
     assert marks == sorted(marks)
     assert x(least) < x(least * times) + 1e-6
-    assert axis_left() - 1e-6 <= x(least) <= x(least * times) <= WIDE
-    assert x(marks[-1]) <= WIDE
+    assert axis_left() - 1e-6 <= x(least) <= x(least * times) <= WIDTH
+    assert x(marks[-1]) <= WIDTH
 
 
 def axis_left() -> float:
@@ -444,7 +447,7 @@ def axis_left() -> float:
     ("ns", "text"), [(3_821, "0.003821"), (1.5e6, "1.5"), (123_456_789, "123.5"), (12e9, "12,000")]
 )
 def test_times_are_shown_with_four_digits(ns: float, text: str) -> None:
-    assert milliseconds(ns) == text
+    assert format_milliseconds(ns) == text
 
 
 def test_watchers_see_every_turn(folder: Path) -> None:
@@ -454,5 +457,5 @@ def test_watchers_see_every_turn(folder: Path) -> None:
         seen.append((total, what))
         yield from items
 
-    archir.measure(folder / "tiny.onnx", on=["onnxruntime-cpu"], seconds=0.02, watch=watch)
+    archir.measure(folder / "tiny.onnx", on=["onnxruntime-cpu"], seconds=0.02, progress=watch)
     assert seen == [(ROUNDS + 1, "measuring")]

@@ -24,8 +24,8 @@ child.stdin.flush()
 time.sleep(600)
 """
 """Starts a program, and tells it something."""
-VERIFIES = "from archir_onnx.verification import sandbox as s; s.computed(s.Path({!r}), [s.CPU], {{}}, 0)"
-SPINS = "from archir.utils import parent; assert next(parent.lines()) == 'go\\n'\nwhile True: pass"
+VERIFIES = "from archir_onnx.verification import sandbox as s; s.run_sandboxed(s.Path({!r}), [s.CPU], {{}}, 0)"
+SPINS = "from archir.utils import parent; assert next(parent.parent_lines()) == 'go\\n'\nwhile True: pass"
 
 
 def slow(path: Path) -> Path:

@@ -108,10 +108,10 @@ def test_what_is_wrong_has_a_place(folder: Path, text: str, said: str) -> None:
     ("name", "said"),
     [
         ("mein", "[A3101]: there is no plugin `mein`: no module has this name\n  hint: did you mean `mine`?"),
-        ("mine.py", "[A3101]: `mine.py` is no name of a module"),
+        ("mine.py", "[A3101]: `mine.py` is not a module name"),
         (
             "./mine.py",
-            "[A3101]: `./mine.py` is no name of a module\n  hint: modules are named as `import` does: `mine`",
+            "[A3101]: `./mine.py` is not a module name\n  hint: modules are named as `import` does: `mine`",
         ),
         ("mien.sub", "[A3101]: there is no plugin `mien`"),
         ("json", "[A3104]: several modules are named `json`"),
@@ -162,7 +162,7 @@ def test_who_registers_a_name_may_do_so_again() -> None:
     registry.register("a", one)
     registry.register("a", one)
     heard: list[str] = []
-    registry.each(lambda name, thing: heard.append(name))
+    registry.subscribe(lambda name, thing: heard.append(name))
     registry.register("b", two)
     assert heard == ["a", "b"]
     with pytest.raises(ArchError, match=r"A3103.*two things are named `a`: `.*one` of tests.*, and `.*two` of tests"):

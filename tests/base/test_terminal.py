@@ -21,7 +21,7 @@ from archir.backends import certificates
 from archir.cli import main
 from archir.cli.output import table
 from archir.diagnostics.errors import Diagnostic, Note, Source, Span, fail
-from archir.diagnostics.visible import one_line, plain, visible
+from archir.diagnostics.escaping import escape_to_line, escape_unprintable, rich_text
 from archir.runs import Run
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
@@ -51,19 +51,19 @@ def said(arguments: Sequence[str], input: str | None = None) -> str:
 
 @given(st.text())
 def test_what_does_not_print_is_spelled_out(text: str) -> None:
-    shown = visible(text)
+    shown = escape_unprintable(text)
     assert harmless(shown)
-    assert visible(shown) == shown
-    assert one_line(text).isprintable() or any(char.isspace() for char in text)
-    assert "\n" not in one_line(text)
+    assert escape_unprintable(shown) == shown
+    assert escape_to_line(text).isprintable() or any(char.isspace() for char in text)
+    assert "\n" not in escape_to_line(text)
     if text.isprintable():
         assert shown == text
     shown.encode()  # no half of a pair is left
 
 
 def test_as_it_looks() -> None:
-    assert visible("a\tb\n\x1b[31m\u202e\ud800 é \U0001f600") == "a\tb\n\\x1b[31m\\u202e\\ud800 é \U0001f600"
-    assert visible("wide\u3000and narrow\u202fblanks") == "wide\u3000and narrow\u202fblanks"
+    assert escape_unprintable("a\tb\n\x1b[31m\u202e\ud800 é \U0001f600") == "a\tb\n\\x1b[31m\\u202e\\ud800 é \U0001f600"
+    assert escape_unprintable("wide\u3000and narrow\u202fblanks") == "wide\u3000and narrow\u202fblanks"
 
 
 def test_diagnostics() -> None:
@@ -80,7 +80,7 @@ def test_tables_hold_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert "[/red]" in shown
     assert "[/]" in shown
     out = StringIO()
-    Console(file=out, force_terminal=True, width=200).print(plain(f"[bold]{EVIL}"))
+    Console(file=out, force_terminal=True, width=200).print(rich_text(f"[bold]{EVIL}"))
     assert harmless(out.getvalue())
 
 
@@ -143,9 +143,9 @@ def test_models_and_certificates(tmp_path: Path) -> None:
         model.metadata_props.add(key=key, value=value.replace("\x00", ""))
     model.graph.name = EVIL
     path.write_bytes(model.SerializeToString())
-    content = json.loads(certificates.beside(path).read_text())
+    content = json.loads(certificates.certificate_path(path).read_text())
     content.pop("sha256")
-    content["files"] = {path.name: certificates.facts(path)}
+    content["files"] = {path.name: certificates.file_facts(path)}
     content["model"]["metadata"] |= {"recipe": EVIL, EVIL: EVIL, "markup": MARKUP, "net": "a\nfalse: line"}
     content["versions"]["archir"] = EVIL
     certificates.write(path, content)
@@ -154,7 +154,7 @@ def test_models_and_certificates(tmp_path: Path) -> None:
     shown = said(["verify", str(path)])
     assert "\nfalse: line" not in shown
     assert MARKUP in shown
-    content["files"] = {f"{EVIL.replace(chr(0), '')}.onnx": certificates.facts(path)}
+    content["files"] = {f"{EVIL.replace(chr(0), '')}.onnx": certificates.file_facts(path)}
     certificates.write(path, content)
     assert "A0917" in said(["verify", str(path)])
 

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archir.diagnostics.errors import ArchError
-from archir.utils.toml import Document, overridden, read, written
+from archir.utils.toml import Document, apply_overrides, dump_toml, parse_toml
 from tests.conftest import EXAMPLES
 
 RECIPES = sorted(EXAMPLES.rglob("*.toml"))
 
 
 def shown(text: str) -> dict[str, str]:
-    return {".".join(map(str, path)): span.text for path, span in read(text, "x.toml", "A2201").places.items()}
+    return {".".join(map(str, path)): span.text for path, span in parse_toml(text, "x.toml", "A2201").spans.items()}
 
 
 def at(value: Any, path: tuple[str | int, ...]) -> Any:
@@ -30,7 +30,7 @@ def at(value: Any, path: tuple[str | int, ...]) -> Any:
 
 def assert_places_hold(document: Document) -> None:
     """The text of each place says the value that is at its path."""
-    for path, span in document.places.items():
+    for path, span in document.spans.items():
         if span.text.startswith("["):
             continue  # a header, or a list in a list
         wanted = at(document.data, path)
@@ -40,7 +40,7 @@ def assert_places_hold(document: Document) -> None:
         found: Any = tomllib.loads(span.text)
         while found != wanted:  # a dotted key
             (found,) = found.values()
-    known = {path[:length] for path in document.places for length in range(len(path) + 1)}
+    known = {path[:length] for path in document.spans for length in range(len(path) + 1)}
     assert known >= set(paths(document.data))
 
 
@@ -51,7 +51,7 @@ def paths(value: Any, base: tuple[str | int, ...] = ()) -> list[tuple[str | int,
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_recipes(path: Path) -> None:
-    assert_places_hold(read(path.read_text("utf-8"), path.name, "A2201"))
+    assert_places_hold(parse_toml(path.read_text("utf-8"), path.name, "A2201"))
 
 
 def test_all_that_toml_can_write() -> None:
@@ -67,7 +67,7 @@ e = ''
 n = 0xF
 '''
     text += "[p.q]\nz = -1.5e3  # no date\n[[p.r]]\nw = inf\n[[p.r]]\r\nw = 2\r\n[[p]]\n[p.q]\nz = true\n[s.t]"
-    document = read(text, "x.toml", "A2201")
+    document = parse_toml(text, "x.toml", "A2201")
     assert_places_hold(document)
     first, second = document.data["p"]
     assert first == {"n": 15, "q": {"z": -1500.0}, "r": [{"w": inf}, {"w": 2}]}
@@ -99,7 +99,7 @@ LINES = st.one_of(
 @given(st.lists(LINES, max_size=8))
 def test_random_documents(lines: list[str]) -> None:
     try:
-        document = read("\n".join(lines), "x.toml", "A2201")
+        document = parse_toml("\n".join(lines), "x.toml", "A2201")
     except ArchError:
         return
     assert_places_hold(document)
@@ -108,13 +108,13 @@ def test_random_documents(lines: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a = 1 2", "x.toml:1:7: error[A2201]: this is no TOML"),
-        ("a = 1\nb = [1,", "x.toml:2:7: error[A2201]: this is no TOML"),
+        ("a = 1 2", "x.toml:1:7: error[A2201]: this is not TOML"),
+        ("a = 1\nb = [1,", "x.toml:2:7: error[A2201]: this is not TOML"),
         (f"a = 1\nb = {'9' * 5000}", "x.toml:2:5: error[A2201]: this number is too long"),
         (f"b = 0x{'9' * 5000}", "x.toml:1:1: error[A2201]: this number is too long"),
         ('a = "\\u0000"', "x.toml:1:1: error[A2201]: this text has control characters: '\\x00'"),
         ('t = { "\\u001b[31m" = 1 }', "x.toml:1:1: error[A2201]: this key has control characters: '\\x1b[31m'"),
-        ("a = 1979-05-27", "x.toml:1:1: error[A2201]: a date is nothing that can be set"),
+        ("a = 1979-05-27", "x.toml:1:1: error[A2201]: a date cannot be the value of a setting"),
         (f"a = {'[' * 60}{']' * 60}", "x.toml nests tables and lists deeper than 40 levels"),
         (f"a = {'[' * 9000}{']' * 9000}", "x.toml nests tables and lists deeper than 40 levels"),
         (f"{'a.' * 9000}b = 1", "x.toml nests tables and lists deeper than 40 levels"),
@@ -124,13 +124,13 @@ def test_random_documents(lines: list[str]) -> None:
 )
 def test_what_is_none_is_refused_where_it_is(text: str, said: str) -> None:
     with pytest.raises(ArchError) as caught:
-        read(text, "x.toml", "A2201")
+        parse_toml(text, "x.toml", "A2201")
     assert said in str(caught.value)
 
 
 def test_settings_that_replace_others() -> None:
-    document = read('a = 1\n[[phase]]\nname = "one"\n[[phase]]\nname = "two"\nb.c = 2\n', "x.toml", "A2201")
-    found = overridden(document, {"a": "[1, 2]", "two.b.c": "text", "two.d.e": "'1'", "f": "1\ng = 2"}, "A1109")
+    document = parse_toml('a = 1\n[[phase]]\nname = "one"\n[[phase]]\nname = "two"\nb.c = 2\n', "x.toml", "A2201")
+    found = apply_overrides(document, {"a": "[1, 2]", "two.b.c": "text", "two.d.e": "'1'", "f": "1\ng = 2"}, "A1109")
     assert found.data["phase"] == [{"name": "one"}, {"name": "two", "b": {"c": "text"}, "d": {"e": "1"}}]
     assert (found.data["a"], found.data["f"]) == ([1, 2], "1\ng = 2")
     assert str(found.span(("phase", 1, "b", "c"))) == "--set:1:1"
@@ -140,11 +140,11 @@ def test_settings_that_replace_others() -> None:
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
 def test_overrides_as_edits_of_the_text_give_their_data(path: Path) -> None:
-    document = read(path.read_text("utf-8"), path.name, "A2201")
+    document = parse_toml(path.read_text("utf-8"), path.name, "A2201")
     first = next((str(one["name"]) for one in document.data.get("phase", ())), "")
     new = {"new": "1", "data.new": '"a"', f"{first}.new.a": "[1]", f"{first}.training.new": "2"}
     leaves = [key for key, value in document.data.items() if not isinstance(value, dict | list)]
-    found = overridden(document, new | dict.fromkeys(leaves, "3") | {f"{first}.strategy": "other"}, "A1109")
+    found = apply_overrides(document, new | dict.fromkeys(leaves, "3") | {f"{first}.strategy": "other"}, "A1109")
     assert tomllib.loads(edited(found)) == found.data
 
 
@@ -157,21 +157,21 @@ def edited(document: Document) -> str:
 
 
 @pytest.mark.parametrize(("key", "value", "said"), [
-    ("a.b", "1", "--set:1:1: error[A1109]: `a` is no table\n    a.b=1\n    ^^^"),
-    ("phase.b", "1", "--set:1:1: error[A1109]: `phase` is no table"),
+    ("a.b", "1", "--set:1:1: error[A1109]: `a` is not a table\n    a.b=1\n    ^^^"),
+    ("phase.b", "1", "--set:1:1: error[A1109]: `phase` is not a table"),
     ("a", '"\\u0007"', "--set:1:1: error[A1109]: this text has control characters"),
 ])  # fmt: skip
 def test_settings_that_cannot_replace_others(key: str, value: str, said: str) -> None:
-    document = read("a = 1\nphase = []\n", "x.toml", "A2201")
+    document = parse_toml("a = 1\nphase = []\n", "x.toml", "A2201")
     with pytest.raises(ArchError) as caught:
-        overridden(document, {key: value}, "A1109")
+        apply_overrides(document, {key: value}, "A1109")
     assert said in str(caught.value)
 
 
 def test_a_setting_of_a_list_is_told_its_names() -> None:
-    document = read('[[phase]]\nname = "one"\n[[phase]]\nname = "two"\n', "x.toml", "A2201")
+    document = parse_toml('[[phase]]\nname = "one"\n[[phase]]\nname = "two"\n', "x.toml", "A2201")
     with pytest.raises(ArchError) as caught:
-        overridden(document, {"phase.two.b.c": "1"}, "A1109")
+        apply_overrides(document, {"phase.two.b.c": "1"}, "A1109")
     hint = "settings of a phase are `PHASE.KEY`, such as `two.b.c`; there are `one` and `two`"
     assert [one.hint for one in caught.value.diagnostics] == [hint]
 
@@ -181,7 +181,7 @@ def test_what_is_written_has_sections() -> None:
         "phase": [{"name": "a", "options": {"trials": 3, "x y": [1.5, 2]}}, {"name": "b"}],
         "data": {"source": "digits"}, "title": 'a "b"', "empty": [], "seed": None,
     }  # fmt: skip
-    text = written(data)
+    text = dump_toml(data)
     assert text == (
         'title = "a \\"b\\""\nempty = []\n\n[data]\nsource = "digits"\n\n[[phase]]\nname = "a"\n'
         'options = { trials = 3, "x y" = [1.5, 2] }\n\n[[phase]]\nname = "b"\n'

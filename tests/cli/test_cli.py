@@ -18,7 +18,7 @@ from archir.cli import main
 from archir.cli.doctor import Finding, findings
 from archir.cli.main import _COMMANDS
 from archir.diagnostics.errors import Interrupted
-from archir.diagnostics.work import current
+from archir.diagnostics.work import current_budget
 from archir.ir.reader import parse_graph
 from archir.language.elaboration.context import Limits
 from tests.conftest import EXAMPLES, ROOT
@@ -102,7 +102,7 @@ def test_every_file_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_command_that_was_called_wrongly_leaves_no_budget_behind() -> None:
     run("count", "examples/resnet50.arch", "one-too-many", code=2)
     run("diff", "examples/resnet50.arch", "examples/resnet50.arch", "-p", "no-value", code=2)
-    assert current().most == float("inf")
+    assert current_budget().limit == float("inf")
 
 
 def test_check_reads_standard_input_and_libraries() -> None:
@@ -132,10 +132,10 @@ def test_check_looks_at_every_net_of_a_file(tmp_path: Path) -> None:
         (["compile", SPACE, "--seed", "0", "--to", "onnx"], "--to onnx needs -o FILE"),
         (["compile", SPACE, "--to", "onnx", "-o", "net.py"], "net.py is the name of another kind of file"),
         (["compile", SPACE, "--to", "torch", "-o", "net.onnx"], "that of this one ends in .py"),
-        (["bench", SPACE, "--picture", "speed.png"], "--picture writes SVG: its name ends in .svg"),
+        (["bench", SPACE, "--picture", "speed.png"], "--picture writes SVG: speed.png does not end in .svg"),
         (["train", SPACE], "Missing option '-o'"),
-        (["bench", "net.pt2"], "net.pt2 is what archir writes of a network; name the .arch file of it"),
-        (["cost", "net.onnx"], "net.onnx is what archir writes of a network; name the .arch file of it"),
+        (["bench", "net.pt2"], "net.pt2 is an exported model or weights file; name the network's .arch file"),
+        (["cost", "net.onnx"], "net.onnx is an exported model or weights file; name the network's .arch file"),
     ],
 )
 def test_wrong_usage_exits_with_two(arguments: list[str], message: str) -> None:
@@ -164,7 +164,7 @@ def test_where_nothing_can_be_written(arguments: list[str], tmp_path: Path) -> N
     given = [part.replace("@", str(file)).replace(NET, str(tmp_path / NET)) for part in arguments]
     said = run(*given, code=1).stderr
     assert f"error[A0809]: cannot write {file}/" in said
-    assert f": {file} is no folder\n" in said
+    assert f": {file} is not a folder\n" in said
     assert file.read_text() == "kept"
 
 
@@ -277,14 +277,14 @@ def test_train_and_export(tmp_path: Path) -> None:
         assert f"ends in {({'python': '.py', 'onnx': '.onnx', 'aot': '.pt2'})[to]}" in said
     (folder / "training.json").rename(tmp_path / "kept")
     assert (
-        "was not finished\n  hint: go on with the command that began it, and --resume"
+        "is not finished\n  hint: repeat the command that started it, with --resume"
         in run("export", str(folder), "-o", str(model), code=1).stderr
     )
     (tmp_path / "kept").rename(folder / "training.json")
     (folder / "weights.safetensors").write_bytes(b"changed")
     assert "A1205" in run("export", str(folder), "-o", str(model), code=1).stderr
     said = run("export", str(tmp_path), "-o", str(model), code=1).stderr
-    assert f"no folder of a training: it has no network.json\n  hint: name a run, such as {folder}\n" in said
+    assert f"not a training folder: it has no network.json\n  hint: name a run, such as {folder}\n" in said
     said = run("export", str(tmp_path / "none"), "-o", str(model), code=1).stderr
     assert f"A1205]: there is no folder {tmp_path / 'none'}\n" in said
     few = run("train", str(space), "-p", "classes=3", "-o", str(tmp_path / "few"), code=1)
@@ -294,21 +294,21 @@ def test_train_and_export(tmp_path: Path) -> None:
 
 
 def test_a_training_that_is_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from archir_torch.search.single import _Network
+    from archir_torch.search.single import _NetworkTrainer
 
     space = tmp_path / "net.arch"
     space.write_text("net net {\n input x: f32[1, 8, 8]\n output y = x |> flatten |> dropout(0.1) |> linear(10)\n}\n")
     options = ("train", str(space), "--epochs", "2", "-o")
     run(*options, str(tmp_path / "whole"))
-    step = _Network.step
+    step = _NetworkTrainer.step
 
-    def stopped(network: _Network, index: int) -> object:
+    def stopped(network: _NetworkTrainer, index: int) -> object:
         if index == 30:
             os.kill(os.getpid(), signal.SIGINT)
         return step(network, index)
 
     with monkeypatch.context() as patched:
-        patched.setattr(_Network, "step", stopped)
+        patched.setattr(_NetworkTrainer, "step", stopped)
         result = run(*options, str(tmp_path / "parted"), code=130)
     again = shlex.join([*options, str(tmp_path / "parted"), "--resume"])
     assert result.stderr.endswith(f"training was stopped after epoch 2, step 8; resume it with `archir {again}`\n")
@@ -322,7 +322,7 @@ def test_a_training_that_is_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.
     [
         ("archir.api.specialize", "specialize run --where 'macs <= 0.5x' -o out"),
         ("archir.cli.shrink.shrink", "shrink net.arch --weights a.json --budget 'macs <= 0.5x' -o out"),
-        ("archir.studies.run.run", "compare study.toml -o out"),
+        ("archir.studies.run.run_study", "compare study.toml -o out"),
     ],
 )
 def test_the_message_of_an_interruption_repeats_the_command(
@@ -346,14 +346,14 @@ def test_explain() -> None:
 
 def test_doctor_finds_nothing_wrong_here() -> None:
     found = {finding.what: finding for finding in findings()}
-    assert found["backend torch"].found == found["backend onnx"].found == "found"
+    assert found["backend torch"].value == found["backend onnx"].value == "found"
     assert run("doctor").exit_code == 0
     assert any(row["what"] == "torch" for row in json.loads(run("doctor", "--json").output))
 
 
 def test_doctor_knows_the_double_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archir.cli.doctor._version", lambda name: "1.0")
-    trouble = [finding for finding in findings() if finding.trouble]
+    trouble = [finding for finding in findings() if finding.problem]
     cure = "the second overwrote the first: pip uninstall -y onnxruntime onnxruntime-gpu, then install one of them"
     assert Finding("onnxruntime packages", "both installed", cure) in trouble
     assert run("doctor", code=1).exit_code == 1
@@ -404,37 +404,37 @@ def places(tmp_path: Path) -> dict[str, str]:
 
 
 WITHOUT_EFFECT = [
-    ("show net.onnx --format html -o out", "pictures are of nets, not of ONNX models"),
-    ("show net.onnx --depth 2", "--depth is for nets"),
-    ("show net.onnx -p width=3", "-p is for nets"),
-    ("show net.arch --depth 2", "--depth is for pictures"),
+    ("show net.onnx --format html -o out", "ONNX models cannot be drawn"),
+    ("show net.onnx --depth 2", "--depth only applies to nets"),
+    ("show net.onnx -p width=3", "-p only applies to nets"),
+    ("show net.arch --depth 2", "--depth only applies to pictures"),
     ("show net.arch --verify", "--verify checks the graph after passes"),
     ("show net.arch --json --format svg", "exclude each other"),
-    ("compile net.arch --init-seed 3", "--init-seed is for networks with weights"),
-    ("compile net.arch --weights a.json", "--weights is for networks with weights"),
-    ("cost net.arch --data digits", "--data is for proxies"),
-    ("cost space.arch --depth 2", "--depth is for parts"),
-    ("sample space.arch --batch 8", "--batch is for proxies"),
+    ("compile net.arch --init-seed 3", "--init-seed only applies to networks with weights"),
+    ("compile net.arch --weights a.json", "--weights only applies to networks with weights"),
+    ("cost net.arch --data digits", "--data only applies to proxies"),
+    ("cost space.arch --depth 2", "--depth only applies to parts"),
+    ("sample space.arch --batch 8", "--batch only applies to proxies"),
     ("diff a.json b.json --limit 5", "--limit is for the space"),
-    ("bench net.onnx --arch a.json", "--arch is for nets"),
-    ("search a.toml --fall-back", "--fall-back goes with --resume"),
+    ("bench net.onnx --arch a.json", "--arch only applies to nets"),
+    ("search a.toml --fall-back", "--fall-back needs --resume"),
     ("search", "name a recipe, or a run to --resume"),
     ("search a.toml --resume run", "name a recipe, or a run to --resume"),
-    ("search --resume run -o other", "-o is for new runs"),
+    ("search --resume run -o other", "-o is only for new runs"),
     ("search a.toml --set epochs", "--set takes KEY=VALUE"),
     ("search a.toml --set a..b=1", "--set takes KEY=VALUE"),
     ("sample space.arch --seed -1", "not in the range"),
     ("cost space.arch --seed 99999999999999999999999", "not in the range"),
-    ("cost space.arch --arch a.json --where params>=1", "--where is for spaces"),
-    ("cost space.arch --arch a.json --distribution params", "--arch does not go with --distribution"),
-    ("cost space.arch --seed 1 --alternatives params", "--seed does not go with --alternatives"),
-    ("cost space.arch -n 2 --alternatives params", "-n does not go with --alternatives"),
-    ("cost space.arch -n 2 --by scope", "--by does not go with -n"),
+    ("cost space.arch --arch a.json --where params>=1", "--where only applies to spaces"),
+    ("cost space.arch --arch a.json --distribution params", "--arch cannot be combined with --distribution"),
+    ("cost space.arch --seed 1 --alternatives params", "--seed cannot be combined with --alternatives"),
+    ("cost space.arch -n 2 --alternatives params", "-n cannot be combined with --alternatives"),
+    ("cost space.arch -n 2 --by scope", "--by cannot be combined with -n"),
     ("cost space.arch -n 999999999999999999999", "not in the range"),
     ("sample space.arch -n 999999999999999999999", "not in the range"),
-    ("sample space.arch --by naswot --at-least nan", "nan is no number"),
-    ("quantize net.onnx -o out --max-loss nan", "nan is no number"),
-    ("bench net.onnx --seconds inf", "inf is no number"),
+    ("sample space.arch --by naswot --at-least nan", "nan is not a finite number"),
+    ("quantize net.onnx -o out --max-loss nan", "nan is not a finite number"),
+    ("bench net.onnx --seconds inf", "inf is not a finite number"),
     ("check net.arch --root nowhere", "does not exist"),
     ("train net.arch -o out --optimizer AdamW", "did you mean `adamw`?"),
     ("train net.arch -o out --precision float16", "'float16' is not one of 'auto', 'float32', 'bf16'; did you mean"),
@@ -467,7 +467,7 @@ def test_ranges_without_an_end_are_not_shown() -> None:
 )
 def test_a_path_is_not_empty(places: dict[str, str], line: str) -> None:
     """The empty one is what an unset variable of a shell leaves, and not the folder in which archir runs."""
-    assert "it is empty" in run(*(places.get(word, word) for word in line.split(" ")), code=2).stderr
+    assert "the path is empty" in run(*(places.get(word, word) for word in line.split(" ")), code=2).stderr
 
 
 def test_a_bound_holds_for_what_a_seed_draws(places: dict[str, str], tmp_path: Path) -> None:

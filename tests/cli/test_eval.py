@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from archir import api
 from archir.cli import main
-from archir.diagrams.cases import at
-from archir.language.elaboration.asking import asked
+from archir.diagrams.mdd import value_at
+from archir.language.elaboration.expression_query import evaluate_expression
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 
@@ -95,11 +95,9 @@ def test_some_choices_may_be_made(file: Path) -> None:
 
 
 def test_names_of_elsewhere_and_costs_are_explained(file: Path) -> None:
-    assert "hint: a cost is known of a whole network: `archir cost` prints it" in run("macs", file).stderr
+    assert "hint: only complete networks have costs: `archir cost` prints them" in run("macs", file).stderr
     file.write_text(TEXT.replace("return x", "inner = x\n    return inner"))
-    assert (
-        "hint: `inner` is known in `block step` alone: what others need of it, it returns" in run("inner", file).stderr
-    )
+    assert "hint: `inner` is only known in `block step`: return it from there" in run("inner", file).stderr
 
 
 def test_a_file_without_nets(tmp_path: Path) -> None:
@@ -150,9 +148,9 @@ def test_each_architecture_has_one_of_the_values(name: str, expression: str) -> 
 
 
 def test_conditions_hold_where_it_is_said() -> None:
-    answer = asked("width * 10", TEXT.replace("op != half", "depth != 2"), "n.arch")
+    answer = evaluate_expression("width * 10", TEXT.replace("op != half", "depth != 2"), "n.arch")
     space = Space(answer.graph)
     assert [text for text, _, _ in answer.values] == ["40", "60", "80"]
     for architecture in space.enumerate():
-        (found,) = [text for text, _, when in answer.values if at(when, architecture.outcomes) is True]
+        (found,) = [text for text, _, when in answer.values if value_at(when, architecture.outcomes) is True]
         assert found == str(architecture["width"] * 10)  # type: ignore[operator]

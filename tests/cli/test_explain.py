@@ -9,23 +9,23 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 import archir
-from archir.backends.written import written
+from archir.backends.lowering_sources import lowering_locations
 from archir.cli import main
 from archir.cli.main import _COMMANDS
 from archir.diagnostics.explain import codes
 from archir.ir.op import OPS, Composite
 from archir.language.elaboration.values import Block
 from archir.tools.lsp.hover import KEYWORDS
-from archir.tools.lsp.words import words
+from archir.tools.lsp.lexer import tokenize
 from archir.tools.mcp import examples
-from archir.tools.mcp.explaining import explained, known_libraries, listed
+from archir.tools.mcp.explanations import explanation, list_topics, standard_libraries
 from tests.conftest import ROOT
 from tests.portions import portion
 
 KNOWN = [name for name, op in OPS.items() if not op.internal and op.__module__.startswith("archir.")]
 BLOCKS = [
     f"{library}.{name}"
-    for library, module in known_libraries().items()
+    for library, module in standard_libraries().items()
     for name, value in module.names.items()
     if isinstance(value, Block)
 ]
@@ -41,11 +41,11 @@ def run(*arguments: str, code: int = 0) -> str:
 
 @pytest.mark.parametrize("name", portion([*KNOWN, *BLOCKS], FEW | FEW_BLOCKS))
 def test_every_page_has_an_example_that_is_right(name: str) -> None:
-    text = explained(name)
+    text = explanation(name)
     called = name.rpartition(".")[2]
     (program,) = [found for found in re.findall(r"```arch\n(.*?)```", text, re.DOTALL) if "net example" in found]
     body = program.partition("net example")[2]
-    assert called in [word.text for word in words(body)]
+    assert called in [word.text for word in tokenize(body)]
     space = archir.loads(program)
     assert archir.format(program) == program
     if space.choices:
@@ -59,7 +59,7 @@ def test_every_page_has_an_example_that_is_right(name: str) -> None:
 def test_the_page_of_an_operation() -> None:
     text = run("conv")
     assert "conv(x, channels, kernel=3, stride=1" in text
-    assert "- `kernel`: integer or list of integers; `3` unless it is given\n" in text
+    assert "- `kernel`: integer or list of integers; default `3`\n" in text
     weights = 32 * 16 * 3 * 3
     told = f"{weights:,} parameters, {weights * 32 * 32:,} multiply-accumulates and 1 kernel."
     assert f"Gives `f32[32, 32, 32]`, and costs {told}" in text
@@ -68,7 +68,7 @@ def test_the_page_of_an_operation() -> None:
 
 def test_lowerings_are_found() -> None:
     for op in map(OPS.__getitem__, KNOWN):
-        places = written(op)
+        places = lowering_locations(op)
         assert len(places) == (0 if issubclass(op, Composite) else 2), op.name
         for place in places:
             file, _, line = place.rpartition(":")
@@ -78,8 +78,8 @@ def test_lowerings_are_found() -> None:
 
 def test_blocks_say_where_they_come_from_and_what_they_are_made_of() -> None:
     text = run("std.gates.se")
-    assert "It is in `std.gates`: `import std.gates` makes it known." in text
-    assert "It is made of `global_avg_pool`," in text
+    assert "Defined in `std.gates`; import it with `import std.gates`." in text
+    assert "It uses `global_avg_pool`," in text
     assert run("se") == text
     assert "block local_self_attention(" in run("std.attention")
     both = run("relu", "choose")
@@ -90,7 +90,7 @@ def test_all_that_is_explained_is_listed() -> None:
     text = run()
     names = [line.split(" ")[0] for line in text.splitlines()]
     assert {*KNOWN, *KEYWORDS, *codes(), *(name.rpartition(".")[2] for name in BLOCKS)} <= set(names)
-    assert all(said.strip() for found in listed().values() for _, said in found)
+    assert all(said.strip() for found in list_topics().values() for _, said in found)
     assert (
         "prelu              x where positive, a learned slope for each channel times x elsewhere (He et al. 2015)\n"
         in text
@@ -119,8 +119,8 @@ def test_near_names_are_suggested(wrong: str, hint: str) -> None:
 
 def test_words_that_are_commands_as_well_are_words() -> None:
     assert "import" in _COMMANDS
-    assert "`where` is a word as well: which combinations" in run("where")
-    assert run("import").startswith("`import`: makes blocks and constants known")
+    assert "`where` is also a keyword: which combinations" in run("where")
+    assert run("import").startswith("`import`: imports blocks and constants")
 
 
 def test_names_are_completed() -> None:
@@ -131,5 +131,5 @@ def test_names_are_completed() -> None:
 
 
 def test_what_nothing_fits_has_no_example() -> None:
-    assert examples._first("nothing_of_this_name", [["x"], []], "") is None
-    assert examples._first("conv", [["x"], ["unknown"]], "") is None
+    assert examples._first_valid("nothing_of_this_name", [["x"], []], "") is None
+    assert examples._first_valid("conv", [["x"], ["unknown"]], "") is None

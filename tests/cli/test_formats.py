@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archir.cli import main
-from archir.cli.formats import Places, github, sarif
+from archir.cli.diagnostic_formats import SourcePaths, github, sarif
 from archir.diagnostics.errors import Diagnostic, Note, Source, Span
+from archir.diagnostics.escaping import escape_unprintable
 from archir.diagnostics.explain import title
-from archir.diagnostics.visible import visible
 
 BLOCK = "block layer(x, width) {\n    return x |> conv(wdith) |> relu\n}\n"
 NET = """import "parts/a.arch"
@@ -84,14 +84,14 @@ def test_an_annotation_is_one_line_and_says_it_all(message: str, name: str, line
     source = Source(name, "a\nb\nc\nd\n")
     one = Diagnostic("A0201", message, Span(source, 2 * line, 2 * line + 1), severity="warning")
 
-    class There(Places):
-        def _found(self, source: Source) -> str | None:
+    class There(SourcePaths):
+        def _find_path(self, source: Source) -> str | None:
             return source.name
 
     (said,) = github([one], There())
     assert len(said.split("\n")) == 1 == len(said.split("\r"))
     _, facts, data = re.fullmatch(r"::(\w+) (.*?)::(.*)", said, re.DOTALL).groups()  # type: ignore[union-attr]
-    assert _plain(data) == visible(message)
+    assert _plain(data) == escape_unprintable(message)
     named = dict(fact.split("=", 1) for fact in facts.split(","))
     assert (_plain(named["file"]), named["line"]) == (name, str(line + 1))
 
@@ -126,7 +126,7 @@ def test_notes_are_related_places_and_those_of_the_library_are_words(project: Pa
     assert "relatedLocations" not in result
     source = Source("nets, 100%/s.arch", (project / "s.arch").read_text())
     noted = Diagnostic("A0202", "twice", Span(source, 0, 6), notes=(Note("first\x1b here", Span(source, 22, 28)),))
-    (result,) = sarif([noted], Places())["runs"][0]["results"]
+    (result,) = sarif([noted], SourcePaths())["runs"][0]["results"]
     (related,) = result["relatedLocations"]
     assert related["message"] == {"text": r"first\x1b here"}
     assert related["physicalLocation"]["region"]["startLine"] == 2
@@ -154,10 +154,10 @@ def test_fmt_names_the_first_line_that_would_change(tmp_path: Path) -> None:
     text = "net a {\n    input x: f32[3]\n    output y =   x\n}\n"
     file.write_text(text)
     ((word, facts, said),) = annotations(run("fmt", "--check", file, "--format", "github", code=1).stdout)
-    assert (word, facts["line"], said.splitlines()[1]) == ("error", "3", f"hint: `archir fmt {file}` lays it out")
+    assert (word, facts["line"], said.splitlines()[1]) == ("error", "3", f"hint: `archir fmt {file}` formats it")
     file.write_text(text.replace("=   x", "= x") + "\n\n")
     (one,) = json.loads(run("fmt", "--check", file, "--format", "json", code=1).stdout)["diagnostics"]
     assert (one["code"], one["line"]) == ("A1208", 5)
     assert file.read_text().endswith("\n\n\n")
-    assert "goes with --check alone" in run("fmt", file, "--format", "github", code=2).stderr
+    assert "it needs --check, without --diff" in run("fmt", file, "--format", "github", code=2).stderr
     assert "exclude each other" in run("fmt", file, "--check", "--json", "--format", "github", code=2).stderr

@@ -13,11 +13,11 @@ from safetensors.numpy import load_file
 from torch import nn
 
 import archir
-from archir.backends.imports import read_map, to_source
+from archir.backends.imports import read_map, to_source_tensors
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
-from archir.language.decompiler.imported import brought_back
-from archir_torch.importing.entry import called, example
+from archir.language.decompiler.imported import restore_tensors
+from archir_torch.importing.entry import create_module, example_inputs
 from tests.cli.test_cli import run
 
 MINE = """
@@ -61,7 +61,7 @@ def test_a_part_is_imported_and_the_rest_is_said(home: Path) -> None:
     arguments = ["import", "--torch", "imported_by_tests:Sorted", "--input", "3x8x8", "-o", "net.arch"]
     assert "sort: archir has no such operation" in run(*arguments, code=1).output
     said = run(*arguments, "--partial").stdout
-    assert "wrote a part to net.arch" in said
+    assert "wrote a part of the model to net.arch" in said
     assert "`Sorted`: sort: archir has no such operation" in said
     assert archir.check("net.arch") == []
     known = json.loads(run(*arguments, "--partial", "--json").stdout)
@@ -69,7 +69,7 @@ def test_a_part_is_imported_and_the_rest_is_said(home: Path) -> None:
 
 
 def test_a_module_becomes_files_and_goes_back(home: Path) -> None:
-    module = called("imported_by_tests:model", {"width": 6})
+    module = create_module("imported_by_tests:model", {"width": 6})
     torch.save({"state_dict": module.state_dict()}, "model.pt")
     arguments = ["import", "--torch", "imported_by_tests:model", "-p", "width=6", "--input", "3x8x8"]
     said = json.loads(run(*arguments, "--weights", "model.pt", "-o", "net.arch", "--json").stdout)
@@ -101,7 +101,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_gives_no_module_is_said(name: str, home: Path) -> None:
     with pytest.raises(ArchError) as error:
-        called(name, {})
+        create_module(name, {})
     assert error.value.diagnostics[0].code == "A3205"
     assert WRONG[name] in str(error.value)
 
@@ -109,14 +109,14 @@ def test_what_gives_no_module_is_said(name: str, home: Path) -> None:
 @pytest.mark.parametrize("text", ["", "3x", "3xx3", "f64:3", "0x3", "3x99999999999", "i64", "1.5"])
 def test_wrong_inputs_are_said(text: str) -> None:
     with pytest.raises(ArchError) as error:
-        example([text])
+        example_inputs([text])
     assert error.value.diagnostics[0].code == "A3205"
 
 
 def test_weights_that_do_not_fit_are_all_named(home: Path) -> None:
     torch.save({"0.weight": torch.zeros(2), "more": torch.zeros(1)}, "model.pt")
     with pytest.raises(ArchError) as error:
-        called("imported_by_tests:model", {}, Path("model.pt"))
+        create_module("imported_by_tests:model", {}, Path("model.pt"))
     text = str(error.value)
     assert "lacks `0.bias`" in text or "lacks 0.bias" in text
     assert "more" in text
@@ -130,10 +130,10 @@ class Runs:
 
 def test_a_module_that_is_not_there_is_no_plugin(home: Path) -> None:
     with pytest.raises(ArchError, match="there is no module `nope`"):
-        called("nope:x", {})
+        create_module("nope:x", {})
     (home / "breaks_when_imported.py").write_text("1 / 0\n")
     with pytest.raises(ArchError, match="the module `breaks_when_imported` cannot be imported: ZeroDivisionError"):
-        called("breaks_when_imported:x", {})
+        create_module("breaks_when_imported:x", {})
 
 
 def test_what_torch_says_has_no_codes_of_terminals(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,31 +143,31 @@ def test_what_torch_says_has_no_codes_of_terminals(home: Path, monkeypatch: pyte
     monkeypatch.setattr(torch, "load", refused)
     Path("model.pt").write_bytes(b"")
     with pytest.raises(ArchError) as error:
-        called("imported_by_tests:model", {}, Path("model.pt"))
+        create_module("imported_by_tests:model", {}, Path("model.pt"))
     assert str(error.value).endswith("in model.pt: Something is wrong. do this")
 
 
 def test_nothing_is_unpickled_but_tensors(home: Path) -> None:
     torch.save({"weight": Runs()}, "model.pt")
     with pytest.raises(ArchError) as error:
-        called("imported_by_tests:model", {}, Path("model.pt"))
+        create_module("imported_by_tests:model", {}, Path("model.pt"))
     assert error.value.diagnostics[0].code == "A3205"
     assert not Path("ran").exists()
 
 
 def test_weights_of_another_architecture_do_not_go_back(home: Path) -> None:
-    imported = archir.from_torch(called("imported_by_tests:model", {}), torch.zeros(1, 3, 8, 8))
+    imported = archir.from_torch(create_module("imported_by_tests:model", {}), torch.zeros(1, 3, 8, 8))
     saved = archir.save_import(imported, "net.arch")
-    sources, rest = read_map(saved.files[2])[0], saved.rest
+    sources, rest = read_map(saved.files[2])[0], saved.leftover
     assert read_map(saved.files[2])[1] == [*rest]
-    for name, array in to_source(saved.weights, sources, rest).items():
-        np.testing.assert_array_equal(array, brought_back(imported.weights, imported.sources, rest)[name])
+    for name, array in to_source_tensors(saved.weights, sources, rest).items():
+        np.testing.assert_array_equal(array, restore_tensors(imported.weights, imported.sources, rest)[name])
     first, *others = saved.weights
     smaller = {name: saved.weights[name] for name in others} | {first: saved.weights[first][:1]}
     with pytest.raises(ArchError, match="the architecture is another one"):
-        to_source(smaller, sources, rest)
-    with pytest.raises(ArchError, match="in the map, and not in the weights"):
-        to_source({name: saved.weights[name] for name in others}, sources, rest)
+        to_source_tensors(smaller, sources, rest)
+    with pytest.raises(ArchError, match="in the map, but not in the weights"):
+        to_source_tensors({name: saved.weights[name] for name in others}, sources, rest)
 
 
 BROKEN = {
@@ -192,7 +192,7 @@ def test_moves_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         weight = {"name": "w", "shape": [2], "moves": [move], "computed": "", "digest": ""}
         (tmp_path / "net.import.json").write_text(json.dumps({"version": 1, "weights": {"w": weight}, "rest": []}))
         with pytest.raises(ArchError, match=said):
-            to_source({"w": np.zeros(3, np.float32)}, read_map(tmp_path / "net.import.json")[0], {})
+            to_source_tensors({"w": np.zeros(3, np.float32)}, read_map(tmp_path / "net.import.json")[0], {})
 
 
 def test_an_onnx_file_becomes_a_program(tmp_path: Path) -> None:
@@ -211,8 +211,8 @@ def test_an_onnx_file_becomes_a_program(tmp_path: Path) -> None:
 
 MISTAKES = {
     "an argument is missing": (["--torch", "mine:model", "--input", "3x8x8"], "it takes `width`; each is given as -p"),
-    "other sizes": (["--torch", "mine:model", "-p", "width=4", "--input", "1x3x8x8"], "without an axis of samples"),
-    "weights alone": (["weights.pt"], "name what makes the module"),
+    "other sizes": (["--torch", "mine:model", "-p", "width=4", "--input", "1x3x8x8"], "do not include the batch axis"),
+    "weights alone": (["weights.pt"], "name the module with --torch"),
     "weights as a module": (["--torch", "weights.pt", "--input", "3x8x8"], "weights are no network"),
     "a module that was pickled": (
         ["--torch", "mine:model", "-p", "width=4", "--input", "3x8x8", "--weights", "whole.pt"], "save weights alone",

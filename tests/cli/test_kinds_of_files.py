@@ -34,7 +34,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("check net.onnx", "net.onnx is an ONNX model; this takes a program that ends in .arch"),
         ("check net.pt2", "net.pt2 is a package of torch; this takes"),
         ("check net.py", "hint: `archir import --torch net:FUNCTION` takes a torch module"),
-        ("check net.json", "hint: `--arch net.json`, behind the space that it is one of"),
+        ("check net.json", "hint: `--arch net.json`, after the space that it belongs to"),
         (
             "check net.safetensors",
             "hint: `archir compile NET.arch --weights net.safetensors` takes it, with its network",
@@ -42,9 +42,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("search small.arch", "A2201]: small.arch is a space or a network; this takes a recipe that ends in .toml"),
         ("search small.arch", 'hint: `archir check small.arch` proves it; a recipe names it, `space = "small.arch"`'),
         ("search net.onnx", "A2201]: net.onnx is an ONNX model; this takes a recipe that ends in .toml"),
-        ("cost small.arch --arch small.arch", "small.arch is a space or a network, and no architecture"),
+        ("cost small.arch --arch small.arch", "small.arch is a space or a network, not an architecture"),
         ("cost small.arch --arch small.arch", "hint: `archir sample SPACE` writes architectures as JSON"),
-        ("quantize small.arch -o out.onnx", "hint: `archir compile small.arch -o small.onnx` writes the network of a"),
+        (
+            "quantize small.arch -o out.onnx",
+            "convert the program to ONNX first: `archir compile small.arch -o",
+        ),
         ("search none.arch", "A2201]: cannot read the recipe none.arch: No such file or directory"),
         ("check none.toml", "A0801]: cannot read none.toml: No such file or directory"),
     ],

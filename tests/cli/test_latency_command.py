@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 import archir
 from archir.cli import main
 from archir.costs.latencies.table import Entry
-from archir.costs.latencies.timing import USUAL
-from archir.costs.latencies.workloads import workloads
+from archir.costs.latencies.timing import DEFAULT_EFFORT
+from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from tests.conftest import ROOT
 from tests.latencies import SMALL, table_of, validation
@@ -30,11 +30,13 @@ def test_the_figures_of_the_documentation() -> None:
     text = " ".join((ROOT / "docs" / "latency.md").read_text().split())
     space = space_of("full_attention")
     assert f"the {space.size / 1e12:.1f} trillion architectures" in text
-    assert f"use {len(workloads(space.graph))} different operations" in text
-    assert f"until a sample lasts {USUAL.sample / 1e6} ms." in text
-    assert f"until the median is known to {100 * USUAL.precision:.0f} %" in text
-    assert f"at least {USUAL.least}, at most {USUAL.most}, and for at most a second" in text
-    assert USUAL.limit == 1e9
+    assert f"use {len(space_workloads(space.graph))} different operations" in text
+    assert f"until a sample lasts {DEFAULT_EFFORT.sample_ns / 1e6} ms." in text
+    assert f"until the median is known to {100 * DEFAULT_EFFORT.precision:.0f} %" in text
+    assert (
+        f"at least {DEFAULT_EFFORT.min_samples}, at most {DEFAULT_EFFORT.max_samples}, and for at most a second" in text
+    )
+    assert DEFAULT_EFFORT.max_ns == 1e9
 
 
 @pytest.mark.soak
@@ -42,7 +44,7 @@ def test_the_program_of_the_documentation(tmp_path: Path) -> None:
     (program,) = re.findall(r"```python part\n(.*?)```", (ROOT / "docs" / "latency.md").read_text(), re.DOTALL)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     run_alone(f"import archir\n{program}\n", tmp_path)
-    archir.latency_table(tmp_path / "cpu.json").covers(space_of("full_attention", channels=16).graph)
+    archir.latency_table(tmp_path / "cpu.json").check_covers(space_of("full_attention", channels=16).graph)
 
 
 # the command
@@ -66,7 +68,7 @@ def test_a_table_is_made_validated_and_calibrated(device: str, file: str, tmp_pa
     data = json.loads(run("--table", path, file, "--device", device, "--threads", "1", "--json").stdout)
     space = archir.load(file)
     table = archir.latency_table(path)
-    assert data["operations"] == len(table.entries) == len(workloads(space.graph))
+    assert data["operations"] == len(table.entries) == len(space_workloads(space.graph))
     assert (table.device, table.batch, table.threads) == (device, 1, 1)
     assert any(entry.median > 0 for entry in table.entries.values())
     assert "A1506" in run("--table", path, file, "--device", device, code=1).stderr
@@ -94,7 +96,7 @@ def test_calibration_is_written(file: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_an_interrupted_command_says_how_to_go_on(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import archir.costs.latencies.fill as benches
+    import archir.costs.latencies.measurement as benches
 
     counted = count()
 
@@ -105,21 +107,21 @@ def test_an_interrupted_command_says_how_to_go_on(file: str, tmp_path: Path, mon
 
     path = tmp_path / "t.json"
     with monkeypatch.context() as patched:
-        patched.setattr(benches, "_entry", entry)
+        patched.setattr(benches, "_measure_entry", entry)
         result = run("--table", str(path), file, "--threads", "1", code=1)
-    assert "go on with --resume" in result.stderr
+    assert "continue with --resume" in result.stderr
     assert len(archir.latency_table(path).entries) == 2
     run("--table", str(path), file, "--resume")
-    assert archir.latency_table(path).entries.keys() == workloads(archir.load(file).graph).keys()
+    assert archir.latency_table(path).entries.keys() == space_workloads(archir.load(file).graph).keys()
 
 
 def test_wrong_usage(file: str, tmp_path: Path) -> None:
     path = str(tmp_path / "t.json")
     assert "give one of --table and --validate" in run("--table", path, "--validate", path, file, code=2).stderr
-    assert "--batch is no option of --validate" in run("--validate", path, "--batch", "2", file, code=2).stderr
-    assert "-n is no option of --table" in run("--table", path, "-n", "2", file, code=2).stderr
-    assert "--device is no option of measuring" in run("--device", "cpu", file, code=2).stderr
-    assert "--on is no option of --table" in run("--table", path, "--on", "torch", file, code=2).stderr
+    assert "--batch does not apply to --validate" in run("--validate", path, "--batch", "2", file, code=2).stderr
+    assert "-n does not apply to --table" in run("--table", path, "-n", "2", file, code=2).stderr
+    assert "--device does not apply to measuring" in run("--device", "cpu", file, code=2).stderr
+    assert "--on does not apply to --table" in run("--table", path, "--on", "torch", file, code=2).stderr
     assert "--table takes one FILE" in run("--table", path, file, file, code=2).stderr
     assert "one --batch" in run("--table", path, file, "--batch", "1", "--batch", "2", code=2).stderr
     assert "A1501" in run("--validate", path, file, code=1).stderr

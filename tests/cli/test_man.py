@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from archir.cli import main
 from archir.cli.main import _COMMANDS
-from archir.cli.man import _plain, manual
+from archir.cli.man import _literal_line, manual
 
 ROOT = click.Context(main, info_name="archir")
 MACROS = {".TH", ".SH", ".TP", ".PP", ".RS", ".RE", ".nf", ".fi"}
@@ -58,7 +58,7 @@ def test_examples_stand_as_they_are_typed() -> None:
     [(".SH x", "\\&.SH x"), ("'br", "\\(aqbr"), ("a\\fBb", "a\\efBb"), ("--fix", "\\-\\-fix"), ("a.b", "a.b")],
 )
 def test_text_is_no_request(text: str, roff: str) -> None:
-    assert _plain(text) == roff
+    assert _literal_line(text) == roff
 
 
 def test_lines_are_text_or_known_requests() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from archir.backends.speed.figures import Speeds
+from archir.backends.speed.measurements import Speeds
 from archir.cli import main
 from archir.cli.new import TEMPLATES
 from tests.plugins import forgotten
@@ -95,9 +95,9 @@ def test_names_that_are_none_are_refused(name: str, folder: Path) -> None:
 def test_nothing_is_overwritten_and_nothing_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "birds").mkdir()
     (folder / "birds" / "mine.txt").write_text("mine")
-    assert "is there already" in run("new", "birds", code=2)
+    assert "already exists" in run("new", "birds", code=2)
     (folder / "gone").symlink_to("nowhere")
-    assert "is there already" in run("new", "gone", code=2)
+    assert "already exists" in run("new", "gone", code=2)
     assert "there is no folder" in run("new", "far/birds", code=2)
     monkeypatch.setattr(Path, "rename", broken)
     run("new", "other", code=1)

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import archir
 from archir.cli import main
-from archir.cli.kinds import Output
+from archir.cli.param_types import OutputFile
 
 NET = """
 net n {
@@ -91,8 +91,8 @@ def test_every_output_is_tried() -> None:
     for name in main.list_commands(click.Context(main)):
         command = main.get_command(click.Context(main), name)
         assert command is not None
-        outputs = [one.opts[0] for one in command.params if isinstance(one.type, Output)]
-        plain = [one for one in command.params if "-o" in one.opts and not isinstance(one.type, Output)]
+        outputs = [one.opts[0] for one in command.params if isinstance(one.type, OutputFile)]
+        plain = [one for one in command.params if "-o" in one.opts and not isinstance(one.type, OutputFile)]
         assert all(isinstance(one.type, click.Path) and not one.type.file_okay for one in plain), name
         if outputs and name not in ELSEWHERE:
             tried = " ".join(one for one in WITHOUT if one.startswith(f"{name} ")).split()

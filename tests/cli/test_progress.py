@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from archir.api.progress import SearchProgress, TrainingProgress
-from archir.cli.progress import tracked
+from archir.cli.progress import track_progress
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def epoch(number: int, **measures: float) -> SimpleNamespace:
 
 def test_items_are_taken_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     items = [3, 1, 2]
-    assert tracked(items, 3, "counting") is items
+    assert track_progress(items, 3, "counting") is items
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("terminal")
 def test_items_are_the_same_with_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     items = [3, 1, 2]
-    found = tracked(items, 3, "counting")
+    found = track_progress(items, 3, "counting")
     assert found is not items
     assert list(found) == items
     assert capsys.readouterr().out == ""

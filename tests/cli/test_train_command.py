@@ -16,7 +16,7 @@ from torch import Tensor
 import archir
 from archir import __main__ as program
 from archir.diagnostics.errors import ArchError
-from archir.recipes.borrowing import seen_by
+from archir.recipes.start_weights import trained_on
 from archir.runs import Run
 from tests.cli.test_cli import run
 from tests.torch_backend.tried import elastic, recipe
@@ -66,7 +66,7 @@ def test_a_search_that_trained_no_network(searched: Path, tmp_path: Path) -> Non
     """Nothing of it can be exported: what is missing is said, and which command gives it."""
     said = run("export", str(searched), "-o", str(tmp_path / "net.onnx"), code=1).stderr
     assert f"error[A1804]: the search in {searched} trained no network\n" in said
-    hint = 'add a phase with `strategy = "train"` to the recipe, or train what it found: '
+    hint = 'add a phase with `strategy = "train"` to the recipe, or train its best architecture: '
     assert f"  hint: {hint}`archir train SPACE --arch {searched / 'best.json'}`\n" in said
     space, best = str(searched.parent / "elastic.arch"), str(searched / "best.json")
     run("train", space, "--arch", best, "--epochs", "1", "-o", str(tmp_path / "trained"))
@@ -83,7 +83,7 @@ def test_a_search_that_was_stopped_has_no_network_yet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("which", "said"),
     [
-        ("1", "several phases have a trial `1`\n  hint: say which: `first:1` and `second:1`"),
+        ("1", "several phases have a trial `1`\n  hint: name the phase: `first:1` and `second:1`"),
         ("second:4", "no trial `second:4`\n  hint: there are first:0 to first:2, second:0 to second:3"),
         ("x", "has no trial `x`"),
     ],
@@ -101,7 +101,7 @@ def test_weights_to_begin_with(tmp_path: Path) -> None:
     run("train", str(file), "--epochs", "1", "-o", first)
     still = ("--epochs", "1", "--lr", "1e-30", "--weight-decay", "0")
     for given in (first, f"{first}/weights.safetensors"):
-        assert seen_by(Path(first) / "weights.safetensors") == ["digits"]
+        assert trained_on(Path(first) / "weights.safetensors") == ["digits"]
         run("train", str(file), *still, "--weights", given, "-o", again, "--train-seed", "7")
         assert equal(load_file(f"{again}/weights.safetensors"), load_file(f"{first}/weights.safetensors"))
         for one in Path(again).iterdir():

@@ -66,7 +66,7 @@ def every_flip(folder: Path, count: int | None) -> None:
             if name in ("network.json", "architecture.json", "hashes.json"):
                 refused(lambda: resumed(folder), "A1205")
             else:
-                refused(partial(hashes.require_as_written, folder / name), "A1205")
+                refused(partial(hashes.require_unchanged_file, folder / name), "A1205")
     for path in folder.glob("checkpoint*"):
         for _ in flips(path, count):
             refused(lambda: checkpoint.read(folder), "A1105")

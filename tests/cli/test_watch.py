@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from archir.cli import main, watching
+from archir.cli import file_watcher, main
 
 BLOCK = "block layer(x, width) {\n    return x |> conv(width) |> relu\n}\n"
 NET = 'import "a.arch"\n\nnet s {\n    input image: f32[3, 8, 8]\n    output y = image |> layer(8)\n}\n'
@@ -19,13 +19,13 @@ def watch(monkeypatch: pytest.MonkeyPatch, steps: Iterator[Step], *arguments: st
     """What --watch says while steps are done, one at each look; after the last, Ctrl-C."""
 
     def sleep(seconds: float) -> None:
-        assert seconds >= watching.SETTLED  # it never spins
+        assert seconds >= file_watcher.DEBOUNCE  # it never spins
         step = next(steps, None)
         if step is None:
             raise KeyboardInterrupt
         step()
 
-    monkeypatch.setattr(watching, "sleep", sleep)
+    monkeypatch.setattr(file_watcher, "sleep", sleep)
     return CliRunner().invoke(main, ["check", "--watch", *arguments], catch_exceptions=False)
 
 
@@ -85,4 +85,4 @@ def test_what_is_written_in_steps_is_waited_for(tmp_path: Path, monkeypatch: pyt
 def test_watching_is_for_people(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     result = watch(monkeypatch, iter(()), *arguments)
     assert result.exit_code == 2
-    assert "--watch shows people what is wrong with files" in result.stderr
+    assert "--watch cannot be combined with" in result.stderr

@@ -15,10 +15,10 @@ import archir
 from archir.cli.main import main
 from archir.costs.means import means
 from archir.costs.optimal import bounded
-from archir.costs.scopes import by_scope, whole
+from archir.costs.scopes import costs_by_scope, total_costs
 from archir.diagnostics.errors import ArchError
-from archir.spaces.partial import largest, smallest
-from archir.spaces.space import MOST_COUNTED, Space
+from archir.spaces.completion import largest, smallest
+from archir.spaces.space import MAX_COUNTED, Space
 from tests.portions import portion
 
 COSTS = ("params", "macs", "kernels")
@@ -81,7 +81,7 @@ def is_listed(seed: int) -> None:
     assert {one.codes for one in space.enumerate()} == {tuple(row) for row in codes.tolist()}
     low, high = space.count()
     assert low <= len(codes) <= high
-    assert low == high or space.satisfying > MOST_COUNTED
+    assert low == high or space.satisfying > MAX_COUNTED
     if not len(codes):
         for ask in (space.account.extremes, space.account.marginals, space.account.chain):
             with pytest.raises(ArchError, match="A1603"):
@@ -105,10 +105,10 @@ def is_listed(seed: int) -> None:
         fractions = [0.01, 0.25, 0.5, 0.9, 1.0]
         quantiles = np.quantile(totals, fractions, method="inverted_cdf").tolist()
         assert space.account.quantiles(name, fractions) == quantiles
-        mean = whole(space.account)[name].mean
+        mean = total_costs(space.account)[name].mean
         assert mean * len(codes) == totals.sum()
         assert mean == sum(means(space.account, name).values())
-        assert mean == sum(part[name].mean for part in by_scope(space.account, 1).values())
+        assert mean == sum(part[name].mean for part in costs_by_scope(space.account, 1).values())
         assert free.cost([largest(space, by=name)], [name])[name] == totals.max()
         assert free.cost([smallest(space, by=name)], [name])[name] == totals.min()
     peaks = free.cost(codes, ["peak_bytes"])["peak_bytes"]
@@ -124,7 +124,7 @@ def test_what_is_said_of_a_bounded_space_is_what_its_architectures_say(seed: int
 def test_a_bound_that_takes_too_much_work_is_no_unbounded_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     space = archir.loads(program(np.random.default_rng(1)))
     half = space.account.extremes("macs")[1].value // 2
-    monkeypatch.setattr(bounded, "MOST_STATES", 1)
+    monkeypatch.setattr(bounded, "MAX_STATES", 1)
     within = space.where(f"macs <= {half} and params >= 1")
     for ask in (within.account.marginals, within.account.quantiles, lambda name: means(within.account, name)):
         with pytest.raises(ArchError, match="A1602"):

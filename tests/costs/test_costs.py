@@ -17,8 +17,8 @@ import archir
 from archir.cli.main import main
 from archir.costs import account
 from archir.costs.counting import distribution
-from archir.costs.counting.joint import Limit, Rooms
-from archir.costs.symbolic import Symbolic
+from archir.costs.counting.joint_bounds import Limit, ResidualBudgets
+from archir.costs.symbolic import SymbolicCosts
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Node
 from archir.ir.serial import from_json, to_json
@@ -144,10 +144,10 @@ def test_extremes_counts_and_quantiles_are_those_of_brute_force(name: str, cost:
     assert (least.value, greatest.value) == (totals.min(), totals.max())
     for low in (least.value - 1, least.value, least.value + 1):
         for high in (greatest.value - 1, greatest.value, greatest.value + 1):
-            assert space.account.every(cost, low, high) == bool(((totals >= low) & (totals <= high)).all())
+            assert space.account.is_always_within(cost, low, high) == bool(((totals >= low) & (totals <= high)).all())
     for value in sorted(set(totals.tolist()))[:4]:
         for low, high in [(value, value), (value + 1, value), (value - 1, value - 1), (value + 1, value + 1)]:
-            assert space.account.some(cost, low, high) == bool(((totals >= low) & (totals <= high)).any())
+            assert space.account.may_contain(cost, low, high) == bool(((totals >= low) & (totals <= high)).any())
     for witness in (least, greatest):
         assert built(space, np.array([witness.codes]), (cost,)) == [(witness.value,)]
     for position, level in enumerate(space.account.marginals(cost)):
@@ -178,8 +178,8 @@ def test_rounded_totals_bracket_the_count_and_draws_stay_exact(monkeypatch: pyte
     space = cut("kernels and widths")
     codes, totals = everything(space, "macs")
     limit = int(np.quantile(totals, 0.5))
-    monkeypatch.setattr(distribution, "FINE", 2)
-    monkeypatch.setattr(account, "FEW", 2)
+    monkeypatch.setattr(distribution, "MAX_SIDE_TOTALS", 2)
+    monkeypatch.setattr(account, "MAX_SAMPLING_RESIDUALS", 2)
     narrowed = space.where(f"macs <= {limit}")
     least, most = narrowed.count()
     exact = int((totals <= limit).sum())
@@ -219,8 +219,8 @@ def test_several_bounds(name: str, signs: str, quantiles: tuple[float, float]) -
 
 def test_several_bounds_that_are_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts bracket the exact one; draws are uniform among the architectures that keep the bounds, and only those."""
-    monkeypatch.setattr(account, "FEW", 4)
-    monkeypatch.setattr(account, "MANY", 4)
+    monkeypatch.setattr(account, "MAX_SAMPLING_RESIDUALS", 4)
+    monkeypatch.setattr(account, "MAX_COUNTING_RESIDUALS", 4)
     narrowed, wanted = both(cut("kernels and widths"), (0.6, 0.6))
     least, most = narrowed.count()
     assert 0 < least <= len(wanted) <= most < narrowed.satisfying
@@ -244,7 +244,7 @@ def test_laws_of_counts_under_several_bounds(first: int, second: int, third: int
         limits = [Limit(0, 1, high), Limit(0, -1, -low), Limit(1, 1, most)]
         fine = int(((macs >= low) & (macs <= high) & (params <= most)).sum())
         least, greatest = (
-            Rooms(space.account.strides("macs", "params"), limits, entries, up).count for up in (False, True)
+            ResidualBudgets(space.account.stages("macs", "params"), limits, entries, up).count for up in (False, True)
         )
         assert least <= fine <= greatest
         if entries == 3000:
@@ -266,7 +266,7 @@ def listed() -> tuple[Space, dict[str, np.ndarray[Any, Any]]]:
 
 def test_bounds_that_nothing_keeps_together() -> None:
     space = space_of("nas_bench_201")
-    with pytest.raises(ArchError, match=r"A1603.*macs <= 10M and params >= 1M(.|\n)*each of these alone leaves some"):
+    with pytest.raises(ArchError, match=r"A1603.*macs <= 10M and params >= 1M(.|\n)*each of these bounds alone can be"):
         space.where("macs <= 10M and params >= 1M").sample(0)
 
 
@@ -406,7 +406,7 @@ def test_a_named_argument_called_like_a_cost_is_no_cost() -> None:
 def test_sums_of_what_is_alive_hold_no_nothing() -> None:
     """So that sums of consecutive nodes are the same, and one table is made of them."""
     for name in CUT:
-        for terms in Symbolic(cut(name).graph).alive():
+        for terms in SymbolicCosts(cut(name).graph).live_bytes():
             assert 0 not in terms
             assert min(terms.values()) > 0
 
@@ -417,4 +417,4 @@ def test_operands_that_no_outcome_reads_take_up_nothing() -> None:
     alike = graph.operands(select)[0]
     nobody = graph.add(Node(Sigmoid()), *graph.inputs.values())
     graph.outputs["y"] = graph.add(Node(Select("op", (0, 0))), alike, nobody)
-    assert [sum(terms.elements()) for terms in Symbolic(graph).alive()] == [16, 32]
+    assert [sum(terms.elements()) for terms in SymbolicCosts(graph).live_bytes()] == [16, 32]

@@ -14,15 +14,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from archir.cli import main
-from archir.costs.extremes import forward
-from archir.costs.extremes.elimination import least
+from archir.costs.extremes import forward_search
+from archir.costs.extremes.elimination import minimize
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import WorkError, bounded
-from archir.diagrams.cases import Choice, EntangledError, Value, at, case
+from archir.diagnostics.work import WorkError, work_budget
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Choice, DiagramSizeError, Value, make_diagram, value_at
 from archir.ir.graph import Decision
 from archir.language.elaboration.elaborate import elaborate
-from archir.passes.cost import SUMMED, cost
+from archir.passes.cost import ADDITIVE_COSTS, cost
 from archir.spaces.space import Space
 from tests.conftest import ROOT
 from tests.ir.test_needs import ORDERED
@@ -41,9 +41,9 @@ def made(numbers: list[int], choices: list[Choice]) -> Value:
     """The diagram of a table."""
     if not choices:
         return numbers[0]
-    size = len(numbers) // choices[0].outcomes
-    parts = [numbers[i * size : (i + 1) * size] for i in range(choices[0].outcomes)]
-    return case(choices[0], [made(part, choices[1:]) for part in parts])
+    size = len(numbers) // choices[0].outcome_count
+    parts = [numbers[i * size : (i + 1) * size] for i in range(choices[0].outcome_count)]
+    return make_diagram(choices[0], [made(part, choices[1:]) for part in parts])
 
 
 @st.composite
@@ -70,15 +70,15 @@ def test_eliminated_sums_are_least_or_bounds(
     totals = []
     for number in range(3 ** len(CHOICES)):
         outcomes = {choice.path: number // 3**i % 3 for i, choice in enumerate(CHOICES)}
-        if all(at(condition, outcomes) for condition in conditions):
-            totals.append(sum(at(value, outcomes) for value in values))
+        if all(value_at(condition, outcomes) for condition in conditions):
+            totals.append(sum(value_at(value, outcomes) for value in values))
     searches = (
-        lambda: least(values, conditions, DECISIONS, most),
-        lambda: forward.least(values, conditions, DECISIONS),
+        lambda: minimize(values, conditions, DECISIONS, most),
+        lambda: forward_search.minimize(values, conditions, DECISIONS),
     )
     for search in searches:
         try:
-            with bounded(work):
+            with work_budget(work):
                 found = search()
         except WorkError:
             assert work < inf
@@ -86,12 +86,12 @@ def test_eliminated_sums_are_least_or_bounds(
         if found is None:
             assert not totals
         elif totals:
-            assert found.proved <= min(totals)
+            assert found.bound <= min(totals)
             if found.exact:
-                assert found.proved == min(totals)
+                assert found.bound == min(totals)
                 assert found.outcomes is not None
-                assert sum(at(value, found.outcomes) for value in values) == min(totals)
-                assert all(at(condition, found.outcomes) for condition in conditions)
+                assert sum(value_at(value, found.outcomes) for value in values) == min(totals)
+                assert all(value_at(condition, found.outcomes) for condition in conditions)
         assert min(most, work) < 4_000 or found is None or found.exact
 
 
@@ -99,17 +99,17 @@ def test_states_are_told_apart_by_more_outcomes_than_a_number_holds() -> None:
     choices = [Choice(f"c{i}", tuple(range(6)), i) for i in range(40)]
     alike = [made([a == b for a in range(6) for b in range(6)], [*pair]) for pair in pairwise(choices)]
     terms = [made([(a - 3) ** 2 + b for a in range(6) for b in range(6)], [one, choices[-1]]) for one in choices[:-1]]
-    found = forward.least(terms, alike, [Decision(choice) for choice in choices])
+    found = forward_search.minimize(terms, alike, [Decision(choice) for choice in choices])
     assert found is not None
-    assert found.proved == min(39 * ((a - 3) ** 2 + a) for a in range(6))
+    assert found.bound == min(39 * ((a - 3) ** 2 + a) for a in range(6))
     assert set(found.outcomes.values()) == {2}  # type: ignore[union-attr]
 
 
 def test_too_many_states_are_not_followed() -> None:
     choices = [Choice(f"c{i}", tuple(range(6)), i) for i in range(20)]
     pairs = [made([a * b for a in range(6) for b in range(6)], [one, choices[-1]]) for one in choices[:-1]]
-    with pytest.raises(EntangledError):
-        forward.least(pairs, [], [Decision(choice) for choice in choices])
+    with pytest.raises(DiagramSizeError):
+        forward_search.minimize(pairs, [], [Decision(choice) for choice in choices])
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_the_ends_are_exact(name: str) -> None:
 @pytest.mark.parametrize("layers", portion([6, 7], [6]))
 def test_bounds_hold_where_it_cannot_be_told_what_is_needed(layers: int) -> None:
     space = Space(elaborate(ORDERED % layers))
-    names = [*SUMMED, "peak_bytes"]
+    names = [*ADDITIVE_COSTS, "peak_bytes"]
     codes = space.sample_codes(10, np.random.default_rng(0))
     costs = space.account.at(codes, names)
     for row, architecture in enumerate(map(space.decode, codes)):

@@ -16,7 +16,7 @@ from scipy.stats import chisquare
 import archir
 from archir.cli import main
 from archir.costs.latencies.table import Correction, LatencyTable
-from archir.costs.latencies.workloads import workloads
+from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from archir.ir.printer import print_graph
 from archir.ir.reader import parse_graph
@@ -46,7 +46,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def measured(space: Space, file: str | Path = "t.json", correction: Correction | None = LINE) -> LatencyTable:
     """A made-up table that knows a space, written to a file. Hardly two operations take as long."""
-    table = table_of(workloads(space.graph), correction)
+    table = table_of(space_workloads(space.graph), correction)
     for key, entry in table.entries.items():
         entry.median = crc32(key.encode()) % 99991
     table.write(file)
@@ -185,7 +185,7 @@ def test_tables_that_do_not_do_are_refused_at_the_requirement(require: str, fold
     refused("A1501")
     (folder / "t.json").write_text("{")
     refused("A1501")
-    table = table_of(workloads(archir.loads(CUT["depth"]).graph))
+    table = table_of(space_workloads(archir.loads(CUT["depth"]).graph))
     old = json.loads(table.model_dump_json()) | {"schema_version": 0}
     (folder / "t.json").write_text(json.dumps(old))
     refused("A1501")
@@ -241,7 +241,7 @@ def test_a_text_that_is_no_file_has_no_tables() -> None:
 def test_wrong_bounds(bound: str, code: str, folder: Path) -> None:
     measured(archir.loads(CUT["depth"]))
     with pytest.raises(ArchError) as caught:
-        archir.loads(CUT["depth"]).where(bound).prove()
+        archir.loads(CUT["depth"]).where(bound).check_bounds()
     (found,) = caught.value.diagnostics
     assert found.code == code
     assert found.span is not None
@@ -276,7 +276,7 @@ def test_one_name_cannot_mean_two_tables(folder: Path) -> None:
     _, times = everything(free, measured(free, folder / "t.json"))
     space = archir.load(written(folder / "nets", f"require {COST} <= 9ms"))
     with pytest.raises(ArchError, match="A1507"):
-        space.where(f"{COST} <= 9ms").prove()
+        space.where(f"{COST} <= 9ms").check_bounds()
     limit = int(np.median(times))
     assert space.where(f'latency("./t.json") <= {limit}').count()[0] == (times <= limit).sum()
     assert space.where('latency("nets/t.json") <= 9ms').count()[0] == space.size

@@ -12,14 +12,14 @@ import pytest
 
 import archir
 from archir.costs.latencies import files
-from archir.costs.latencies.fill import belongs, start
-from archir.costs.latencies.timing import Effort, Timed, Timing, measure, measure_in_turns
-from archir.costs.latencies.workloads import workloads
+from archir.costs.latencies.measurement import check_same_machine, new_table
+from archir.costs.latencies.timing import Effort, TimedRun, Timing, measure, measure_in_turns
+from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from tests.latencies import QUICK, SMALL, FakeBench, filled, table_of
 
 
-def timer(durations: Iterable[float]) -> tuple[Timed, list[int]]:
+def timer(durations: Iterable[float]) -> tuple[TimedRun, list[int]]:
     """Something that takes these nanoseconds a run, and the numbers of runs it was asked for."""
     asked: list[int] = []
     source = iter(durations)
@@ -33,24 +33,24 @@ def timer(durations: Iterable[float]) -> tuple[Timed, list[int]]:
 
 def test_what_is_steady_is_measured_a_few_times() -> None:
     timed, asked = timer(10.0 for _ in count())
-    assert measure(timed, Effort(sample=1000, least=7)) == Timing(10.0, 0.0, 7)
+    assert measure(timed, Effort(sample_ns=1000, min_samples=7)) == Timing(10.0, 0.0, 7)
     assert asked == [1, 1, 2, 4, 8, 16, 32, 64, *[128] * 8]
 
 
 def test_the_warm_up_does_not_count() -> None:
     timed, _ = timer([10**6, *[50.0] * 50])
-    assert measure(timed, Effort(sample=100)).median == 50.0
+    assert measure(timed, Effort(sample_ns=100)).median == 50.0
 
 
 def test_what_is_noisy_is_measured_until_it_is_known() -> None:
     rng = random.Random(0)
     timed, _ = timer(rng.gauss(100, 5) for _ in count())
-    found = measure(timed, Effort(sample=50))
+    found = measure(timed, Effort(sample_ns=50))
     assert 11 < found.samples < 101
     assert found.spread <= 0.01 * found.median * found.samples**0.5
     assert abs(found.median - 100) < 3
     wild, _ = timer(rng.choice([1.0, 100.0]) for _ in count())
-    assert measure(wild, Effort(sample=1)).samples == 101
+    assert measure(wild, Effort(sample_ns=1)).samples == 101
 
 
 def test_what_is_slow_is_measured_a_limited_time() -> None:
@@ -61,20 +61,20 @@ def test_what_is_slow_is_measured_a_limited_time() -> None:
 
 def test_quartiles() -> None:
     timed, _ = timer([0.0, 9.0, 1.0, 2.0, 3.0, 4.0, 5.0])
-    assert measure(timed, Effort(sample=1, least=5, most=5)) == Timing(3.0, 2.0, 5)
+    assert measure(timed, Effort(sample_ns=1, min_samples=5, max_samples=5)) == Timing(3.0, 2.0, 5)
 
 
 def test_things_take_turns() -> None:
     order: list[str] = []
 
-    def thing(name: str, cost: float) -> Timed:
+    def thing(name: str, cost: float) -> TimedRun:
         def timed(calls: int) -> float:
             order.append(name)
             return calls * cost
 
         return timed
 
-    found = dict(measure_in_turns([thing("a", 10.0), thing("b", 20.0)], Effort(sample=1, least=3)))
+    found = dict(measure_in_turns([thing("a", 10.0), thing("b", 20.0)], Effort(sample_ns=1, min_samples=3)))
     assert found == {0: Timing(10.0, 0.0, 3), 1: Timing(20.0, 0.0, 3)}
     assert order == ["a", "a", "b", "b", *["a", "b"] * 3]
 
@@ -86,7 +86,7 @@ def test_the_overhead_of_a_call_is_left_out() -> None:
     space = archir.loads(SMALL["conditional"])
     table = filled(FakeBench(), space)
     assert table.overhead.median == 100
-    assert table.entries.keys() == workloads(space.graph).keys()
+    assert table.entries.keys() == space_workloads(space.graph).keys()
     medians = {key: entry.median for key, entry in table.entries.items()}
     assert {key for key in medians if medians[key] == 0} == {"identity(f32[4, 6, 6])"}
     assert {median for median in medians.values() if median} == {10.0}
@@ -94,26 +94,26 @@ def test_the_overhead_of_a_call_is_left_out() -> None:
 
 def test_what_takes_less_than_a_call_takes_nothing() -> None:
     bench = FakeBench()
-    table = start("cpu", 1, bench, QUICK)
+    table = new_table("cpu", 1, bench, QUICK)
     table.overhead.median = 10**6
     assert {entry.median for entry in filled(bench, archir.loads(SMALL["values"]), table).entries.values()} == {0}
 
 
 def test_an_interrupted_measurement_goes_on(tmp_path: Path) -> None:
     space, path = archir.loads(SMALL["depth"]), tmp_path / "t.json"
-    total = len(workloads(space.graph))
+    total = len(space_workloads(space.graph))
     bench = FakeBench(interrupt_at=5)  # the overhead takes two networks
-    table = start("cpu", 1, bench, QUICK)
+    table = new_table("cpu", 1, bench, QUICK)
     with pytest.raises(KeyboardInterrupt):
         filled(bench, space, table, save=lambda one: one.write(path))
-    kept = files.table(path)
+    kept = files.read_table(path)
     assert len(kept.entries) == 3
     second = FakeBench()
-    belongs(kept, "cpu", 1, second)
+    check_same_machine(kept, "cpu", 1, second)
     filled(second, space, kept, save=lambda one: one.write(path))
     assert len(second.asked) == total - 3
-    assert files.table(path).entries.keys() == workloads(space.graph).keys()
-    filled(third := FakeBench(), space, files.table(path))
+    assert files.read_table(path).entries.keys() == space_workloads(space.graph).keys()
+    filled(third := FakeBench(), space, files.read_table(path))
     assert third.asked == []
 
 
@@ -121,7 +121,7 @@ def test_tables_are_saved_now_and_then() -> None:
     saved: list[int] = []
     ticks = iter(range(0, 10**6, 2))
     space = archir.loads(SMALL["depth"])
-    total = len(workloads(space.graph))
+    total = len(space_workloads(space.graph))
     options = {"save": lambda one: saved.append(len(one.entries)), "clock": lambda: float(next(ticks))}
     filled(FakeBench(), space, **options)
     assert saved[0] == 3
@@ -137,8 +137,8 @@ def test_progress_is_shown_over_what_is_missing() -> None:
         return items
 
     space = archir.loads(SMALL["values"])
-    filled(FakeBench(), space, watch=watch)
-    assert seen == [(len(workloads(space.graph)), "measuring")]
+    filled(FakeBench(), space, progress=watch)
+    assert seen == [(len(space_workloads(space.graph)), "measuring")]
 
 
 @pytest.mark.parametrize(
@@ -155,5 +155,5 @@ def test_progress_is_shown_over_what_is_missing() -> None:
 def test_tables_of_other_places_are_not_gone_on_with(change: dict[str, Any], named: str) -> None:
     table = table_of([]).model_copy(update=change)
     with pytest.raises(ArchError, match="A1503") as caught:
-        belongs(table, "cpu", 1, FakeBench())
+        check_same_machine(table, "cpu", 1, FakeBench())
     assert named in caught.value.diagnostics[0].message

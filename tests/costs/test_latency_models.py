@@ -17,11 +17,11 @@ from scipy.stats import t as student
 
 import archir
 from archir.cli import main
-from archir.costs.latencies import files, process
-from archir.costs.latencies.counts import Counts, of_codes, of_graphs
-from archir.costs.latencies.fitting import fit, nonnegative
+from archir.costs.latencies import files, gaussian_process
+from archir.costs.latencies.counts import RunCounts, counts_of_codes, counts_of_graphs
+from archir.costs.latencies.fitting import fit_model, nonnegative_least_squares
 from archir.costs.latencies.model import LatencyModel
-from archir.costs.latencies.workloads import Workload, steps, workloads
+from archir.costs.latencies.workloads import Workload, network_workloads, space_workloads
 from archir.diagnostics.errors import ArchError
 from archir.ir.types import TensorType
 from archir.ops.activation import Relu
@@ -47,7 +47,7 @@ def codes_of(space: Space) -> np.ndarray[Any, Any]:
 
 def model_of(space: Space, **changes: Any) -> LatencyModel:
     """A made-up model of a space."""
-    entries = {key: crc32(key.encode()) % 9001 for key in workloads(space.graph)}
+    entries = {key: crc32(key.encode()) % 9001 for key in space_workloads(space.graph)}
     facts: dict[str, Any] = {
         "schema_version": 1, "model": "operations", "device": "abacus", "networks": 30, "error": 700.0,
         "rank_correlation": 0.9, "tried": {"operations": 700.0}, "offset": 40_000, "entries": entries,
@@ -57,7 +57,7 @@ def model_of(space: Space, **changes: Any) -> LatencyModel:
 
 def truth(space: Space, noise: float = 0.0, seed: int = 0) -> np.ndarray[Any, Any]:
     """Nanoseconds of all architectures: what operations take, and noise of so many nanoseconds."""
-    found = of_codes(space.account, codes_of(space))
+    found = counts_of_codes(space.account, codes_of(space))
     each = np.array([50 + crc32(one.key.encode()) % 9000 for one in found.workloads])
     return 20_000 + found.times @ each + np.random.default_rng(seed).normal(0, noise, len(found.times))
 
@@ -67,10 +67,10 @@ def test_operations_are_counted_for_all_architectures_at_once(name: str) -> None
     space = archir.loads(SMALL[name])
     found = list(space.enumerate())[:40]
     graphs = [space.specialize(one) for one in found]
-    for counts in (of_codes(space.account, codes_of(space)[:40]), of_graphs(graphs, space.graph)):
-        assert {one.key for one in counts.workloads} == set(workloads(space.graph))
+    for counts in (counts_of_codes(space.account, codes_of(space)[:40]), counts_of_graphs(graphs, space.graph)):
+        assert {one.key for one in counts.workloads} == set(space_workloads(space.graph))
         for graph, times in zip(graphs, counts.times, strict=True):
-            keys = [one.key for one in steps(graph)]
+            keys = [one.key for one in network_workloads(graph)]
             assert [keys.count(one.key) for one in counts.workloads] == times.tolist()
 
 
@@ -122,14 +122,14 @@ def test_intervals_hold_as_often_as_they_say() -> None:
             order = np.random.default_rng(seed).permutation(len(found))
             known, others = order[:measured], order[measured:]
             model = archir.fit_latency(space, [found[i] for i in known], times[known])
-            counts = of_codes(space.account, codes[others])
+            counts = counts_of_codes(space.account, codes[others])
             predicted = model.offset + counts.times @ [model.entries[one.key] for one in counts.workloads]
             within += (np.abs(predicted - times[others]) <= model.margin(0.95)).tolist()
         assert 0.92 <= np.mean(within) <= 0.99
 
 
 def test_sets_of_shares_add_up_to_one_and_leave_blocks_out() -> None:
-    shares, noise = process._drawn(5, np.random.default_rng(0))
+    shares, noise = gaussian_process._sample_hyperparameters(5, np.random.default_rng(0))
     assert shares.sum(axis=1) == pytest.approx(1)
     assert 0.1 < (shares == 0).mean() < 0.3
     assert 1e-4 <= noise.min() < noise.max() <= 1
@@ -138,13 +138,15 @@ def test_sets_of_shares_add_up_to_one_and_leave_blocks_out() -> None:
 def test_errors_have_what_rounding_entries_adds() -> None:
     """Up to half a nanosecond for each run, and a third of its square on average."""
     runs = 1e6 + 1e3 * np.arange(8)[:, None]
-    counts = Counts((Workload(Relu(), (TensorType((8,)),)),), runs)
-    assert fit(counts, 10 * runs[:, 0], usual=counts).error == pytest.approx((runs**2 / 12).mean() ** 0.5, rel=0.01)
+    counts = RunCounts((Workload(Relu(), (TensorType((8,)),)),), runs)
+    assert fit_model(counts, 10 * runs[:, 0], reference=counts).error == pytest.approx(
+        (runs**2 / 12).mean() ** 0.5, rel=0.01
+    )
 
 
 def test_operations_move_operands_results_and_weights() -> None:
     image, words = TensorType((4, 6, 6)), TensorType((5,))
-    counts = Counts((Workload(Conv(8), (image,)), Workload(Linear(3), (words,))), np.zeros((0, 2)))
+    counts = RunCounts((Workload(Conv(8), (image,)), Workload(Linear(3), (words,))), np.zeros((0, 2)))
     moved = [4 * 36 + 8 * 36 + 8 * 4 * 9, 5 + 3 + 3 * 5 + 3]
     assert counts.costs.tolist() == [[8 * 36 * 4 * 9, 4 * moved[0], 1], [15, 4 * moved[1], 1]]
 
@@ -154,7 +156,7 @@ def test_what_is_said_of_one_network_left_out_is_what_the_others_say() -> None:
     blocks = [rng.normal(size=(9, 3)), rng.normal(size=(9, 5))]
     kernels = np.array([block @ block.T for block in blocks])
     measured, shares = rng.normal(size=9), np.array([0.3, 0.7])
-    found = process._solved(kernels, shares, 0.1, measured)
+    found = gaussian_process._posterior(kernels, shares, 0.1, measured)
     kernel = 1 + np.tensordot(shares, kernels, 1)
     for i in range(9):
         rest = np.arange(9) != i
@@ -183,7 +185,7 @@ def test_a_table_of_operations_is_corrected_by_what_was_measured() -> None:
 def test_no_model_predicts_a_negative_latency(seed: int) -> None:
     """Of noise, and of times that shrink with every operation."""
     space, rng = archir.loads(SMALL["depth"]), np.random.default_rng(seed)
-    found, counts = list(space.enumerate()), of_codes(space.account, codes_of(space))
+    found, counts = list(space.enumerate()), counts_of_codes(space.account, codes_of(space))
     some = rng.permutation(len(found))[:8]
     falling = 10_000 - rng.uniform(0, 1500) * counts.times.sum(1) / counts.times.sum(1).max()
     for times in (rng.uniform(1, 10_000, len(found)), falling + rng.normal(0, 10, len(found))):
@@ -199,7 +201,7 @@ def test_coefficients_are_those_of_non_negative_least_squares(seed: int) -> None
     rng = np.random.default_rng(seed)
     rows, wanted = rng.uniform(0, 3, (12, 4)), rng.normal(0, 5, 12)
     start = np.linalg.lstsq(rows, wanted, rcond=None)[0]
-    assert nonnegative(rows, wanted, start) == pytest.approx(nnls(rows, wanted)[0], abs=1e-3)
+    assert nonnegative_least_squares(rows, wanted, start) == pytest.approx(nnls(rows, wanted)[0], abs=1e-3)
 
 
 def test_measurements_that_say_nothing_are_refused() -> None:
@@ -225,15 +227,15 @@ def test_what_a_model_does_not_know_is_refused(folder: Path) -> None:
     for wrong in ("0.4", "1", "7"):
         with pytest.raises(ArchError, match="A1509"):
             space.where(f'latency("m.json", confidence={wrong}) <= 1ms').count()
-    table_of(workloads(space.graph)).write("t.json")
-    with pytest.raises(ArchError, match=r"A1509.*does not say how wrong"):
+    table_of(space_workloads(space.graph)).write("t.json")
+    with pytest.raises(ArchError, match=r"A1509.*has no error estimate"):
         space.where('latency("t.json", confidence=0.95) <= 1ms').count()
     for wrong in ("3", 'confidence="much"', "sure=0.9", "confidence=0.9, 3"):
         with pytest.raises(ArchError, match="A0509"):
             space.where(f'latency("m.json", {wrong}) <= 1ms')
-    with pytest.raises(ArchError, match=r"A1501.*no table of operations"):
+    with pytest.raises(ArchError, match=r"A1501.*not a latency table"):
         archir.latency_table("m.json")
-    with pytest.raises(ArchError, match=r"A1501.*no latency model"):
+    with pytest.raises(ArchError, match=r"A1501.*not a latency model"):
         archir.latency_model("t.json")
 
 
@@ -273,7 +275,7 @@ def test_missing_operations_are_named_in_order() -> None:
     keys = [f"{name}(f32[8])" for name in ("tanh", "gelu", "silu", "relu", "abs")]
     for known in (LatencyModel(**GOOD), table_of([])):
         with pytest.raises(ArchError, match=r"A1502.*lacks `?abs.*gelu.*relu|A1502.*lacks `?abs.*gelu.*silu"):
-            known.need(keys)
+            known.check_keys(keys)
 
 
 @pytest.mark.parametrize(("wrong", "more"), [(1, ""), (3, ""), (4, " and 1 more"), (6, " and 3 more")])
@@ -282,9 +284,9 @@ def test_three_mistakes_of_a_file_are_named(wrong: int, more: str, tmp_path: Pat
         broken = {**made, "entries": {f"op{i}": "1" for i in range(wrong)}}
         (tmp_path / "m.json").write_text(json.dumps(broken))
         with pytest.raises(ArchError) as caught:
-            files.read(tmp_path / "m.json")
+            files.read_latency_file(tmp_path / "m.json")
         message = caught.value.diagnostics[0].message
-        assert f"is no latency {what}: " in message
+        assert f"is not a latency {what}: " in message
         if what == "model":
             assert message.count("; ") == min(wrong, 3) - 1
             assert message.endswith(more or "integer")
@@ -294,8 +296,8 @@ def test_three_mistakes_of_a_file_are_named(wrong: int, more: str, tmp_path: Pat
 def test_broken_models_are_refused(name: str, tmp_path: Path) -> None:
     content = BROKEN[name]
     (tmp_path / "m.json").write_text(content if isinstance(content, str) else json.dumps(content))
-    with pytest.raises(ArchError, match=r"A1501.*m\.json is no latency"):
-        files.read(tmp_path / "m.json")
+    with pytest.raises(ArchError, match=r"A1501.*m\.json is not a latency"):
+        files.read_latency_file(tmp_path / "m.json")
 
 
 def test_requirements_and_parts_of_the_most(folder: Path) -> None:
@@ -368,4 +370,4 @@ def test_a_model_of_what_is_measured_here(folder: Path, monkeypatch: pytest.Monk
 def test_options_of_other_modes_are_refused(folder: Path) -> None:
     (folder / "net.arch").write_text(SMALL["depth"])
     assert "give one of" in run("--fit", "m.json", "--table", "t.json", "net.arch", code=2).stderr
-    assert "no option of" in run("--table", "t.json", "net.arch", "--unit", "ms", code=2).stderr
+    assert "does not apply to" in run("--table", "t.json", "net.arch", "--unit", "ms", code=2).stderr

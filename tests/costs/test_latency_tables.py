@@ -11,7 +11,7 @@ import pytest
 import archir
 from archir.costs.latencies import files
 from archir.costs.latencies.table import Correction, latency_rule
-from archir.costs.latencies.workloads import steps, workloads
+from archir.costs.latencies.workloads import network_workloads, space_workloads
 from archir.diagnostics.errors import ArchError
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
@@ -26,17 +26,17 @@ from tests.published.test_spaces import SPACES, space_of
 @pytest.mark.parametrize("name", portion(SPACES, ["full_attention", "darts", "nas_bench_201", "autoformer"]))
 def test_tables_of_the_published_spaces_know_random_architectures(name: str) -> None:
     space = space_of(name, **SPACES[name].small)
-    table = table_of(workloads(space.graph))
-    table.covers(space.graph)
+    table = table_of(space_workloads(space.graph))
+    table.check_covers(space.graph)
     for seed in range(10):
         graph = space.specialize(space.sample(seed))
-        wanted = 1000 + sum(len(one.key) for one in steps(graph))
+        wanted = 1000 + sum(len(one.key) for one in network_workloads(graph))
         assert table.estimate(graph) == table.total(graph) == wanted
 
 
 def test_estimates_are_sums_of_the_rule() -> None:
     space = archir.loads(SMALL["kinds"])
-    table = table_of(workloads(space.graph), Correction(scale=1.37, offset=250.4, networks=9))
+    table = table_of(space_workloads(space.graph), Correction(scale=1.37, offset=250.4, networks=9))
     rule = latency_rule(table)
     for architecture in space.enumerate():
         graph = space.specialize(architecture)
@@ -44,7 +44,7 @@ def test_estimates_are_sums_of_the_rule() -> None:
         nodes = [n for n in graph if graph.operands(n)]
         total = sum(rule(graph[n].op, *(types[operand] for operand in graph.operands(n))) for n in nodes)
         assert table.estimate(graph) == table.base + total
-        plain = sum(table.of(graph[n].op, [types[operand] for operand in graph.operands(n)]) for n in nodes)
+        plain = sum(table.nanoseconds(graph[n].op, [types[operand] for operand in graph.operands(n)]) for n in nodes)
         assert table.total(graph) == 1000 + plain
         assert abs(table.estimate(graph) - (1.37 * table.total(graph) + 250.4)) <= len(nodes) * 3
     assert table.base == round(1.37 * 1000 + 250.4)
@@ -53,18 +53,18 @@ def test_estimates_are_sums_of_the_rule() -> None:
 def test_a_space_has_no_single_latency() -> None:
     space = archir.loads(SMALL["values"])
     with pytest.raises(ArchError, match="A0901"):
-        table_of(workloads(space.graph)).estimate(space.graph)
+        table_of(space_workloads(space.graph)).estimate(space.graph)
 
 
 def test_what_is_missing_is_named() -> None:
     space = archir.loads(SMALL["values"])
-    keys = set(workloads(space.graph))
+    keys = set(space_workloads(space.graph))
     graph = space.specialize(space.sample(0))
-    gone = next(one.key for one in steps(graph) if one.op.name == "conv")
+    gone = next(one.key for one in network_workloads(graph) if one.op.name == "conv")
     table = table_of(keys - {gone})
     ask: list[Callable[[], object]] = [
-        lambda: table.estimate(graph), lambda: table.total(graph), lambda: table.covers(space.graph),
-        lambda: table.of(Relu(), [TensorType((3,))]), lambda: latency_rule(table)(Relu(), TensorType((3,))),
+        lambda: table.estimate(graph), lambda: table.total(graph), lambda: table.check_covers(space.graph),
+        lambda: table.nanoseconds(Relu(), [TensorType((3,))]), lambda: latency_rule(table)(Relu(), TensorType((3,))),
     ]  # fmt: skip
     for asked, name in zip(ask, [gone] * 3 + ["relu(f32[3])"] * 2, strict=True):
         with pytest.raises(ArchError, match=r"A1502.*lacks") as caught:
@@ -115,8 +115,8 @@ def test_broken_tables_are_refused(name: str, tmp_path: Path) -> None:
     text = content if isinstance(content, str | bytes) else json.dumps(content)
     path = tmp_path / "t.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(ArchError, match=r"A1501.*t\.json is no latency table"):
-        files.table(path)
+    with pytest.raises(ArchError, match=r"A1501.*t\.json is not a latency table"):
+        files.read_table(path)
 
 
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archir.costs.latencies.files.MOST_BYTES", 20)
+    monkeypatch.setattr("archir.costs.latencies.files.MAX_FILE_BYTES", 20)
     table_of([]).write(tmp_path / "t.json")
     with pytest.raises(ArchError, match="more than 20 bytes"):
-        files.table(tmp_path / "t.json")
+        files.read_table(tmp_path / "t.json")

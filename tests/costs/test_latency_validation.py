@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import archir
-from archir.costs.latencies.fill import fit, spearman, validate
+from archir.costs.latencies.measurement import fit_line, spearman, validate
 from archir.diagnostics.errors import ArchError
 from tests.latencies import QUICK, SMALL, FakeBench, filled, validation
 
@@ -23,9 +23,9 @@ def test_rank_correlation() -> None:
 
 def test_lines() -> None:
     x = np.array([1.0, 2.0, 4.0])
-    assert fit(x, 3 * x + 5) == pytest.approx((3, 5))
-    assert fit(x, np.array([1.0, 3.0, 2.0])) == pytest.approx((3 / 14, 1.5))
-    assert fit(np.ones(3), x) is None
+    assert fit_line(x, 3 * x + 5) == pytest.approx((3, 5))
+    assert fit_line(x, np.array([1.0, 3.0, 2.0])) == pytest.approx((3 / 14, 1.5))
+    assert fit_line(np.ones(3), x) is None
 
 
 def test_errors_before_and_after_the_correction() -> None:
@@ -71,7 +71,7 @@ def test_networks_are_measured_against_the_table(monkeypatch: pytest.MonkeyPatch
     assert all(one.predicted == one.measured.median for one in found.networks)
     assert found.error == 0
     assert found.rank_correlation == pytest.approx(1)
-    monkeypatch.setattr("archir.costs.latencies.fill.TURNS", 3)
+    monkeypatch.setattr("archir.costs.latencies.measurement.MAX_RESIDENT_NETWORKS", 3)
     assert validate(table, networks, FakeBench(), effort=QUICK) == found
     with pytest.raises(ArchError, match="A1503"):
         validate(table.model_copy(update={"threads": 2}), networks, FakeBench(), effort=QUICK)

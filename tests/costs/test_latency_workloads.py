@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 import archir
-from archir.costs.latencies.workloads import Workload, chain, parts, steps, workloads
+from archir.costs.latencies.workloads import Workload, chain_network, expand_op, network_workloads, space_workloads
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
@@ -25,20 +25,20 @@ from tests.published.test_spaces import space_of
 
 def union(space: Space) -> set[str]:
     """What the networks of all architectures run."""
-    return {one.key for architecture in space.enumerate() for one in steps(space.specialize(architecture))}
+    return {one.key for architecture in space.enumerate() for one in network_workloads(space.specialize(architecture))}
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_space_runs_what_its_architectures_run(name: str) -> None:
     space = archir.loads(SMALL[name])
     assert space.size > 1
-    assert set(workloads(space.graph)) == union(space)
+    assert set(space_workloads(space.graph)) == union(space)
 
 
 def test_a_published_space_runs_what_random_architectures_run() -> None:
     space = space_of("nas_bench_201", channels=4, cells=1, size=8)
     drawn = [space.specialize(space.sample(seed)) for seed in range(300)]
-    assert set(workloads(space.graph)) == {one.key for graph in drawn for one in steps(graph)}
+    assert set(space_workloads(space.graph)) == {one.key for graph in drawn for one in network_workloads(graph)}
 
 
 @settings(max_examples=80, deadline=None)
@@ -48,15 +48,15 @@ def test_random_spaces_run_what_their_assignments_run(graph: Graph) -> None:
 
     found: set[str] = set()
     for outcomes in assignments(graph):
-        found |= {one.key for one in steps(specialize(graph, outcomes))}
-    assert found == set(workloads(graph))
+        found |= {one.key for one in network_workloads(specialize(graph, outcomes))}
+    assert found == set(space_workloads(graph))
 
 
 def test_requirements_do_not_narrow_what_is_timed() -> None:
     body = "k = choose k(1, 3)\nREQUIRE\noutput y = image |> conv(4, k)"
     narrow, wide = (archir.loads(net(body.replace("REQUIRE", line))) for line in ("require k < 3", ""))
-    assert workloads(narrow.graph).keys() == workloads(wide.graph).keys()
-    assert union(narrow) < set(workloads(narrow.graph))
+    assert space_workloads(narrow.graph).keys() == space_workloads(wide.graph).keys()
+    assert union(narrow) < set(space_workloads(narrow.graph))
 
 
 def test_keys_hold_what_matters_and_nothing_else() -> None:
@@ -66,25 +66,25 @@ def test_keys_hold_what_matters_and_nothing_else() -> None:
     assert key.startswith('conv(f32[4, 6, 6], channels=8, kernel=3, stride=2, padding="same"')
     assert Workload(Scale(1), (x,)).key != Workload(Scale(1.0), (x,)).key
     space = archir.loads(net("output y = image |> relu |> relu |> conv(4) |> conv(4)"))
-    assert len(workloads(space.graph)) == 2
+    assert len(space_workloads(space.graph)) == 2
 
 
 def test_composite_operations_are_what_they_are_written_out_as() -> None:
     x, gate = TensorType((4, 6, 6)), TensorType((4, 1, 1), kind="gate")
     kernel = TensorType((4, 3, 3), kind="kernel")
-    found = parts(Calibrate(), [x, gate, kernel])
+    found = expand_op(Calibrate(), [x, gate, kernel])
     for one in found:
         graph = one.graph()
         types = infer(graph)
         assert tuple(types[operand] for operand in graph.operands(graph.outputs["result"])) == one.types
     names = [one.op.name for one in found]
     assert names == ["mul", "add", "dynamic_conv", "add"]
-    assert parts(Calibrate(), [x]) == []
+    assert expand_op(Calibrate(), [x]) == []
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_each_workload_is_a_network(name: str) -> None:
-    for one in workloads(archir.loads(SMALL[name]).graph).values():
+    for one in space_workloads(archir.loads(SMALL[name]).graph).values():
         graph = one.graph()
         verify(graph)
         assert infer(graph)[graph.outputs["result"]] is not None
@@ -99,4 +99,4 @@ def test_nothing_is_left_of_a_copy_in_a_model() -> None:
     with ONNX.bench("cpu", 1, 1) as bench:
         assert bench.free(Workload(archir.ir.op.OPS["identity"](), (x,)).graph())
         assert not bench.free(Workload(Relu(), (x,)).graph())
-        assert not bench.free(chain(1))
+        assert not bench.free(chain_network(1))

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 import archir
 from archir.costs import account, sums
 from archir.costs.account import Account
-from archir.costs.dynamic import Chain
+from archir.costs.chain import Chain
+from archir.costs.evaluators import NodeSums, TermSums
 from archir.costs.extremes import arrays
 from archir.costs.extremes import witnesses as bounds
-from archir.costs.rows import Parts, Sums
-from archir.costs.symbolic import Symbolic
+from archir.costs.symbolic import SymbolicCosts
 from archir.diagnostics.errors import fail
-from archir.diagnostics.work import MOST_WORK, bounded
+from archir.diagnostics.work import MAX_WORK, work_budget
 from archir.diagrams import symbols
-from archir.diagrams.cases import when
+from archir.diagrams.mdd import outcome_in
 from archir.ir import typing
-from archir.passes.cost import SUMMED
+from archir.passes.cost import ADDITIVE_COSTS
 from archir.spaces.space import Space
 
 FIRST = "x = x |> linear(a) |> gelu |> linear(b)"
@@ -45,16 +45,16 @@ def space_of(steps: list[str], condition: str = "") -> Space:
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_is_listed() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typing, "MOST_LISTED", 0)
-        patch.setattr(sums, "MOST_LISTED", 0)
-        patch.setattr(symbols, "LONG", 1)
+        patch.setattr(typing, "MAX_LISTED", 0)
+        patch.setattr(sums, "MAX_LISTED", 0)
+        patch.setattr(symbols, "LONG_RANGE", 1)
         yield
 
 
 def listed(space: Space, codes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The costs of architectures, one after another."""
     found = [archir.cost(space.specialize(space.decode(row))) for row in codes]
-    return np.array([[getattr(one, name) for name in SUMMED] for one in found])
+    return np.array([[getattr(one, name) for name in ADDITIVE_COSTS] for one in found])
 
 
 @given(st.lists(st.sampled_from(STEPS), max_size=2, unique=True), st.sampled_from(CONDITIONS))
@@ -64,29 +64,29 @@ def test_they_are_those_of_brute_force(steps: list[str], condition: str) -> None
     codes = space.sample_codes(40, np.random.default_rng(0))
     wanted = listed(space, codes)
     index = {decision.choice.path: i for i, decision in enumerate(space.order)}
-    symbolic = Symbolic(space.graph)
-    assert any(type(term) is sums.Product for term in symbolic.summed()["params"])
+    symbolic = SymbolicCosts(space.graph)
+    assert any(type(term) is sums.Product for term in symbolic.total_terms()["params"])
     assert space.account.table.at(codes).tolist() == wanted.tolist()
-    assert Sums(symbolic.summed(), index).at(codes).tolist() == wanted.tolist()
-    rough = Symbolic(space.graph, roughly=True)
-    assert Parts(space.graph, rough.owns(), index).at(codes).tolist() == wanted.tolist()
+    assert TermSums(symbolic.total_terms(), index).at(codes).tolist() == wanted.tolist()
+    rough = SymbolicCosts(space.graph, approximate=True)
+    assert NodeSums(space.graph, rough.own_terms(), index).at(codes).tolist() == wanted.tolist()
 
 
 @given(st.lists(st.sampled_from(STEPS), max_size=2, unique=True), st.sampled_from(CONDITIONS))
 @settings(deadline=None, max_examples=12)
 def test_extremes_are_the_same_in_every_way(steps: list[str], condition: str) -> None:
     space = space_of(steps, condition)
-    for name in SUMMED:
+    for name in ADDITIVE_COSTS:
         chain = space.account.chain(name)
         for sign in (1, -1):
             wanted = bounds.extreme(chain, 0, sign)
             assert arrays.extreme(chain, 0, sign) == wanted
             assert wanted is not None
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(account, "FEW_STEPS", 0)
+                patch.setattr(account, "MAX_SMALL_STEPS", 0)
                 patch.setattr(arrays, "extreme", too_large)
-                patch.setattr(Account, "_tried", lambda *_: None)
-                found = space.account._extreme(name, sign)
+                patch.setattr(Account, "_try_chain", lambda *_: None)
+                found = space.account._find_extreme(name, sign)
             assert sign * found.bound <= sign * wanted.value <= sign * found.value
             assert found.codes is not None
             assert space.cost(np.array([found.codes]), [name])[name].tolist() == [found.value]
@@ -101,18 +101,18 @@ def too_large(*_: Any) -> None:
 def test_where_nothing_keeps_the_conditions_there_is_no_extreme() -> None:
     chain = space_of([]).account.chain("params")
     choice = chain.order[1].choice
-    never = Chain(chain.order, [when(choice, [0]), when(choice, [1, 2])], chain.groups, chain.constant)
+    never = Chain(chain.order, [outcome_in(choice, [0]), outcome_in(choice, [1, 2])], chain.groups, chain.constant)
     assert arrays.extreme(never, 0, 1) is None
     assert bounds.extreme(never, 0, 1) is None
 
 
 def test_means_add_up() -> None:
     from archir.costs.means import means
-    from archir.costs.scopes import whole
+    from archir.costs.scopes import total_costs
 
     space = space_of(STEPS[:3])
     account = space.account
-    assert sum(means(account, "macs").values()) == whole(account)["macs"].mean
+    assert sum(means(account, "macs").values()) == total_costs(account)["macs"].mean
 
 
 def elastic(layers: int) -> Space:
@@ -130,10 +130,10 @@ def params(width: int, inner: int, layers: int) -> int:
 
 @pytest.mark.parametrize("layers", [1, 3, 24])  # tables of the last would be too large
 def test_elastic_language_models(layers: int) -> None:
-    with pytest.MonkeyPatch.context() as patch, bounded(2 * MOST_WORK):
-        patch.setattr(typing, "MOST_LISTED", 4_096)
-        patch.setattr(sums, "MOST_LISTED", 4_096)
-        patch.setattr(symbols, "LONG", 64)
+    with pytest.MonkeyPatch.context() as patch, work_budget(2 * MAX_WORK):
+        patch.setattr(typing, "MAX_LISTED", 4_096)
+        patch.setattr(sums, "MAX_LISTED", 4_096)
+        patch.setattr(symbols, "LONG_RANGE", 64)
         space = elastic(layers)
         least, greatest = space.account.extremes("params")
         assert (least.value, greatest.value) == (params(64, 1, layers), params(512, 2_048, layers))
@@ -148,6 +148,6 @@ def test_elastic_language_models(layers: int) -> None:
 
 
 def test_products_of_few_combinations_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sums, "MOST_LISTED", 4_096)
-    terms = Symbolic(space_of(STEPS[:2]).graph).summed()
+    monkeypatch.setattr(sums, "MAX_LISTED", 4_096)
+    terms = SymbolicCosts(space_of(STEPS[:2]).graph).total_terms()
     assert all(type(term) is not sums.Product for own in terms.values() for term in own)

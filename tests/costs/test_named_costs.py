@@ -10,18 +10,18 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import archir
-from archir.costs.lengths import Resized
+from archir.costs.resized import Resized
 from archir.costs.rules import rule_of
-from archir.costs.symbolic import Symbolic
+from archir.costs.symbolic import SymbolicCosts
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph, Node
-from archir.ir.verify import typed
+from archir.ir.verify import checked_types
 from archir.language.elaboration.elaborate import elaborate
 from archir.ops.activation import Relu
 from archir.ops.attention import Attention
 from archir.ops.conv import Linear
 from archir.ops.lookup import Embedding
-from archir.passes.cost import alive
+from archir.passes.cost import live_bytes
 from archir.passes.resize import resize
 from archir.spaces.space import Space
 from archir_torch import BACKEND as TORCH
@@ -48,7 +48,7 @@ def space_of(text: str) -> Space:
 def steps(graph: Graph, context: int) -> tuple[int, int]:
     """What a cache holds, and what the last of so many tokens costs: the network at one token, node by node."""
     one, cache, macs = resize(graph, 1), 0, 0
-    types = typed(one)
+    types = checked_types(one)
     for number in one:
         op, operands = one[number].op, [types[x] for x in one.operands(number)]
         if isinstance(op, Attention):
@@ -174,7 +174,7 @@ def test_microcontrollers_hold_weights_and_results_in_8_bits() -> None:
     assert (found['weight_bytes("int4")'] == space.cost(several)["params"] // 2).all()
     for i, architecture in enumerate(several):
         graph = space.specialize(architecture)
-        assert max(alive(graph, typed(graph), small=True).values()) == found["sram_bytes"][i]
+        assert max(live_bytes(graph, checked_types(graph), eight_bit=True).values()) == found["sram_bytes"][i]
 
 
 def test_bytes_of_shared_weights_count_once() -> None:
@@ -197,7 +197,7 @@ def test_bounds_and_tables_take_them() -> None:
     costs = few.cost([few.sample(seed) for seed in range(5)], names)
     assert costs[names[0]].max() <= space.account.extremes(names[0])[1].value // 2
     assert costs[names[1]].max() <= 4_000
-    space.account.include("sram_bytes")
+    space.account.add_cost("sram_bytes")
     low, high = space.account.limits("sram_bytes")
     assert low <= space.cost([space.sample(0)], ["sram_bytes"])["sram_bytes"][0] <= high
 
@@ -215,12 +215,12 @@ def test_requirements_take_them() -> None:
 @pytest.mark.parametrize(
     ("net", "name", "said"),
     [
-        ("zoo/switch.arch:switch", "kv_bytes", "A3320.*sees later ones"),
+        ("zoo/switch.arch:switch", "kv_bytes", "A3320.*sees later tokens"),
         ("resnet50.arch:resnet50", "decode_macs(context=4)", "A3320.*has none"),
         ("resnet50.arch:resnet50", "prefill_macs(context=4)", "A3320.*takes no tokens"),
         ("zoo/gpt.arch:gpt", "prefill_macs(context=9)", "A3320.*does not take 9 tokens: `embedding` has 8 rows"),
         ("zoo/nas_bert.arch", "prefill_macs(contexts=9)", "A3321.*did you mean `context`"),
-        ("zoo/gpt.arch:gpt", "kv_bytes(1, 2, \"f64\")", "A3321.*no element type `f64`"),
+        ("zoo/gpt.arch:gpt", "kv_bytes(1, 2, \"f64\")", "A3321.*`f64` is no element type"),
         ("zoo/gpt.arch:gpt", "kv_bytes(batch=1.5)", "A3321.*cannot read `batch=1.5`"),
         ("zoo/gpt.arch:gpt", "flop", "A1604.*did you mean `flops`"),
     ],
@@ -243,8 +243,8 @@ def test_choices_that_are_too_entangled_are_costed_one_by_one() -> None:
 def test_peaks_are_no_sums_and_element_types_are_texts() -> None:
     space = archir.loads("net n {\n input x: f32[4, 8, 8]\n output y = x |> conv(choose width(4, 8))\n}")
     for name in ("peak_bytes", "sram_bytes"):
-        with pytest.raises(ArchError, match=f"A1604.*`{name}` is the most that is held at once"):
-            space.account.known(name, summed=True)
+        with pytest.raises(ArchError, match=f"A1604.*`{name}` is a maximum over the operations"):
+            space.account.check_cost(name, summed=True)
     with pytest.raises(ArchError) as refusal:
         space.where("weight_bytes(int8) < 1000")
     assert refusal.value.diagnostics[0].hint == 'element types are texts: write `"int8"`'
@@ -273,7 +273,7 @@ def test_weights_that_depend_on_the_number_of_tokens_are_refused() -> None:
 def test_nodes_that_nobody_needs_are_of_any_length() -> None:
     graph = archir.loads(TEXTS.replace("BODY", "output y = x |> linear(3)")).graph
     graph.add(Node(Relu()), graph.add(Node(Linear(5)), graph.outputs["y"]))
-    assert Resized(Symbolic(graph), 9).symbolic.types[graph.outputs["y"]].shape == (9, 3)
+    assert Resized(SymbolicCosts(graph), 9).symbolic.types[graph.outputs["y"]].shape == (9, 3)
 
 
 def test_only_attentions_have_caches() -> None:

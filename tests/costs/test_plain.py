@@ -15,7 +15,7 @@ from archir.costs.account import Account
 from archir.costs.counting.plain import PlainAccount
 from archir.costs.means import means
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.cases import when
+from archir.diagrams.mdd import outcome_in
 from archir.spaces.space import Space
 from archir.utils import arrays
 from tests.conftest import EXAMPLES
@@ -59,8 +59,8 @@ def test_totals_are_those_of_all_architectures(space: Space) -> None:
 
 def test_everything_is_as_arrays_have_it(space: Space) -> None:
     are_alike(plain(space), space.bounds.account)
-    if space.bounded:
-        are_alike(plain(space).bounded(space.bounds.ranges), space.account)
+    if space.has_cost_bounds:
+        are_alike(plain(space).within_ranges(space.bounds.ranges), space.account)
 
 
 def are_alike(ours: PlainAccount, theirs: Account) -> None:
@@ -72,10 +72,10 @@ def are_alike(ours: PlainAccount, theirs: Account) -> None:
         assert means(ours, name) == means(theirs, name)
         for low, high in ((least, greatest), (least + 1, (least + greatest) // 2), (greatest + 1, greatest), (0, 0)):
             assert ours.count(name, low, high) == theirs.count(name, low, high)
-            assert ours.some(name, low, high) == theirs.some(name, low, high)
-        assert ours.nearest(name, greatest + 5, greatest + 9) == greatest
+            assert ours.may_contain(name, low, high) == theirs.may_contain(name, low, high)
+        assert ours.nearest_cost(name, greatest + 5, greatest + 9) == greatest
         middle = (least + greatest) // 2
-        assert ours.nearest(name, middle, middle) == theirs.nearest(name, middle, middle)
+        assert ours.nearest_cost(name, middle, middle) == theirs.nearest_cost(name, middle, middle)
     ranges = {name: (theirs.limits(name)[0], sum(theirs.limits(name)) // 2) for name in ("params", "macs")}
     assert ours.count_within(ranges) == theirs.count_within(ranges)
 
@@ -88,9 +88,9 @@ def test_counts_quantiles_and_neighbours_are_those_of_a_list(space: Space) -> No
         for i in (0, 1, len(keys) // 2, -1):
             key = keys[i]
             below, above = [one for one in keys if one < key], [one for one in keys if one > key]
-            assert (spread.last(key), spread.first(key)) == (key, key)
-            assert spread.last(key - 1) == max(below, default=None)
-            assert spread.first(key + 1) == min(above, default=None)
+            assert (spread.last_total(key), spread.first_total(key)) == (key, key)
+            assert spread.last_total(key - 1) == max(below, default=None)
+            assert spread.first_total(key + 1) == min(above, default=None)
             assert spread.count(key, key) == (totals.count(key),) * 2
             assert spread.count(key + 1, key - 1) == (0, 0)
             rank = totals.index(key)
@@ -99,10 +99,10 @@ def test_counts_quantiles_and_neighbours_are_those_of_a_list(space: Space) -> No
     for architecture in everything[:: len(everything) // 8 + 1]:
         cost = archir.cost(space.specialize(architecture))
         pairs = {"params": (cost.params, cost.params), "macs": (cost.macs, cost.macs)}
-        assert ours.keeps(architecture.outcomes, pairs)
+        assert ours.satisfies(architecture.outcomes, pairs)
         for less, more in ((1, 1), (-1, -1)):
             shifted = {**pairs, "macs": (cost.macs + less, cost.macs + more)}
-            assert not ours.keeps(architecture.outcomes, shifted)
+            assert not ours.satisfies(architecture.outcomes, shifted)
 
 
 def test_costs_that_do_not_add_up_are_refused_without_arrays(space: Space) -> None:
@@ -112,7 +112,7 @@ def test_costs_that_do_not_add_up_are_refused_without_arrays(space: Space) -> No
 
 def test_a_space_draws_within_bounds_without_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = {tuple(one.codes) for one in SPACES["bounded"]().enumerate()}
-    monkeypatch.setattr(arrays, "there", lambda: False)
+    monkeypatch.setattr(arrays, "has_numpy", lambda: False)
     space, rng = SPACES["bounded"](), random.Random(0)
     assert isinstance(space.account, PlainAccount)
     assert space.count() == (len(everything), len(everything))
@@ -125,9 +125,9 @@ def test_a_bound_that_nothing_keeps_is_refused_without_arrays(monkeypatch: pytes
     text = CONDITIONAL.replace("BOUNDS", "require macs <= 7")
     told: Mapping[str, str] = {}
     for there in (True, False):
-        monkeypatch.setattr(arrays, "there", lambda there=there: there)
+        monkeypatch.setattr(arrays, "has_numpy", lambda there=there: there)
         with pytest.raises(ArchError, match="A1603") as refused:
-            archir.loads(text).prove()
+            archir.loads(text).check_bounds()
         told = {**told, str(there): str(refused.value)}
     assert told["True"] == told["False"]
 
@@ -142,7 +142,7 @@ def test_of_an_inactive_choice_the_first_outcome_counts() -> None:
     space = SPACES["conditional"]()
     kernel = next(decision for decision in space.order if decision.active is not True)
     position = space.order.index(kernel)
-    few = PlainAccount(space.graph, space.order, [*space.account.conditions, when(kernel.choice, [0])])
+    few = PlainAccount(space.graph, space.order, [*space.account.conditions, outcome_in(kernel.choice, [0])])
     kept = [one for one in space.enumerate() if one.codes[position] <= 0]
     assert -1 in {one.codes[position] for one in kept}
     assert few.totals(("params",)).ways == Counter(

@@ -8,12 +8,12 @@ from click.testing import CliRunner
 
 import archir
 from archir.cli.main import main
-from archir.costs.extremes.rough import Ends
-from archir.costs.rows import Sums
-from archir.costs.symbolic import Symbolic
+from archir.costs.evaluators import TermSums
+from archir.costs.extremes.heuristic_search import ExtremeSearch
+from archir.costs.symbolic import SymbolicCosts
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import WorkError, anew, bounded, current, portion, spend
-from archir.passes.cost import SUMMED
+from archir.diagnostics.work import WorkError, budget_share, current_budget, fresh_budget, spend, work_budget
+from archir.passes.cost import ADDITIVE_COSTS
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.language.reference.grow import program
@@ -40,18 +40,18 @@ def test_no_architecture_is_beyond_rough_bounds() -> None:
         codes = np.array([one.codes for one in space.enumerate()], np.int16)
         costs = space.cost(codes)
         rough = Space(space.graph).account
-        symbolic = Symbolic(space.graph, roughly=True)
+        symbolic = SymbolicCosts(space.graph, approximate=True)
         rough.__dict__["_symbolic"] = symbolic
         index = {decision.choice.path: i for i, decision in enumerate(space.order)}
-        most, sure = (Sums(symbolic.summed(sure), index).at(codes) for sure in (False, True))
-        every = np.stack([costs[name] for name in SUMMED], axis=1)
+        most, sure = (TermSums(symbolic.total_terms(sure), index).at(codes) for sure in (False, True))
+        every = np.stack([costs[name] for name in ADDITIVE_COSTS], axis=1)
         assert (sure <= every).all(), space.name
         assert (every <= most).all(), space.name
-        needed = set(symbolic.needed) - symbolic.loose
-        owns = symbolic.owns()
-        for column, name in enumerate(SUMMED):
+        needed = set(symbolic.needed) - symbolic.overapproximated
+        owns = symbolic.own_terms()
+        for column, name in enumerate(ADDITIVE_COSTS):
             assert name == "params" or sure[0, column] == sum(
-                sum(Sums({name: owns[name][number]}, index).at(codes[:1])[0]) for number in needed & set(owns[name])
+                sum(TermSums({name: owns[name][number]}, index).at(codes[:1])[0]) for number in needed & set(owns[name])
             )
         for name in rough.summed:
             least, greatest = rough.extremes(name)
@@ -73,7 +73,9 @@ def test_ends_are_found_where_nothing_can_be_drawn() -> None:
         }
     """)
     costs = space.cost([*space.enumerate()], ["macs"])["macs"]
-    ends = Ends(space.order, space.account.conditions, lambda _, rng: np.zeros((0, len(space.order)), np.int16))
+    ends = ExtremeSearch(
+        space.order, space.account.conditions, lambda _, rng: np.zeros((0, len(space.order)), np.int16)
+    )
     for sign, wanted in ((1, costs.min()), (-1, costs.max())):
         terms = space.account.terms("macs")
         found = ends.extreme(terms, sign, True, lambda codes: space.account.at(codes, ["macs"])["macs"])
@@ -85,29 +87,29 @@ def test_ends_are_found_where_nothing_can_be_drawn() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ["nas_bench_101", "nas_fpn"])
 def test_published_wirings_are_bounded_with_the_usual_budget(name: str) -> None:
-    with bounded():
+    with work_budget():
         space = archir.load(f"examples/{name}/{name}.arch")
         for cost in space.account.summed:
-            with anew(2):
+            with fresh_budget(2):
                 least, greatest = space.account.extremes(cost)
             assert 0 < least.bound <= least.value <= greatest.value <= greatest.bound
             assert name == "nas_fpn" or (least.exact and greatest.exact)
 
 
 def test_a_portion_leaves_the_rest() -> None:
-    with bounded(100):
-        with pytest.raises(WorkError), portion(1 / 4):
+    with work_budget(100):
+        with pytest.raises(WorkError), budget_share(1 / 4):
             spend(30)
-        assert 65 <= current().left <= 75
+        assert 65 <= current_budget().left <= 75
         spend(60)
 
 
 def test_a_budget_anew_takes_nothing_from_the_one_around_it() -> None:
-    with bounded(100):
+    with work_budget(100):
         spend(90)
-        with anew(2):
+        with fresh_budget(2):
             spend(150)
-        assert current().left == 10
+        assert current_budget().left == 10
 
 
 def test_neighbours_are_looked_at_for_a_share_of_the_work() -> None:
@@ -120,7 +122,7 @@ def test_neighbours_are_looked_at_for_a_share_of_the_work() -> None:
         }
     """)
     codes = space.sample_codes(8, np.random.default_rng(0))
-    ends = space.account._ends
+    ends = space.account._extreme_search
     costs = space.cost(codes, ["params"])["params"]
     calls = []
 
@@ -129,10 +131,10 @@ def test_neighbours_are_looked_at_for_a_share_of_the_work() -> None:
         spend(0 if len(calls) == 1 else 10**6)
         return space.cost(rows, ["params"])["params"]
 
-    with bounded(1_000):
-        best, _ = ends._improved(codes, dear)
+    with work_budget(1_000):
+        best, _ = ends._local_search(codes, dear)
         assert space.cost(best, ["params"])["params"] == costs.min()
-        assert len(ends._improved(codes, dear)[0]) == 1
+        assert len(ends._local_search(codes, dear)[0]) == 1
     assert len(calls) == 3
 
 

@@ -8,12 +8,12 @@ from fractions import Fraction
 import pytest
 from click.testing import CliRunner
 
-from archir.cli.cost import by_scope as of_network
+from archir.cli.cost import costs_by_scope as of_network
 from archir.cli.main import main
 from archir.costs import scopes
 from archir.costs.means import means
 from archir.diagnostics.errors import ArchError
-from archir.passes.cost import SUMMED, Cost, cost
+from archir.passes.cost import ADDITIVE_COSTS, Cost, cost
 from tests.conftest import EXAMPLES
 from tests.costs.test_costs import CUT, cut
 from tests.portions import portion
@@ -24,13 +24,13 @@ from tests.published.test_spaces import space_of
 @pytest.mark.parametrize("name", CUT)
 def test_parts_are_those_of_brute_force(name: str, depth: int) -> None:
     space = cut(name)
-    found = scopes.by_scope(space.account, depth)
+    found = scopes.costs_by_scope(space.account, depth)
     networks = [of_network(space.specialize(architecture), depth) for architecture in space.enumerate()]
     assert {scope for network in networks for scope in network} == set(found)
     for scope, part in found.items():
-        for one in SUMMED:
+        for one in ADDITIVE_COSTS:
             values = [getattr(network.get(scope, Cost(0, 0, 0)), one) for network in networks]
-            wanted = scopes.Range(min(values), Fraction(sum(values), len(values)), max(values))
+            wanted = scopes.CostRange(min(values), Fraction(sum(values), len(values)), max(values))
             assert part[one] == wanted
 
 
@@ -38,7 +38,7 @@ def test_parts_are_those_of_brute_force(name: str, depth: int) -> None:
 def test_means_of_nodes_add_up(name: str) -> None:
     space = cut(name)
     totals = [cost(space.specialize(architecture)) for architecture in space.enumerate()]
-    for one, range_ in scopes.whole(space.account).items():
+    for one, range_ in scopes.total_costs(space.account).items():
         mean = Fraction(sum(getattr(total, one) for total in totals), len(totals))
         assert mean == range_.mean == sum(means(space.account, one).values())
 
@@ -46,8 +46,8 @@ def test_means_of_nodes_add_up(name: str) -> None:
 @pytest.mark.parametrize("name", portion(["trionet", "darts", "mobilenet_v3_ofa"], ["darts"]))
 def test_means_of_published_spaces_add_up(name: str) -> None:
     account = space_of(name).account
-    parts, total = scopes.by_scope(account, 1), scopes.whole(account)
-    for one in SUMMED:
+    parts, total = scopes.costs_by_scope(account, 1), scopes.total_costs(account)
+    for one in ADDITIVE_COSTS:
         assert sum(part[one].mean for part in parts.values()) == total[one].mean
         assert sum(part[one].least for part in parts.values()) <= total[one].least
 

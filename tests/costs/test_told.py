@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import archir
-from archir.cli.space_cost import _counted, _told
+from archir.cli.space_cost import _count_within_budget, _format_extreme
 from archir.costs.extremes.witnesses import Extreme
 from archir.diagnostics.errors import ArchError, fail
-from archir.diagnostics.work import TOO_MUCH
+from archir.diagnostics.work import WORK_CODE
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from archir.diagnostics.work import TOO_MUCH
     ],
 )
 def test_an_extreme_is_told_as_far_as_it_is_known(found: Extreme, told: str) -> None:
-    assert _told(found, "at most" if (found.bound or 0) > found.value else "at least") == told
+    assert _format_extreme(found, "at most" if (found.bound or 0) > found.value else "at least") == told
 
 
 class Counted:
@@ -38,9 +38,9 @@ class Counted:
 
 
 def test_what_takes_too_much_work_is_not_counted() -> None:
-    assert _counted(lambda: Counted(TOO_MUCH).satisfying) is None
+    assert _count_within_budget(lambda: Counted(WORK_CODE).satisfying) is None
     with pytest.raises(ArchError, match="A0510"):
-        _counted(lambda: Counted("A0510").satisfying)
+        _count_within_budget(lambda: Counted("A0510").satisfying)
 
 
 SPACE = archir.loads("""
@@ -63,5 +63,5 @@ GAPS = [
 @pytest.mark.parametrize(("low", "high"), GAPS)
 def test_the_nearest_cost_is_that_of_an_architecture(low: int, high: int) -> None:
     distances = {cost: max(low - cost, cost - high) for cost in COSTS}
-    found = SPACE.account.nearest("params", low, high)
+    found = SPACE.account.nearest_cost("params", low, high)
     assert distances[found] == min(distances.values())

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from lark import Token
 
-from archir.api.loading import proved
+from archir.api.loading import load_checked
 from archir.diagnostics.errors import ArchError, Diagnostic
-from archir.language.elaboration.locals import walk
+from archir.language.elaboration.name_analysis import walk
 from archir.language.syntax import ast
 from archir.language.syntax.parse import parse, tokens
 from tests.conftest import EXAMPLES
@@ -67,7 +67,7 @@ class Planted:
 def problems(text: str, path: Path) -> list[Diagnostic]:
     """What `archir check` says of a text at a path."""
     try:
-        proved(text, path.parent, str(path), None, None, None, None)
+        load_checked(text, path.parent, str(path), None, None, None, None)
     except ArchError as error:
         return list(error.diagnostics)
     return []

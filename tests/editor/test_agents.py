@@ -19,10 +19,10 @@ from mcp import Client, StdioServerParameters
 import archir
 from archir.diagnostics.errors import ArchError
 from archir.ir.op import OPS
-from archir.tools.mcp.answers import MOST_PROBLEMS, MOST_SAID, MOST_TEXT
-from archir.tools.mcp.server import language, libraries, make, operations
-from archir.tools.mcp.tools import CHANGING, TOOLS
-from archir.utils.files import read_bytes, within, write_atomic
+from archir.tools.mcp.answers import MAX_MESSAGE, MAX_PROBLEMS, MAX_TEXT
+from archir.tools.mcp.server import language, libraries, make_server, operations
+from archir.tools.mcp.tools import TOOLS, WRITING_TOOLS
+from archir.utils.files import confined_to, read_bytes, write_atomic
 from tests.conftest import EXAMPLES, ROOT
 
 SPACE = """\
@@ -42,7 +42,7 @@ def asked(folder: Path, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, An
     """What the official client is answered, call by call."""
 
     async def ask() -> list[dict[str, Any]]:
-        async with Client(make([folder])) as client:
+        async with Client(make_server([folder])) as client:
             return [(await client.call_tool(name, given)).structured_content or {} for name, given in calls]
 
     return asyncio.run(ask())
@@ -65,7 +65,7 @@ def room(tmp_path: Path) -> Path:
 
 def test_every_tool_says_what_it_takes_and_answers(room: Path) -> None:
     async def ask() -> Any:
-        async with Client(make([room])) as client:
+        async with Client(make_server([room])) as client:
             return await client.list_tools()
 
     tools = {one.name: one for one in asyncio.run(ask()).tools}
@@ -73,8 +73,8 @@ def test_every_tool_says_what_it_takes_and_answers(room: Path) -> None:
     for name, one in tools.items():
         assert one.description
         assert {"ok", "problems"} <= one.output_schema["properties"].keys()
-        assert "room" not in one.input_schema.get("properties", {})
-        assert one.annotations.read_only_hint == (name not in CHANGING)
+        assert "workspace" not in one.input_schema.get("properties", {})
+        assert one.annotations.read_only_hint == (name not in WRITING_TOOLS)
 
 
 def test_a_program_is_written_with_the_tools(room: Path) -> None:
@@ -154,7 +154,7 @@ def test_runs_are_told(room: Path) -> None:
     assert (found["name"], found["state"], found["phase"]) == ("first", "finished", "train")
     assert answered(room, "status", folder="runs/first")["runs"] == [found]
     (room / "runs" / "first" / "link").symlink_to(room.parent / "secret.json")
-    assert "is a link" in answered(room, "status")["problems"][0]["message"]
+    assert "is a symbolic link" in answered(room, "status")["problems"][0]["message"]
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def test_runs_outside_are_not_looked_at(folder: str, outside: Path) -> None:
 def test_nothing_is_written_outside(outside: Path) -> None:
     before = (outside.parent / "secret.arch").read_text()
     for path in ("link.arch", "../secret.arch", "folder/secret.arch"):
-        for tool in CHANGING:
+        for tool in WRITING_TOOLS:
             assert not answered(outside, tool, path=path, write=True)["ok"]
     assert (outside.parent / "secret.arch").read_text() == before
 
@@ -217,7 +217,7 @@ def test_files_are_read_and_written_within_folders_alone(tmp_path: Path) -> None
     for name in ("in/a", "b"):
         (tmp_path / name).write_text("text")
     (tmp_path / "in" / "link").symlink_to(tmp_path / "b")
-    with within([tmp_path / "in"]):
+    with confined_to([tmp_path / "in"]):
         assert read_bytes(tmp_path / "in" / "a", 10) == b"text"
         for path in (tmp_path / "b", tmp_path / "in" / "link", tmp_path / "in" / ".." / "b"):
             with pytest.raises(OSError, match="outside"):
@@ -235,7 +235,7 @@ def test_a_file_that_is_exchanged_while_it_is_opened_is_refused(
     (tmp_path / "b").write_text("secret")
     opened = os.open
     monkeypatch.setattr(os, "open", lambda path, *rest, **more: opened(tmp_path / "b", *rest, **more))
-    with within([tmp_path / "in"]), pytest.raises(OSError, match="exchanged"):
+    with confined_to([tmp_path / "in"]), pytest.raises(OSError, match="exchanged"):
         read_bytes(tmp_path / "in" / "a", 10)
 
 
@@ -254,8 +254,8 @@ def test_hostile_programs_are_answered_and_small(name: str, room: Path) -> None:
     *wrong, right = asked(room, *asking)
     for found in wrong:
         assert not found["ok"]
-        assert len(found["problems"]) <= MOST_PROBLEMS
-        assert len(json.dumps(found)) < 3 * MOST_TEXT
+        assert len(found["problems"]) <= MAX_PROBLEMS
+        assert len(json.dumps(found)) < 3 * MAX_TEXT
         assert "\x1b" not in json.dumps(found, ensure_ascii=False)
     assert right["ok"]
     assert name != "many" or wrong[0]["more"] > 0
@@ -265,7 +265,7 @@ def test_messages_are_short_whatever_is_named(room: Path) -> None:
     for given in ({"text": SPACE.replace("relu", "a" * 100_000)}, {"path": "space.arch", "where": "a" * 100_000}):
         problems = answered(room, "count", **given)["problems"]
         assert problems
-        assert all(len(one["message"]) <= MOST_SAID + 3 for one in problems)
+        assert all(len(one["message"]) <= MAX_MESSAGE + 3 for one in problems)
 
 
 @pytest.mark.parametrize("tool", ["check", "fix"])
@@ -274,7 +274,7 @@ def test_requests_end_and_the_next_is_answered(tool: str, room: Path) -> None:
     many = "\n".join(f"net n{i} {{ input x: f32[4]\n output y = x |> relu }}" for i in range(5_000))
 
     async def ask() -> list[dict[str, Any]]:
-        async with Client(make([room], seconds=0.2)) as client:
+        async with Client(make_server([room], seconds=0.2)) as client:
             asking = [(tool, {"text": many}), ("explain", {"what": "A0602"})]
             return [(await client.call_tool(name, given)).structured_content or {} for name, given in asking]
 
@@ -287,7 +287,7 @@ def test_requests_end_and_the_next_is_answered(tool: str, room: Path) -> None:
 def test_what_is_too_long_is_cut(room: Path) -> None:
     found = answered(room, "show", text=(EXAMPLES / "resnet50.arch").read_text(), form="svg")
     assert found["ok"]
-    assert len(found["text"]) <= MOST_TEXT
+    assert len(found["text"]) <= MAX_TEXT
 
 
 def test_the_language_in_a_page_is_right() -> None:
@@ -299,7 +299,7 @@ def test_the_language_in_a_page_is_right() -> None:
 
 def test_pages_are_resources(room: Path) -> None:
     async def ask() -> list[str]:
-        async with Client(make([room])) as client:
+        async with Client(make_server([room])) as client:
             listed = {str(one.uri) for one in (await client.list_resources()).resources}
             return [(await client.read_resource(uri)).contents[0].text for uri in sorted(listed)]
 

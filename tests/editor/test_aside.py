@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("pygls", reason="the language server needs pygls (the extra `lsp`)")
 
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import anew, bounded, portion, spend
-from archir.tools.lsp.aside import Aside, InterruptedWorkError
+from archir.diagnostics.work import budget_share, fresh_budget, spend, work_budget
+from archir.tools.lsp.background import BackgroundWorker, InterruptedWorkError
 from tests.conftest import EXAMPLES
 from tests.editor.test_server import run, serving
 
@@ -26,7 +26,7 @@ def endless(begun: Event, again: int = 1) -> str:
     """Work that ends for nothing but its budgets, of which it has one in another; and begins as often anew."""
     for _ in range(again):
         try:
-            with bounded(inf), anew(), portion(0.5):
+            with work_budget(inf), fresh_budget(), budget_share(0.5):
                 while True:
                     begun.set()
                     spend(1)
@@ -38,7 +38,7 @@ def endless(begun: Event, again: int = 1) -> str:
 @pytest.mark.parametrize("again", [1, 3])
 def test_work_ends_when_something_else_is_asked(again: int) -> None:
     async def test() -> None:
-        aside, begun = Aside(), Event()
+        aside, begun = BackgroundWorker(), Event()
         task = asyncio.ensure_future(aside.run(lambda: lambda: endless(begun, again)))
         while not begun.is_set():
             await asyncio.sleep(0.001)
@@ -53,7 +53,7 @@ def test_work_ends_when_something_else_is_asked(again: int) -> None:
 
 def test_work_ends_with_the_request_that_it_is_for() -> None:
     async def test() -> None:
-        aside, begun = Aside(), Event()
+        aside, begun = BackgroundWorker(), Event()
         task = asyncio.ensure_future(aside.run(lambda: lambda: endless(begun)))
         while not begun.is_set():
             await asyncio.sleep(0.001)
@@ -67,7 +67,7 @@ def test_work_ends_with_the_request_that_it_is_for() -> None:
 
 def test_work_waits_for_its_turn_and_hands_on_what_it_raises() -> None:
     async def test() -> None:
-        aside, order = Aside(), []
+        aside, order = BackgroundWorker(), []
 
         def refuse() -> None:
             order.append("first")

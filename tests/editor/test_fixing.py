@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from archir.cli import main
 from archir.language.formatter import canonical
-from archir.tools.fixing.repair import repaired
-from archir.tools.lsp.checking import Place
+from archir.tools.fixing.repair import repair_text
+from archir.tools.lsp.checking import Checker
 from tests.editor.planting import KINDS, Planted, planted
 
 WRONG = """block conv_relu(x, width) {
@@ -31,11 +31,11 @@ RIGHT = WRONG.replace("width 3", "width, 3").replace("batchnorm", "batch_norm").
 
 def mended(mistake: Planted) -> tuple[bool, bool, bool]:
     """Whether it is found, whether it is mended to what checks, and whether that is the original."""
-    place = Place(str(mistake.path), mistake.path.parent)
-    repair = repaired(mistake.text, place.name, place.check, place.check_names)
-    assert len(repair.left) < len(mistake.said()) or repair.text == mistake.text
-    same = not repair.left and canonical(repair.text) == canonical(mistake.original)
-    return mistake.found(), not repair.left, same
+    place = Checker(str(mistake.path), mistake.path.parent)
+    repair = repair_text(mistake.text, place.name, place.check, place.check_names)
+    assert len(repair.remaining) < len(mistake.said()) or repair.text == mistake.text
+    same = not repair.remaining and canonical(repair.text) == canonical(mistake.original)
+    return mistake.found(), not repair.remaining, same
 
 
 def told(kinds: dict[str, int]) -> Counter[str]:
@@ -82,7 +82,7 @@ def test_a_file_is_mended_once_and_then_left_alone(tmp_path: Path) -> None:
     before = file.stat().st_mtime_ns
     code, output = run("check", "--fix", str(file))
     assert code == 0
-    assert "nothing was mended" not in output
+    assert "nothing was fixed" not in output
     assert file.stat().st_mtime_ns == before
 
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_mended_is_left_alone(tmp_path: Path) -> None:
     file.write_text("there is nothing here that is a program\nat all, not even nearly\n")
     code, output = run("check", "--fix", str(file))
     assert code == 1
-    assert "nothing was mended" in output
+    assert "nothing was fixed" in output
     assert file.read_text().startswith("there is nothing here")
 
 
@@ -107,8 +107,8 @@ def test_no_file_gets_worse(data: st.DataObject) -> None:
     text = RIGHT
     for place in at:
         text = text[:place] + text[place + 1 :]
-    place = Place("net.arch")
-    repair = repaired(text, place.name, place.check, place.check_names)
+    place = Checker("net.arch")
+    repair = repair_text(text, place.name, place.check, place.check_names)
     left = len(place.check(repair.text))
     assert left < len(place.check(text)) or repair.text == text
-    assert left == len(repair.left)
+    assert left == len(repair.remaining)

@@ -31,8 +31,8 @@ class Missing(MetaPathFinder):
             raise ModuleNotFoundError(f"{name} was imported", name=name)
 
 sys.meta_path.insert(0, Missing())
-from archir.tools.studio.desk import Desk
-desk, text = Desk(), open(sys.argv[1]).read()
+from archir.tools.studio.session import Session
+desk, text = Session(), open(sys.argv[1]).read()
 drawn = desk.ask("sample", {"text": text, "seed": 1, "count": 2})["architectures"]
 one, other = (each["choices"] for each in drawn)
 print(json.dumps({

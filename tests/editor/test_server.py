@@ -18,7 +18,7 @@ from pygls.lsp.client import LanguageClient
 
 import archir
 from archir.spaces.architecture import read_architecture
-from archir.tools.lsp.checking import Place
+from archir.tools.lsp.checking import Checker
 from tests.conftest import EXAMPLES
 from tests.portions import portion
 
@@ -250,7 +250,7 @@ def edits(many: int, each: int) -> None:
                 client.change(uri, version, text)
                 if version % each:
                     continue
-                wanted = [(one.code, one.severity) for one in Place(str(path), path.parent).check(text)]
+                wanted = [(one.code, one.severity) for one in Checker(str(path), path.parent).check(text)]
                 await client.until(
                     lambda version=version, wanted=wanted: (  # type: ignore[misc]
                         client.versions.get(uri) == version

@@ -13,11 +13,11 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import bounded, spend
-from archir.tools.lsp.words import KEYWORDS
-from archir.tools.studio.asked import MOST_TEXT, AskedError, offset, units
-from archir.tools.studio.desk import COSTS, Desk
-from archir.tools.studio.server import HOST, Studio, page
+from archir.diagnostics.work import spend, work_budget
+from archir.tools.lsp.lexer import KEYWORDS
+from archir.tools.studio.request_fields import MAX_TEXT, RequestError, from_utf16_offset, to_utf16_offset
+from archir.tools.studio.server import HOST, Studio, page_file
+from archir.tools.studio.session import COSTS, Session
 from tests.conftest import EXAMPLES, ROOT
 from tests.studio import served
 
@@ -31,11 +31,11 @@ SMALL = """net small {
 
 
 @pytest.fixture(scope="module")
-def desk() -> Desk:
-    return Desk()
+def desk() -> Session:
+    return Session()
 
 
-def test_a_text_is_checked_as_the_command_checks_it(desk: Desk, tmp_path: Path) -> None:
+def test_a_text_is_checked_as_the_command_checks_it(desk: Session, tmp_path: Path) -> None:
     broken = SMALL.replace("global_avg_pool", "global_avg_poll")
     (tmp_path / "space.arch").write_text(broken)
     found = desk.ask("check", {"text": broken})["problems"]
@@ -52,7 +52,7 @@ def test_a_text_is_checked_as_the_command_checks_it(desk: Desk, tmp_path: Path) 
     }
 
 
-def test_texts_without_a_net_and_with_several(desk: Desk) -> None:
+def test_texts_without_a_net_and_with_several(desk: Session) -> None:
     assert desk.ask("check", {"text": "# nothing yet\n"}) == {"problems": [], "nets": []}
     assert desk.ask("costs", {"text": ""})["problems"][0]["code"] == "A0808"
     both = SMALL + SMALL.replace("net small", "net other").replace("4, 8, 16", "4, 8")
@@ -61,7 +61,7 @@ def test_texts_without_a_net_and_with_several(desk: Desk) -> None:
     assert desk.ask("within", {"text": both, "net": "other", "bounds": {}})["of"] == "4"
 
 
-def test_counts_within_bounds_are_those_of_all_architectures(desk: Desk) -> None:
+def test_counts_within_bounds_are_those_of_all_architectures(desk: Session) -> None:
     space = archir.loads(NB201)
     costs = space.cost(list(space.enumerate()), COSTS)
     told = desk.ask("costs", {"text": NB201})["costs"]
@@ -81,7 +81,7 @@ def test_counts_within_bounds_are_those_of_all_architectures(desk: Desk) -> None
         }
 
 
-def test_own_bounds_count_as_well(desk: Desk) -> None:
+def test_own_bounds_count_as_well(desk: Session) -> None:
     bounded = SMALL.replace("    output", "    require params <= 500\n    output")
     space = archir.loads(SMALL)
     params = sorted(int(one) for one in space.cost(list(space.enumerate()), ["params"])["params"])
@@ -93,7 +93,7 @@ def test_own_bounds_count_as_well(desk: Desk) -> None:
     assert desk.ask("within", {"text": bounded, "bounds": {"params": [10**6, 10**7]}})["most"] == "0"
 
 
-def test_architectures_are_drawn_within_bounds_pictured_and_compared(desk: Desk) -> None:
+def test_architectures_are_drawn_within_bounds_pictured_and_compared(desk: Session) -> None:
     bounds = {"macs": ["0", "40000000"]}
     drawn = desk.ask("sample", {"text": NB201, "bounds": bounds, "seed": 3, "count": 4})["architectures"]
     assert len(drawn) == 4
@@ -117,7 +117,7 @@ def test_architectures_are_drawn_within_bounds_pictured_and_compared(desk: Desk)
     assert wrong["problems"][0]["code"] == "A1002"
 
 
-def test_words_are_explained_and_completed(desk: Desk) -> None:
+def test_words_are_explained_and_completed(desk: Session) -> None:
     at = SMALL.index("conv(") + 2
     assert "conv" in desk.ask("hover", {"text": SMALL, "at": at})["text"]
     typed = SMALL.replace("global_avg_pool", "glob")
@@ -125,20 +125,20 @@ def test_words_are_explained_and_completed(desk: Desk) -> None:
     assert "global_avg_pool" in [one["label"] for one in items]
 
 
-def test_places_are_counted_as_browsers_count_them(desk: Desk) -> None:
+def test_places_are_counted_as_browsers_count_them(desk: Session) -> None:
     text = "# 🎈 and é\n" + SMALL.replace("linear", "lineer")
     (problem,) = desk.ask("check", {"text": text})["problems"]
     wide = text.encode("utf-16-le")
     assert wide[2 * problem["start"] : 2 * problem["end"]].decode("utf-16-le") == "lineer"
-    assert all(offset(text, units(text, at)) == at for at in range(len(text)))
+    assert all(from_utf16_offset(text, to_utf16_offset(text, at)) == at for at in range(len(text)))
 
 
-def test_a_program_is_laid_out(desk: Desk) -> None:
+def test_a_program_is_laid_out(desk: Session) -> None:
     assert desk.ask("format", {"text": SMALL.replace("    ", "  ")})["text"] == archir.format(SMALL)
     assert desk.ask("format", {"text": "net {"})["problems"]
 
 
-def test_what_takes_too_much_is_said(desk: Desk) -> None:
+def test_what_takes_too_much_is_said(desk: Session) -> None:
     text = SMALL.replace("    output", "    for i in 0..1000000 { x = x |> relu |> conv(8) |> gelu }\n    output")
     for kind in ("check", "costs"):
         (problem,) = desk.ask(kind, {"text": text})["problems"]
@@ -149,7 +149,7 @@ WRONG: list[tuple[str, Any]] = [
     ("check", []),
     ("check", {}),
     ("check", {"text": 3}),
-    ("check", {"text": "x" * (MOST_TEXT + 1)}),
+    ("check", {"text": "x" * (MAX_TEXT + 1)}),
     ("check", {"text": "\ud800"}),
     ("destroy", {"text": ""}),
     ("within", {"text": SMALL, "bounds": {"latency": [0, 1]}}),
@@ -164,8 +164,8 @@ WRONG: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "fields"), WRONG)
-def test_questions_that_no_page_asks_are_refused(desk: Desk, kind: str, fields: Any) -> None:
-    with pytest.raises(AskedError):
+def test_questions_that_no_page_asks_are_refused(desk: Session, kind: str, fields: Any) -> None:
+    with pytest.raises(RequestError):
         desk.ask(kind, fields)
 
 
@@ -206,7 +206,7 @@ def test_the_page_opens_by_its_token_alone(studio: Studio) -> None:
     assert asked(studio, f"/?token={studio.token}", headers={"Host": "evil.example"})[0] == 403
     assert asked(studio, "/text", headers={"Authorization": "Bearer x"})[0] == 403
     status, text, headers = asked(studio, "/studio.js", headers={"Authorization": ""})
-    assert (status, text) == (200, page("studio.js").decode())
+    assert (status, text) == (200, page_file("studio.js").decode())
     policy = headers["Content-Security-Policy"]
     assert "unsafe" not in policy
     assert "http:" not in policy
@@ -229,7 +229,7 @@ def test_what_is_no_question_is_refused(studio: Studio) -> None:
     assert asked(studio, "/ask/check", {"text": SMALL, "page": "1"}, {"Content-Type": "text/plain"})[0] == 400
     assert asked(studio, "/ask/check", body=b"[" * 100_000)[0] == 400
     assert asked(studio, "/ask/check", body=b"\xff")[0] == 400
-    assert asked(studio, "/ask/check", {"text": "x" * 3 * MOST_TEXT, "page": "1"})[0] == 400
+    assert asked(studio, "/ask/check", {"text": "x" * 3 * MAX_TEXT, "page": "1"})[0] == 400
     assert asked(studio, "/ask/check", {"text": SMALL})[0] == 400
     assert asked(studio, "/ask/destroy", {"text": SMALL, "page": "1"})[0] == 404
     assert asked(studio, "/small.arch")[0] == 404
@@ -263,13 +263,13 @@ def test_a_newer_question_ends_the_older_one() -> None:
             return {"fine": True}
         begun.set()
         try:
-            with bounded():
+            with work_budget():
                 while True:
                     spend(0)  # more than any budget, if nobody stops it
         finally:
             ended.set()
 
-    studio._desk.ask = endless  # type: ignore[method-assign]
+    studio._session.ask = endless  # type: ignore[method-assign]
     older: list[Any] = []
 
     def ask() -> None:
@@ -298,15 +298,15 @@ def test_the_page_colours_the_parsers_words() -> None:
 
 def test_the_page_asks_for_nothing_from_elsewhere() -> None:
     for name in ("index.html", "studio.css"):
-        text = page(name).decode()
+        text = page_file(name).decode()
         assert "http:" not in text
         assert "https:" not in text
         assert "style=" not in text
-    assert "sourceMappingURL" not in page("studio.js").decode()
+    assert "sourceMappingURL" not in page_file("studio.js").decode()
 
 
 def test_licences_of_what_is_bundled_lie_beside_it() -> None:
-    text = page("LICENSES.txt").decode()
+    text = page_file("LICENSES.txt").decode()
     lock = json.loads((ROOT / "editors" / "studio" / "package-lock.json").read_text())["packages"]
     for name in ("@codemirror/view", "@codemirror/state", "@lezer/common", "style-mod", "crelt"):
         assert f"{name} {lock[f'node_modules/{name}']['version']} (MIT)" in text

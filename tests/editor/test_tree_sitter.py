@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 from lark import LarkError
 
-from archir.language.elaboration.locals import walk
+from archir.language.elaboration.name_analysis import walk
 from archir.language.syntax import ast
 from archir.language.syntax.layout import NestingError
 from archir.language.syntax.parse import parse
-from archir.language.syntax.reading import grammar
+from archir.language.syntax.strict_parse import grammar
 from tests.editor.mutations import ROOT, mutations, programs
 
 if TYPE_CHECKING:

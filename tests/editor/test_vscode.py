@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from archir import __version__
-from archir.tools.lsp.checking import Place
+from archir.tools.lsp.checking import Checker
 from tests.conftest import ROOT
 from tests.editor.textmate import EXTENSION
 
@@ -53,7 +53,7 @@ def test_snippets_check(name: str) -> None:
         text = NET.replace("{}", text)
     elif not text.startswith("net"):
         text += "\n\nnet tiny {\n    input image: f32[3, 8, 8]\n    output y = image |> name\n}\n"
-    assert Place("tiny.arch").check(text) == ()
+    assert Checker("tiny.arch").check(text) == ()
 
 
 def test_patterns_of_the_language_are_patterns() -> None:

@@ -12,14 +12,14 @@ from click.testing import CliRunner
 from archir import api, backends
 from archir.cli import main
 from archir.cli import train_folder as runs
-from archir.cli.subject import given_parameters
+from archir.cli.net_arguments import stored_parameters
 from archir.costs.latencies import files
 from archir.ir.printer import print_graph
 from archir.ir.reader import parse_graph
 from archir.ir.serial import from_json, to_json
 from archir.ir.verify import verify
 from archir.language.elaboration.context import Limits
-from archir.recipes.reading import parse
+from archir.recipes.parsing import parse
 from archir.runs import summaries
 from archir.spaces.architecture import read_architecture
 from archir.spaces.space import Space
@@ -118,7 +118,7 @@ def architectures(folder: Path) -> Maker:
         def take() -> None:
             written = read_architecture(text, "a.json")
             api.diff(written, written)  # type: ignore[arg-type]
-            made = api.graph(folder / "tiny.arch", parameters=given_parameters(written), limits=Limits(nodes=2000))
+            made = api.graph(folder / "tiny.arch", parameters=stored_parameters(written), limits=Limits(nodes=2000))
             found = Space(made)
             found.specialize(found.architecture(written.choices))
             assert other == other
@@ -144,8 +144,8 @@ def latency_tables(folder: Path) -> Maker:
 
         def take() -> None:
             (folder / "t.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-            table = files.table(folder / "t.json")
-            table.covers(graph)
+            table = files.read_table(folder / "t.json")
+            table.check_covers(graph)
             table.estimate(graph)
 
         return text, take
@@ -173,7 +173,7 @@ def models(folder: Path) -> Maker:
         def take() -> None:
             (folder / "d.onnx").write_bytes(data)
             (folder / "d.onnx.json").write_bytes(odd.text_of(facts).encode("utf-8", "surrogatepass"))
-            for read in (_described, onnx_backend.interface, onnx_backend.look):
+            for read in (_described, onnx_backend.interface, onnx_backend.verify):
                 read(folder / "d.onnx")
 
         return data, take
@@ -267,7 +267,7 @@ def run_folders(folder: Path) -> Maker:
                 if file.is_relative_to(trained):
                     api.compile(runs.open_run(trained).graph)
                 else:
-                    backends.get("torch").search(None, searched, resume=True, device="cpu", watch=None)
+                    backends.get("torch").search(None, searched, resume=True, device="cpu", progress=None)
             finally:
                 file.write_text(whole[file])
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from archir import api
-from archir.language.elaboration.asking import asked
 from archir.language.elaboration.context import Limits
+from archir.language.elaboration.expression_query import evaluate_expression
 from archir.language.elaboration.parameters import parse_parameter
 from archir.spaces.space import Space
 from tests.fuzz import odd
@@ -80,7 +80,7 @@ def expression(folder: Path) -> Maker:
 
     def make(rng: random.Random) -> Case:
         text = words(rng, VALUES, 7) if rng.random() < 0.7 else odd.mangled("[w * 2 for w in [wide, 1/2]]", rng, VALUES)
-        return text, lambda: asked(text, SPACE, "tiny.arch", limits=Limits(nodes=2000))
+        return text, lambda: evaluate_expression(text, SPACE, "tiny.arch", limits=Limits(nodes=2000))
 
     return make
 

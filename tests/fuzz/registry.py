@@ -79,7 +79,7 @@ def begin(folder: Path, recipe: str, given: Mapping[str, str]) -> None:
     (where / "tiny.arch").write_text(SPACE)
     (where / "r.toml").write_bytes(recipe.encode("utf-8", "surrogatepass"))
     try:
-        searches.begin(where / "r.toml", folder / "run", given, "cpu").run.close()
+        searches.begin_search(where / "r.toml", folder / "run", given, "cpu").run.close()
     except BaseException:
         assert not (folder / "run").exists(), "something stays behind"
         raise

@@ -126,9 +126,9 @@ def large(path: Path, size: int = 180 << 20) -> None:
 
 def sealed(model: Path, change: Callable[[dict[str, Any]], Any] = lambda _: None) -> None:
     """A certificate that says something else, with the hash of that, and fits the model."""
-    content = json.loads(certificates.beside(model).read_text())
+    content = json.loads(certificates.certificate_path(model).read_text())
     content.pop("sha256")
-    content["files"] = {model.name: certificates.facts(model)}
+    content["files"] = {model.name: certificates.file_facts(model)}
     change(content)
     certificates.write(model, content)
 

@@ -57,7 +57,7 @@ def test_a_measurement_without_end_is_given_up(tmp_path: Path, monkeypatch: pyte
     place = Place(tmp_path)
     nodes, weights = loop(2**62)
     model(place / "net.onnx", nodes, initializers=weights)
-    monkeypatch.setattr("archir.backends.speed.turns.PATIENCE", 2.0)
+    monkeypatch.setattr("archir.backends.speed.turns.ANSWER_TIMEOUT", 2.0)
     said = CliRunner().invoke(main, ["bench", str(place / "net.onnx"), "--on", "onnxruntime-cpu", "--seconds", "0.1"])
     assert said.exit_code == 1
     assert "A1508" in said.output

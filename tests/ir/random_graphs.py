@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.diagnostics.errors import RuleError
-from archir.diagrams.cases import Choice, Value, when
-from archir.diagrams.conditions import both, either, if_else, negate
+from archir.diagrams.conditions import conjoin, disjoin, if_else, negate
+from archir.diagrams.mdd import Choice, Value, outcome_in
 from archir.ir.graph import Constraint, Decision, Graph, Node
-from archir.ir.needs import needs
 from archir.ir.op import Op
+from archir.ir.reachability import reachability_conditions
 from archir.ir.structure import Input, Select
 from archir.ir.typing import infer_op
 from archir.ops.activation import Identity, Relu, Relu6, Scale, Shift, Sigmoid, Zero
@@ -48,8 +48,8 @@ def conditions(draw: Any, known: list[Choice]) -> Value:
     """A condition on some of these choices."""
     found: Value = True
     for choice in draw(st.lists(st.sampled_from(known), max_size=3)) if known else []:
-        one = when(choice, draw(st.sets(st.integers(0, choice.outcomes - 1))))
-        found = draw(st.sampled_from([both, either]))(found, draw(st.sampled_from([one, negate(one)])))
+        one = outcome_in(choice, draw(st.sets(st.integers(0, choice.outcome_count - 1))))
+        found = draw(st.sampled_from([conjoin, disjoin]))(found, draw(st.sampled_from([one, negate(one)])))
     return found if found is not False else True
 
 
@@ -87,7 +87,7 @@ def operations(draw: Any, decisions: dict[str, Decision]) -> tuple[Op, int]:
         return Linear(channels, draw(varied(known, st.booleans()))), 1
     choice = draw(st.sampled_from(known))
     operands = draw(st.integers(1, 3))
-    cases = draw(st.lists(st.integers(0, operands - 1), min_size=choice.outcomes, max_size=choice.outcomes))
+    cases = draw(st.lists(st.integers(0, operands - 1), min_size=choice.outcome_count, max_size=choice.outcome_count))
     return Select(choice.path, tuple(cases)), operands
 
 
@@ -121,7 +121,7 @@ def graphs(draw: Any, most_nodes: int = 14, most_choices: int = 4, odd: bool = T
     for name in draw(st.lists(st.sampled_from(outputs), min_size=1, max_size=2, unique=True)):
         graph.outputs[name] = draw(st.sampled_from(sorted(types, reverse=True)))
     graph.blocks = {"block": "residual", "net": "stem", "block.layer[1]": "layer"}
-    needed = needs(graph)
+    needed = reachability_conditions(graph)
     whole = all(operand in needed for number in needed for operand in graph.operands(number))
     return graph if whole else prune(graph)
 

@@ -28,7 +28,7 @@ def drawn(*name: object, shape: tuple[int, ...]) -> Array:
 def assignments(graph: Graph) -> Iterator[dict[str, int]]:
     """Every assignment of outcomes to choices."""
     paths = list(graph.decisions)
-    ranges = [range(decision.choice.outcomes) for decision in graph.decisions.values()]
+    ranges = [range(decision.choice.outcome_count) for decision in graph.decisions.values()]
     return (dict(zip(paths, outcomes, strict=True)) for outcomes in product(*ranges))
 
 

@@ -12,21 +12,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archir.diagnostics.errors import RuleError, listed
-from archir.diagrams.cases import Case, Choice, Value, at, case, fix, leaves, smallest, support, when
-from archir.diagrams.conditions import both, either, if_else, negate, restrict, told
-from archir.diagrams.lifting import CaseError, lift
+from archir.diagnostics.errors import RuleError, join_names
+from archir.diagrams.conditions import conjoin, describe_condition, disjoin, if_else, negate, restrict
+from archir.diagrams.lifting import CombinationError, lift
+from archir.diagrams.mdd import (
+    Choice,
+    Diagram,
+    Value,
+    fix_choice,
+    leaves,
+    make_diagram,
+    outcome_in,
+    smallest_assignment,
+    support,
+    value_at,
+)
 from archir.language.elaboration.values import Items
 
 CHOICES = [Choice(f"c{i}", tuple(range(n)), i) for i, n in enumerate([2, 3, 2, 3])]
 ASSIGNMENTS = [
     {choice.path: outcome for choice, outcome in zip(CHOICES, outcomes, strict=True)}
-    for outcomes in product(*(range(choice.outcomes) for choice in CHOICES))
+    for outcomes in product(*(range(choice.outcome_count) for choice in CHOICES))
 ]
 
 
 def table(value: Value) -> list[Value]:
-    return [at(value, assignment) for assignment in ASSIGNMENTS]
+    return [value_at(value, assignment) for assignment in ASSIGNMENTS]
 
 
 def made(values: list[Any]) -> Value:
@@ -36,8 +47,10 @@ def made(values: list[Any]) -> Value:
         if depth == len(CHOICES):
             return values[0]
         choice = CHOICES[depth]
-        size = len(values) // choice.outcomes
-        return case(choice, [walk(depth + 1, values[i * size : (i + 1) * size]) for i in range(choice.outcomes)])
+        size = len(values) // choice.outcome_count
+        return make_diagram(
+            choice, [walk(depth + 1, values[i * size : (i + 1) * size]) for i in range(choice.outcome_count)]
+        )
 
     return walk(0, values)
 
@@ -77,7 +90,7 @@ def test_lift_reports_a_smallest_failing_combination(a: Value, care: Value) -> N
     if not failing:
         lift(rule, a, under=care)
         return
-    with pytest.raises(CaseError) as caught:
+    with pytest.raises(CombinationError) as caught:
         lift(rule, a, under=care)
     found = {choice.path: outcome for choice, outcome in caught.value.assignment.items()}
     matching = [i for i, assignment in enumerate(ASSIGNMENTS) if found.items() <= assignment.items()]
@@ -93,8 +106,8 @@ def test_rules_may_return_cases(a: Value, b: Value, c: Value) -> None:
 @given(conditions, conditions)
 def test_logic(a: Value, b: Value) -> None:
     pairs = list(zip(table(a), table(b), strict=True))
-    assert table(both(a, b)) == [x and y for x, y in pairs]
-    assert table(either(a, b)) == [x or y for x, y in pairs]
+    assert table(conjoin(a, b)) == [x and y for x, y in pairs]
+    assert table(disjoin(a, b)) == [x or y for x, y in pairs]
     assert table(negate(a)) == [not x for x, _ in pairs]
 
 
@@ -113,9 +126,9 @@ def test_restrict_keeps_what_matters(a: Value, care: Value) -> None:
 
 @given(numbers, st.sampled_from(CHOICES), st.integers(0, 1))
 def test_fix(a: Value, choice: Choice, outcome: int) -> None:
-    fixed = fix(a, choice, outcome)
+    fixed = fix_choice(a, choice, outcome)
     assert choice not in support(fixed)
-    assert table(fixed) == [at(a, {**assignment, choice.path: outcome}) for assignment in ASSIGNMENTS]
+    assert table(fixed) == [value_at(a, {**assignment, choice.path: outcome}) for assignment in ASSIGNMENTS]
 
 
 @given(numbers)
@@ -124,13 +137,13 @@ def test_equal_values_are_one_object(a: Value) -> None:
     assert again is a or again == a
     assert set(leaves(a)) == set(table(a))
     assert len(support(a)) == len(
-        [c for c in CHOICES if any(fix(a, c, 0) is not fix(a, c, o) for o in range(c.outcomes))]
+        [c for c in CHOICES if any(fix_choice(a, c, 0) is not fix_choice(a, c, o) for o in range(c.outcome_count))]
     )
 
 
 @given(numbers)
 def test_smallest(a: Value) -> None:
-    found = smallest(a, lambda leaf: leaf == 1)
+    found = smallest_assignment(a, lambda leaf: leaf == 1)
     assert (found is None) == (1 not in table(a))
     if found is not None:
         fitting = [
@@ -151,18 +164,18 @@ def test_smallest(a: Value) -> None:
     ],
 )
 def test_values_that_python_calls_equal_stay_apart(one: Value, other: Value) -> None:
-    value = case(CHOICES[0], [one, other])
-    assert isinstance(value, Case)
+    value = make_diagram(CHOICES[0], [one, other])
+    assert isinstance(value, Diagram)
     assert [type(leaf) for leaf in value.branches] == [type(one), type(other)]
 
 
 def test_conditions_of_subsets() -> None:
-    choice = Choice("s", ("a", "b", "c"), 9, take=2)
-    assert choice.outcomes == 3
+    choice = Choice("s", ("a", "b", "c"), 9, k=2)
+    assert choice.outcome_count == 3
     assert [choice.label(i) for i in range(3)] == [["a", "b"], ["a", "c"], ["b", "c"]]
     assert choice.outcome(["c", "a"]) == 1
     assert choice.outcome(["a", "a"]) is None
-    assert at(when(choice, [0, 1]), {"s": 2}) is False
+    assert value_at(outcome_in(choice, [0, 1]), {"s": 2}) is False
 
 
 def plain(draw: Callable[..., Any]) -> Value:
@@ -170,16 +183,16 @@ def plain(draw: Callable[..., Any]) -> Value:
     found: Value = True
     for _ in range(draw(st.integers(0, 3))):
         choice = draw(st.sampled_from(CHOICES))
-        one = when(choice, sorted(draw(st.sets(st.integers(0, choice.outcomes - 1)))))
-        found = draw(st.sampled_from([both, either]))(found, one) if found is not True else one
+        one = outcome_in(choice, sorted(draw(st.sets(st.integers(0, choice.outcome_count - 1)))))
+        found = draw(st.sampled_from([conjoin, disjoin]))(found, one) if found is not True else one
     return found
 
 
 @given(st.composite(plain)() | conditions)
 def test_words_say_when_conditions_hold(a: Value) -> None:
-    text = told(a)
+    text = describe_condition(a)
     if text.startswith("depends on "):
-        assert text == f"depends on {listed(support(a))}"
+        assert text == f"depends on {join_names(support(a))}"
         return
     for outcomes, holds in zip(ASSIGNMENTS, table(a), strict=True):
         assert any(all(said(part, outcomes) for part in way.split(", and ")) for way in text.split("; or ")) == holds
@@ -194,12 +207,17 @@ def said(part: str, outcomes: Mapping[str, int]) -> bool:
 def test_what_many_words_would_say_is_not_said() -> None:
     wide = Choice("wide", tuple(range(33)), 0)
     deep = [Choice(f"d{i}", (0, 1), 1 + i) for i in range(5)]
-    assert told(when(wide, [0])) == "depends on `wide`"
-    assert told(reduce(both, (when(one, [1]) for one in deep[:4]))) == "d0 is 1, and d1 is 1, and d2 is 1, and d3 is 1"
-    assert told(reduce(both, (when(one, [1]) for one in deep))).startswith("depends on `d0`, `d1`")
+    assert describe_condition(outcome_in(wide, [0])) == "depends on `wide`"
+    assert (
+        describe_condition(reduce(conjoin, (outcome_in(one, [1]) for one in deep[:4])))
+        == "d0 is 1, and d1 is 1, and d2 is 1, and d3 is 1"
+    )
+    assert describe_condition(reduce(conjoin, (outcome_in(one, [1]) for one in deep))).startswith(
+        "depends on `d0`, `d1`"
+    )
 
 
 def test_too_many_choices_are_refused() -> None:
-    halves = [case(Choice(f"x{i}", (0, 1), 100 + i), [0, Fraction(1, 2)]) for i in range(300)]
+    halves = [make_diagram(Choice(f"x{i}", (0, 1), 100 + i), [0, Fraction(1, 2)]) for i in range(300)]
     with pytest.raises(RuleError, match=r"too many choices|more than 128 choices"):
         reduce(lambda total, half: lift(lambda a, b: a * 3 + b, total, half), halves, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from archir.ir import typing
-from archir.ir.needs import needs
+from archir.ir.reachability import reachability_conditions
 from tests.examples import NETS, made_small
 from tests.portions import portion
 
@@ -16,5 +16,5 @@ FEW = [net for net in NETS if not any(name in net for name in ("101", "fpn", "no
 @pytest.mark.parametrize("net", portion(FEW, FEW[::3]))
 def test_types_of_examples(net: str) -> None:
     graph = made_small(net)
-    assert typing._proved[graph].told == len(graph)
-    assert typing.infer(graph) == typing.inferred(graph, needs(graph))
+    assert typing._recorded[graph].covered == len(graph)
+    assert typing.infer(graph) == typing.infer_reachable(graph, reachability_conditions(graph))

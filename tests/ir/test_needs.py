@@ -7,11 +7,11 @@ from contextlib import suppress
 import pytest
 
 from archir.diagnostics.errors import ArchError
-from archir.diagrams import cases, conditions, lifting
-from archir.diagrams.cases import at, support
-from archir.diagrams.conditions import hull
+from archir.diagrams import conditions, lifting, mdd
+from archir.diagrams.conditions import project
+from archir.diagrams.mdd import support, value_at
 from archir.ir.graph import Decision, Graph, Node, NodeId
-from archir.ir.needs import _Needing, needs, surely_needed
+from archir.ir.reachability import _ReachabilityAnalysis, reachability_conditions, reachable_nodes
 from archir.ir.structure import Input, Select
 from archir.ir.verify import verify
 from archir.language.elaboration.elaborate import elaborate
@@ -64,15 +64,15 @@ def read(graph: Graph, outcomes: dict[str, int]) -> set[NodeId]:
 def test_a_chain_in_a_chosen_order_is_followed(n: int, loose: bool) -> None:
     graph = elaborate(ORDERED % n)
     verify(graph)
-    needed = needs(graph)
-    assert bool(needed.loose) == loose
+    needed = reachability_conditions(graph)
+    assert bool(needed.overapproximated) == loose
     space = Space(graph)
     for seed in range(20):
         outcomes = space.sample(seed).outcomes
         used = read(graph, outcomes)
-        assert used <= {number for number, condition in needed.items() if at(condition, outcomes)}
-        exact = needed.keys() - needed.loose
-        assert used & exact == {number for number in exact if at(needed[number], outcomes)}
+        assert used <= {number for number, condition in needed.items() if value_at(condition, outcomes)}
+        exact = needed.keys() - needed.overapproximated
+        assert used & exact == {number for number in exact if value_at(needed[number], outcomes)}
 
 
 @pytest.mark.parametrize("told", [0, 40])
@@ -82,41 +82,41 @@ def test_what_is_told_loosely_is_never_said_to_be_sure(told: int, monkeypatch: p
     for seed in range(24):
         with suppress(ArchError):
             graphs.append(elaborate(program(seed)))
-    exact = [needs(graph, patiently=True) for graph in graphs]
-    monkeypatch.setattr("archir.ir.needs.MOST_TOLD", told)
-    monkeypatch.setattr("archir.ir.needs.A_NODE", 0)
-    monkeypatch.setattr("archir.ir.needs.hull", lambda condition, choices: condition is not False)
+    exact = [reachability_conditions(graph, exact=True) for graph in graphs]
+    monkeypatch.setattr("archir.ir.reachability.MAX_EXACT_SIZE", told)
+    monkeypatch.setattr("archir.ir.reachability.MAX_EXACT_SIZE_PER_NODE", 0)
+    monkeypatch.setattr("archir.ir.reachability.project", lambda condition, choices: condition is not False)
     loose = 0
     for graph, known in zip(graphs, exact, strict=True):
-        rough = _Needing(graph, False).result()
-        loose += len(rough.loose)
+        rough = _ReachabilityAnalysis(graph, False).run()
+        loose += len(rough.overapproximated)
         assert known.keys() <= rough.keys()
-        for number in rough.keys() - rough.loose:
+        for number in rough.keys() - rough.overapproximated:
             assert rough[number] == known.get(number, False)
     assert loose > 20
 
 
 def test_what_follows_a_loose_node_is_loose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archir.ir.needs.MOST_TOLD", 0)
-    monkeypatch.setattr("archir.ir.needs.A_NODE", 0)
+    monkeypatch.setattr("archir.ir.reachability.MAX_EXACT_SIZE", 0)
+    monkeypatch.setattr("archir.ir.reachability.MAX_EXACT_SIZE_PER_NODE", 0)
     text = "net n {\n input x: f32[8]\n y = x |> linear(8) |> relu\n z = choose z(y, x)\n output o = z |> linear(4)\n}"
     graph = elaborate(text)
-    needed = _Needing(graph, False).result()
-    names = {graph[number].op.name for number in needed.loose}
+    needed = _ReachabilityAnalysis(graph, False).run()
+    names = {graph[number].op.name for number in needed.overapproximated}
     assert names == {"linear", "relu"}, "what is read by the first linear map alone is sure, the map is not"
 
 
 def test_a_layer_that_may_be_skipped_is_one_step_more(monkeypatch: pytest.MonkeyPatch) -> None:
     made = 0
-    case = cases.case
+    case = mdd.make_diagram
 
     def counted(*arguments: object) -> object:
         nonlocal made
         made += 1
         return case(*arguments)  # type: ignore[arg-type]
 
-    for module in (cases, conditions, lifting):
-        monkeypatch.setattr(module, "case", counted)
+    for module in (mdd, conditions, lifting):
+        monkeypatch.setattr(module, "make_diagram", counted)
     counts = []
     for layers in (6, 12, 24):
         made = 0
@@ -127,19 +127,20 @@ def test_a_layer_that_may_be_skipped_is_one_step_more(monkeypatch: pytest.Monkey
 
 
 def test_a_hull_is_the_strongest_condition_on_what_is_kept() -> None:
-    choices = [cases.Choice(path, (0, 1, 2), order) for order, path in enumerate("abc")]
+    choices = [mdd.Choice(path, (0, 1, 2), order) for order, path in enumerate("abc")]
     a, b, c = choices
-    condition = conditions.either(
-        conditions.both(cases.when(a, [0]), cases.when(b, [1])), conditions.both(cases.when(a, [1]), cases.when(c, [2]))
+    condition = conditions.disjoin(
+        conditions.conjoin(mdd.outcome_in(a, [0]), mdd.outcome_in(b, [1])),
+        conditions.conjoin(mdd.outcome_in(a, [1]), mdd.outcome_in(c, [2])),
     )
     for kept in ([a], [b], [a, c], []):
-        weaker = hull(condition, kept)
+        weaker = project(condition, kept)
         assert set(support(weaker)) <= set(kept)
         for outcomes in ({"a": i, "b": j, "c": k} for i in range(3) for j in range(3) for k in range(3)):
             fixed = condition
             for choice in kept:
-                fixed = cases.fix(fixed, choice, outcomes[choice.path])
-            assert at(weaker, outcomes) == (True in cases.leaves(fixed))
+                fixed = mdd.fix_choice(fixed, choice, outcomes[choice.path])
+            assert value_at(weaker, outcomes) == (True in mdd.leaves(fixed))
 
 
 @pytest.fixture
@@ -156,23 +157,23 @@ def test_what_is_surely_needed_is_all_that_is_needed() -> None:
             graph = elaborate(text)
         except ArchError:
             continue
-        surely = surely_needed(graph)
+        surely = reachable_nodes(graph)
         if surely is not None:
             found += 1
             dropped += len(surely) < len(graph)
-            assert surely == needs(graph).keys()
+            assert surely == reachability_conditions(graph).keys()
     assert found > 20
     assert dropped > 5
 
 
 def test_what_no_outcome_needs_is_told_by_conditions() -> None:
-    choice = cases.Choice("c", (0, 1), 0)
+    choice = mdd.Choice("c", (0, 1), 0)
     graph = Graph()
     graph.decisions["c"] = Decision(choice)
     x = graph.add(Node(Input("x", (8,))))
     dead = graph.add(Node(Relu()), x)
     inner = graph.add(Node(Select("c", (0, 1))), dead, x)
     graph.outputs = {"y": graph.add(Node(Select("c", (0, 1))), x, inner)}
-    assert surely_needed(graph) is None
-    assert dead not in needs(graph)
+    assert reachable_nodes(graph) is None
+    assert dead not in reachability_conditions(graph)
     assert len(prune(graph)) == len(graph) - 1

@@ -79,7 +79,9 @@ net n() {
     y = conv(x, 8)
     output z = choose op { one: x, two: y } + y
 }""")
-    with pytest.raises(ArchError, match="`op` cannot work on a part of the channels: something else reads"):
+    with pytest.raises(
+        ArchError, match="`op` cannot work on a part of the channels: a node outside of the choice reads"
+    ):
         partial(space.graph, ["op"], 4)
     space = archir.load(EXAMPLES / "autola" / "autola.arch", depth=8)
     with pytest.raises(ArchError, match="A2004"):
@@ -89,11 +91,11 @@ net n() {
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("choose op { one: x |> conv(4), two: x |> conv(4) }", "it makes f32[4, 6, 6] of f32[8, 6, 6]"),
-        ("choose op { one: x |> to_tokens, two: x |> relu |> to_tokens }", "it makes f32[36, 8] of f32[8, 6, 6]"),
+        ("choose op { one: x |> conv(4), two: x |> conv(4) }", "it turns f32[8, 6, 6] into f32[4, 6, 6]"),
+        ("choose op { one: x |> to_tokens, two: x |> relu |> to_tokens }", "it turns f32[8, 6, 6] into f32[36, 8]"),
         (
             "x |> max_pool(2, stride=choose s(1, 2)) |> choose op { a: adaptive_avg_pool(2), b: adaptive_max_pool(2) }",
-            "it makes f32[8, 2, 2] of f32[8, 6 or 3, 6 or 3]",
+            "it turns f32[8, 6 or 3, 6 or 3] into f32[8, 2, 2]",
         ),
         ("choose op { one: x |> group_norm(8), two: x }", "2 channels do not split into 8 groups"),
     ],

@@ -18,9 +18,9 @@ from archir.passes.freeze import freeze
 from archir.passes.lift import lift
 from archir.passes.partial import partial
 from archir.passes.relax import relax
-from archir.passes.resize import other_sizes
+from archir.passes.resize import valid_sizes
 from archir.passes.specialize import specialize
-from archir.spaces.partial import smallest
+from archir.spaces.completion import smallest
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from archir_torch.supernet.network import SuperNetwork, extract
@@ -234,7 +234,7 @@ def test_choices_that_frozen_ones_make_inactive_are_gone() -> None:
 
 def test_sizes_are_those_at_which_nothing_beyond_the_table_is_looked_up() -> None:
     graph = archir.loads("net n { input x: f32[8, 4]\n output y = x + (positions(x) |> embedding(9, 4)) }").graph
-    assert other_sizes(graph, ["tokens"]) == [(4,), (7,), (2,), (1,)]
+    assert valid_sizes(graph, ["tokens"]) == [(4,), (7,), (2,), (1,)]
 
 
 def test_lifted_nodes_have_a_version_for_each_choice_that_is_not_active() -> None:

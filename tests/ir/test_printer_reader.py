@@ -16,9 +16,9 @@ from random_graphs import annotated
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.cases import Choice, case, when
-from archir.diagrams.conditions import both
+from archir.diagrams.conditions import conjoin
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Choice, make_diagram, outcome_in
 from archir.ir.graph import Constraint, Decision, Graph, Node
 from archir.ir.printer import print_graph
 from archir.ir.reader import parse_graph
@@ -55,21 +55,21 @@ def tiny() -> Graph:
     """The graph of TEXT, built by hand."""
     op = Choice("layer[0].op", ("local_k3_h4", "nonlocal"), 0, tags=frozenset({"stage"}))
     inputs = Choice("inputs", (0, 1, 2), 1, 2)
-    first = when(op, [0])
+    first = outcome_in(op, [0])
     graph = parse_graph("net tiny {}")
     graph.decisions = {"layer[0].op": Decision(op), "inputs": Decision(inputs, first)}
     graph.parameters = {"channels": 16, "ratio": Fraction(1, 4), "sizes": (1, 2), "one": ("x",), "steps": range(4)}
     graph.parameters |= parse_graph("net x(block=<se>) {}").parameters | {"rate": 1e-5, "form": None}
     graph.constraints = [
-        Constraint(both(first, when(inputs, [0, 1])), "require", "sum(depths) <= 12"),
+        Constraint(conjoin(first, outcome_in(inputs, [0, 1])), "require", "sum(depths) <= 12"),
         Constraint(first, cost="macs", relation="<=", limit=600_000_000),
     ]
     image = graph.add(Node(Input("image", (3, 32, 32)), scope="image"))
-    stem = graph.add(Node(Conv(16, case(op, (3, 5))), scope="stem.conv"), image)
+    stem = graph.add(Node(Conv(16, make_diagram(op, (3, 5))), scope="stem.conv"), image)
     relu = graph.add(Node(Relu(), scope="layer[0].relu"), stem)
     conv = graph.add(Node(Conv(16, 1, padding="valid"), scope="odd name"), stem)
     chosen = graph.add(Node(Select("layer[0].op", (0, 1)), scope="layer[0].op"), relu, conv)
-    graph.outputs["logits"] = graph.add(Node(Slice(0, case(inputs, (8, 8, 16)))), chosen)
+    graph.outputs["logits"] = graph.add(Node(Slice(0, make_diagram(inputs, (8, 8, 16)))), chosen)
     graph.blocks = {"layer[0]": "layer", "stem": "stem_block", "gone": "gone"}
     return graph
 
@@ -129,7 +129,7 @@ def test_large_values_are_shared() -> None:
     graph = parse_graph('net big {%0 = input "x" f32[8] output y = %0}')
     choices = [Choice(f"c[{i}]", tuple(range(4)), i) for i in range(40)]
     graph.decisions = {choice.path: Decision(choice) for choice in choices}
-    total = reduce(lambda a, b: lift(lambda x, y: x + y, a, b), (case(c, range(4)) for c in choices))
+    total = reduce(lambda a, b: lift(lambda x, y: x + y, a, b), (make_diagram(c, range(4)) for c in choices))
     graph.constraints.append(Constraint(lift(lambda n: n <= 60, total), "require", "sum(c) <= 60"))
     text = print_graph(graph)
     assert len(text) < 200_000  # 4 ** 40 leaves
@@ -181,7 +181,7 @@ WRONG = [
     (HEAD + "output y = %0 output y = %0}", "A0703", "defined twice"),
     (HEAD + "%1 = select(%0) by a [0, 1]}", "A0703", "no position"),
     (HEAD + "%1 = select(%0) by a [0]}", "A0703", "2 outcomes"),
-    (HEAD + "%1 = relu(%0) : f32[4] output y = %1}", "A0704", "said to be f32[4], but is f32[8]"),
+    (HEAD + "%1 = relu(%0) : f32[4] output y = %1}", "A0704", "declared f32[4], but is f32[8]"),
     (HEAD + "%1 = relu(%0) : f32[8] %2 = slice(%1, stop=9) output y = %2}", "A0704", "slice 0:9"),
 ]
 

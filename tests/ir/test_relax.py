@@ -53,7 +53,7 @@ def space_of(name: str) -> Space:
 def test_every_space_can_be_relaxed(name: str) -> None:
     relaxed = relax(space_of(name).graph)
     verify(relaxed)
-    assert not [n for n in relaxed if isinstance(relaxed[n].op, Select) or relaxed[n].op.varied]
+    assert not [n for n in relaxed if isinstance(relaxed[n].op, Select) or relaxed[n].op.varying_attributes]
     assert any(isinstance(relaxed[n].op, Mix) for n in relaxed)
 
 

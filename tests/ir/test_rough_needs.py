@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import archir
-from archir.ir import needs
-from archir.ir.rough_needs import made
+from archir.ir import reachability
+from archir.ir.reachability import approximate_reachability
 
 GRAPH = archir.loads("""
 net needs() {
@@ -20,19 +20,21 @@ net needs() {
 
 
 def always() -> set[str]:
-    found = made(GRAPH)
-    sure = {number for number in found if number not in found.loose}
+    found = approximate_reachability(GRAPH)
+    sure = {number for number in found if number not in found.overapproximated}
     assert all(found[number] is True for number in sure)
     return {GRAPH[number].op.name for number in sure}
 
 
 def test_what_both_alternatives_read_is_always_needed() -> None:
     assert always() == {"input", "linear", "select"}
-    assert len([n for n in made(GRAPH) if GRAPH[n].op.name == "linear"]) == 2, "what nobody reads is not made"
+    assert len([n for n in approximate_reachability(GRAPH) if GRAPH[n].op.name == "linear"]) == 2, (
+        "what nobody reads is not made"
+    )
 
 
 def test_of_a_large_graph_only_what_is_before_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needs, "MOST_SEEN_THROUGH", 0)
+    monkeypatch.setattr(reachability, "MAX_SELECT_NODES", 0)
     assert always() == {"linear", "select"}
-    found = made(GRAPH)
-    assert len([n for n in found if n not in found.loose and GRAPH[n].op.name == "linear"]) == 1
+    found = approximate_reachability(GRAPH)
+    assert len([n for n in found if n not in found.overapproximated and GRAPH[n].op.name == "linear"]) == 1

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from archir.diagrams.cases import Case, Choice, at, case
-from archir.diagrams.symbols import AskError, Symbol, is_long, value_of
+from archir.diagrams.mdd import Choice, Diagram, make_diagram, value_at
+from archir.diagrams.symbols import SymbolicInt, ValueNeededError, concrete_value, is_long_range
 
 WIDTH, DEPTH = Choice("width", (2, 4, 6), 0), Choice("depth", (1, 3), 1)
 ASSIGNMENTS = [{"width": i, "depth": j} for i, j in product(range(3), range(2))]
 
 
-def listed(choice: Choice, *numbers: int) -> Case:
-    found = case(choice, list(numbers))
-    assert isinstance(found, Case)
+def listed(choice: Choice, *numbers: int) -> Diagram:
+    found = make_diagram(choice, list(numbers))
+    assert isinstance(found, Diagram)
     return found
 
 
@@ -26,7 +26,7 @@ A, B = listed(WIDTH, 2, 4, 6), listed(DEPTH, 1, 3)
 
 
 def numbers(value: Any) -> list[int]:
-    return [at(value_of(value), assignment) for assignment in ASSIGNMENTS]
+    return [value_at(concrete_value(value), assignment) for assignment in ASSIGNMENTS]
 
 
 SUMS: list[Callable[[Any, Any], Any]] = [
@@ -46,9 +46,9 @@ SUMS: list[Callable[[Any, Any], Any]] = [
 @pytest.mark.parametrize("number", range(len(SUMS)))
 def test_sums_are_those_of_what_symbols_stand_for(number: int) -> None:
     wanted = [SUMS[number](a, b) for a, b in zip(numbers(A), numbers(B), strict=True)]
-    found = SUMS[number](Symbol.of(A), Symbol.of(B))
+    found = SUMS[number](SymbolicInt.of(A), SymbolicInt.of(B))
     assert numbers(found) == wanted
-    if isinstance(found, Symbol):
+    if isinstance(found, SymbolicInt):
         low, high = found.bounds
         assert low <= min(wanted)
         assert max(wanted) <= high
@@ -57,7 +57,7 @@ def test_sums_are_those_of_what_symbols_stand_for(number: int) -> None:
 
 
 def test_what_symbols_stand_for_is_a_number_where_they_cancel() -> None:
-    a = Symbol.of(A)
+    a = SymbolicInt.of(A)
     assert type(a - a) is int
     assert a.value() is A
     assert repr(a) == "..."
@@ -87,14 +87,16 @@ def test_what_symbols_stand_for_is_a_number_where_they_cancel() -> None:
         (lambda a: bool(a - 4), None),
     ],
 )
-def test_a_comparison_is_settled_by_bounds_or_asked(compare: Callable[[Symbol], bool], answer: bool | None) -> None:
+def test_a_comparison_is_settled_by_bounds_or_asked(
+    compare: Callable[[SymbolicInt], bool], answer: bool | None
+) -> None:
     if answer is None:
-        with pytest.raises(AskError) as asked:
-            compare(Symbol.of(A))
-        assert asked.value.values == {A}
+        with pytest.raises(ValueNeededError) as asked:
+            compare(SymbolicInt.of(A))
+        assert asked.value.variables == {A}
         assert len({compare_to(compare, number) for number in (2, 4, 6)}) == 2
     else:
-        assert compare(Symbol.of(A)) is answer
+        assert compare(SymbolicInt.of(A)) is answer
         assert {compare_to(compare, number) for number in (2, 4, 6)} == {answer}
 
 
@@ -123,13 +125,13 @@ def compare_to(compare: Callable[[Any], bool], number: int) -> bool:
         lambda a: a < 2.5,
     ],
 )
-def test_what_only_numbers_can_do_is_asked(rule: Callable[[Symbol], object]) -> None:
-    with pytest.raises(AskError, match="a value is asked for"):
-        rule(Symbol.of(A))
+def test_what_only_numbers_can_do_is_asked(rule: Callable[[SymbolicInt], object]) -> None:
+    with pytest.raises(ValueNeededError, match="needs the concrete value"):
+        rule(SymbolicInt.of(A))
 
 
 def test_what_is_no_integer_is_not_added() -> None:
-    a: Any = Symbol.of(A)
+    a: Any = SymbolicInt.of(A)
     for wrong in (lambda: a + "1", lambda: a - 1.5, lambda: a * None):
         with pytest.raises(TypeError):
             wrong()
@@ -137,7 +139,7 @@ def test_what_is_no_integer_is_not_added() -> None:
 
 def test_long_ranges_are_integers_of_one_choice() -> None:
     many = Choice("many", tuple(range(65)), 2)
-    assert is_long(listed(many, *range(65)))
-    assert not is_long(A)
-    assert not is_long(case(many, [*range(64), "x"]))  # type: ignore[arg-type]
-    assert not is_long(case(many, [*range(64), listed(Choice("late", (0, 1), 3), 1, 2)]))  # type: ignore[arg-type]
+    assert is_long_range(listed(many, *range(65)))
+    assert not is_long_range(A)
+    assert not is_long_range(make_diagram(many, [*range(64), "x"]))  # type: ignore[arg-type]
+    assert not is_long_range(make_diagram(many, [*range(64), listed(Choice("late", (0, 1), 3), 1, 2)]))  # type: ignore[arg-type]

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import bounded
+from archir.diagnostics.work import work_budget
 from archir.diagrams import symbols
-from archir.diagrams.cases import at
+from archir.diagrams.mdd import value_at
 from archir.ir import typing
-from archir.ir.needs import needs
+from archir.ir.reachability import reachability_conditions
 from archir.ir.typing import infer
 from archir.ir.verify import verify
 from archir.language.elaboration.elaborate import elaborate
@@ -43,12 +43,12 @@ def told(text: str) -> Told:
         verify(graph)
     except ArchError as error:
         return [(problem.code, problem.span and problem.span.start) for problem in error.diagnostics]
-    types, needed = infer(graph), needs(graph)
+    types, needed = infer(graph), reachability_conditions(graph)
     choices = [decision.choice for decision in graph.decisions.values()]
     found: Told = []
-    for row in product(*(range(choice.outcomes) for choice in choices)):
+    for row in product(*(range(choice.outcome_count) for choice in choices)):
         outcomes = {choice.path: outcome for choice, outcome in zip(choices, row, strict=True)}
-        found += [(row, n, types[n].at(outcomes)) for n in graph if n in needed and at(needed[n], outcomes)]
+        found += [(row, n, types[n].at(outcomes)) for n in graph if n in needed and value_at(needed[n], outcomes)]
     return found
 
 
@@ -59,8 +59,8 @@ def test_listed_or_not_is_the_same(steps: list[str], first: int) -> None:
     text = "net t {\n    " + "\n    ".join(lines) + "\n    output y = x\n}\n"
     listed = told(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typing, "MOST_LISTED", 0)
-        patch.setattr(symbols, "LONG", 1)
+        patch.setattr(typing, "MAX_LISTED", 0)
+        patch.setattr(symbols, "LONG_RANGE", 1)
         unlisted = told(text)
     assert unlisted == listed
 
@@ -78,6 +78,6 @@ net elastic(layers = 6) {
     output y = x |> linear(10)
 }
 """
-    with bounded() as work:
+    with work_budget() as work:
         verify(elaborate(text))
         assert work.spent < 1_000_000

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.diagrams.cases import Choice, case, when
+from archir.diagrams.mdd import Choice, make_diagram, outcome_in
 from archir.ir.graph import Constraint, Decision, Graph, Node
 from archir.ir.op import Free
 from archir.ir.reader import parse_graph
@@ -66,7 +66,7 @@ class _Undeclared(Free, abstract=True):
 
 def varying(values: Any, op: Callable[[Any], Any]) -> Corrupt:
     """Add a node with an attribute that depends on `a`."""
-    return lambda graph: node(op(case(graph.decisions["a"].choice, values)))(graph)
+    return lambda graph: node(op(make_diagram(graph.decisions["a"].choice, values)))(graph)
 
 
 CORRUPTIONS: list[tuple[Corrupt, str]] = [
@@ -96,18 +96,18 @@ CORRUPTIONS: list[tuple[Corrupt, str]] = [
     (node(LeakyRelu("steep")), "`slope` of `leaky_relu` must be a number"),
     (node(Conv(8, padding=None), "new"), "`padding` of `conv` must be an integer or a string"),
     (varying((1.0, "2"), Scale), "`factor` of `scale` must be a number"),
-    (node(Scale(case(STRANGER, (1.0, 2.0)))), "%4 (scale): depends on another choice `a` than the graph has"),
-    (node(Scale(case(Choice("c", (1, 2), 9), (1.0, 2.0)))), "%4 (scale): there is no choice `c`"),
+    (node(Scale(make_diagram(STRANGER, (1.0, 2.0)))), "%4 (scale): depends on another choice `a` than the graph has"),
+    (node(Scale(make_diagram(Choice("c", (1, 2), 9), (1.0, 2.0)))), "%4 (scale): there is no choice `c`"),
     (lambda graph: graph.decisions.pop("a"), "there is no choice `a`"),
-    (decision("b", active=when(STRANGER, [0])), "the condition of `b`: depends on another choice `a`"),
-    (decision("b", active=when(Choice("c", (1, 2), 9), [0])), "the condition of `b`: there is no choice `c`"),
+    (decision("b", active=outcome_in(STRANGER, [0])), "the condition of `b`: depends on another choice `a`"),
+    (decision("b", active=outcome_in(Choice("c", (1, 2), 9), [0])), "the condition of `b`: there is no choice `c`"),
     (decision("b", active=1), "the condition of `b` is not a condition"),
-    (lambda g: decision("b", active=when(g.decisions["b"].choice, [0]))(g), "of `b` depends on `b` itself"),
+    (lambda g: decision("b", active=outcome_in(g.decisions["b"].choice, [0]))(g), "of `b` depends on `b` itself"),
     (renamed("b", path="c"), "the choice `c` is filed under `b`"),
     (renamed("b", order=0), "`b` and `a` have the same place in the order"),
     (constraint(3), "`require deep` is not a condition"),
-    (constraint(when(STRANGER, [0])), "`require deep`: depends on another choice `a`"),
-    (constraint(True, limit=case(STRANGER, (1, 2))), "`require deep`: depends on another choice `a`"),
+    (constraint(outcome_in(STRANGER, [0])), "`require deep`: depends on another choice `a`"),
+    (constraint(True, limit=make_diagram(STRANGER, (1, 2))), "`require deep`: depends on another choice `a`"),
     (node(Linear(8)), "%4 (linear): has weights but no scope"),
     (node(Linear(4), "two"), "%4 (linear): weights `two` have other shapes than at %2"),
     (node(Reshape((3,))), "%4 (reshape): f32[8] does not reshape to [3]"),
@@ -171,7 +171,7 @@ def test_a_refusal_says_for_which_choices() -> None:
     graph = parse_graph(TEXT)
     graph.constraints.clear()  # which rule the outcome out
     choice = graph.decisions["a"].choice
-    node(Reshape(case(choice, ((2, 4), (3,)))))(graph)
+    node(Reshape(make_diagram(choice, ((2, 4), (3,)))))(graph)
     with pytest.raises(BrokenGraph, match="when a = 2"):
         verify(graph)
 

@@ -20,7 +20,7 @@ import archir.ops  # noqa: F401  (declares the operations)
 from archir import api
 from archir.costs.extremes.witnesses import Extreme
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import bounded
+from archir.diagnostics.work import work_budget
 from archir.ir.op import OPS
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.elaborate import elaborate, survey
@@ -137,7 +137,7 @@ def _subtree(found: list[str], start: int) -> slice:
 def survives(text: str, folder: Path | None) -> str:
     """Read, prove, count, draw, cost, show and lay out a program; how far it came."""
     try:
-        with bounded(LIMITS.work):
+        with work_budget(LIMITS.work):
             nets, said = survey(text, "fuzz.arch", folder=folder)
             str(said)
             laid_out = canonical(text)
@@ -147,7 +147,7 @@ def survives(text: str, folder: Path | None) -> str:
         return "refused"
     stage = "library"
     for net in nets[:2]:
-        with bounded(LIMITS.work):
+        with work_budget(LIMITS.work):
             try:
                 graph = elaborate(text, "fuzz.arch", folder=folder, net=net, limits=LIMITS)
                 stage = "net"

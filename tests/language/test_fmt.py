@@ -231,7 +231,7 @@ def test_standard_input() -> None:
     assert run("-", "--check", text=UGLY, code=1).stdout == "<stdin>: would be reformatted\n"
     assert run("-", "--check", text=TIDY).stdout == ""
     assert "+const a = 1  # one" in run("-", "--diff", text=UGLY).stdout
-    assert "`-` stands alone" in run("-", "x.arch", code=2).stderr
+    assert "`-` cannot be combined with other files" in run("-", "x.arch", code=2).stderr
     assert "<stdin>:1:10: error[A0102]" in run("-", text="const a = \n", code=1).stderr
 
 

@@ -127,7 +127,7 @@ STATEMENTS = {
     'y = x |> choose op { "a": relu, "b": gelu }': "names",
     "y = x |> choose op { 3x3: relu }": "names",
     "y = x |> choose op [relu, gelu]": "write `choose width(8, 16)`",
-    "y = x |> choose @tag op { a: relu }": "tags stand behind the label",
+    "y = x |> choose @tag op { a: relu }": "tags follow the label",
     "w = choose w in [8, 16]": "write `choose width(8, 16)`",
     "y = x |> conv(choose(8, 16))": "write a label",
     "y = match width { case 8 => x, else => x }": "`value => result`",

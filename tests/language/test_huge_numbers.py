@@ -9,7 +9,7 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import bounded
+from archir.diagnostics.work import work_budget
 from tests.portions import portion
 
 PROGRAM = """
@@ -35,7 +35,7 @@ PLACES = [found.span() for found in re.finditer(r"(?<![\w.])\d+(?![\w.])", PROGR
 @pytest.mark.parametrize("number", portion(NUMBERS, ["9" * 400]), ids=lambda text: text[:12])
 def test_numbers_of_any_size_are_taken_or_refused(number: str) -> None:
     for start, end in PLACES:
-        with bounded(200_000), suppress(ArchError):
+        with work_budget(200_000), suppress(ArchError):
             space = archir.loads(PROGRAM[:start] + number + PROGRAM[end:])
             assert space.size >= 1
             space.account.extremes("macs")

@@ -12,7 +12,7 @@ from lark import Lark
 
 from archir.cli import main
 from archir.diagnostics.errors import Source
-from archir.language.syntax import reading
+from archir.language.syntax import strict_parse
 from archir_grammar.exporting import Choice, Class, Literal, Part, Ref, Repeat, Sequence, exported
 from archir_grammar.notations import ebnf, gbnf
 from tests.conftest import EXAMPLES
@@ -32,8 +32,8 @@ def read(name: str) -> Grammar:
 def refused(text: str) -> str | None:
     """What is wrong with the words of a text and their order."""
     try:
-        reading.read(Source("drawn.arch", text))
-    except reading.RefusedError as error:
+        strict_parse.parse_source(Source("drawn.arch", text))
+    except strict_parse.ParseError as error:
         said = error.problem
         return None if said.code in SEMANTIC else f"{said.message} at {error.at} of {text!r}"
     return None

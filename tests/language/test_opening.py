@@ -9,8 +9,8 @@ import pytest
 import archir
 from archir.diagnostics.errors import ArchError
 from archir.equivalence.canonical import canonical_hash
-from archir.language.elastic.ladders import fewer, with_parts
-from archir.language.elastic.opening import Opening, open_text
+from archir.language.elastic.choice_values import with_fractions, without_last_kind
+from archir.language.elastic.elastic_space import ElasticSpace, make_elastic
 from archir.passes.specialize import specialize
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -58,7 +58,7 @@ net full(classes = 10) {
 
 
 def test_only_numbers_change_and_what_is_added_is_tied() -> None:
-    found = open_text(RESIDUAL, ALL)
+    found = make_elastic(RESIDUAL, ALL)
     assert found.text == OPENED
     assert {path for path in found.full if path.startswith("width")} == {"width_2", "width_3"}
     left = {(row.kind, row.places[0].text): row.reason for row in found.left}
@@ -88,7 +88,7 @@ net tokens {
 
 
 def test_heads_are_left_out_with_their_channels_and_shapes_follow_widths() -> None:
-    found = open_text(TOKENS, ALL)
+    found = make_elastic(TOKENS, ALL)
     assert "    heads = choose heads(1, 2, 3, 4)\n" in found.text
     assert "multi_head_attention(heads, channels=8 * heads)" in found.text
     assert "feed_forward(ratio=choose ratio(1, 2, 3, 4))" in found.text
@@ -97,9 +97,9 @@ def test_heads_are_left_out_with_their_channels_and_shapes_follow_widths() -> No
     assert "repeat depth {" in found.text
 
 
-def of(body: str, choose: str = ALL, where: str | None = None, shape: str = "3, 16, 16") -> Opening:
+def of(body: str, choose: str = ALL, where: str | None = None, shape: str = "3, 16, 16") -> ElasticSpace:
     text = f"net n {{\n    input x: f32[{shape}]\n{body}\n    output y = x |> global_avg_pool |> linear(10)\n}}\n"
-    return open_text(text, choose, where=where)
+    return make_elastic(text, choose, where=where)
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_what_is_opened_is_what_was_asked_for(choose: str, expected: str) -> Non
     [
         ("width", "did you mean `widths`"),
         ("", "widths, depths"),
-        ("widths=2", "parts are up to 1"),
-        ("widths=0", "parts are up to 1"),
-        ("widths=1/0", "parts are up to 1"),
+        ("widths=2", "fractions are above 0 and at most 1"),
+        ("widths=0", "fractions are above 0 and at most 1"),
+        ("widths=1/0", "fractions are above 0 and at most 1"),
         ("widths=1", "`widths=0.5,1`"),
         ("depths,ratios=1,1", "`ratios=0.5,1`"),
-        ("kernels=4", "kernels are odd"),
+        ("kernels=4", "kernel sizes are odd"),
         ("widths,0.5", "widths=0.5,1"),
         ("widths,operators=none", "operators have no values"),
     ],
@@ -139,9 +139,9 @@ def test_what_cannot_be_asked_for_is_said(choose: str, expected: str) -> None:
 
 
 def test_fewer_kinds_leave_the_least_important() -> None:
-    assert fewer("ratios=0.5,1,widths=0.25,1,depths") == "widths=1/4,1,depths"
-    assert fewer("kernels=3,5,heads") == "heads"
-    assert fewer("widths") is None
+    assert without_last_kind("ratios=0.5,1,widths=0.25,1,depths") == "widths=1/4,1,depths"
+    assert without_last_kind("kernels=3,5,heads") == "heads"
+    assert without_last_kind("widths") is None
 
 
 def test_groups_go_with_widths() -> None:
@@ -164,7 +164,7 @@ def test_parameters_are_opened_at_their_defaults() -> None:
     output y = x |> global_avg_pool |> linear(10)
 }
 """
-    found = open_text(text, ALL)
+    found = make_elastic(text, ALL)
     assert "net n(width = choose width(8, 16, 24, 32), depth = choose depth(1, 2, 3)) {" in found.text
     assert "conv(width, kernel=3)" in found.text  # what is added to it
 
@@ -172,7 +172,7 @@ def test_parameters_are_opened_at_their_defaults() -> None:
 def test_stages_whose_blocks_are_not_alike_keep_all() -> None:
     found = of("    for i in 0..2 { x = x |> conv(16) |> max_pool(kernel=2, stride=2) }")
     assert [row.reason for row in found.left if row.kind == "depths"] == [
-        "its blocks are not alike: f32[16, 4, 4] and f32[16, 8, 8]"
+        "its blocks have different output types: f32[16, 4, 4] and f32[16, 8, 8]"
     ]
 
 
@@ -185,7 +185,7 @@ net n {
     output y = x |> conv(32) |> basic_block(32) |> global_avg_pool |> linear(10)
 }
 """
-    found = open_text(text, "widths")
+    found = make_elastic(text, "widths")
     assert "conv(width) |> basic_block(width)" in found.text
 
 
@@ -209,21 +209,21 @@ def test_a_scope_that_is_not_there_is_named(where: str, hint: str) -> None:
     assert error.value.diagnostics[0].code == "A3230"
 
 
-@pytest.mark.parametrize("bounds", [("MOST_ROUNDS",), ("FEWEST_ROUNDS", "MOST_NODES")], ids=["rounds", "nodes"])
+@pytest.mark.parametrize("bounds", [("MAX_ROUNDS",), ("MIN_ROUNDS", "MAX_NODES")], ids=["rounds", "nodes"])
 def test_an_opening_that_was_given_up_does_not_say_that_there_is_nothing(
     monkeypatch: pytest.MonkeyPatch, bounds: tuple[str, ...]
 ) -> None:
     for name in bounds:
-        monkeypatch.setattr(f"archir.language.elastic.search.{name}", 1)
+        monkeypatch.setattr(f"archir.language.elastic.group_search.{name}", 1)
     with pytest.raises(ArchError, match="in 1 rounds") as error:
-        open_text(RESIDUAL, ALL)
+        make_elastic(RESIDUAL, ALL)
     assert error.value.diagnostics[0].code == "A3231"
 
 
 def test_inputs_may_stand_where_the_net_begins() -> None:
     text = "net a { input image: f32[3, 8, 8]\n    x = image |> conv(16, kernel=5) |> relu\n"
     text += "    output logits = x |> global_avg_pool |> linear(10) }\n"
-    assert archir.loads(open_text(text, "kernels,widths").text).size > 1
+    assert archir.loads(make_elastic(text, "kernels,widths").text).size > 1
 
 
 def test_what_cannot_be_opened_is_an_error() -> None:
@@ -233,7 +233,7 @@ def test_what_cannot_be_opened_is_an_error() -> None:
     with pytest.raises(ArchError, match="nothing of `n` can be opened") as error:
         of("    x = x |> conv(64)", "kernels")
     assert error.value.diagnostics[0].code == "A3212"
-    with pytest.raises(ArchError, match="nothing smaller than what was trained") as error:
+    with pytest.raises(ArchError, match="no value below the trained one") as error:
         of("    x = x |> conv(64, kernel=3)", "kernels=3")
     assert error.value.diagnostics[0].code == "A3212"
 
@@ -262,27 +262,28 @@ def test_networks_written_by_hand_are_the_largest_of_their_spaces(name: str, tmp
 
 def test_a_space_that_was_opened_has_no_warnings(tmp_path: Path) -> None:
     for text in (RESIDUAL, TOKENS):
-        (tmp_path / "space.arch").write_text(open_text(text, ALL).text)
+        (tmp_path / "space.arch").write_text(make_elastic(text, ALL).text)
         _, warnings = archir.api.linted(tmp_path / "space.arch")
         assert not warnings
 
 
 def test_many_plain_blocks_take_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums of forty blocks are one width: not one round each."""
-    monkeypatch.setattr("archir.language.elastic.search.MOST_ROUNDS", 5)
+    monkeypatch.setattr("archir.language.elastic.group_search.MAX_ROUNDS", 5)
     block = "    x = x + (x |> conv(32, kernel=3) |> relu |> conv(32, kernel=3))\n"
     start = "net plain {\n    input image: f32[3, 8, 8]\n    x = image |> conv(32, kernel=3)\n"
     text = f"{start}{block * 40}    output y = x |> global_avg_pool |> linear(5)\n}}\n"
-    found = open_text(text, "widths")
+    found = make_elastic(text, "widths")
     assert len(found.opened) == 41
 
 
 def test_parts_of_widths_leave_the_other_kinds_as_they_are() -> None:
-    assert with_parts("widths,depths", "widths", "0.5, 1") == "widths=1/2,1,depths"
-    assert with_parts("kernels=3", "widths", "0.5,1") == "kernels=3,widths=1/2,1"
-    for parts, hint in (("0.5,x", "parts are up to 1"), ("1", "--widths 0.5,1"), ("kernels", "parts are up to 1")):
+    assert with_fractions("widths,depths", "widths", "0.5, 1") == "widths=1/2,1,depths"
+    assert with_fractions("kernels=3", "widths", "0.5,1") == "kernels=3,widths=1/2,1"
+    fractions = "fractions are above 0 and at most 1"
+    for parts, hint in (("0.5,x", fractions), ("1", "--widths 0.5,1"), ("kernels", fractions)):
         with pytest.raises(ArchError, match=hint):
-            with_parts("widths", "widths", parts)
+            with_fractions("widths", "widths", parts)
 
 
 def test_operations_that_are_written_beside_a_trained_one_leave_it_its_weights() -> None:
@@ -324,7 +325,7 @@ net full {
 
 
 def test_operators_are_offered_beside_what_was_trained() -> None:
-    found = open_text(OPERATORS, "operators")
+    found = make_elastic(OPERATORS, "operators")
     text = found.text
     assert "    after = image |> conv_bn(8, 3)\n" in text
     assert "separable: image |> own conv_bn(image.channels, kernel=3, groups=image.channels) |> own" in text
@@ -345,13 +346,23 @@ def test_operators_are_offered_beside_what_was_trained() -> None:
 
 
 def test_operators_go_with_widths_and_stay_in_their_scopes() -> None:
-    both = open_text(OPERATORS, "widths,operators")
+    both = make_elastic(OPERATORS, "widths,operators")
     assert {row.kind for row in both.opened} == {"widths", "operators"}
-    where = open_text(OPERATORS, "operators", where="conv_bn")
+    where = make_elastic(OPERATORS, "operators", where="conv_bn")
     assert [row.places[0].text for row in where.opened] == ["conv_bn(8, 3)"]
     for choose, said in (("operators=none", "no values"), ("operatrs", "operatrs")):
         with pytest.raises(ArchError, match=said):
-            open_text(OPERATORS, choose)
+            make_elastic(OPERATORS, choose)
     with pytest.raises(ArchError) as error:
-        open_text(OPERATORS, "operators", where="linear")
+        make_elastic(OPERATORS, "operators", where="linear")
     assert error.value.diagnostics[0].code == "A3212"
+
+
+def test_an_operation_without_operands_that_is_refused_is_an_error() -> None:
+    with pytest.raises(archir.ArchError, match="A0401"):
+        make_elastic("net n { input x: f32[4]\n output y = x + parameter([-1]) }", "widths")
+
+
+def test_only_paths_are_opened() -> None:
+    with pytest.raises(TypeError, match="path of a program"):
+        archir.open_network(archir.loads("net n { input x: f32[4]\n output y = x |> relu }"))  # type: ignore[arg-type]

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archir.diagnostics.errors import ArchError, Source
-from archir.language.elaboration.locals import walk
+from archir.language.elaboration.name_analysis import walk
 from archir.language.syntax import ast
-from archir.language.syntax.parse import parse, partial
-from archir.language.syntax.reading import Kept, RefusedError, read
-from archir.language.syntax.recovery import MOST_PROBLEMS
+from archir.language.syntax.parse import parse, parse_partial
+from archir.language.syntax.recovery import MAX_PROBLEMS
+from archir.language.syntax.strict_parse import ItemCache, ParseError, parse_source
 from tests.conftest import EXAMPLES
 from tests.editor.mutations import mutations
 
@@ -51,7 +51,7 @@ def test_every_mistake_is_told_once_in_the_order_of_the_text() -> None:
 
 
 def test_what_is_whole_is_read_at_its_places() -> None:
-    found = partial(BROKEN)
+    found = parse_partial(BROKEN)
     names = [item.name.text for item in found.file.items if isinstance(item, ast.Definition)]
     assert names == ["one", "three"]
     for item in found.file.items:
@@ -62,17 +62,17 @@ def test_what_is_whole_is_read_at_its_places() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "}", "net", "net x {", '"', "\x00", "((((", "block f(x) { return x }\n}}"])
 def test_whatever_a_text_is_reading_ends(text: str) -> None:
-    found = partial(text)
+    found = parse_partial(text)
     assert bool(found.problems) == bool(text.strip())
 
 
 def test_no_more_are_told_than_are_read() -> None:
-    assert len(partial("const A = = 1\n" * 100).problems) == MOST_PROBLEMS
+    assert len(parse_partial("const A = = 1\n" * 100).problems) == MAX_PROBLEMS
 
 
 def test_a_file_with_a_mistake_in_each_line_takes_no_more_than_its_share() -> None:
-    found = partial("net a { x = = }\n" * 20_000)
-    assert 1 <= len(found.problems) <= MOST_PROBLEMS
+    found = parse_partial("net a { x = = }\n" * 20_000)
+    assert 1 <= len(found.problems) <= MAX_PROBLEMS
 
 
 @given(st.integers(0, 2**32), st.integers(1, 3))
@@ -82,7 +82,7 @@ def test_the_first_mistake_is_among_those_that_are_told(seed: int, many: int) ->
     for _ in range(many):
         at = chance.randrange(len(text))
         text = text[:at] + text[at + chance.randrange(1, 12) :]
-    found = partial(text)
+    found = parse_partial(text)
     assert all(one.span is not None and 0 <= one.span.start <= len(text) for one in found.problems)
     if not found.problems:
         parse(text)
@@ -102,8 +102,8 @@ def test_item_by_item_is_as_all_at_once(many: int) -> None:
     def said(text: str, by_items: bool) -> object:
         source = Source("net.arch", text)
         try:
-            return places(read(source, source, {} if by_items else None))
-        except RefusedError as error:
+            return places(parse_source(source, source, {} if by_items else None))
+        except ParseError as error:
             return str(error.problem), error.at
 
     for text in mutations(6, many, 3_000):
@@ -113,7 +113,7 @@ def test_item_by_item_is_as_all_at_once(many: int) -> None:
 @pytest.mark.parametrize("many", [40, pytest.param(5_000, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
 def test_what_is_kept_of_one_text_is_right_for_the_next(many: int) -> None:
     """As if each text were the first: the tree, the lines of its places, the problems and what is left out."""
-    chance, kept = random.Random(7), Kept()
+    chance, kept = random.Random(7), ItemCache()
     original = BROKEN.replace("const WIDTH = = 3", "const WIDTH = 3") + TEXT
     text, reused = original, 0
     for _ in range(many):
@@ -121,10 +121,10 @@ def test_what_is_kept_of_one_text_is_right_for_the_next(many: int) -> None:
             text = original
         at = chance.randrange(len(text) + 1)
         text = text[:at] + chance.choice(["", "\n", "(", "}", "x", "\n\n", "# "]) + text[at + chance.randrange(3) :]
-        reused += len(kept.of(text))
-        found, wanted = partial(text, kept=kept), partial(text)
+        reused += len(kept.update(text))
+        found, wanted = parse_partial(text, cache=kept), parse_partial(text)
         assert places(found.file) == places(wanted.file)
         assert [one.span.line for one in walk(found.file)] == [one.span.line for one in walk(wanted.file)]
         assert list(map(str, found.problems)) == list(map(str, wanted.problems))
-        assert found.left_out == wanted.left_out
+        assert found.skipped == wanted.skipped
     assert reused > many

@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from archir import api
 from archir.cli import main
 from archir.diagnostics import errors
-from archir.diagnostics.errors import ArchError, RuleError, total
+from archir.diagnostics.errors import ArchError, RuleError, only_rule_errors
 from archir.diagrams import lifting
-from archir.diagrams.cases import Choice, case
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Choice, make_diagram
 from archir.ir.op import OPS, attribute_types
 from archir.ir.types import TensorType
 from archir.language.elaboration import static
@@ -44,8 +44,8 @@ def unforeseen(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
         met.append(error)
         return RuleError(str(error))
 
-    monkeypatch.setattr(errors, "unforeseen", note)
-    monkeypatch.setattr(lifting, "unforeseen", note)
+    monkeypatch.setattr(errors, "unexpected_error", note)
+    monkeypatch.setattr(lifting, "unexpected_error", note)
     return met
 
 
@@ -129,10 +129,10 @@ def test_a_rule_that_fails_is_a_refusal() -> None:
     with pytest.raises(RuleError, match="cannot be computed: integer division"):
         lift(lambda: 1 // 0)
     with pytest.raises(RuleError, match="cannot be computed") as caught:
-        lift(lambda x: 1 // x, case(choice, (0, 1)))
+        lift(lambda x: 1 // x, make_diagram(choice, (0, 1)))
     assert str(caught.value.diagnostics[0]).endswith("when c = 0")
     with pytest.raises(RuleError, match="cannot be computed"):
-        total(lambda: {}["a"])()
+        only_rule_errors(lambda: {}["a"])()
 
 
 def test_a_refusal_without_a_place_is_a_diagnostic() -> None:

@@ -106,7 +106,7 @@ def test_axes_that_are_not_there(shape: str, axis: str, message: str) -> None:
 def test_the_other_axes_must_be_alike() -> None:
     text = "net n {\n input x: f32[8, 3, 5]\n y = x |> slice(0, 2, axis=1)\n"
     text += ' output z = attention(x, y, y, along="width")\n}'
-    with pytest.raises(ArchError, match="differ in other axes than the width"):
+    with pytest.raises(ArchError, match="differ in axes other than the width"):
         archir.loads(text)
     across = archir.loads(text.replace('"width"', '"height"')).graph
     assert infer(across)[across.outputs["z"]].shape == (8, 3, 5)

@@ -15,10 +15,10 @@ from archir.ir.graph import Graph, Node
 from archir.ir.reader import parse_graph
 from archir.ir.structure import Input
 from archir.ir.typing import infer
+from archir.language.decompiler.decompile import DecompiledProgram, decompile, program_source
 from archir.language.decompiler.imported import Imported
-from archir.language.decompiler.outline import First, Times
-from archir.language.decompiler.outline import Test as Condition
-from archir.language.decompiler.write import Written, program, write
+from archir.language.decompiler.program_tree import Condition as Condition
+from archir.language.decompiler.program_tree import FirstRound, Multiple
 from archir.language.decompiler.writer import Writer
 from archir.language.elaboration.files import Loader
 from archir.linting.lint import lint
@@ -37,7 +37,7 @@ def lines(text: str) -> int:
     return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in text.splitlines())
 
 
-def same(graph: Graph, written: Written) -> None:
+def same(graph: Graph, written: DecompiledProgram) -> None:
     """That a program is of the same network, with a scope for each scope that has weights, of the same shapes."""
     again = archir.loads(written.text).graph
     assert archir.canonical_hash(again) == archir.canonical_hash(graph)
@@ -63,7 +63,7 @@ def example(name: str) -> Graph:
 @pytest.mark.parametrize(("name", "most"), [("resnet50", 30), ("deit_tiny", 25), ("mobilenet_v2", 25)])
 def test_well_known_networks_are_short(name: str, most: int) -> None:
     graph = example(name)
-    written = write(Imported(graph, graph.blocks))
+    written = decompile(Imported(graph, graph.blocks))
     same(graph, written)
     assert lines(written.text) <= most
     assert not lint(Loader(None).load(written.text, name, None), [archir.loads(written.text).graph])
@@ -71,7 +71,7 @@ def test_well_known_networks_are_short(name: str, most: int) -> None:
 
 def test_what_is_written_is_what_a_person_would_write() -> None:
     graph = example("resnet50")
-    assert program(graph, graph.blocks) == (
+    assert program_source(graph, graph.blocks) == (
         """import std.resnet
 
 block bottleneck(x, width, stride) {
@@ -98,10 +98,10 @@ net resnet50 {
 def test_architectures_written_are_the_same_networks(name: str) -> None:
     space = space_of(name)
     graph = space.specialize(space.sample(random.Random(1)))
-    text = program(graph, graph.blocks)
+    text = program_source(graph, graph.blocks)
     again = archir.loads(text).graph
     assert archir.canonical_hash(again) == archir.canonical_hash(graph)
-    same(graph, write(Imported(graph, graph.blocks)))
+    same(graph, decompile(Imported(graph, graph.blocks)))
     assert not lint(Loader(None).load(text, name, None), [])
 
 
@@ -140,9 +140,9 @@ def test_many_random_networks_are_written_as_they_are(graph: Graph, rng: random.
 
 def is_written(graph: Graph, rng: random.Random) -> None:
     network, classes = some(graph, rng)
-    again = archir.loads(program(network, classes)).graph
+    again = archir.loads(program_source(network, classes)).graph
     assert archir.canonical_hash(again) == archir.canonical_hash(network)
-    same(network, write(Imported(network, classes)))
+    same(network, decompile(Imported(network, classes)))
 
 
 def test_weights_that_modules_share_stay_shared() -> None:
@@ -157,7 +157,7 @@ def test_weights_that_modules_share_stay_shared() -> None:
     output y = %5
 }"""
     )
-    written = write(Imported(graph, {"a": "A", "b": "B"}))
+    written = decompile(Imported(graph, {"a": "A", "b": "B"}))
     same(graph, written)
     assert written.text.count('weights="shared_proj"') == 2
 
@@ -166,20 +166,20 @@ def test_what_has_a_condition_in_it_is_in_brackets() -> None:
     """A number of a loop's first round is an expression with `if`, which holds together with nothing around it."""
     writer = Writer({}, ())
     writer.columns += [{None: "j"}, {None: "i"}]
-    first = First(2, 1)
+    first = FirstRound(2, 1)
     assert writer.expression(first) == "2 if i == 0 else 1"
     assert writer.expression(Condition("!=", (first, 1))) == "(2 if i == 0 else 1) != 1"
-    assert writer.expression(Times(first, 2)) == "2 * (2 if i == 0 else 1)"
-    assert writer.expression(First(First(2, 1), 3)) == "(2 if j == 0 else 1) if i == 0 else 3"
+    assert writer.expression(Multiple(first, 2)) == "2 * (2 if i == 0 else 1)"
+    assert writer.expression(FirstRound(FirstRound(2, 1), 3)) == "(2 if j == 0 else 1) if i == 0 else 3"
 
 
 def test_names_of_hostile_files_are_names() -> None:
     graph = archir.loads("net n() {\n    input x: f32[8]\n    output y = x |> linear(8) |> relu |> linear(8)\n}").graph
-    moved = graph.empty()
+    moved = graph.empty_copy()
     for number in graph:
         moved.add(Node(graph[number].op, scope=f"a[{number % 2}].b" if number else ""), *graph.operands(number))
     moved.outputs = graph.outputs
     for name in ('"}\nnet evil {', "import", "", "9lives", "x" * 1000, "Ünïcode", "relu"):
-        written = write(Imported(moved, {"a[0]": name, "a[1]": name}))
+        written = decompile(Imported(moved, {"a[0]": name, "a[1]": name}))
         assert "evil {" not in written.text.replace("evil_", "")
         same(moved, written)

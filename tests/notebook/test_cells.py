@@ -123,15 +123,15 @@ def test_of_several_nets_one_is_named(shell: Any, net: str) -> None:
         run(shell, f"space {net}", cell)
         assert shell.user_ns["space"].name == "other"
     else:
-        with pytest.raises(archir.ArchError, match="one is named with --net"):
+        with pytest.raises(archir.ArchError, match="choose a net with --net"):
             run(shell, "space", cell)
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--nonsense", "unrecognized arguments: --nonsense; `%%arch\\?` lists what there is"),
-        ("a-b", "'a-b' is no name of a variable"),
+        ("--nonsense", "unrecognized arguments: --nonsense; `%%arch\\?` lists the options"),
+        ("a-b", "'a-b' is not a valid variable name"),
         ("--as blocks", "such as blocks.arch"),
     ],
 )

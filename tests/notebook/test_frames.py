@@ -10,8 +10,8 @@ import pyarrow
 import pytest
 
 import archir
-from archir.backends.speed.figures import Latency, Speed, Speeds, Subject
-from archir.reuse.columns import Trials
+from archir.backends.speed.measurements import Latency, Speed, Speeds, Subject
+from archir.reuse.trial_columns import Trials
 from archir.tools.notebook.registration import html
 from archir_torch.search.single import Epoch, Result
 

@@ -18,19 +18,19 @@ from IPython.core.interactiveshell import InteractiveShell
 
 import archir
 from archir.api import drawing as pictures
-from archir.costs.latencies.fill import Network, Validation
+from archir.costs.latencies.measurement import MeasuredNetwork, Validation
 from archir.costs.latencies.model import LatencyModel
 from archir.costs.latencies.table import Entry, LatencyTable
 from archir.costs.latencies.timing import Timing
 from archir.diagnostics.errors import Diagnostic, Diagnostics, Note, Source, Span
-from archir.diagrams.cases import Choice
+from archir.diagrams.mdd import Choice
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
 from archir.pictures import markup
-from archir.reuse.columns import Trials
+from archir.reuse.trial_columns import Trials
 from archir.spaces.optimal.fronts import Front, Point
 from archir.spaces.scores import Scores, Term
-from archir.tools.notebook.registration import SHOWN, html, register, text
+from archir.tools.notebook.registration import DISPLAYED_CLASSES, html, register, text
 from tests.conftest import EXAMPLES
 
 PROGRAM = """net small(width = 4) {
@@ -77,7 +77,7 @@ def model() -> LatencyModel:
 
 
 def validated() -> Validation:
-    return Validation((Network(10.0, Timing(8.0, 0.0, 3)), Network(20.0, Timing(25.0, 0.0, 3))))
+    return Validation((MeasuredNetwork(10.0, Timing(8.0, 0.0, 3)), MeasuredNetwork(20.0, Timing(25.0, 0.0, 3))))
 
 
 def refused(text: str = WRONG) -> archir.ArchError:
@@ -125,7 +125,7 @@ def test_large_spaces_are_counted_in_powers_and_what_takes_long_is_left_out(monk
     many = archir.loads(f"net many {{\n    input x0: f32[4]\n{body}\n    output y = x60\n}}\n")
     assert repr(many) == "<Space many: about 10^18 architectures, 60 choices, x0 f32[4] -> y>"
     assert len(repr(many.sample(0))) < 150
-    monkeypatch.setattr("archir.spaces.counting.QUICK", 10)
+    monkeypatch.setattr("archir.spaces.counting.MAX_QUICK_WORK", 10)
     assert repr(archir.Space(many.graph)) == "<Space many: many architectures, 60 choices, x0 f32[4] -> y>"
 
 
@@ -199,9 +199,9 @@ def test_diagnostics_are_shown_as_on_the_command_line(tmp_path: Path) -> None:
     shown = harmless(html(found)).text
     assert "error A0201: there is no `lineer`" in shown
     assert "    output y = x |> lineer(3)\n                        ^^^^^^\n  hint: did you mean `linear`?" in shown
-    assert harmless(html(Diagnostics())).text == "nothing is wrong"
+    assert harmless(html(Diagnostics())).text == "no problems"
     many = harmless(html(Diagnostics(found * 50)))
-    assert many.text.count("lineer(3)") == markup.MOST_ROWS
+    assert many.text.count("lineer(3)") == markup.MAX_ROWS
     assert "and 30 more" in many.text
 
 
@@ -234,9 +234,9 @@ def test_what_is_large_is_shown_in_part(monkeypatch: pytest.MonkeyPatch) -> None
     assert shown is not None
     assert "and 9,980 more" in shown
     assert len(shown) < 20_000
-    monkeypatch.setattr(markup, "MOST_PICTURE", 100)
+    monkeypatch.setattr(markup, "MAX_PICTURE_BYTES", 100)
     assert not harmless(html(space())).svgs
-    monkeypatch.setattr("archir.api.drawing.MOST_NODES", 5)
+    monkeypatch.setattr("archir.api.drawing.MAX_NODES", 5)
     assert "of many nodes: archir.show(graph) draws it" in harmless(html(space().graph)).text
 
 
@@ -247,7 +247,7 @@ def test_shown_at_a_prompt_it_is_text(capsys: pytest.CaptureFixture[str]) -> Non
     assert "kernel.five" in capsys.readouterr().out
     archir.show(archir.load(EXAMPLES / "resnet50.arch"))
     said = capsys.readouterr().out.splitlines()
-    assert len(said) == pictures.MOST_LINES + 2
+    assert len(said) == pictures.MAX_LINES + 2
     assert "more lines: archir.print_graph(graph)" in said[-1]
 
 
@@ -277,7 +277,7 @@ def test_ipython_shows_every_registered_class() -> None:
     register(shell)
     formatted, _ = shell.display_formatter.format(space())
     assert formatted == {"text/plain": repr(space()), "text/html": html(space())}
-    for place in SHOWN:
+    for place in DISPLAYED_CLASSES:
         module, _, name = place.partition(":")
         formatters = shell.display_formatter.formatters
         assert formatters["text/html"].lookup_by_type(getattr(import_module(module), name)) is html, place

@@ -12,7 +12,7 @@ from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.quantization import Mode, Quantised
-from archir_onnx.quantization.sensitivity import relative
+from archir_onnx.quantization.sensitivity import relative_error
 from archir_torch import BACKEND as TORCH
 
 ERROR = 0.35
@@ -32,12 +32,12 @@ def assert_quantises(graph: Graph, folder: Path, mode: Mode = "auto") -> Quantis
     ((name, number),) = graph.inputs.items()
     size = infer(graph)[number].shape
     made = ONNX.quantize(folder / "float.onnx", folder / "int8.onnx", noise(name, size), mode=mode)
-    assert ONNX.look(folder / "int8.onnx").differences["CPUExecutionProvider"] <= 1e-6
+    assert ONNX.verify(folder / "int8.onnx").differences["CPUExecutionProvider"] <= 1e-6
     fresh = noise(name, size, 4, 1).training
     wanted, found = (ONNX.run(folder / file, fresh) for file in ("float.onnx", "int8.onnx"))
     assert wanted.keys() == found.keys()
     for name, array in found.items():
         assert np.isfinite(array).all()
-        assert relative(array, wanted[name]) <= ERROR
+        assert relative_error(array, wanted[name]) <= ERROR
     assert len(made.in_float) < len(made.layers)
     return made

@@ -121,7 +121,7 @@ def test_padding_is_seen_in_what_is_read(tmp_path: Path) -> None:
     [
         ("f32[5]", "output y = x |> equal(1)", "expected integers, got f32[5]"),
         ("f32[5]", "output y = x |> to_numbers", "expected integers or truth values, got f32[5]"),
-        ("f32[5, 2]", "output y = x |> positions(padding=1)", "`padding` is one of the integers i64[N]"),
+        ("f32[5, 2]", "output y = x |> positions(padding=1)", "`padding` needs integers i64[N]"),
         ("i64[5]", "output y = x |> positions(padding=1) |> embedding(6, 2)", "6 is looked up, and there are 6"),
     ],
 )

@@ -26,7 +26,7 @@ def net(body: str, takes: str = "f32[8, 8]") -> archir.Space:
     ("takes", "body", "said"),
     [
         ("f32[8, 8]", "output y = positions(x) |> embedding(3, 4)", "7 is looked up, and there are 3: from 0 to 2"),
-        ("f32[8, 8]", "output y = gather(x, constant(x, [-1]))", "-1 is looked up, and what is looked up begins at 0"),
+        ("f32[8, 8]", "output y = gather(x, constant(x, [-1]))", "-1 is looked up, and indices start at 0"),
         ("f32[8, 8]", "output y = gather(x, constant(x, [0, 8]))", "8 is looked up, and there are 8: from 0 to 7"),
         ("f32[8, 8]", "output y = constant(x, [-1]) |> one_hot(3)", "-1 is looked up"),
         ("f32[8, 8]", "output y = positions(x) |> embedding(choose size(6, 8), 4)", "when size = 6"),
@@ -38,9 +38,9 @@ def net(body: str, takes: str = "f32[8, 8]") -> archir.Space:
         ("f32[4, 1, 1]", "output y = x |> instance_norm", "one position in a channel"),
         ("f32[1, 4]", "output y = x |> instance_norm", "one position in a channel"),
         ("f32[4, 1, 1]", "output y = x |> group_norm(4)", "one number in a group"),
-        ("f32[4, 3, 3]", "output y = x |> group_norm(4, eps=0)", "`eps` must be more than 0"),
-        ("f32[8, 8]", "output y = x |> normalize(eps=-1)", "`eps` must be more than 0"),
-        ("f32[8, 8]", "output y = x |> clamp(low=-1e300)", "`low` is -1e+300, beyond what numbers of 32 bits hold"),
+        ("f32[4, 3, 3]", "output y = x |> group_norm(4, eps=0)", "`eps` must be above 0"),
+        ("f32[8, 8]", "output y = x |> normalize(eps=-1)", "`eps` must be above 0"),
+        ("f32[8, 8]", "output y = x |> clamp(low=-1e300)", "`low` is -1e+300, beyond the range of 32-bit floats"),
         ("f32[4, 5, 5]", "output y = x |> conv_transpose(4, kernel=2, stride=1, dilation=3)", "below 1, the stride"),
         ("f32[8, 8]", "output y = attention(x, x, x, heads=2, kv_heads=0)", "`kv_heads` must be at least 1"),
         (
@@ -48,13 +48,13 @@ def net(body: str, takes: str = "f32[8, 8]") -> archir.Space:
             "output y = attention(x, x, x, heads=4, kv_heads=3)",
             "do not split into 3 kv_heads",
         ),
-        ("f32[8, 8]", "output y = x |> clamp", "`low`, `high`, or both are needed"),
+        ("f32[8, 8]", "output y = x |> clamp", "give `low`, `high` or both"),
         *(
             ("f32[8, 8]", f"output y = x |> {op}(rate={rate})", f"at least 0 and below 1, got {rate}")
             for op in ("dropout", "drop_path")
             for rate in (-0.5, 1.0, 1.5)
         ),
-        ("f32[8, 8]", "output y = x |> layer_norm(eps=0)", "`eps` must be more than 0"),
+        ("f32[8, 8]", "output y = x |> layer_norm(eps=0)", "`eps` must be above 0"),
         ("f32[4, 5, 5]", "output y = x |> resize(factor=0)", "`factor` must be above 0, got 0"),
         ("f32[8, 8]", "output y = x |> max_pool(2)", "expected a map [C, H, W], got f32[8, 8]"),
         ("f32[4, 5, 5]", "output y = x |> channel_shuffle(0)", "4 channels do not split into 0 groups"),
@@ -64,9 +64,9 @@ def net(body: str, takes: str = "f32[8, 8]") -> archir.Space:
         ("f32[8, 4]", "output y = x |> top_k(5)", "there are no 5 largest of 4 numbers"),
         ("f32[8]", "output y = x |> top_k(0)", "there are no 0 largest of 8 numbers"),
         ("f32[]", "output y = x |> top_k(1)", "expected an axis of numbers to choose from, got f32[]"),
-        ("f32[8]", "output y = x |> positions(padding=0)", "`padding` is one of the integers i64[N]"),
-        ("f32[8]", "output y = x |> constant([0.5])", '`dtype="f32"` says what they are'),
-        ("f32[8]", "output y = x |> constant([true])", '`dtype="bool"` says what they are'),
+        ("f32[8]", "output y = x |> positions(padding=0)", "`padding` needs integers i64[N]"),
+        ("f32[8]", "output y = x |> constant([0.5])", 'write `dtype="f32"`'),
+        ("f32[8]", "output y = x |> constant([true])", 'write `dtype="bool"`'),
         (
             "f32[4, 5, 5]",
             "output y = x |> global_avg_pool |> reshape([4, 1, 1]) |> calibrate(x |> as_gate)",

@@ -46,14 +46,14 @@ def test_sizes_of_transposed_convolutions(call: str, shape: tuple[int, ...]) -> 
     [
         (
             "conv_transpose(8, 4)",
-            "what a window of an even size leaves over must be below 1",
+            "the extra position of an even window must be below 1",
         ),
         ("conv_transpose(8, 3, 2, 1, 2)", "`output_padding` must be below 2, the stride, got 2"),
         ('conv_transpose(8, 3, 2, "same", 1)', '`output_padding` follows from `padding="same"`'),
-        ("conv_transpose(8, 3, padding=[0, 1, 0, 0])", "`padding` is the same on both sides of what is transposed"),
-        ("conv_transpose(8, 3, padding=4)", "a padding of 4 leaves nothing of 5 positions"),
+        ("conv_transpose(8, 3, padding=[0, 1, 0, 0])", "`padding` must be the same on both sides"),
+        ("conv_transpose(8, 3, padding=4)", "a padding of 4 crops all of 5 positions"),
         ("conv_transpose(8, groups=3)", "4 input channels do not split into 3 groups"),
-        ("pad([1, 2])", "`amount` is one number or four, none negative"),
+        ("pad([1, 2])", "`amount` must be one number or four, none of them negative"),
         ("conv3d(8)", r"expected a volume \[C, D, H, W\], got f32\[4, 5, 6\]"),
     ],
 )

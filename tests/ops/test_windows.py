@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import archir
-from archir.costs.latencies.workloads import workloads
+from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from archir.equivalence.canonical import canonical_hash
 from archir.ir.op import OPS
@@ -90,7 +90,7 @@ def test_choices_of_kernels_share_what_is_in_the_middle() -> None:
     sharing = Sharing(space.graph)
     assert sharing.elements == 4 * 4 * 5 * 5
     (number,) = (n for n in sharing.types if space.graph[n].op.name == "conv")
-    found = [sharing.parts(number, architecture.outcomes)["weight"] for architecture in space.enumerate()]
+    found = [sharing.slices(number, architecture.outcomes)["weight"] for architecture in space.enumerate()]
     assert [[along.positions() for along in part[2:]] for part in found] == [
         [[2], [0, 1, 2, 3, 4]],
         [[0, 1, 2, 3, 4], [2]],
@@ -118,16 +118,18 @@ def test_attributes_that_came_later_change_no_hash_and_no_key() -> None:
     series = net("y = x |> conv1d(8, 3)\noutput z = y |> conv1d(4, 5, bias=true)", "f32[12, 8]").graph
     assert canonical_hash(series) == "b2599e0ae2aa932a"
     assert (
-        next(iter(workloads(series)))
+        next(iter(space_workloads(series)))
         == 'conv1d(f32[12, 8], channels=8, kernel=3, padding="same", groups=1, bias=false)'
     )
     assert {*to_json(series)["nodes"][1]["attributes"]} == {"channels", "kernel", "padding", "groups", "bias"}
     strided = net("output y = x |> conv1d(8, 3, stride=2)", "f32[12, 8]").graph
-    assert "stride=2" in next(iter(workloads(strided)))
+    assert "stride=2" in next(iter(space_workloads(strided)))
     assert to_json(strided)["nodes"][1]["attributes"]["stride"] == 2
 
 
 def test_later_attributes_have_defaults() -> None:
     for op in OPS.values():
-        assert set(op.later) <= set(op.__dataclass_fields__)
-        assert all(hasattr(op, name) for name in op.later), f"{op.name} has later attributes without defaults"
+        assert set(op.added_attributes) <= set(op.__dataclass_fields__)
+        assert all(hasattr(op, name) for name in op.added_attributes), (
+            f"{op.name} has later attributes without defaults"
+        )

@@ -193,7 +193,7 @@ def test_hashes_are_the_same_in_every_process() -> None:
 
 def rewritten(graph: Graph, rng: random.Random) -> Graph:
     """The same network in other words: renumbered, renamed, with operands swapped, identities and dead code."""
-    copy = graph.empty()
+    copy = graph.empty_copy()
     scopes = {graph[n].scope for n in graph if graph[n].scope}
     renamed = dict(zip(sorted(scopes), rng.sample(range(1000), len(scopes)), strict=True))
     moved: dict[int, int] = {}
@@ -265,7 +265,7 @@ def hashes_as_its_networks_do(graph: Graph, rng: random.Random) -> None:
 def edited(graph: Graph, rng: random.Random) -> Graph:
     """The network with one node's operation or operands changed."""
     target = rng.choice(list(graph))
-    copy = graph.empty()
+    copy = graph.empty_copy()
     for number in graph:
         node, operands = graph[number], graph.operands(number)
         if number == target and len(operands) == 1:
@@ -286,7 +286,7 @@ def same_function(one: Graph, other: Graph) -> bool:
     expected = meaning(more, {})
     for names in permutations(scopes[more], len(scopes[fewer])):
         renaming = dict(zip(scopes[fewer], names, strict=True))
-        copy = fewer.empty()
+        copy = fewer.empty_copy()
         for number in fewer:
             node = fewer[number]
             copy.add(Node(node.op, scope=renaming.get(node.scope, node.scope)), *fewer.operands(number))
@@ -350,10 +350,10 @@ def test_unique_architectures() -> None:
 def test_rare_architectures_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     from archir.spaces import space as module
 
-    monkeypatch.setattr(module, "MOST_TRIES", 1)
+    monkeypatch.setattr(module, "MAX_TRIES", 1)
     assert len(archir.loads(SMALL).sample_unique(6)) == 6
-    monkeypatch.setattr(module, "MOST_LISTED", 1)
-    with pytest.raises(ArchError, match="draws hardly find any others"):
+    monkeypatch.setattr(module, "MAX_ENUMERATED", 1)
+    with pytest.raises(ArchError, match="sampling hardly finds any others"):
         archir.loads(SMALL).sample_unique(6)
 
 

@@ -324,7 +324,7 @@ BINARY: list[Op] = [
 
 def some_network(rng: random.Random, size: int) -> Graph:
     parsed = parse_graph('net tiny {\n%0 = input "x" f32[4, 4]\noutput y = %0}')
-    graph = parsed.empty()
+    graph = parsed.empty_copy()
     numbers = [graph.add(parsed[0])]
     types = {numbers[0]: parsed[0].op.infer()}
     while len(numbers) < size:

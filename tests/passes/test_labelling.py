@@ -48,7 +48,7 @@ def as_networkx(found: list[Vertex]) -> nx.DiGraph[int]:
         roles: dict[int, list[str]] = {}
         for position, one in enumerate(vertex.ordered):
             roles.setdefault(one, []).append(f"{position}")
-        for one, times in vertex.counted:
+        for one, times in vertex.unordered:
             roles.setdefault(one, []).append(f"{times}*")
         for one, role in roles.items():
             graph.add_edge(one, number, role=sorted(role))
@@ -69,12 +69,12 @@ def shuffled(found: list[Vertex], rng: random.Random) -> list[Vertex]:
     copy: list[Vertex] = []
     left = list(range(len(found)))
     while left:
-        ready = [n for n in left if all(o in moved for o in (*found[n].ordered, *(o for o, _ in found[n].counted)))]
+        ready = [n for n in left if all(o in moved for o in (*found[n].ordered, *(o for o, _ in found[n].unordered)))]
         number = rng.choice(ready)
         left.remove(number)
         moved[number] = len(copy)
         vertex = found[number]
-        counted = [(moved[o], k) for o, k in vertex.counted]
+        counted = [(moved[o], k) for o, k in vertex.unordered]
         copy.append(Vertex(vertex.label, tuple(moved[o] for o in vertex.ordered), tuple(sorted(counted))))
     return copy
 
@@ -162,6 +162,6 @@ def test_many_like_branches_take_no_longer(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_out_of_steps_a_text_is_still_of_one_graph_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labelling, "MOST_STEPS", 100)
+    monkeypatch.setattr(labelling, "MAX_STEPS", 100)
     assert text_of(cycles(12)) == text_of(cycles(12))
     assert len({text_of(cycles(*lengths)) for lengths in [(12,), (6, 6), (4, 8), (3, 9), (4, 4, 4)]}) == 5

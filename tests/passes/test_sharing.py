@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 
 import archir
-from archir.ir.op import Dealt, Gathered, Piece, Spread, Tie
+from archir.ir.op import AliasMap, ChannelMap, GroupMap, RepeatMap, ShuffleMap, SplitMap
 from archir.ir.typing import infer
-from archir.passes.positions import Along, Part, along, merged
 from archir.passes.sharing import Sharing
+from archir.passes.weight_slices import StridedIndices, WeightSlice, as_indices, merge_levels
 from tests.examples import elaborated
 from tests.op_cases import CASES, Case, graph_of, name_of
 
@@ -38,17 +38,17 @@ def heads_space(widths: list[int], heads: list[int], attention: str = "attention
     return archir.loads(text)
 
 
-def placed(space: archir.Space, choices: dict[str, Any], by_head: bool = True) -> dict[tuple[str, str], Part]:
+def placed(space: archir.Space, choices: dict[str, Any], by_head: bool = True) -> dict[tuple[str, str], WeightSlice]:
     """Where an architecture's weights lie, by scope and name."""
     sharing, outcomes = Sharing(space.graph, by_head), space.architecture(choices).outcomes
     return {
         (space.graph[number].scope, name): part
         for number in sharing.types
-        for name, part in sharing.parts(number, outcomes).items()
+        for name, part in sharing.slices(number, outcomes).items()
     }
 
 
-def rows(part: Part) -> list[int]:
+def rows(part: WeightSlice) -> list[int]:
     return part[0].positions()
 
 
@@ -89,7 +89,9 @@ def test_no_channel_ever_changes_its_head(data: st.DataObject) -> None:
     for architecture in space.enumerate():
         heads = architecture.get("heads", counts[0])
         part = next(
-            sharing.parts(n, architecture.outcomes)["weight"] for n in sharing.types if space.graph[n].scope == "conv_3"
+            sharing.slices(n, architecture.outcomes)["weight"]
+            for n in sharing.types
+            if space.graph[n].scope == "conv_3"
         )
         positions = rows(part)
         assert len(set(positions)) == len(positions)
@@ -109,15 +111,15 @@ FORMS = [
 def test_positions_are_a_loop_only_if_they_follow_each_other(places: list[int], step: int | None) -> None:
     if step is not None:
         places = [places[0] + step * i for i in range(len(places))]
-    found = along(np.array(places))
+    found = as_indices(np.array(places))
     assert found.positions() == places
-    assert isinstance(found, Along) == (places == list(range(places[0], places[0] + len(places))))
+    assert isinstance(found, StridedIndices) == (places == list(range(places[0], places[0] + len(places))))
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 3, 4, 6, 9])), min_size=1, max_size=4))
 def test_merged_loops_are_the_same_positions_by_fewer_loops(levels: list[tuple[int, int]]) -> None:
-    found = merged(tuple(levels))
-    assert Along(0, found).positions() == Along(0, tuple(levels)).positions()
+    found = merge_levels(tuple(levels))
+    assert StridedIndices(0, found).positions() == StridedIndices(0, tuple(levels)).positions()
     assert len(found) == 1 or all(count > 1 for count, _ in found)
     assert all(outer[1] != inner[0] * inner[1] for outer, inner in pairwise(found))
 
@@ -246,9 +248,11 @@ def test_every_weight_says_what_its_axes_are(case: Case) -> None:
         assert all(member is None or 0 <= member < len(operands) for member in members(op.ties(*operands)))
 
 
-def members(ties: tuple[Tie, ...]) -> Iterator[int | None]:
+def members(ties: tuple[ChannelMap, ...]) -> Iterator[int | None]:
     for tie in ties:
-        if isinstance(tie, Spread | Gathered | Dealt):
+        if isinstance(tie, RepeatMap | GroupMap | ShuffleMap):
             yield tie.operand
+        elif isinstance(tie, SplitMap):
+            yield from (tie.source, tie.part)
         else:
-            yield from (tie.whole, tie.piece) if isinstance(tie, Piece) else tie.members
+            yield from tie.tensors if isinstance(tie, AliasMap) else tie.operands

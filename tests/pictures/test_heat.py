@@ -14,10 +14,10 @@ from click.testing import CliRunner
 
 from archir.cli.main import main
 from archir.costs.means import means
-from archir.costs.scopes import by_scope, whole
+from archir.costs.scopes import costs_by_scope, total_costs
 from archir.pictures import shading
 from archir.pictures.outline import Outline, outline
-from archir.pictures.shading import Heat, step
+from archir.pictures.shading import Heat, colour_index
 from archir.spaces.space import Space
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES
@@ -39,9 +39,9 @@ def heated(name: str, block: str | None = None) -> Outline:
 @pytest.mark.parametrize("name", ["params", "macs", "activation_bytes", "kernels"])
 def test_boxes_hold_the_means_of_their_parts(name: str) -> None:
     account = full_attention().account
-    of, total = heated(name), whole(account)[name].mean
-    shares = {box.scope or box.title: box.warmth for box in of.root.parts}
-    for scope, part in by_scope(account, 1).items():
+    of, total = heated(name), total_costs(account)[name].mean
+    shares = {box.scope or box.title: box.share for box in of.root.parts}
+    for scope, part in costs_by_scope(account, 1).items():
         own = part[name].mean
         assert shares[scope].startswith(f"mean {name}: ")
         assert shares[scope].endswith(f" ({float(own / total):.1%})")
@@ -52,15 +52,15 @@ def test_boxes_hold_the_means_of_their_parts(name: str) -> None:
 def test_alternatives_count_as_often_as_they_are_taken() -> None:
     of = heated("kernels", "layer")
     choice = next(box for box in of.root.walk() if box.title == "choose op")
-    shares = {box.title: float(PERCENT.findall(box.warmth)[0]) for box in choice.parts}
+    shares = {box.title: float(PERCENT.findall(box.share)[0]) for box in choice.parts}
     assert shares["local_k7_h4"] > shares["local_k3_h4"] > shares["nonlocal"] > shares["one of 7"] == 0
-    assert sum(shares.values()) == pytest.approx(float(PERCENT.findall(choice.warmth)[0]), abs=0.5)
+    assert sum(shares.values()) == pytest.approx(float(PERCENT.findall(choice.share)[0]), abs=0.5)
 
 
 def test_steps_are_shares() -> None:
-    found = [step(Fraction(own), Fraction(1000)) for own in (0, 1, 9, 10, 29, 30, 100, 299, 300, 1000)]
+    found = [colour_index(Fraction(own), Fraction(1000)) for own in (0, 1, 9, 10, 29, 30, 100, 299, 300, 1000)]
     assert found == [0, 1, 1, 2, 2, 3, 4, 4, 5, 5]
-    assert step(Fraction(0), Fraction(0)) == 0
+    assert colour_index(Fraction(0), Fraction(0)) == 0
 
 
 def luminance(colour: str) -> float:
@@ -100,8 +100,8 @@ def test_svg_and_refusals() -> None:
     for words in ("share of params, 25.6M in all", "≥ 10% · 2.56M", 'class="box convolution heat3"'):
         assert words in picture
     assert "heat" not in run(path, "--format", "svg")
-    assert "--heat is for pictures" in run(path, "--heat", "macs")
-    assert "--heat is for pictures" in run(path, "--format", "dot", "--heat", "macs")
+    assert "--heat only applies to coloured pictures" in run(path, "--heat", "macs")
+    assert "--heat only applies to coloured pictures" in run(path, "--format", "dot", "--heat", "macs")
     assert "A1604" in run(path, "--format", "svg", "--heat", "joules")
 
 

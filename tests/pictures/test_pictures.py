@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from archir import api
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.cases import Choice, case
+from archir.diagrams.mdd import Choice, make_diagram
 from archir.ir.graph import Decision, Graph, Node
 from archir.ir.structure import Input, Select
 from archir.language.elaboration.elaborate import elaborate
@@ -102,7 +102,7 @@ def test_a_choice_holds_its_alternatives_side_by_side(space: Graph) -> None:
         "input", "layer[0]", "choose op", *names, "nonlocal", "one of 7", "shortcut", "add", "output",
     ]  # fmt: skip
     choice = box(of, "choose op")
-    assert choice.varied
+    assert choice.is_varying
     assert choice.kind == "choice"
     assert choice.header == "@layer · 7 alternatives"
     sheets = place(of.root, of.opened(1), {})
@@ -120,7 +120,7 @@ def test_every_way_of_choosing_is_drawn(small: Graph) -> None:
     op = box(of, "choose op")
     assert [part.title for part in op.parts] == ["plain", "wide", "skip", "one of 3"]
     assert [part.lines[0] for part in op.parts] == ["conv 3×3", "8×16×16", "identity", "8×16×16"]
-    assert box(of, "conv 3|5").varied
+    assert box(of, "conv 3|5").is_varying
 
 
 def test_cells_keep_the_operations_they_call() -> None:
@@ -147,7 +147,7 @@ def test_an_architecture_has_no_choice_left(space: Graph) -> None:
     found = Space(space)
     of = outline(found.specialize(found.sample(1)))
     assert len(titles(of)) == 10
-    assert all(one.kind not in ("choice", "through") and not one.varied for one in of.root.walk())
+    assert all(one.kind not in ("choice", "through") and not one.is_varying for one in of.root.walk())
     layer = next(one for one in of.root.walk() if one.scope == "stage[0].layer[0]")
     assert any(part.title.startswith("op.") and part.lines[0] == "bottleneck" for part in layer.parts)
 
@@ -393,7 +393,7 @@ def hostile_graph(name: str) -> Graph:
     graph.decisions = {name: Decision(choice)}
     image = graph.add(Node(Input(name, (2, 4, 4)), scope=name))
     conv = graph.add(Node(Conv(2), scope=f"{name}.{name}"), image)
-    scaled = graph.add(Node(Scale(case(choice, [1.0, 2.0])), scope=f"{name}.b"), conv)
+    scaled = graph.add(Node(Scale(make_diagram(choice, [1.0, 2.0])), scope=f"{name}.b"), conv)
     relu = graph.add(Node(Relu(), scope=f"{name}.c"), conv)
     graph.outputs[name] = graph.add(Node(Select(name, (0, 1)), scope=name), scaled, relu)
     graph.blocks = {name: name}
@@ -452,4 +452,4 @@ def test_the_command_writes_pictures(tmp_path: Path) -> None:
     assert "A1301" in invoke("show", str(SPACE), "--format", "dot", "--block", "nothing").stderr
     wrong = invoke("show", str(SPACE), "--block", "layer")
     assert wrong.exit_code == 2
-    assert "--block is for pictures" in wrong.stderr
+    assert "--block only applies to pictures" in wrong.stderr

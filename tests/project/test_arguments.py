@@ -32,7 +32,7 @@ OF_SPACES: dict[str, Callable[[Any], Any]] = {
     "exact_front": lambda value: archir.exact_front(value, "macs", "params"),
     "membership": lambda value: archir.membership(value, SPACE),
     "supernet": archir.supernet,
-    "apart": archir.apart,
+    "without_dedup": archir.without_dedup,
     "scores": lambda value: archir.scores(value, cost="macs"),
     "read_scores": lambda value: archir.read_scores("scores.json", value),
     "results": lambda value: archir.results("results.csv", value),

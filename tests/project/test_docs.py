@@ -20,20 +20,20 @@ from archir import api
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.explain import codes, page
-from archir.diagnostics.work import MOST_WORK
-from archir.diagrams.cases import MOST_OUTCOMES
-from archir.language.elaboration.context import MOST_CALLS, Limits
-from archir.language.elaboration.lists import MOST_TIMES
+from archir.diagnostics.work import MAX_WORK
+from archir.diagrams.mdd import MAX_OUTCOMES
+from archir.language.elaboration.context import MAX_CALL_DEPTH, Limits
+from archir.language.elaboration.lists import MAX_ITERATIONS
 from archir.language.elaboration.parameters import parse_parameter
 from archir.language.elaboration.static import FOLDS, FUNCTIONS
-from archir.language.elaboration.values import MOST_BITS, MOST_ITEMS
-from archir.language.syntax.parse import MOST_BYTES
-from archir.recipes.reading import parse
+from archir.language.elaboration.values import MAX_BITS, MAX_ITEMS
+from archir.language.syntax.parse import MAX_BYTES
+from archir.recipes.parsing import parse
 from archir.recipes.recipe import Recipe
 from archir.search import registry
-from archir.utils.settings import parsed
+from archir.utils.settings import parse_settings
 from archir_torch import strategies
-from archir_torch.objectives.create import check as check_objective
+from archir_torch.objectives.create import check_settings as check_objective
 from archir_torch.search.job import STRATEGIES, kind_of
 from docs import generate
 from tests.chromium import PROGRAM, Chromium
@@ -145,7 +145,7 @@ def test_parts_of_recipes(path: Path, part: Snippet) -> None:
     only = "" if "[[phase]]" in part.text else '[[phase]]\nname = "only"\nstrategy = "train"\n'
     space = "" if re.search("^space =", part.text) else 'space = "tiny.arch"\n'
     for phase in parse(space + part.text + only).recipe.phase:
-        parsed(kind_of(phase).options, phase.options)
+        parse_settings(kind_of(phase).options, phase.options)
         for objective in (phase.objective, *phase.also):
             check_objective(objective, "", lambda _: None)
 
@@ -261,11 +261,11 @@ def test_every_function_is_documented() -> None:
 
 
 def test_the_limits_are_those_of_the_language() -> None:
-    limits = [Limits.nodes, MOST_WORK, MOST_BYTES, MOST_CALLS, MOST_ITEMS, MOST_OUTCOMES, MOST_BITS]
+    limits = [Limits.nodes, MAX_WORK, MAX_BYTES, MAX_CALL_DEPTH, MAX_ITEMS, MAX_OUTCOMES, MAX_BITS]
     table = (ROOT / "docs" / "language.md").read_text().partition("| what | at most |")[2]
     assert [int(n.replace(",", "")) for n in re.findall(r"\| ([\d,]*\d)", table)] == limits
     assert limits == [200_000, 1_600_000, 1_048_576, 64, 100_000, 20_000, 4_096]
-    assert MOST_TIMES == MOST_ITEMS
+    assert MAX_ITERATIONS == MAX_ITEMS
 
 
 @pytest.mark.parametrize(("page", "results"), [("mixtures.md", "search_step"), ("deployment.md", "export")])

@@ -45,7 +45,7 @@ FRAMEWORKS = {"torch", "onnx", "onnxruntime", "safetensors", "archir_torch", "ar
 KNOWN_RINGS = [
     ("archir.diagnostics.errors", "archir.diagnostics.work"),
     ("archir.language.elaboration.values", "archir.language.elaboration.files"),
-    ("archir.language.elaboration.origins", "archir.language.elaboration.context"),
+    ("archir.language.elaboration.provenance", "archir.language.elaboration.context"),
 ]
 """Imports that close a ring, inside a function or for type checkers; no others may."""
 

@@ -178,7 +178,7 @@ def test_the_printed_command_resumes_a_run_with_modules_of_ones_own(
         raise Interrupted("search was stopped after 0 trials")
 
     with forgotten(folder), monkeypatch.context() as patched:
-        patched.setattr(searching, "_phase", stopped)
+        patched.setattr(searching, "_run_phase", stopped)
         said = run("search", str(beside / "own.toml"), "-o", "run", code=130)
     with forgotten(folder):
         refused = run("search", "--resume", "run", code=1)
@@ -199,7 +199,7 @@ def test_data_that_are_named_again_are_imported(folder: Path) -> None:
     with Run.create(folder / "run", "own", inputs, {"plugins": ["mine"]}):
         pass
     said = run("search", "--resume", "run", "--data", "digits", "--plugin", "mine", code=1)
-    assert "[A2216]: the run cannot go on with these settings: `data` cannot change after the start" in said
+    assert "[A2216]: the run cannot be resumed with these settings: `data` cannot change after the start" in said
     with forgotten(folder):
         run("search", "--resume", "run", "--data", "mine:data")
     assert len(Run.open("run").phase("search").trials()) == 2

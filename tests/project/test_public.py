@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import archir
-from archir_onnx.lowering.form import Form
+from archir_onnx.lowering.export_options import ExportOptions
 from tests.conftest import ROOT
 
 PLAIN = {"path", "graph", "space", "text", "name", "root", "limits", "parameters", "one", "other", "module", "model"}
@@ -65,7 +65,7 @@ def test_errors_are_documented(name: str) -> None:
 
 def test_export_has_the_options_of_a_models_form() -> None:
     options = inspect.signature(archir.export).parameters
-    for field in fields(Form):
+    for field in fields(ExportOptions):
         default = None if field.default is MISSING else field.default
         assert options[field.name].default == default, field.name
 

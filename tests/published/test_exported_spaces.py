@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import archir
-from archir_onnx.lowering.form import OPSETS
+from archir_onnx.lowering.export_options import OPSETS
 from archir_torch import BACKEND as TORCH
 from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of

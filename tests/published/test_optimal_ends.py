@@ -32,7 +32,7 @@ def test_no_draw_within_bounds_is_better(name: str) -> None:
         for part in (0.1, 0.5):
             limit = int(np.quantile(costs[other], part))
             answer = archir.optimize(space, minimize=cost, where=f"{other} >= {limit}", seconds=60)
-            assert answer.settled
+            assert answer.proved
             assert answer.values[0] <= costs[cost][costs[other] >= limit].min()
             assert int(space.cost([answer.best], [cost])[cost][0]) == answer.values[0]
             assert int(space.cost([answer.best], [other])[other][0]) >= limit
@@ -44,11 +44,13 @@ def test_no_draw_within_two_bounds_has_better_scores(name: str) -> None:
     codes = space.sample_codes(300, np.random.default_rng(0))
     costs = space.cost(codes, ["macs", "params"])
     limits = [f"{cost} <= {int(np.quantile(costs[cost], part))}" for cost, part in (("macs", 0.2), ("params", 0.3))]
-    each = {one.path: [Fraction(int(n), 10**6) for n in rng.integers(0, 10**6, one.outcomes)] for one in space.choices}
+    each = {
+        one.path: [Fraction(int(n), 10**6) for n in rng.integers(0, 10**6, one.outcome_count)] for one in space.choices
+    }
     terms = [Term((path,), {(i,): score for i, score in enumerate(row)}) for path, row in each.items()]
     scores, bounded = Scores(space.name, tuple(terms)), space.where(" and ".join(limits))
     answer = archir.optimize(bounded, maximize=scores)
-    drawn = [scores(space.decode(row)) for row in codes[bounded.keeping(codes)]]
-    assert answer.settled
+    drawn = [scores(space.decode(row)) for row in codes[bounded.bounds_mask(codes)]]
+    assert answer.proved
     assert answer.values[0] == scores(answer.best) >= max(drawn, default=0)
     assert bounded.within(answer.best)

@@ -19,8 +19,8 @@ import archir
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.passes.expose import expose
-from archir.recipes.open_choices import settle
-from archir.recipes.reading import read
+from archir.recipes.open_choices import fix_choices
+from archir.recipes.parsing import read
 from archir.recipes.recipe import Recipe
 from archir.recipes.spaces import space_of
 from archir.recipes.supernet import SupernetRecord
@@ -28,9 +28,9 @@ from archir.runs import Run, Trial
 from archir.spaces.architecture import Architecture
 from archir_torch.data import load
 from archir_torch.lowering.module import lower
-from archir_torch.search.job import Job, made
-from archir_torch.search.preparation import begin
-from archir_torch.strategies.trials import Trials
+from archir_torch.search.job import Job, create_strategy
+from archir_torch.search.preparation import begin_search
+from archir_torch.strategies.trials import TrialStrategy
 from archir_torch.supernet.network import SuperNetwork
 from tests.conftest import EXAMPLES
 from tests.portions import portion
@@ -82,7 +82,7 @@ def test_a_published_recipe_can_begin(path: Path, images: Path, tmp_path: Path) 
     recipe = read(path).recipe
     sources = {f"{phase.name}.data.source": phase.data for phase in recipe.phase if phase.data is not None}
     overrides = {key: repr(str(images / f"{data.classes or 10}.npz")) for key, data in sources.items()}
-    found = begin(path, tmp_path / "run", {"data.source": repr(str(images / "10.npz")), **overrides}, "cpu")
+    found = begin_search(path, tmp_path / "run", {"data.source": repr(str(images / "10.npz")), **overrides}, "cpu")
     found.run.close()
     assert found.recipe.phase[-1].strategy in ("train", "inherit")
 
@@ -99,10 +99,12 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
     also = tuple(taught(recipe, settings, path.parent, tmp_path) for settings in phase.also)
     options = {key: value for key, value in phase.options.items() if key != "tune"}
     architecture = dict(space.sample(0)) if phase.start.architecture else None
-    settled = settle(space, phase.open, phase.fixed, architecture)
+    settled = fix_choices(space, phase.open, phase.fixed, architecture)
     drawn = [settled.completed(settled.space.sample(seed)) for seed in range(8)]
     shared = SuperNetwork(space.graph) if phase.strategy == "inherit" else None
-    record = SupernetRecord.of(settle(space, ["*"], {}, None), shared.graph, "heads") if shared is not None else None
+    record = (
+        SupernetRecord.of(fix_choices(space, ["*"], {}, None), shared.graph, "heads") if shared is not None else None
+    )
     job = Job(
         weights=shared.state_dict() if shared is not None else None,
         supernet=record,
@@ -114,9 +116,9 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
         architecture=architecture,
         earlier=tried(drawn) if phase.start.trials else (),
     )
-    strategy = made(job)
+    strategy = create_strategy(job)
     epochs = 1 if shared is not None else phase.training.epochs
-    assert strategy.epochs == (strategy.search.batches if isinstance(strategy, Trials) else epochs)
+    assert strategy.epochs == (strategy.search.batches if isinstance(strategy, TrialStrategy) else epochs)
     assert strategy.steps >= 1
 
 
@@ -268,5 +270,5 @@ SLICE = {"epochs": "1", "batch": "16"}
 def test_a_budget_that_nothing_keeps_is_known_before_anything_is_trained(tmp_path: Path) -> None:
     recipe = EXAMPLES / "trionet" / "digits.toml"
     with pytest.raises(ArchError, match="A1603"):
-        begin(recipe, tmp_path / "run", {"evolution.options.where": repr("macs <= 1K")}, "cpu")
+        begin_search(recipe, tmp_path / "run", {"evolution.options.where": repr("macs <= 1K")}, "cpu")
     assert not (tmp_path / "run").exists()

@@ -13,7 +13,7 @@ import pytest
 import archir
 from archir.spaces.space import Space
 from archir.tabular import mapping
-from archir.utils.globs import captured, filled, matches
+from archir.utils.globs import capture_stars, fill_stars, matches
 from tests.conftest import EXAMPLES
 from tests.examples import elaborated
 from tests.portions import portion
@@ -63,13 +63,13 @@ def test_a_mapping_finds_every_architecture_again(name: str, tmp_path: Path) -> 
     """Of a small table of the published form: arrays, two of them of two dimensions, a row for each network."""
     space = space_of(TABLES[name][1])
     file = EXAMPLES / "tables" / f"{name}.toml"
-    said, _ = mapping.read(file)
+    said, _ = mapping.read_mapping(file)
     drawn = [space.sample(seed) for seed in range(12)]
     arrays: dict[str, Any] = {}
     labels = list(said.labels.get("*", ()))
     for choice in space.choices:
         column = next(
-            filled(column, captured(p, choice.path) or ()) if "*" in p else column
+            fill_stars(column, capture_stars(p, choice.path) or ()) if "*" in p else column
             for p, column in said.choices.items()
             if matches(p, choice.path)
         )

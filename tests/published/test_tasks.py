@@ -20,8 +20,8 @@ from archir import api, backends
 from archir.cli import main
 from archir.cli.train_folder import WEIGHTS, open_run
 from archir.data.inputs import inputs_of
-from archir.data.splits import divided
-from archir.recipes.reading import read
+from archir.data.splits import split_source
+from archir.recipes.parsing import read
 from archir_torch.data import Data, Split, load
 from benchmarks.chance import TASKS, compared, written
 from tests.conftest import EXAMPLES
@@ -86,7 +86,7 @@ def first(summary: Mapping[str, Any], source: str, run: Path) -> tuple[NDArray[A
     backends.get("torch").load(module, run / WEIGHTS)
     inputs = inputs_of(trained.graph)
     data = load(source, inputs, limit=None if source.startswith("series") else 100, labelled=False)
-    raw = divided(source, inputs, False)[0].inputs[inputs[0].name][int(data.train.rows[0])]
+    raw = split_source(source, inputs, False)[0].inputs[inputs[0].name][int(data.train.rows[0])]
     wanted = module.eval()(data.train.pixels[torch.tensor([0])])[0].detach().numpy()
     if not inputs[0].is_image:
         return raw.squeeze(), wanted

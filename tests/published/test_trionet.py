@@ -21,7 +21,7 @@ def uniform(operator: str, extreme: int) -> archir.Graph:
         outcomes[choice.path] = choice.outcome(operator if name == "operator" else choice.alternatives[extreme])
     assert None not in outcomes.values()
     known = {path: outcome for path, outcome in outcomes.items() if outcome is not None}
-    return space.specialize(space.exactly(known))
+    return space.specialize(space.from_outcomes(known))
 
 
 @pytest.mark.parametrize(

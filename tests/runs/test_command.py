@@ -117,7 +117,7 @@ def test_runs_side_by_side_are_a_page(tmp_path: Path) -> None:
     assert len(json.loads(once.stdout)) == 1, "a run that two paths lead to is one"
     alone = said(str(tmp_path / "s0"), "--compare", "-o", str(page))
     assert alone.exit_code == 2
-    assert "here is one" in alone.output
+    assert "found 1" in alone.output
     copy = shutil.copytree(tmp_path / "s0", tmp_path / "other" / "s0")
     said(str(tmp_path / "s0"), str(copy), "--compare", "-o", str(page))
     assert "2 runs side by side" in page.read_text()

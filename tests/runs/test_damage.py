@@ -11,7 +11,7 @@ import pytest
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.explain import page
 from archir.runs import Run, summaries
-from archir.runs.journal import GO_ON
+from archir.runs.journal import RESUME_HINT
 from tests.runs.scenario import work
 
 
@@ -170,11 +170,11 @@ def test_links_and_folders_in_the_place_of_files(whole: Path, tmp_path: Path) ->
     folder = shutil.copytree(whole, tmp_path / "run")
     (folder / "best.json").rename(tmp_path / "elsewhere")
     (folder / "best.json").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(ArchError, match=r"A1803.*best\.json is no file any more"):
+    with pytest.raises(ArchError, match=r"A1803.*best\.json is no longer a regular file"):
         Run.open(folder)
     (folder / "best.json").unlink()
     (folder / "best.json").mkdir()
-    with pytest.raises(ArchError, match=r"A1803.*best\.json is no file any more"):
+    with pytest.raises(ArchError, match=r"A1803.*best\.json is no longer a regular file"):
         Run.open(folder)
 
 
@@ -199,7 +199,7 @@ def test_all_problems_are_told_at_once(whole: Path, tmp_path: Path) -> None:
     assert [(one.message.rpartition("/")[2], one.hint) for one in caught.value.diagnostics] == [
         (
             "best.json is missing",
-            f"{GO_ON}: it is removed, and written anew",
+            f"{RESUME_HINT}: the file is removed and written again",
         ),
         (
             "recipe.toml was changed after it was written: its SHA-256 differs",
@@ -207,7 +207,7 @@ def test_all_problems_are_told_at_once(whole: Path, tmp_path: Path) -> None:
         ),
         (
             "report.html was cut: 4 of 10 bytes are left",
-            f"{GO_ON}: it is removed, and written anew",
+            f"{RESUME_HINT}: the file is removed and written again",
         ),
     ]
 
@@ -233,7 +233,7 @@ def test_the_checkpoint_before_the_last_one(whole: Path, tmp_path: Path) -> None
     path.write_bytes(b"99")
     with pytest.raises(
         ArchError,
-        match=rf"checkpoint-5\.bin.*\n  hint: {GO_ON}, from checkpoint 4",
+        match=rf"checkpoint-5\.bin.*\n  hint: {RESUME_HINT}, from checkpoint 4",
     ):
         Run.resume(folder)
     with Run.resume(folder, fall_back=True) as run:
@@ -249,7 +249,7 @@ def test_the_checkpoint_before_the_last_one(whole: Path, tmp_path: Path) -> None
 def test_an_older_checkpoint_is_not_needed(whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     (folder / "phases/search/checkpoint-4.json").unlink()
-    with pytest.raises(ArchError, match=r"checkpoint-4\.json is missing\n.*a later checkpoint is whole"):
+    with pytest.raises(ArchError, match=r"checkpoint-4\.json is missing\n.*a later checkpoint is intact"):
         Run.open(folder)
     with Run.resume(folder, fall_back=True) as run:
         last = run.phase("search").last()
@@ -261,7 +261,7 @@ def test_no_checkpoint_is_left(whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     for number in (4, 5):
         (folder / f"phases/search/checkpoint-{number}.bin").write_bytes(b"")
-    with pytest.raises(ArchError, match="phase `search` begins anew"):
+    with pytest.raises(ArchError, match="phase `search` starts again"):
         Run.open(folder)
     with Run.resume(folder, fall_back=True) as run:
         assert run.phase("search").last() is None
@@ -285,7 +285,7 @@ def test_a_damaged_journal_is_begun_anew(whole: Path, tmp_path: Path) -> None:
     (folder / "metrics.sqlite").write_bytes(data)
     with pytest.raises(
         ArchError,
-        match=rf"A1803.*metrics\.sqlite.*\n  hint: put back a copy, or {GO_ON}",
+        match=rf"A1803.*metrics\.sqlite.*\n  hint: put back a copy, or {RESUME_HINT}",
     ):
         Run.resume(folder)
     with Run.resume(folder, fall_back=True) as run:

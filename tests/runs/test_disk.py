@@ -17,7 +17,7 @@ import pytest
 from archir.diagnostics.errors import ArchError
 from archir.runs import Run, summaries
 from archir.runs.manifest import NAME
-from archir.utils.files import drafts, read_bytes, sha256, write_atomic
+from archir.utils.files import read_bytes, sha256, staged_output, write_atomic
 from tests.runs.scenario import outcome, work
 
 FULL, OTHER, DONE = 3, 4, 0
@@ -116,7 +116,7 @@ def umask(mask: int) -> Iterator[None]:
 def test_who_may_read_is_for_the_umask_to_say(mask: int, mode: int, tmp_path: Path) -> None:
     with umask(mask):
         write_atomic(tmp_path / "one", b"")
-        with drafts(tmp_path / "two") as draft:
+        with staged_output(tmp_path / "two") as draft:
             os.close(os.open(draft, os.O_CREAT, 0o600))
         work(tmp_path / "run")
     found = {path: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*") if path.is_file()}
@@ -129,7 +129,7 @@ def test_what_is_no_file_stays(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with pytest.raises(ArchError, match=r"cannot write .*: it is a pipe"):
         write_atomic(pipe, b"")
-    with pytest.raises(ArchError, match=r"cannot write .*: it is a pipe"), drafts(pipe) as draft:
+    with pytest.raises(ArchError, match=r"cannot write .*: it is a pipe"), staged_output(pipe) as draft:
         draft.touch()
     assert pipe.is_fifo()
 

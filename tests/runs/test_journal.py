@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from archir.diagnostics.errors import ArchError
 from archir.runs import journal
 from archir.runs.folder import JOURNAL
-from archir.runs.journal import Journal, Kind, numbers
+from archir.runs.journal import Journal, Kind, plain_json
 from archir.runs.manifest import Anchor
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -53,7 +53,7 @@ def test_what_was_put_last_counts(sessions: list[list[tuple[str, Kind, str, dict
                 before = made.anchor
                 made.put(phase, kind, key, content)
                 assert made.anchor == before, "the same once more is no new row"
-                wanted.setdefault((phase, kind), {})[key] = numbers(content)
+                wanted.setdefault((phase, kind), {})[key] = plain_json(content)
             anchor = made.anchor
             if number % 2:
                 assert made.seal()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from archir.runs import Run, summaries
-from archir.runs.lock import locked
+from archir.runs.lock import is_locked
 from archir.runs.manifest import NAME
 from tests.conftest import ROOT
 from tests.runs.scenario import outcome
@@ -32,11 +32,11 @@ def kills(folder: Path, count: int, seed: int) -> None:
     for _ in range(count):
         with started(folder) as process:
             until = time.monotonic() + 30
-            while not locked(folder) and process.poll() is None and time.monotonic() < until:
+            while not is_locked(folder) and process.poll() is None and time.monotonic() < until:
                 time.sleep(0.001)
             time.sleep(draw.random() * 0.4)
             process.send_signal(signal.SIGKILL)
-        assert not locked(folder)
+        assert not is_locked(folder)
         if (folder / NAME).exists():
             Run.open(folder)
             assert summaries(folder)[0].state in ("interrupted", "finished")

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 pytest.importorskip("fcntl", reason="the browser is driven over POSIX pipes")
 
 from archir.pictures.plot import scale
-from archir.runs import PhaseRows, Report, Weighing
-from archir.runs.report.choice_weights import png, sampled
-from archir.runs.report.curves import Chart, curves, epoch_ticks, label
-from archir.runs.report.mattered import shares
+from archir.runs.report.choice_weights import png, shown_epochs
+from archir.runs.report.contents import ChoiceProbabilities, PhaseRows, Report
+from archir.runs.report.curves import Chart, epoch_ticks, line_chart, tick_label
+from archir.runs.report.importance import choice_importances
 from archir.runs.report.page import page
-from archir.runs.report.trials import Trials, Tried
-from archir.utils.toml import overridden, read
+from archir.runs.report.trials import TrialRow, TrialTable
+from archir.utils.toml import apply_overrides, parse_toml
 from tests.chromium import PROGRAM, Chromium
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<b>"
@@ -40,20 +40,22 @@ def report(epochs: int = 12, choices: int = 3, name: str = "op") -> Report:
         for e in range(epochs)
     ]  # fmt: skip
     weights = [[(e + 1) / (epochs + 1), 0.0, epochs / (epochs + 1) - e / (epochs + 1)] for e in range(epochs)]
-    weighings = [Weighing(f"{name}{i}", ["conv", name, "skip"], weights, (0,), "search") for i in range(choices)]
+    weighings = [
+        ChoiceProbabilities(f"{name}{i}", ["conv", name, "skip"], weights, (0,), "search") for i in range(choices)
+    ]
     svg = '<svg xmlns="http://www.w3.org/2000/svg" width="400" height="90"><text y="40">net</text></svg>'
     facts = {"Costs": {"parameters": 1_234_567, "share": 0.25, "fits": True}, name: {name: name, "none": None}}
     return Report(name, f"about {name}", [PhaseRows("search", rows), PhaseRows("retrain", [])], weighings, svg, facts,
                   f"[recipe]\nname = '{name}'\n", {"python": "3.11", "packages": {"torch": "2.11"}})  # fmt: skip
 
 
-def trials(name: str = "evolve") -> Trials:
+def trials(name: str = "evolve") -> TrialTable:
     tried = [
-        Tried(0, {"accuracy": 0.5, name: 1.0}, {"params": 1200.0}, {"op": name, "ks": [1, 2]}),
-        Tried(1, {"accuracy": None}, {"params": 300.0}, {"op": "skip"}, f"it broke: {name}"),
-        Tried(2, {"accuracy": 0.75}, {"params": 900.0}, {"op": "pool"}),
+        TrialRow(0, {"accuracy": 0.5, name: 1.0}, {"params": 1200.0}, {"op": name, "ks": [1, 2]}),
+        TrialRow(1, {"accuracy": None}, {"params": 300.0}, {"op": "skip"}, f"it broke: {name}"),
+        TrialRow(2, {"accuracy": 0.75}, {"params": 900.0}, {"op": "pool"}),
     ]
-    return Trials(name, tried, lambda number: f"archir train --trial {name} {number}")
+    return TrialTable(name, tried, lambda number: f"archir train --trial {name} {number}")
 
 
 class Tags(HTMLParser):
@@ -114,7 +116,7 @@ def test_times_stand_apart() -> None:
 
 
 def test_what_it_came_to_is_first_and_what_was_tried_has_scores_and_costs() -> None:
-    text = page(replace(report(), verdict={"accuracy, held out": "97.00%"}, trials=[trials()]))
+    text = page(replace(report(), result={"accuracy, held out": "97.00%"}, trials=[trials()]))
     assert text.index('<section id="result">') < text.index('<section id="phase-search">')
     cells = re.findall(r'<td data-value="([^"]*)">([^<]*)</td>', text)
     assert cells[:4] == [("0.0", "0"), ("0.5", "50.00%"), ("1.0", "1"), ("1200.0", "1,200")]
@@ -124,7 +126,7 @@ def test_what_it_came_to_is_first_and_what_was_tried_has_scores_and_costs() -> N
 
 
 def test_names_of_any_kind() -> None:
-    text = page(replace(report(name=HOSTILE), trials=[trials(HOSTILE)], verdict={HOSTILE: HOSTILE}))
+    text = page(replace(report(name=HOSTILE), trials=[trials(HOSTILE)], result={HOSTILE: HOSTILE}))
     tags = [tag for tag, _ in Tags(text).found]
     assert tags.count("script") == 1
     assert "b" not in tags
@@ -162,20 +164,20 @@ def test_epochs_are_marked(first: int, more: int) -> None:
 
 
 def test_labels() -> None:
-    assert [label(v, 0.5) for v in (0.0, 0.5, 2.0)] == ["0", "0.5", "2.0"]
-    assert [label(v, 0.025) for v in (0.0, 0.025, 0.1)] == ["0", "0.025", "0.100"]
-    assert [label(v, 0.2, percent=True) for v in (0.0, 0.2, 1.0)] == ["0%", "20%", "100%"]
-    assert label(0.9825, 0.0025, percent=True) == "98.25%"
-    assert [label(v, 2e7) for v in (2e8, 3.2e8)] == ["200M", "320M"]
-    assert label(-1.5, 0.5) == "-1.5"
+    assert [tick_label(v, 0.5) for v in (0.0, 0.5, 2.0)] == ["0", "0.5", "2.0"]
+    assert [tick_label(v, 0.025) for v in (0.0, 0.025, 0.1)] == ["0", "0.025", "0.100"]
+    assert [tick_label(v, 0.2, percent=True) for v in (0.0, 0.2, 1.0)] == ["0%", "20%", "100%"]
+    assert tick_label(0.9825, 0.0025, percent=True) == "98.25%"
+    assert [tick_label(v, 2e7) for v in (2e8, 3.2e8)] == ["200M", "320M"]
+    assert tick_label(-1.5, 0.5) == "-1.5"
 
 
 def test_gaps_and_single_epochs_are_drawn() -> None:
-    gaps = curves(Chart("loss", [1, 2, 3, 4], {"loss": [1.0, None, 0.0, 2.0]}))
+    gaps = line_chart(Chart("loss", [1, 2, 3, 4], {"loss": [1.0, None, 0.0, 2.0]}))
     [path] = re.findall(r'class="curve c0" d="([^"]*)"', gaps)
     assert re.sub(r"[\d.,]+", "", path) == "MML"
     assert gaps.count("<circle") == 3
-    assert "<circle" in curves(Chart("loss", [1], {"loss": [0.5]}))
+    assert "<circle" in line_chart(Chart("loss", [1], {"loss": [0.5]}))
 
 
 def pixels(image: bytes) -> list[list[tuple[int, ...]]]:
@@ -200,8 +202,8 @@ def test_heat_is_opacity() -> None:
 
 
 def test_of_many_epochs_some_are_shown() -> None:
-    assert sampled(5) == [0, 1, 2, 3, 4]
-    many = sampled(5000)
+    assert shown_epochs(5) == [0, 1, 2, 3, 4]
+    many = shown_epochs(5000)
     assert (many[0], many[-1], len(many), len(set(many))) == (0, 4999, 300, 300)
 
 
@@ -276,15 +278,15 @@ class TestInBrowser:
         assert not browser.said
 
 
-def many(count: int, noise: float = 0.0) -> Trials:
+def many(count: int, noise: float = 0.0) -> TrialTable:
     """Trials whose score is that of `op`, and a little that of `width`; `seed` says nothing."""
     draw = random.Random(0)
     rows = []
     for number in range(count):
         choices = {"op": draw.choice(["conv", "pool"]), "width": draw.choice([8, 16, 32]), "seed": draw.choice([1, 2])}
         score = 0.5 + 0.3 * (choices["op"] == "conv") + 0.004 * int(choices["width"]) + noise * draw.random()
-        rows.append(Tried(number, {"accuracy": score}, {"macs": 1000.0 * int(choices["width"])}, choices))
-    return Trials(
+        rows.append(TrialRow(number, {"accuracy": score}, {"macs": 1000.0 * int(choices["width"])}, choices))
+    return TrialTable(
         "evolve", rows, lambda number: f"archir train --trial evolve {number}", "accuracy", True, {1: "<svg/>"}
     )
 
@@ -292,14 +294,14 @@ def many(count: int, noise: float = 0.0) -> Trials:
 def test_which_choices_mattered() -> None:
     """By their shares of the variance; of few trials, or of chance, nothing is claimed."""
     tried = [(one.choices, score) for one, score in many(200, 0.02).scored]
-    op, width, seed = shares(tried, larger=True)
+    op, width, seed = choice_importances(tried, larger=True)
     assert (op.choice, op.best, width.choice, width.best) == ("op", "conv", "width", "32")
-    assert 0.75 < op.low <= op.part <= op.high < 1
-    assert 0 < width.part < 0.2
-    assert seed.part < 0.02
-    assert shares(tried[:19], larger=True) == []
-    assert shares([(choices, 0.5) for choices, _ in tried], larger=True) == []
-    assert shares(tried, larger=False)[0].best == "pool"
+    assert 0.75 < op.low <= op.fraction <= op.high < 1
+    assert 0 < width.fraction < 0.2
+    assert seed.fraction < 0.02
+    assert choice_importances(tried[:19], larger=True) == []
+    assert choice_importances([(choices, 0.5) for choices, _ in tried], larger=True) == []
+    assert choice_importances(tried, larger=False)[0].best == "pool"
 
 
 @pytest.mark.parametrize(
@@ -314,14 +316,16 @@ def test_why_no_choice_mattered(count: int, score: float | None, said: str) -> N
     tried = many(count)
     alike = [
         replace(one, scores={"accuracy": i / 100 if score is None else score}, choices={"op": "conv"})
-        for i, one in enumerate(tried.tried)
+        for i, one in enumerate(tried.rows)
     ]
-    assert f"<p>{said}</p>" in page(replace(report(), trials=[replace(tried, tried=alike)]))
+    assert f"<p>{said}</p>" in page(replace(report(), trials=[replace(tried, rows=alike)]))
 
 
 def test_overrides_are_marked_in_the_recipe() -> None:
     text = "seed = 1\n\n[[phase]]\nname = 'try'\n"
-    document = overridden(read(text, "recipe.toml", "A2201"), {"seed": "2", "try.options.trials": "<9>"}, "A1109")
+    document = apply_overrides(
+        parse_toml(text, "recipe.toml", "A2201"), {"seed": "2", "try.options.trials": "<9>"}, "A1109"
+    )
     found = page(replace(report(), recipe=text, overrides=list(document.edits())))
     assert (
         "<del>seed = 1</del> <ins>seed = 2</ins>\n\n[[phase]]<ins>\noptions.trials = &quot;&lt;9&gt;&quot;</ins>\n"
@@ -334,8 +338,8 @@ def test_noise_explains_nothing() -> None:
     """Less what chance would give, a choice of many outcomes has no more than one of few; the interval says so."""
     draw = random.Random(1)
     tried = [({"many": draw.randrange(12), "few": draw.randrange(2)}, draw.random()) for _ in range(60)]
-    for one in shares(tried, larger=True):
-        assert one.part < 0.1
+    for one in choice_importances(tried, larger=True):
+        assert one.fraction < 0.1
         assert one.low == 0
 
 
@@ -355,7 +359,7 @@ def test_ticks_differ(low: float, span: float) -> None:
     low, high, step = scale(low, low + span)
     if step > 1e-9 * max(abs(low), abs(high)):
         for percent in (False, True):
-            marks = [label(low + number * step, step, percent) for number in range(round((high - low) / step) + 1)]
+            marks = [tick_label(low + number * step, step, percent) for number in range(round((high - low) / step) + 1)]
             assert len({*marks}) == len(marks), marks
 
 

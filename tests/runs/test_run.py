@@ -13,7 +13,7 @@ import pytest
 
 from archir.diagnostics.errors import ArchError
 from archir.runs import Run, Trial, environment, summaries
-from archir.runs.lock import Lock, locked
+from archir.runs.lock import Lock, is_locked
 
 INPUTS = {"recipe.toml": "epochs = 2\n", "space/net.arch": "net tiny {}\n"}
 
@@ -128,9 +128,9 @@ def test_a_forked_child_does_not_hold_the_lock(tmp_path: Path) -> None:
         os.read(end, 1)
         os._exit(0)
     os.read(ready, 1)
-    assert locked(tmp_path)
+    assert is_locked(tmp_path)
     lock.release()
-    assert not locked(tmp_path)
+    assert not is_locked(tmp_path)
     os.close(ends)
     os.waitpid(child, 0)
     for handle in (ready, is_ready, end):
@@ -147,9 +147,9 @@ def test_a_run_has_a_folder_of_its_own(tmp_path: Path) -> None:
         begun(tmp_path / "other")
     with pytest.raises(ArchError, match=r"A1808.*cannot be a run's folder"):
         begun(tmp_path / "other" / "thesis.tex")
-    with pytest.raises(ArchError, match=r"A1801.*is no run"):
+    with pytest.raises(ArchError, match=r"A1801.*is not a run"):
         Run.open(tmp_path / "other")
-    with pytest.raises(ArchError, match=r"A1801.*is no run"):
+    with pytest.raises(ArchError, match=r"A1801.*is not a run"):
         Run.resume(tmp_path / "none")
     assert not (tmp_path / "none").exists()
 
@@ -174,7 +174,7 @@ def test_names_of_phases(name: str, tmp_path: Path) -> None:
     "name", ["../x", "/x", "a//b", "a/../../x", "a\\b", "c:x", "", "./x", ".lock", "manifest.json"]
 )
 def test_files_stay_inside(name: str, tmp_path: Path) -> None:
-    with begun(tmp_path / "run") as run, pytest.raises(ValueError, match="is no name of a file in a run"):
+    with begun(tmp_path / "run") as run, pytest.raises(ValueError, match="is not the name of a file in a run"):
         run.write({name: b""})
     Run.open(tmp_path / "run")
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from archir.cli import main
-from archir.cli.serving import HOST, Server
+from archir.cli.runs_server import HOST, Server
 from archir.runs import Run, Trial
 
 HOSTILE = "<script>alert(1)</script>"

@@ -14,7 +14,7 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.search.adaptors.asking import asked
+from archir.search.adaptors.from_picks import architecture_from_picks
 from archir.spaces.space import Space
 from tests.search.test_multi import BOUND, PLAIN, REQUIRED, fits
 
@@ -77,7 +77,7 @@ def test_a_wish_beyond_a_bound_leads_to_something_near() -> None:
     far = []
     for wish in REQUIRED.enumerate():
         outcomes = wish.outcomes
-        found = asked(BOUND, lambda choice, outcomes=outcomes: outcomes.get(choice.path, 0))  # type: ignore[misc]
+        found = architecture_from_picks(BOUND, lambda choice, outcomes=outcomes: outcomes.get(choice.path, 0))  # type: ignore[misc]
         assert BOUND.within(found)
         if BOUND.within(wish):
             assert found.codes == wish.codes

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import archir
-from archir.linting.siblings import alike
+from archir.linting.alternatives import equivalent_groups
 from archir.linting.subject import Subject
 from archir.linting.unbalanced import _totals
 from archir.passes.cost import cost
@@ -31,10 +31,10 @@ def swapped(space: archir.Space, codes: tuple[int, ...], position: int, outcome:
 def test_costs_of_alternatives_add_up(name: str, times: int) -> None:
     space = space_of(name, **SPACES[name].small)
     totals = _totals(Subject(space.graph))
-    assert all(total.least == total.most for total in totals.values())
+    assert all(total.minimum == total.maximum for total in totals.values())
 
     def of_alternatives(architecture: archir.Architecture) -> list[int]:
-        parts = [totals[owner].least for owner in architecture.outcomes.items() if owner in totals]
+        parts = [totals[owner].minimum for owner in architecture.outcomes.items() if owner in totals]
         return [sum(part[i] for part in parts) for i in range(2)]
 
     fixed = set()
@@ -58,7 +58,7 @@ def test_bounds_of_a_value_hold_for_every_architecture() -> None:
         for outcome in range(2):
             costs = [cost(space.specialize(a)).params for a in space.enumerate() if a.codes[position] == outcome]
             total = totals[choice.path, outcome]
-            assert (total.least[0], total.most[0]) == (min(costs), max(costs))
+            assert (total.minimum[0], total.maximum[0]) == (min(costs), max(costs))
 
 
 def test_what_depends_on_a_second_choice_is_not_always_there() -> None:
@@ -67,7 +67,7 @@ def test_what_depends_on_a_second_choice_is_not_always_there() -> None:
         output y = x |> choose op { pool: max_pool(3), deep: conv(8) |> choose inner { skip: identity, conv: conv(8) } }
     }"""
     total = _totals(Subject(archir.loads(text).graph))["op", 1]
-    assert (total.least[0], total.most[0]) == (8 * 8 * 9, 2 * 8 * 8 * 9)
+    assert (total.minimum[0], total.maximum[0]) == (8 * 8 * 9, 2 * 8 * 8 * 9)
 
 
 SPACES_OF_PROGRAMS = [
@@ -83,7 +83,7 @@ def test_alike_alternatives_compute_the_same(name: str, times: int) -> None:
     space = space_of(name, **small) if name in SPACES else archir.load(name)
     subject, rng = Subject(space.graph), random.Random(0)
     for position, choice in enumerate(space.choices):
-        for group in alike(subject, choice):
+        for group in equivalent_groups(subject, choice):
             drawn = [a.codes for a in (space.sample(rng) for _ in range(10 * times)) if a.codes[position] >= 0]
             assert drawn
             for codes in drawn:
@@ -99,9 +99,9 @@ def test_alternatives_that_are_not_alike_differ_somewhere(name: str, times: int)
     subject, rng = Subject(space.graph), random.Random(0)
     drawn = [space.sample(rng).codes for _ in range(5 * times)]
     for position, choice in enumerate(space.choices[: 4 * times]):
-        if choice.take is None:
-            assert alike(subject, choice) == []
+        if choice.k is None:
+            assert equivalent_groups(subject, choice) == []
             active = [codes for codes in drawn if codes[position] >= 0]
-            for one in range(1, choice.outcomes):
+            for one in range(1, choice.outcome_count):
                 made = [[space.canonical(swapped(space, c, position, o)) for o in (0, one)] for c in active]
                 assert any(first != second for first, second in made)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import archir
-from archir.costs.counting import joint as rooms
+from archir.costs.counting import joint_bounds as rooms
 from archir.diagnostics.errors import ArchError
 from archir.spaces import rows
 from archir.spaces.space import Space
@@ -44,7 +44,7 @@ def test_what_nothing_can_keep_is_refused_before_anything_is_drawn(
     require: str, known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = layers(f"require {require}")
-    monkeypatch.setattr(Space, "_drawn", lambda *_: pytest.fail("something was drawn"))
+    monkeypatch.setattr(Space, "_sample_unbounded", lambda *_: pytest.fail("architectures were sampled"))
     for draw in (lambda: space.sample(0), lambda: space.sample_codes(5, np.random.default_rng(0), "choices")):
         with pytest.raises(ArchError, match=f"A1603.*no architecture has .*\n(.*\n)*.*{known}"):
             draw()
@@ -62,15 +62,15 @@ def test_a_cost_that_is_always_the_same() -> None:
 def test_refused_draws_are_counted_and_made_together(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be seen beforehand: there is no peak of this many bytes."""
     space = layers("require peak_bytes == 1200")
-    monkeypatch.setattr(rows, "MOST_REFUSED", 50_000)
+    monkeypatch.setattr(rows, "MAX_REJECTIONS", 50_000)
     asked: list[int] = []
-    keeping = Space.keeping
+    keeping = Space.bounds_mask
 
     def counted(self: Space, codes: Any) -> Any:
         asked.append(len(codes))
         return keeping(self, codes)
 
-    monkeypatch.setattr(Space, "keeping", counted)
+    monkeypatch.setattr(Space, "bounds_mask", counted)
     with pytest.raises(ArchError, match=r"A1005.*[56]\d,\d{3} architectures in a row broke"):
         space.sample_codes(n, np.random.default_rng(0))
     assert 50_000 < sum(asked) < 60_000
@@ -157,11 +157,11 @@ def test_light_weights_are_drawn_as_often_as_they_are_likely() -> None:
     n = 4_000
     mantissas = np.repeat(np.array([[0.5], [0.5], [0.0], [0.75], [0.5]]), n, axis=1)
     exponents = np.repeat(np.array([[2000], [2000], [-(2**30)], [1950], [-5000]]), n, axis=1)
-    found = np.bincount(rooms._drawn(mantissas, exponents, Low()), minlength=5)  # type: ignore[arg-type]
-    share = 0.75 * 2.0 ** (rooms.RARE - 50)
+    found = np.bincount(rooms._sample_rows(mantissas, exponents, Low()), minlength=5)  # type: ignore[arg-type]
+    share = 0.75 * 2.0 ** (rooms.RARE_BITS - 50)
     assert found[[1, 2, 4]].tolist() == [0, 0, 0]
     assert abs(found[3] - n * share) < 5 * (n * share) ** 0.5
-    usual = np.bincount(rooms._drawn(mantissas, exponents, np.random.default_rng(1)), minlength=5)
+    usual = np.bincount(rooms._sample_rows(mantissas, exponents, np.random.default_rng(1)), minlength=5)
     assert abs(usual[0] - n / 2) < 200
     assert usual[0] + usual[1] == n
 
@@ -173,7 +173,7 @@ def test_bounds_that_are_parts_of_the_most() -> None:
         assert space.where(text).count() == (kept, kept), text
     assert space.where("macs <= 80").where("macs <= 0.5x").count() == (2, 2)
     with pytest.raises(ArchError, match=r"A1603.*macs <= 16"):
-        space.where("macs <= 0.1x").prove()
+        space.where("macs <= 0.1x").check_bounds()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ SPACE = archir.loads(
 
 def refused(text: str) -> tuple[Diagnostic, ...]:
     with pytest.raises(ArchError) as caught:
-        SPACE.where(text).prove()
+        SPACE.where(text).check_bounds()
     return caught.value.diagnostics
 
 
@@ -47,8 +47,8 @@ def test_what_is_quoted_was_written(text: str, wrong: list[str]) -> None:
         ("macs <= 1.5B", "numbers have suffixes, K, M and G: write `1.5G`"),
         ("macs <= 1e6", "numbers have suffixes, K, M and G: write `1M`"),
         ("macs <= 2.5e+5", "numbers have suffixes, K, M and G: write `250K`"),
-        ("macs <= 50%", "write `0.5x`: that part of the most that choices allow"),
-        ("macs <= 12.5 % and params < 3", "write `0.125x`: that part of the most that choices allow"),
+        ("macs <= 50%", "write `0.5x`: that fraction of the largest cost in the space"),
+        ("macs <= 12.5 % and params < 3", "write `0.125x`: that fraction of the largest cost in the space"),
         ("macs <= 600M, params < 5M", "join bounds with `and`: `macs <= 600M and params < 5M`"),
         ("macs <= 600M && params < 5M", "join bounds with `and`: `macs <= 600M and params < 5M`"),
         ("macs <= 1,000,000", "digits are grouped by `_`: write `1_000_000`"),

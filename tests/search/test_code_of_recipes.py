@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 import archir
 from archir.cli import main
-from archir.data import objects
+from archir.data import python_data
 from archir.data.sources import read
 from archir.diagnostics.errors import ArchError
 from archir.plugins import loading
@@ -72,9 +72,9 @@ def test_a_check_runs_nothing_that_a_recipe_names(what: str, tmp_path: Path) -> 
     path = recipe(tmp_path, text)
     done = run(path, "--check")
     assert done.exit_code == 0, done.output
-    assert f"not looked at: what needs `{module}`" in done.output
-    assert f"--plugin {module} allows it" in done.output
-    assert "right as far as it was looked at" in done.output
+    assert f"not checked: parts that need `{module}`" in done.output
+    assert f"--plugin {module} imports them" in done.output
+    assert "valid as far as it was checked" in done.output
     assert not (tmp_path / "ran").exists()
     phases = json.loads(run(path, "--check", "--json").stdout)["phases"]
     assert phases["a"]["not_looked_at"] == [module]
@@ -113,7 +113,7 @@ def test_a_call_that_gives_no_data_is_a_diagnostic(name: str) -> None:
 
 
 def test_a_call_that_does_not_end_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(python_data, "MAX_SECONDS", 0.05)
     archir.plugin("signal")
     with pytest.raises(ArchError, match=r"A1115.*`signal:pause` gave no data in 0.05 seconds"):
         read("signal:pause", [])
@@ -123,7 +123,7 @@ def test_the_library_of_python_is_not_what_somebody_imported() -> None:
     assert "shutil" in sys.modules
     with pytest.raises(ArchError, match=r"A1115.*was not imported"):
         read("shutil:get_archive_formats", [])
-    assert not loading.allowed("shutil")
+    assert not loading.is_allowed("shutil")
 
 
 @pytest.mark.parametrize("source", ["theirs:give", "nowhere:give"])

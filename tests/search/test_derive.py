@@ -26,7 +26,7 @@ Strengths = dict[str, list[float]]
 def drawn(space: Space, seed: int) -> Strengths:
     """Random probabilities for every choice of one among several, a row summing to 1."""
     rng = np.random.default_rng(seed)
-    return {c.path: rng.dirichlet(np.ones(len(c.alternatives))).tolist() for c in space.choices if c.take is None}
+    return {c.path: rng.dirichlet(np.ones(len(c.alternatives))).tolist() for c in space.choices if c.k is None}
 
 
 def test_one_of_several_is_the_strongest() -> None:
@@ -235,7 +235,7 @@ def test_bounds_and_what_is_excluded_are_kept_together() -> None:
     strengths = {"a": [0.5, 0.4, 0.1], "b": [0.5, 0.4, 0.1]}
     assert sorted(map(str, derive(space, strengths).values())) == ["none", "wide"]
     assert sorted(map(str, derive(space, strengths, ["none"]).values())) == ["thin", "wide"]
-    with pytest.raises(ArchError, match=r"A2101.*of what is not excluded, no architecture has params <= 1200"):
+    with pytest.raises(ArchError, match=r"A2101.*the excluded alternatives: no architecture has params <= 1200"):
         derive(space, strengths, ["none", "thin"])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.recipes.derivation import check_some, derived
+from archir.recipes.derivation import check_nonempty, derive_limited
 from archir.recipes.recipe import Derive, SkipLimit
 from archir.spaces.space import Space
 from tests.portions import portion
@@ -44,7 +44,7 @@ def given_up(space: Space, strengths: dict[str, list[float]], codes: np.ndarray)
 
 def drawn(space: Space, rng: np.random.Generator) -> dict[str, list[float]]:
     """What a softmax makes of random logits."""
-    logits = {choice.path: rng.normal(0, 2, choice.outcomes) for choice in space.choices}
+    logits = {choice.path: rng.normal(0, 2, choice.outcome_count) for choice in space.choices}
     return {path: (np.exp(row) / np.exp(row).sum()).tolist() for path, row in logits.items()}
 
 
@@ -54,19 +54,19 @@ def searches(name: str, seeds: int, draws: int) -> None:
     for seed in range(seeds):
         rng = np.random.default_rng([seed, NAMES.index(name)])
         strengths = drawn(space, rng)
-        free = dict(derived(space, strengths, Derive()))
+        free = dict(derive_limited(space, strengths, Derive()))
         texts = []
         for cost in rng.choice(COSTS, int(rng.integers(1, 3)), replace=False):
             low, high = (int(end.value) for end in space.account.extremes(cost))
             texts.append(f"{cost} <= {int(low + rng.uniform(0.05, 0.6) * (high - low))}")
         within = space.where(" and ".join(texts))
         codes = within.sample_codes(draws, rng)
-        one = derived(within, strengths, Derive())
+        one = derive_limited(within, strengths, Derive())
         assert within.within(one)
         own = given_up(space, strengths, np.array([one.codes]))[0]
         assert own >= given_up(space, strengths, codes).max() - 1e-6, (seed, texts)
         everything = " and ".join(f"{cost} <= {space.account.extremes(cost)[1].value}" for cost in COSTS)
-        assert dict(derived(space.where(everything), strengths, Derive())) == free
+        assert dict(derive_limited(space.where(everything), strengths, Derive())) == free
 
 
 @pytest.mark.parametrize("name", portion(NAMES, []))
@@ -88,29 +88,29 @@ def test_what_is_derived_is_the_best_of_all_within_bounds() -> None:
         strengths, limit = drawn(space, rng), int(rng.choice(macs))
         within = space.where(f"macs <= {limit}")
         best = given_up(space, strengths, codes[macs <= limit]).max()
-        found = derived(within, strengths, Derive())
+        found = derive_limited(within, strengths, Derive())
         assert within.within(found)
         assert given_up(space, strengths, np.array([found.codes]))[0] == pytest.approx(best, abs=1e-6)
 
 
 def test_what_is_excluded_and_limited_is_kept_with_bounds() -> None:
     space = archir.loads(SMALL)
-    strengths = {choice.path: [1 / choice.outcomes] * choice.outcomes for choice in space.choices}
+    strengths = {choice.path: [1 / choice.outcome_count] * choice.outcome_count for choice in space.choices}
     limit = SkipLimit(labels=("narrow",), most=0)
     within = space.where("macs <= 0.5x")
-    found = derived(within, strengths, Derive(exclude=("skip",), limit=limit))
+    found = derive_limited(within, strengths, Derive(exclude=("skip",), limit=limit))
     assert within.within(found)
     assert "skip" not in found.values()
     assert "narrow" not in found.values()
     nothing = space.where("macs <= 0.1x")
-    check_some(nothing, Derive(exclude=("wide",)))
-    with pytest.raises(ArchError, match=r"A2101.*of what is not excluded, no architecture has macs"):
-        check_some(nothing, Derive(exclude=("skip",), limit=limit))
+    check_nonempty(nothing, Derive(exclude=("wide",)))
+    with pytest.raises(ArchError, match=r"A2101.*without the excluded alternatives: no architecture has macs"):
+        check_nonempty(nothing, Derive(exclude=("skip",), limit=limit))
 
 
 def test_bounds_that_nothing_is_within_say_what_would_do() -> None:
     space = archir.loads(SMALL).where("params <= 2000 and macs >= 0.5x")
     with pytest.raises(ArchError, match=r"A1603.*no architecture has params <= 2000 and macs >= "):
-        check_some(space, Derive())
+        check_nonempty(space, Derive())
     with pytest.raises(ArchError, match=r"(?s)A3301.*no architecture has .*would do, if the others stay"):
-        derived(space, {}, Derive())
+        derive_limited(space, {}, Derive())

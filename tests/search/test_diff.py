@@ -135,7 +135,7 @@ def test_long_tables_are_cut(folder: Path) -> None:
 
 def test_wrong_usage(folder: Path) -> None:
     assert "cannot be compared" in run(folder / "deep.json", folder / "small.arch", code=2).stderr
-    assert "--space goes with" in run(*[folder / "small.arch"] * 2, "--space", folder / "small.arch", code=2).stderr
+    assert "--space needs" in run(*[folder / "small.arch"] * 2, "--space", folder / "small.arch", code=2).stderr
     (folder / "bad.json").write_text("{}")
     assert "A1001" in run(folder / "deep.json", folder / "bad.json", code=1).stderr
     space = archir.loads(SPACE)

@@ -18,7 +18,7 @@ import ray
 
 from archir.diagnostics.errors import ArchError
 from archir.search.executors import Done, Executor, Failed, Outcome, Work, executor
-from archir.search.executors.cluster import QUIET
+from archir.search.executors.cluster import RAY_ENVIRONMENT
 from tests.search.works import Large, Obedient, OutOfMemoryError, Poison, Slow, Unprepared
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
@@ -31,7 +31,7 @@ RAY_FOR_LONG = ["processes:2", pytest.param("ray", marks=pytest.mark.soak)]
 def _cluster() -> Iterator[None]:
     """One cluster of two cores for all tests of this file that use Ray: executors take the one that is there."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in QUIET.items():
+        for name, value in RAY_ENVIRONMENT.items():
             patch.setenv(name, value)
         ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
         yield
@@ -240,8 +240,8 @@ def test_ray_workers_read_arrays_where_they_are() -> None:
     [
         ("proceses:4", "did you mean `processes`"),
         ("rya", "did you mean `ray`"),
-        ("slurm", "there are `local`, `processes`, `ray`"),
-        ("", "there are `local`"),
+        ("slurm", "the executors are `local`, `processes`, `ray`"),
+        ("", "the executors are `local`"),
         ("local:2", "did you mean `local`"),
         ("processes:", "four processes"),
         ("processes:0", "four processes"),
@@ -264,7 +264,7 @@ def test_settings_that_cannot_be(wrong: dict[str, Any]) -> None:
 
 
 def test_this_process_keeps_no_limit() -> None:
-    with pytest.raises(ArchError, match=r"A2603(.|\n)*`processes:1` can"):
+    with pytest.raises(ArchError, match=r"A2603(.|\n)*use `processes:1`"):
         executor("local", limit=1.0)
 
 

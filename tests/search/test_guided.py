@@ -13,13 +13,19 @@ from hypothesis import strategies as st
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.cases import Choice
+from archir.diagrams.mdd import Choice
 from archir.search.registry import create
-from archir.search.surrogates.encoding import Encoding, normal
+from archir.search.surrogates.acquisition import expected_improvement
+from archir.search.surrogates.encoding import Encoding, normal_scores
 from archir.search.surrogates.ensemble import HIDDEN, RIDGE, Ensemble
-from archir.search.surrogates.gaussian import BLOCK, MOST_LIKELY, GaussianProcess, forward, squared
-from archir.search.surrogates.judges import improvement
-from archir.search.variation import MOST_NEIGHBOURS, neighbours
+from archir.search.surrogates.gaussian import (
+    BLOCK,
+    MAX_LIKELIHOOD_POINTS,
+    GaussianProcess,
+    solve_lower,
+    squared_distances,
+)
+from archir.search.variation import MAX_NEIGHBOURS, neighbours
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 from tests.search.test_multi import BOUND, PLAIN, fits
@@ -116,7 +122,7 @@ def test_neighbours_differ_in_a_choice_and_are_architectures(seed: int) -> None:
 def test_of_very_many_neighbours_some_are_tried() -> None:
     wide = archir.loads("net n {\n input x: f32[4, 6, 6]\n output y = x |> conv(choose w(1..3000))\n}")
     found = list(neighbours(wide, wide.sample(0), random.Random(0)))
-    assert len(found) == MOST_NEIGHBOURS
+    assert len(found) == MAX_NEIGHBOURS
 
 
 # evolution
@@ -162,22 +168,22 @@ def choice(alternatives: tuple[Any, ...], take: int | None = None) -> Choice:
 def test_distances_of_encodings(one: Choice, distances: dict[tuple[int, int], float]) -> None:
     for pair, wanted in distances.items():
         vectors = Encoding([one])([[outcome] for outcome in pair])
-        assert squared(vectors, vectors)[0, 1] == pytest.approx(wanted)
+        assert squared_distances(vectors, vectors)[0, 1] == pytest.approx(wanted)
 
 
 def test_scores_become_quantiles() -> None:
-    found = normal([3.0, 1e9, -5.0, 3.0])
+    found = normal_scores([3.0, 1e9, -5.0, 3.0])
     assert found[0] == found[3]
     assert found[2] < found[0] < found[1]
-    assert normal([-one for one in (3.0, 1e9, -5.0, 3.0)]) == pytest.approx(-found)
-    assert normal([1.0]) == pytest.approx([0.0])
+    assert normal_scores([-one for one in (3.0, 1e9, -5.0, 3.0)]) == pytest.approx(-found)
+    assert normal_scores([1.0]) == pytest.approx([0.0])
 
 
 def observed(space: Space, count: int) -> tuple[Any, Any, Any, Any]:
     rng = np.random.default_rng(0)
     codes = space.sample_codes(count + 60, rng)
     vectors = Encoding(space.choices)(codes.tolist())
-    numbers = normal([height(space.decode(row)) for row in codes])
+    numbers = normal_scores([height(space.decode(row)) for row in codes])
     return vectors[:count], numbers[:count], vectors[count:], numbers[count:]
 
 
@@ -199,8 +205,8 @@ def test_a_gaussian_process_is_what_the_book_says() -> None:
     found = GaussianProcess(vectors, numbers)
     kernels = {}
     for noise in (1e-3, 1e-2, 1e-1):
-        kernel = np.exp(-squared(vectors, vectors) / found._length) + noise * np.eye(20)
-        across = np.exp(-squared(others, vectors) / found._length)
+        kernel = np.exp(-squared_distances(vectors, vectors) / found._length) + noise * np.eye(20)
+        across = np.exp(-squared_distances(others, vectors) / found._length)
         means = across @ np.linalg.solve(kernel, numbers)
         variance = numbers @ np.linalg.solve(kernel, numbers) / 20
         left = 1 - np.einsum("ij,ji->i", across, np.linalg.solve(kernel, across.T))
@@ -212,23 +218,23 @@ def test_triangles_are_solved_block_by_block() -> None:
     rng = np.random.default_rng(0)
     lower = np.tril(rng.normal(size=(3 * BLOCK - 7, 3 * BLOCK - 7))) / 20 + np.eye(3 * BLOCK - 7)
     right = rng.normal(size=(len(lower), 5))
-    np.testing.assert_allclose(lower @ forward(lower, right), right, atol=1e-9)
+    np.testing.assert_allclose(lower @ solve_lower(lower, right), right, atol=1e-9)
 
 
 def test_of_many_observations_some_say_length_and_noise() -> None:
     """They are those that all of them would choose; the rest of the process is of all."""
-    vectors, numbers, others, truth = observed(HILLS, 2 * MOST_LIKELY)
+    vectors, numbers, others, truth = observed(HILLS, 2 * MAX_LIKELIHOOD_POINTS)
     order = np.argsort(-numbers)
     found = GaussianProcess(vectors[order], numbers[order])
     assert np.corrcoef(found(others)[0], truth)[0, 1] > 0.97
-    assert len(found._lower) == 2 * MOST_LIKELY
+    assert len(found._lower) == 2 * MAX_LIKELIHOOD_POINTS
 
 
 def test_expected_improvement_is_the_mean_of_improvements() -> None:
     vectors, numbers, others, _ = observed(HILLS, 30)
     means, deviations = GaussianProcess(vectors, numbers)(others)
     draws = np.random.default_rng(0).normal(means, deviations, (20_000, len(means)))
-    assert improvement(vectors, numbers, others) == pytest.approx(
+    assert expected_improvement(vectors, numbers, others) == pytest.approx(
         np.maximum(0, draws - numbers.max()).mean(0), abs=5 * float(deviations.max()) / 20_000**0.5
     )
 
@@ -264,7 +270,9 @@ _WIDE = "net n {\n input x: f32[4, 6, 6]\n output y = x |> conv(choose w(1..41))
 
 
 def test_a_bracket_of_too_many_is_refused() -> None:
-    with pytest.raises(ArchError, match=r"A1109.*a bracket would begin with 3e\+09 candidates; 1,000,000 is the most"):
+    with pytest.raises(
+        ArchError, match=r"A1109.*a bracket would begin with 3e\+09 candidates; the maximum is 1,000,000"
+    ):
         create("hyperband", PLAIN, {"rungs": 21}, 0)
 
 
@@ -289,11 +297,11 @@ def test_apart_all_architectures_are_tried() -> None:
         "net same {\n input x: f32[4, 6, 6]\n a = choose a(1, 2)\n b = choose b(1, 2)\n output y = x |> conv(a * b)\n}"
     )
     space = archir.loads(text)
-    for one, wanted in ((space, 3), (archir.apart(space), 4)):
+    for one, wanted in ((space, 3), (archir.without_dedup(space), 4)):
         search = create("random", one, {"trials": 10}, 0)
         codes = [candidate.architecture.codes for candidate in search.ask()]
         assert len(set(codes)) == len(codes) == wanted
-    bound = archir.apart(PLAIN.where("macs <= 60K"))
+    bound = archir.without_dedup(PLAIN.where("macs <= 60K"))
     search = create("bayesian", bound, {"trials": 60}, 0)
     while batch := search.ask():
         assert all(fits(bound, one.architecture) for one in batch)
@@ -314,12 +322,12 @@ def test_a_likelihood_is_what_its_formula_says() -> None:
     """Rasmussen and Williams 2006, equation 2.30, with the variance that makes it greatest."""
     rng = np.random.default_rng(0)
     vectors, numbers = rng.normal(size=(40, 5)), rng.normal(size=40)
-    distances = squared(vectors, vectors)
+    distances = squared_distances(vectors, vectors)
     for length, noise in ((5.0, 1e-3), (20.0, 1e-1)):
         kernel = np.exp(-distances / length) + noise * np.eye(40)
         variance = numbers @ np.linalg.inv(kernel) @ numbers / 40
         wanted = -20 * np.log(variance) - 0.5 * np.linalg.slogdet(kernel)[1]
-        assert GaussianProcess._likelihood(np.exp(-distances / length), numbers, noise) == pytest.approx(
+        assert GaussianProcess._log_likelihood(np.exp(-distances / length), numbers, noise) == pytest.approx(
             wanted, rel=1e-6
         )
 

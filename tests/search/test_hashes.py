@@ -128,15 +128,15 @@ def test_both_forms_have_one_hash(name: str) -> None:
 @pytest.mark.parametrize("space", [PLAIN, REQUIRED, tricky(TRICKY["zeros"]), tricky(TRICKY["opposites"])])
 def test_candidates_are_those_that_differ_in_their_hashes(space: Space) -> None:
     several = list(space.enumerate())
-    asked = Proposals(space, 0).first(iter(several), len(several))
+    asked = Proposals(space, 0).take(iter(several), len(several))
     assert [one.architecture for one in asked] == list(space.unique(several))
     assert [one.hash for one in asked[:5]] == [space.canonical(one.architecture) for one in asked[:5]]
 
 
 def test_apart_all_architectures_are_candidates() -> None:
-    space = archir.apart(tricky(TRICKY["zeros"]))
+    space = archir.without_dedup(tricky(TRICKY["zeros"]))
     several = list(space.enumerate())
-    found = Proposals(space, 0).first(iter(several), len(several))
+    found = Proposals(space, 0).take(iter(several), len(several))
     assert [one.architecture for one in found] == several
 
 
@@ -147,11 +147,11 @@ def test_draws_of_a_large_space_with_few_networks_end() -> None:
     )
     space = tricky(f"    {body}")
     assert space.size == 2**16
-    assert len(Proposals(space, 0).drawn(5)) == 1
+    assert len(Proposals(space, 0).sample(5)) == 1
 
 
 @pytest.mark.parametrize("name", TRICKY)
 def test_wishes_that_make_an_architecture_are_taken(name: str) -> None:
     space = tricky(TRICKY[name])
     several = list(space.enumerate())
-    assert [space.near(one.codes, random.Random(0)) for one in several] == several
+    assert [space.repair(one.codes, random.Random(0)) for one in several] == several

@@ -55,7 +55,7 @@ def test_the_largest_is_said_and_others_are_not_there() -> None:
     for other in (network(6), network(8, "tanh")):
         found = archir.membership(space, archir.loads(other))
         assert found.architecture is None
-        assert found.settled
+        assert found.proved
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -71,7 +71,7 @@ def test_archir_diff_says_which(swapped: bool, tmp_path: Path) -> None:
     assert json.loads(told.output)["architecture"]["last"] == "pool"
     other = CliRunner().invoke(main, ["diff", str(tmp_path / "other.arch"), files[1]], catch_exceptions=False)
     assert other.exit_code == 1
-    assert f"no architecture of {files[1]} computes what {tmp_path / 'other.arch'} does; the nearest" in other.output
+    assert f"no architecture of {files[1]} computes the same as {tmp_path / 'other.arch'}; the nearest" in other.output
     assert "conv(channels=6)" in other.output
 
 
@@ -79,7 +79,7 @@ def test_what_is_nearest_differs_in_what_was_changed() -> None:
     space = archir.loads(SPACE)
     found = archir.membership(space, archir.loads(network(6, "tanh")))
     assert found.architecture is None
-    assert found.nearest is not None
-    labels = list(found.nearest.values())
+    assert found.closest is not None
+    labels = list(found.closest.values())
     assert labels[1:] == [3, 12, 1, 4, 3, "act"]
     assert [each.before for each in found.differences if each.scope == "conv"] == ["conv(channels=6) f32[6, 8, 8]"]

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.cases import at
+from archir.diagrams.mdd import value_at
 from archir.search.candidate import Candidate, MultiTrial, Scores
 from archir.search.proposals import Proposals
 from archir.search.registry import create, strategies
-from archir.search.variation import crossed, moved, redrawn
+from archir.search.variation import crossover, moved, resample_choices
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 from tests.portions import portion
@@ -75,8 +75,8 @@ def asked(history: list[Told]) -> list[Candidate]:
 def fits(space: Space, architecture: Architecture) -> bool:
     """Whether exactly the active choices have outcomes, and every constraint is kept."""
     outcomes = architecture.outcomes
-    active = {one.choice.path for one in space.order if at(one.active, outcomes) is True}
-    kept = all(at(one.condition, outcomes) is True for one in space.graph.constraints if one.cost is None)
+    active = {one.choice.path for one in space.order if value_at(one.active, outcomes) is True}
+    kept = all(value_at(one.condition, outcomes) is True for one in space.graph.constraints if one.cost is None)
     return active == set(outcomes) and kept and space.within(architecture)
 
 
@@ -187,7 +187,7 @@ def test_random_draws_are_uniform() -> None:
     )
     counts: dict[tuple[int, ...], int] = {}
     for seed in range(3_000):
-        codes = Proposals(space, seed).drawn(1)[0].architecture.codes
+        codes = Proposals(space, seed).sample(1)[0].architecture.codes
         counts[codes] = counts.get(codes, 0) + 1
     assert len(counts) == space.size == 5
     assert sum((count - 600) ** 2 / 600 for count in counts.values()) < 4 + 4 * 8**0.5
@@ -201,7 +201,11 @@ def test_random_draws_are_uniform() -> None:
 def test_children_are_architectures(seed: int, p: float) -> None:
     rng = random.Random(seed)
     one, other = REQUIRED.sample(rng), REQUIRED.sample(rng)
-    for child in (redrawn(REQUIRED, one, rng, p), moved(REQUIRED, one, rng), crossed(REQUIRED, one, other, rng)):
+    for child in (
+        resample_choices(REQUIRED, one, rng, p),
+        moved(REQUIRED, one, rng),
+        crossover(REQUIRED, one, other, rng),
+    ):
         assert fits(REQUIRED, child)
 
 
@@ -210,11 +214,11 @@ def test_children_are_architectures(seed: int, p: float) -> None:
 def test_a_child_has_its_genes_from_its_parents(seed: int) -> None:
     rng = random.Random(seed)
     one, other = PLAIN.sample(rng), PLAIN.sample(rng)
-    child = crossed(PLAIN, one, other, rng)
+    child = crossover(PLAIN, one, other, rng)
     for code, *parents in zip(child.codes, one.codes, other.codes, strict=True):
         known = {parent for parent in parents if parent >= 0}
         assert code == -1 or not known or code in known
-    assert crossed(PLAIN, one, one, rng) == one == redrawn(PLAIN, one, rng, 0.0)
+    assert crossover(PLAIN, one, one, rng) == one == resample_choices(PLAIN, one, rng, 0.0)
 
 
 @settings(max_examples=60, deadline=None)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from archir.runs.report.scatter import scatter
 from archir.search.ask_tell import Search
-from archir.search.fronts.listing import heading, rows, shown, table
+from archir.search.fronts.listing import format_value, heading, rows, table
 from archir.search.objectives import objective
 from archir.search.registry import create
 from tests.search.test_multi import BOUND, run
@@ -31,7 +31,7 @@ def test_values_as_text() -> None:
     assert [heading(name) for name in ("accuracy", "macs", "peak_bytes", 'latency("cpu.json")', "naswot")] == [
         "accuracy, %", "macs", "peak_bytes, bytes", 'latency("cpu.json"), ns', "naswot",
     ]  # fmt: skip
-    assert (shown("accuracy", 0.98765), shown("macs", 1_234_567), shown("loss", 0.123456)) == (
+    assert (format_value("accuracy", 0.98765), format_value("macs", 1_234_567), format_value("loss", 0.123456)) == (
         "98.77", "1,234,567", "0.1235",
     )  # fmt: skip
 

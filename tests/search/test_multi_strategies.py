@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from archir.diagnostics.errors import ArchError
-from archir.search.ask_tell import Scored, Search
+from archir.search.ask_tell import ScoredCandidate, Search
 from archir.search.objectives import objective
-from archir.search.pareto import front
+from archir.search.pareto import front_indices
 from archir.search.registry import create
 from archir.search.strategies.evolution import PRESETS, EvolutionOptions
 from archir.search.strategies.halving import budget
 from archir.search.strategies.nsga2 import fittest
-from archir.search.tournaments import Ranking, chances
+from archir.search.tournaments import Ranking, winner_distribution
 from tests.search.test_multi import BOUND, PLAIN, run
 
 
@@ -116,7 +116,7 @@ def test_a_cost_may_be_the_objective() -> None:
 def test_the_fittest_are_of_the_first_front_and_lie_apart() -> None:
     points = [(2.0, 2.0), (0.0, 4.0), (1.9, 2.1), (4.0, 0.0), (5.0, 5.0)]
     batch = create("random", PLAIN, {"batch": 5}).ask()
-    scored = [Scored(one, {}, point) for one, point in zip(batch, points, strict=True)]
+    scored = [ScoredCandidate(one, {}, point) for one, point in zip(batch, points, strict=True)]
     assert [points.index(one.values) for one in fittest(scored, len(scored))] == [1, 3, 0, 2, 4]
 
 
@@ -125,9 +125,9 @@ def test_nsga2_keeps_as_many_as_its_population() -> None:
     run(search, failing=0.2)
     assert len(search.population) == 8
     values = [one.values for one in search.scored]
-    assert search.front() == [(search.scored[i].candidate, search.scored[i].scores) for i in front(values)]
+    assert search.front() == [(search.scored[i].candidate, search.scored[i].scores) for i in front_indices(values)]
     best = {one.values for one in search.population}
-    assert len(best & {values[i] for i in front(values)}) == min(8, len(front(values)))
+    assert len(best & {values[i] for i in front_indices(values)}) == min(8, len(front_indices(values)))
     assert all(scores["params"] == BOUND.cost([one.architecture])["params"][0] for one, scores in search.front())
 
 
@@ -242,7 +242,7 @@ def draws_by_hand(count: int, size: int, repetition: bool) -> list[float]:
 
 @pytest.mark.parametrize(("count", "size", "repetition"), [(5, 3, True), (5, 3, False), (4, 1, True), (3, 3, False)])
 def test_one_number_is_a_tournament(count: int, size: int, repetition: bool) -> None:
-    up_to = list(chances(count, size, repetition))
+    up_to = list(winner_distribution(count, size, repetition))
     each = [b - a for a, b in pairwise([0.0, *up_to])]
     assert each == pytest.approx(draws_by_hand(count, size, repetition))
     assert up_to[-1] == 1.0
@@ -254,7 +254,9 @@ def test_equal_parents_win_as_often() -> None:
     batch = create("random", PLAIN, {"batch": 5}).ask()
     for _ in range(300):
         ranking = Ranking(2, True)
-        scored = [Scored(one, {}, (value,)) for one, value in zip(batch, (0.0, 0.0, 0.0, 1.0, -1.0), strict=True)]
+        scored = [
+            ScoredCandidate(one, {}, (value,)) for one, value in zip(batch, (0.0, 0.0, 0.0, 1.0, -1.0), strict=True)
+        ]
         places = [ranking.add(one, rng) for one in scored]
         ranking.remove(places[4])
         counts.update(ranking.winner(rng).candidate.id for _ in range(10))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from archir.backends.naming import Named, parse, read
+from archir.backends.weight_names import RenamedWeights, parse, read
 from archir.diagnostics.errors import ArchError
-from archir.utils.globs import captured, filled
+from archir.utils.globs import capture_stars, fill_stars
 
 MAP = """
 "layer*.conv.weight" = "blocks.*.0.weight"
@@ -31,8 +31,8 @@ def test_patterns_name_what_they_are_about() -> None:
         "stem": "first",
         "same": "same",
     }
-    assert names.new("linear.weight")
-    assert not names.new("stem")
+    assert names.keeps_initial("linear.weight")
+    assert not names.keeps_initial("stem")
     assert "linear.weight" not in names.of([*FILE, "linear.weight"])
 
 
@@ -45,10 +45,10 @@ def test_a_pair_may_give_one_weight_to_two() -> None:
 @pytest.mark.parametrize("text", ["a.b.c", "a..c", "a.b.b.c", "a.b.c.d.c"])
 def test_what_is_captured_fills_the_pattern_again(text: str) -> None:
     for pattern in ("a.*.c", "*", "a*", "*.*.*", "a.*c", "*b*"):
-        pieces = captured(pattern, text)
-        assert pieces is None or filled(pattern, pieces) == text
-    assert captured("a.*.b", "a.x.c") is None
-    assert captured("a.b.c", "a.b.c") == ()
+        pieces = capture_stars(pattern, text)
+        assert pieces is None or fill_stars(pattern, pieces) == text
+    assert capture_stars("a.*.b", "a.x.c") is None
+    assert capture_stars("a.b.c", "a.b.c") == ()
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_is_captured_fills_the_pattern_again(text: str) -> None:
         ('"a" = "none"\n"b" = "nor.*"', "m.toml", r"(?s)`none`.*`nor\.\*`|stars"),
         ('"a" = "first"\n"b" = "none"\n"c" = "nothing"', "m.toml", r"(?s)m.toml:2:1.*`none`.*m.toml:3:1.*`nothing`"),
         ('"same" = "first"', "m.toml", "A2220.*`first` and `same` of the file are both named `same`"),
-        ('"a" = ', "m.toml", "A2220.*no TOML"),
+        ('"a" = ', "m.toml", "A2220.*not TOML"),
         ("[3]", "m.json", "A2220.*no two names"),
         ("3", "m.json", "A2220.*neither an object nor a list"),
         ("[" * 100_000, "m.json", "A2220.*no JSON"),
@@ -81,7 +81,9 @@ def test_a_map_that_cannot_be_read(tmp_path: Path) -> None:
 def test_everything_that_does_not_fit_is_said_at_once() -> None:
     names = parse('"a" = "x"\n"new*" = ""', "map.toml")
     given = {"a": (2,), "y": (3,)}
-    problems = Named("file", names, names.of(["x", "y"])).unfit({"a": (4,), "b": (1,), "new1": (1,)}, given)
+    problems = RenamedWeights("file", names, names.of(["x", "y"])).mismatches(
+        {"a": (4,), "b": (1,), "new1": (1,)}, given
+    )
     text = str(ArchError(*problems))
     assert "lacks 1 weights: `b`" in text
     assert "1 weights too many: `y`" in text

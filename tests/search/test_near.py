@@ -9,10 +9,10 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.search import near as module
-from archir.search.near import Within, near
+from archir.search import near_bounds as module
+from archir.search.near_bounds import CostBounds, restrict
 from archir.spaces.space import Space
-from archir.utils.settings import parsed
+from archir.utils.settings import parse_settings
 
 SPACE = archir.loads("""net n {
     input image: f32[3, 8, 8]
@@ -32,7 +32,7 @@ def used(space: Space, cost: str = "macs") -> float:
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is enough for a space of 4,096."""
-    monkeypatch.setattr(module, "ENOUGH", 100)
+    monkeypatch.setattr(module, "MIN_ARCHITECTURES", 100)
 
 
 @pytest.mark.parametrize(("bound", "part", "least"), [(0.5, 0.9, 0.9), (0.8, 0.5, 0.5), (0.1, 0.9, 0.8)])
@@ -40,8 +40,8 @@ def test_all_that_come_near_a_bound_are_left_and_no_others(bound: float, part: f
     """Where a hundred do not, those of a tenth less."""
     limit = int(MOST["macs"] * bound)
     wanted = np.sum((EACH["macs"] <= limit) & (EACH["macs"] >= least * limit))
-    assert near(SPACE, f"macs <= {bound}x", part).count() == (wanted, wanted)
-    assert wanted >= module.ENOUGH
+    assert restrict(SPACE, f"macs <= {bound}x", part).count() == (wanted, wanted)
+    assert wanted >= module.MIN_ARCHITECTURES
 
 
 def test_what_a_page_says_of_a_space() -> None:
@@ -51,28 +51,28 @@ def test_what_a_page_says_of_a_space() -> None:
 
 
 def test_a_bound_that_others_make_needless_is_not_used() -> None:
-    assert used(near(SPACE, "macs <= 0.5x and params < 1M", 0.9)) >= 0.45
-    assert used(near(SPACE, "params < 0.5x and macs <= 1x", 0.9), "params") >= 0.449
+    assert used(restrict(SPACE, "macs <= 0.5x and params < 1M", 0.9)) >= 0.45
+    assert used(restrict(SPACE, "params < 0.5x and macs <= 1x", 0.9), "params") >= 0.449
 
 
 def test_without_a_part_and_where_nothing_adds_up_bounds_are_kept_alone() -> None:
     everything = SPACE.where("macs <= 0.5x").count()
-    assert near(SPACE, "macs <= 0.5x", 0).count() == everything
-    assert near(SPACE, "macs >= 0.5x", 0.9).count() == SPACE.where("macs >= 0.5x").count()
-    assert used(near(SPACE, "macs <= 0.5x and peak_bytes <= 0.9x", 0.9)) < 0.3
+    assert restrict(SPACE, "macs <= 0.5x", 0).count() == everything
+    assert restrict(SPACE, "macs >= 0.5x", 0.9).count() == SPACE.where("macs >= 0.5x").count()
+    assert used(restrict(SPACE, "macs <= 0.5x and peak_bytes <= 0.9x", 0.9)) < 0.3
 
 
 def test_what_cannot_be_counted_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archir.costs.account.Account.followed", lambda account, ranges: False)
-    assert used(near(SPACE, "macs <= 0.5x", 0.9)) >= 0.45
-    assert used(near(SPACE, "macs <= 0.5x and macs >= 0.1x", 1.0)) >= 0.4
+    monkeypatch.setattr("archir.costs.account.Account.is_countable", lambda account, ranges: False)
+    assert used(restrict(SPACE, "macs <= 0.5x", 0.9)) >= 0.45
+    assert used(restrict(SPACE, "macs <= 0.5x and macs >= 0.1x", 1.0)) >= 0.4
 
 
 def test_a_part_of_no_bound_is_a_mistake() -> None:
-    with pytest.raises(ArchError, match=r"A1109.*`use` is a part of the bounds of `where`, which are missing"):
-        parsed(Within, {"use": 0.9})
+    with pytest.raises(ArchError, match=r"A1109.*`use` is a fraction of a bound in `where`, which is missing"):
+        parse_settings(CostBounds, {"use": 0.9})
 
 
 def test_bounds_that_nothing_keeps_are_refused() -> None:
     with pytest.raises(ArchError, match=r"A1603.*no architecture has macs <= 10"):
-        near(SPACE, "macs <= 10", 0.9)
+        restrict(SPACE, "macs <= 10", 0.9)

@@ -8,7 +8,7 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.recipes.open_choices import closed, settle
+from archir.recipes.open_choices import fix_choices, fixed_architecture
 
 SPACE = archir.loads("""
 net three() {
@@ -21,29 +21,29 @@ net three() {
 
 
 def test_the_rest_is_as_an_architecture_and_labels_say() -> None:
-    found = settle(SPACE, ["last"], {"a": 2}, {"a": 1, "b": 5, "last": 2})
-    assert found.made == {"a": 1, "b": 1}, "labels count more than an architecture"
+    found = fix_choices(SPACE, ["last"], {"a": 2}, {"a": 1, "b": 5, "last": 2})
+    assert found.fixed_outcomes == {"a": 1, "b": 1}, "labels count more than an architecture"
     assert [choice.path for choice in found.space.choices] == ["last"]
     assert found.space.size == 2
 
 
 @pytest.mark.parametrize(("label", "outcome"), [("largest", 2), ("smallest", 0), (2, 1)])
 def test_a_label_may_be_an_extreme(label: Any, outcome: int) -> None:
-    assert settle(SPACE, ["b", "last"], {"a": label}, None).made == {"a": outcome}
+    assert fix_choices(SPACE, ["b", "last"], {"a": label}, None).fixed_outcomes == {"a": outcome}
 
 
 def test_where_all_is_open_nothing_is_made() -> None:
-    found = settle(SPACE, ["*"], {"a": 2}, {"b": 5})
-    assert found.made == {}
+    found = fix_choices(SPACE, ["*"], {"a": 2}, {"b": 5})
+    assert found.fixed_outcomes == {}
     assert found.space is SPACE
 
 
 def test_where_nothing_is_said_to_be_open_labels_close_what_they_name() -> None:
-    found = settle(SPACE, None, {"a": 2}, {"b": 5})
-    assert found.made == {"a": 1}, "what they do not name stays open, whatever an architecture says"
+    found = fix_choices(SPACE, None, {"a": 2}, {"b": 5})
+    assert found.fixed_outcomes == {"a": 1}, "what they do not name stays open, whatever an architecture says"
     assert [choice.path for choice in found.space.choices] == ["b", "last"]
-    assert settle(SPACE, None, {"*": "largest"}, None).made == {"a": 2, "b": 1, "last": 1}
-    assert settle(SPACE, None, {}, {"b": 5}).space is SPACE
+    assert fix_choices(SPACE, None, {"*": "largest"}, None).fixed_outcomes == {"a": 2, "b": 1, "last": 1}
+    assert fix_choices(SPACE, None, {}, {"b": 5}).space is SPACE
 
 
 def test_a_label_that_is_not_there_is_told_those_that_are() -> None:
@@ -52,12 +52,12 @@ def test_a_label_that_is_not_there_is_told_those_that_are() -> None:
     )
     for open_ in (None, ()):
         with pytest.raises(ArchError) as caught:
-            settle(words, open_, {"op": "skipp"}, None)
+            fix_choices(words, open_, {"op": "skipp"}, None)
         assert "A2204" in str(caught.value)
         assert "hint: did you mean `skip`? There are `relu`, `gelu` and `skip`" in str(caught.value)
     with pytest.raises(ArchError, match=r"(?s)A2204.*no alternative \['a'\].*hint: there are `relu`"):
-        settle(words, None, {"op": ["a"]}, None)
-    assert settle(words, ["op"], {"op": "skipp"}, None).made == {}
+        fix_choices(words, None, {"op": ["a"]}, None)
+    assert fix_choices(words, ["op"], {"op": "skipp"}, None).fixed_outcomes == {}
 
 
 @pytest.mark.parametrize(
@@ -66,19 +66,19 @@ def test_a_label_that_is_not_there_is_told_those_that_are() -> None:
         ({}, {"a": 7, "b": 9}, r"(?s)A2204.*`a` has no alternative 7.*A2204.*`b` has no alternative 9"),
         ({"a": 7, "b": "small"}, None, r"(?s)A2204.*`a` has no alternative 7.*`b` has no alternative 'small'"),
         ({"c": 1}, None, r"(?s)A2203.*`c` names no choice of `three`"),
-        ({"a": 1}, None, r"A2208.*what is `b` of `three`, which is not open"),
-        ({}, None, r"A2208.*what is `a`, `b` of"),
+        ({"a": 1}, None, r"A2208.*`b` of `three` is neither searched nor fixed"),
+        ({}, None, r"A2208.*`a`, `b` of"),
     ],
 )
 def test_what_is_said_of_the_rest_must_be_right_and_enough(
     labels: dict[str, Any], architecture: dict[str, Any] | None, message: str
 ) -> None:
     with pytest.raises(ArchError, match=message):
-        settle(SPACE, ["last"], labels, architecture)
+        fix_choices(SPACE, ["last"], labels, architecture)
 
 
 def test_labels_and_an_architecture_say_one() -> None:
-    assert dict(closed(SPACE, {"*": "largest", "a": 1}, None)) == {"a": 1, "b": 5, "last": 2}
-    assert dict(closed(SPACE, {"b": 4}, {"a": 1, "b": 5, "last": 2})) == {"a": 1, "b": 4, "last": 2}
-    with pytest.raises(ArchError, match=r"(?s)A2208.*what is `a`, `last` of.*hint: say `fixed"):
-        closed(SPACE, {"b": 4}, None)
+    assert dict(fixed_architecture(SPACE, {"*": "largest", "a": 1}, None)) == {"a": 1, "b": 5, "last": 2}
+    assert dict(fixed_architecture(SPACE, {"b": 4}, {"a": 1, "b": 5, "last": 2})) == {"a": 1, "b": 4, "last": 2}
+    with pytest.raises(ArchError, match=r"(?s)A2208.*`a`, `last` of.*hint: set `fixed"):
+        fixed_architecture(SPACE, {"b": 4}, None)

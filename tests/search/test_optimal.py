@@ -96,7 +96,7 @@ def test_what_is_best_is_what_listing_says(
     wanted = np.sort(values[fine & taken])[:: -1 if greatest else 1][:best].tolist()
     named: dict[str, Any] = {"maximize": scores if cost == "scores" else cost} if greatest else {"minimize": cost}
     answer = archir.optimize(space, **named, where=" and ".join(texts) or None, best=best, fixed=fixed)
-    assert answer.settled
+    assert answer.proved
     assert list(answer.values) == wanted
     assert len(set(answer.architectures)) == len(wanted)
     for one in answer.architectures:
@@ -124,7 +124,7 @@ def test_scores_of_pairs_count_where_both_choices_are_active(
     pairs = [(path,) for path in choices] + [tuple(rng.choice(list(choices), 2, replace=False)) for _ in range(4)]
     terms = []
     for paths in dict.fromkeys(pairs):
-        outcomes = product(*(range(choices[path].outcomes) for path in paths))
+        outcomes = product(*(range(choices[path].outcome_count) for path in paths))
         terms.append(Term(paths, {one: Fraction(int(rng.integers(-50, 50)), 8) for one in outcomes}))
     scores = Scores(space.name, tuple(terms), Fraction(1, 3))
     codes, costs = everything
@@ -144,10 +144,10 @@ def test_scores_of_too_many_digits_are_refused(space: Space) -> None:
 
 def test_a_conflict_that_time_was_out_for_says_so(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     where = "params >= 1500 and macs <= 20000 and kernels <= 90"
-    assert archir.optimize(space, "macs", where=where).fewest
-    monkeypatch.setattr(answers._Optimizing, "_some", lambda self, bounds: None)
+    assert archir.optimize(space, "macs", where=where).is_minimal
+    monkeypatch.setattr(answers._Optimizing, "_is_feasible", lambda self, bounds: None)
     answer = archir.optimize(space, "macs", where=where)
-    assert not answer.fewest
+    assert not answer.is_minimal
     assert len(answer.conflict) == 3
     with pytest.raises(ArchError, match=r"(?s)A3301.*time was out"):
         answer.best  # noqa: B018
@@ -174,7 +174,7 @@ def _scores(space: Space, seed: int, most: int = 100) -> Scores:
     terms = [(path,) for path in choices] + [tuple(rng.choice(list(choices), 2, replace=False)) for _ in range(2)]
     made = []
     for paths in dict.fromkeys(terms):
-        outcomes = product(*(range(choices[path].outcomes) for path in paths))
+        outcomes = product(*(range(choices[path].outcome_count) for path in paths))
         made.append(Term(paths, {one: Fraction(int(rng.integers(most)), 4) for one in outcomes}))
     return Scores(space.name, tuple(made))
 
@@ -200,12 +200,12 @@ def test_a_front_is_that_of_all(
     space: Space, everything: tuple[np.ndarray, dict[str, np.ndarray]], costs: list[str], way: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(grid, "MOST_CELLS", 10**9 if way == "table" else -1)
+    monkeypatch.setattr(grid, "MAX_CELLS", 10**9 if way == "table" else -1)
     pairs = 10**9 if way == "labels" else 0
-    monkeypatch.setattr(fronts, "FEW_PAIRS", pairs)
-    monkeypatch.setattr(fronts, "MANY_PAIRS", pairs)
+    monkeypatch.setattr(fronts, "MAX_PAIRS_FIRST", pairs)
+    monkeypatch.setattr(fronts, "MAX_PAIRS", pairs)
     if way == "bounds" and len(costs) > 1:
-        with pytest.raises(ArchError, match=r"(?s)A3302.*too many to be told apart"):
+        with pytest.raises(ArchError, match=r"(?s)A3302.*have too many different totals"):
             archir.exact_front(space, _scores(space, 5), *costs)
         return
     scores = _scores(space, 5)
@@ -216,7 +216,7 @@ def test_a_front_is_that_of_all(
     best = _best([row for row, one in zip(rows, fine, strict=True) if one])
     assert len(best) >= 3
     found = archir.exact_front(space, scores, *costs, where=where)
-    assert found.settled
+    assert found.complete
     assert sorted((-one.values[0], *one.values[1:]) for one in found.points) == best
     for one in found.points:
         assert scores(one.architecture) == one.values[0]
@@ -255,7 +255,7 @@ def test_a_table_has_the_best_of_all_sums(seed: int) -> None:
         cells = table.front(axes, limits)
         within = [row for row in rows if limits[1] is None or row[2] <= limit]
         best = _best([row[: axes + 1] for row in within])
-        for found, totals in ((table.codes(cells.places), cells.totals), labels.front(network, axes, limits, 10**9)):
+        for found, totals in ((table.codes(cells.indices), cells.totals), labels.front(network, axes, limits, 10**9)):
             assert sorted(tuple(one[: axes + 1].tolist()) for one in totals) == best
             for codes, sums in zip(found, totals, strict=True):
                 assert next(r for r, (c, *_) in zip(rows, paths, strict=True) if c == tuple(codes)) == tuple(sums)
@@ -267,8 +267,8 @@ def test_tables_are_not_made_of_what_does_not_fit_into_64_bits() -> None:
     for _ in range(4):
         costs, nothing = np.array([[-(2**60), 0], [2**60, 1], [0, 2]]), np.zeros(3, np.int64)
         layers.append(Layer(np.zeros(1, np.int64), nothing, nothing, costs, np.arange(3, dtype=np.int16)))
-    assert not grid.Grid(Network(tuple(layers), (0, 0))).affordable
-    assert grid.Grid(Network(tuple(layers[:1]), (0, 0))).affordable
+    assert not grid.Grid(Network(tuple(layers), (0, 0))).is_affordable
+    assert grid.Grid(Network(tuple(layers[:1]), (0, 0))).is_affordable
 
 
 @pytest.mark.soak
@@ -317,7 +317,7 @@ def test_random_costs_under_several_bounds(seed: int) -> None:
     all_of_them = np.asarray(sums).reshape(-1, 4)
     within = all_of_them[(all_of_them[:, 1:] <= limits).all(axis=1), 0]
     answer = optimum(network, limits, 5)
-    assert answer.settled
+    assert answer.is_proved
     assert answer.totals[:, 0].tolist() == np.sort(within)[:5].tolist()
     assert (answer.totals[:, 1:] <= limits).all()
     chosen = sum(layer.costs[answer.codes[:, i]] for i, layer in enumerate(network.layers))
@@ -340,14 +340,14 @@ def test_sums_that_nearly_fill_64_bits_are_proved_as_others(seed: int) -> None:
     limits = [int(all_of_them[:, 1].min()), int(all_of_them[:, 2].max())]
     within = all_of_them[(all_of_them[:, 1:] <= limits).all(axis=1), 0]
     answer = optimum(network, limits)
-    assert answer.settled
+    assert answer.is_proved
     assert answer.value == within.min()
     exact = sum(
-        min(sum(int(c) * w for c, w in zip(row, answer.proof.weights, strict=True)) for row in layer.costs)
+        min(sum(int(c) * w for c, w in zip(row, answer.dual_bound.weights, strict=True)) for row in layer.costs)
         for layer in network.layers
     )
-    room = sum(w * limit for w, limit in zip(answer.proof.weights[1:], limits, strict=True))
-    assert answer.proof.bound == exact - room
+    room = sum(w * limit for w, limit in zip(answer.dual_bound.weights[1:], limits, strict=True))
+    assert answer.dual_bound.bound == exact - room
 
 
 def test_what_cannot_be_is_proved_without_an_objective() -> None:
@@ -360,7 +360,7 @@ def test_what_cannot_be_is_proved_without_an_objective() -> None:
         layers.append(Layer(np.zeros(1, np.int64), nothing, nothing, steps, np.arange(7, dtype=np.int16)))
     limits = [int(20 * 10**6 * part) for part in rng.uniform(0.2, 0.5, 3)]
     answer = optimum(Network(tuple(layers), (0, 0, 0, 0)), limits)
-    assert answer.settled
+    assert answer.is_proved
     assert answer.value is None
 
 
@@ -368,9 +368,9 @@ def test_out_of_time_says_how_far_it_is() -> None:
     rng = np.random.default_rng(1)
     network = instance(rng, 40, 20, 3, 10**6)
     limits = [8 * 10**6] * 3
-    exact, cut = optimum(network, limits), optimum(network, limits, late=lambda: True)
+    exact, cut = optimum(network, limits), optimum(network, limits, is_late=lambda: True)
     assert exact.value is not None
-    assert not cut.settled
+    assert not cut.is_proved
     assert cut.bound <= exact.value
     assert cut.value is None or cut.value >= exact.value
 
@@ -405,15 +405,15 @@ def test_the_command_says_what_is_proved(tmp_path: Path) -> None:
 def test_beginnings_that_used_as_much_of_every_room_are_compared() -> None:
     """2**24 paths, but few ways to use the room; the best two of each go on."""
     network = instance(np.random.default_rng(0), 24, 2, 1, 2)
-    found = listing.paths(network, [12], [1, 0], 24, best=2, most=2_000)
-    assert found.followed < 2_000
+    found = listing.list_paths(network, [12], [1, 0], 24, count=2, max_width=2_000)
+    assert found.max_width < 2_000
     assert found.totals[:, 0].tolist()[0] == optimum(network, [12]).value
 
 
 def test_no_path_is_below_the_least() -> None:
     network = instance(np.random.default_rng(0), 4, 3, 1)
-    low = network.ends[0][0]
+    low = network.column_ranges[0][0]
     for cutoff in (low - 2, low - 1):
-        found = listing.paths(network, [400], [1, 0], cutoff)
+        found = listing.list_paths(network, [400], [1, 0], cutoff)
         assert (found.codes.shape, found.totals.shape) == ((0, 4), (0, 2))
-    assert listing.paths(network, [400], [1, 0], low).totals[:, 0].tolist() == [low]
+    assert listing.list_paths(network, [400], [1, 0], low).totals[:, 0].tolist() == [low]

@@ -97,7 +97,7 @@ def scores(rng: np.random.Generator, space: Space) -> Scores:
     paths = [(path,) for path in choices] + [tuple(rng.choice(list(choices), 2, replace=False)) for _ in range(3)]
     terms = []
     for one in dict.fromkeys(paths):
-        outcomes = product(*(range(choices[path].outcomes) for path in one))
+        outcomes = product(*(range(choices[path].outcome_count) for path in one))
         terms.append(Term(one, {o: Fraction(int(rng.integers(-99, 99)), 7) for o in outcomes}))
     return Scores(space.name, tuple(terms), Fraction(1, 3))
 
@@ -126,11 +126,11 @@ def checked(seed: int, most: int = 4) -> int:
         named = {"maximize": cost} if greatest else {"minimize": cost}
         answer = archir.optimize(space, **named, where=where, fixed=fixed, best=best)
         values = sorted(map(Fraction, costs[cost][fine].tolist()), reverse=greatest)[:best]
-    assert answer.settled
+    assert answer.proved
     assert list(answer.values) == values, (seed, where)
     if values:
         return 0
-    assert answer.fewest
+    assert answer.is_minimal
     kept = dict(held)
     parts = [kept[one.bound.text] for one in answer.conflict]
     assert not np.logical_and.reduce(parts).any(), "what contradicts each other leaves something"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archir.search.pareto import Values, crowding, front, hypervolume, ranks
+from archir.search.pareto import Values, crowding_distances, front_indices, front_ranks, hypervolume
 
 Points = list[tuple[float, ...]]
 
@@ -28,9 +28,9 @@ def dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 @given(points())
 def test_fronts_and_ranks_are_those_of_the_definition(given: Points) -> None:
     free = [p for p in given if not any(dominates(q, p) for q in given)]
-    assert front(given) == [given.index(p) for p in sorted(set(free))]
-    left, rank = set(given), dict(zip(given, ranks(given), strict=True))
-    assert [rank[p] for p in given] == ranks(given)
+    assert front_indices(given) == [given.index(p) for p in sorted(set(free))]
+    left, rank = set(given), dict(zip(given, front_ranks(given), strict=True))
+    assert [rank[p] for p in given] == front_ranks(given)
     for level in range(max(rank.values()) + 1):
         first = {p for p in left if not any(dominates(q, p) for q in left)}
         assert first == {p for p in given if rank[p] == level}
@@ -55,24 +55,24 @@ def test_hypervolume_of_two_boxes() -> None:
 @pytest.mark.parametrize("objectives", [1, 2, 3, 4])
 def test_of_no_points_there_is_no_front_and_of_equal_ones_the_first(objectives: int) -> None:
     nothing: Values = []
-    assert (front(nothing), ranks(nothing)) == ([], [])
+    assert (front_indices(nothing), front_ranks(nothing)) == ([], [])
     same = [(1.0,) * objectives] * 3
-    assert (front(same), ranks(same)) == ([0], [0, 0, 0])
+    assert (front_indices(same), front_ranks(same)) == ([0], [0, 0, 0])
 
 
 def test_what_is_infinitely_bad_may_still_be_best_in_something() -> None:
-    assert ranks([(inf, 1.0), (inf, 0.0), (1.0, inf)]) == [1, 0, 0]
+    assert front_ranks([(inf, 1.0), (inf, 0.0), (1.0, inf)]) == [1, 0, 0]
 
 
 def test_a_front_of_many_is_found_in_one_pass() -> None:
     """Each of them is on the front, so that whoever compares all pairs compares 10^10."""
     many = 100_000
     stairs = [(float(i), float(many - i), float(i % 7)) for i in range(many)]
-    assert front(stairs) == [*range(many)]
-    assert set(ranks(stairs)) == {0}
+    assert front_indices(stairs) == [*range(many)]
+    assert set(front_ranks(stairs)) == {0}
 
 
 def test_crowding_is_the_side_length_of_the_cuboid() -> None:
-    assert crowding([(0.0, 4.0), (1.0, 2.0), (4.0, 0.0)]) == [inf, 2.0, inf]
-    assert crowding([(0.0, 4.0), (1.0, 3.0), (2.0, 2.0), (4.0, 0.0)])[1:3] == [0.5 + 0.5, 0.75 + 0.75]
-    assert crowding([(1.0, 1.0)]) == [inf]
+    assert crowding_distances([(0.0, 4.0), (1.0, 2.0), (4.0, 0.0)]) == [inf, 2.0, inf]
+    assert crowding_distances([(0.0, 4.0), (1.0, 3.0), (2.0, 2.0), (4.0, 0.0)])[1:3] == [0.5 + 0.5, 0.75 + 0.75]
+    assert crowding_distances([(1.0, 1.0)]) == [inf]

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import chisquare
 
 import archir
-from archir.spaces.partial import complete, largest, smallest
-from archir.spaces.paths import fair, sandwich, single
+from archir.spaces.completion import complete, largest, smallest
+from archir.spaces.path_sampling import fair, sandwich, single
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.recipes.open_choices import settle
+from archir.recipes.open_choices import fix_choices
 from archir.recipes.supernet import SupernetRecord
 from archir.search import variation
-from archir.spaces.partial import complete, largest, smallest
-from archir.spaces.paths import fair, single
+from archir.spaces.completion import complete, largest, smallest
+from archir.spaces.path_sampling import fair, single
 from archir.spaces.space import Space
-from archir.utils.draws import Distribution
+from archir.utils.distributions import Distribution
 from archir_torch.supernet.network import SuperNetwork, extract
 
 ORDERS = ("deep: branch, skip: identity", "skip: identity, deep: branch")
@@ -57,7 +57,7 @@ def test_choices_and_fair_paths_take_what_is_rare(space: Space) -> None:
     rng = random.Random(0)
     assert 200 < ways(space.sample(rng, "choices") for _ in range(500))["skip"] < 300
     assert 200 < ways(map(space.decode, space.sample_codes(500, np.random.default_rng(0), "choices")))["skip"] < 300
-    assert 20 < ways(single(space, rng, drawn=80))["skip"] < 60
+    assert 20 < ways(single(space, rng, samples=80))["skip"] < 60
     for _ in range(3):
         assert ways(fair(space, rng)) == {"skip": 7, "deep": 7}
 
@@ -65,12 +65,12 @@ def test_choices_and_fair_paths_take_what_is_rare(space: Space) -> None:
 def test_what_was_asked_for_is_what_there_is(space: Space) -> None:
     rng = random.Random(0)
     skip = space.architecture({"way": "skip"})
-    assert space.decode(space.completed(skip.outcomes, rng)) == skip
+    assert space.decode(space.complete_codes(skip.outcomes, rng)) == skip
     assert complete(space, skip.outcomes, rng) == skip
-    assert space.exactly(skip.outcomes) == skip
-    assert space.near(skip.codes, rng) == skip
+    assert space.from_outcomes(skip.outcomes) == skip
+    assert space.repair(skip.codes, rng) == skip
     assert smallest(space, skip.outcomes) == largest(space, skip.outcomes) == skip
-    opened = settle(space, ["*"], {}, None)
+    opened = fix_choices(space, ["*"], {}, None)
     assert opened.completed(skip) == opened.restricted(skip) == skip
 
 
@@ -83,14 +83,14 @@ def test_evolution_goes_to_what_is_rare_and_back(space: Space) -> None:
     assert [one["way"] for one in space.neighbors(skip)] == ["deep"]
     assert skip in {space.mutate(deep, rng) for _ in range(300)}
     assert skip in {variation.moved(space, deep, rng) for _ in range(300)}
-    assert skip in {variation.redrawn(space, deep, rng, 0.5) for _ in range(50)}
-    assert skip in {variation.crossed(space, deep, skip, rng) for _ in range(50)}
+    assert skip in {variation.resample_choices(space, deep, rng, 0.5) for _ in range(50)}
+    assert skip in {variation.crossover(space, deep, skip, rng) for _ in range(50)}
 
 
 def test_weights_are_inherited_from_what_was_asked_for(space: Space) -> None:
     model = SuperNetwork(space.graph, torch.Generator().manual_seed(0))
     skip = space.architecture({"way": "skip"})
-    own = SupernetRecord.of(settle(space, ["*"], {}, None), model.graph, "heads").own(model.graph, skip)
+    own = SupernetRecord.of(fix_choices(space, ["*"], {}, None), model.graph, "heads").to_supernet(model.graph, skip)
     assert own == skip
     images = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(extract(model, own)(images), model(images, skip), rtol=0, atol=0)
@@ -106,14 +106,20 @@ def test_what_there_is_not_is_refused() -> None:
         }
     """)
     with pytest.raises(ArchError, match=r"A1008.*breaks `require a != b`"):
-        space.exactly({"a": 0, "b": 0, "c": 0})
+        space.from_outcomes({"a": 0, "b": 0, "c": 0})
     with pytest.raises(ArchError, match=r"A1004.*`c.two.width` is missing"):
-        space.exactly({"a": 0, "b": 1, "c": 1})
-    assert space.exactly({"a": 0, "b": 1, "c": 0, "c.two.width": 1, "other": 3}).outcomes == {"a": 0, "b": 1, "c": 0}
-    narrow = settle(space, ["b", "c", "c.two.width"], {"a": 1}, None)
+        space.from_outcomes({"a": 0, "b": 1, "c": 1})
+    assert space.from_outcomes({"a": 0, "b": 1, "c": 0, "c.two.width": 1, "other": 3}).outcomes == {
+        "a": 0,
+        "b": 1,
+        "c": 0,
+    }
+    narrow = fix_choices(space, ["b", "c", "c.two.width"], {"a": 1}, None)
     with pytest.raises(ArchError, match=r"A2209.*`a` is held at 1, but this architecture has 2"):
         narrow.restricted(space.architecture({"a": 2, "b": 1, "c": "one"}))
-    assert narrow.completed(narrow.space.exactly({"b": 1, "c": 0})) == space.exactly({"a": 0, "b": 1, "c": 0})
+    assert narrow.completed(narrow.space.from_outcomes({"b": 1, "c": 0})) == space.from_outcomes(
+        {"a": 0, "b": 1, "c": 0}
+    )
 
 
 # distributions
@@ -156,8 +162,8 @@ def test_draws_are_exact(data: st.DataObject) -> None:
     assert distribution.possible == tuple(i for i, weight in enumerate(weights) if weight)
     exact = bisect_right([Fraction(end, sum(weights)) for end in accumulate(weights)], Fraction(point, 2 ** (12 * 53)))
     try:
-        assert distribution.draw(Scripted(point, 12)) == exact  # type: ignore[arg-type]
-        assert distribution.draws(1, Scripted(point, 12)).tolist() == [exact]  # type: ignore[arg-type]
+        assert distribution.sample(Scripted(point, 12)) == exact  # type: ignore[arg-type]
+        assert distribution.sample_many(1, Scripted(point, 12)).tolist() == [exact]  # type: ignore[arg-type]
     except IndexError:  # the point lies so near an end that more bits are wanted
         ends = [Fraction(end, sum(weights)) for end in accumulate(weights)]
         assert any(abs(Fraction(point, 2 ** (12 * 53)) - end) <= Fraction(1, 2 ** (12 * 53)) for end in ends)
@@ -175,11 +181,11 @@ def test_draws_at_once_are_draws_one_by_one() -> None:
             return self.left.pop(0) if n is None else numbers
 
     one_by_one = Given()
-    alone = [distribution.draw(one_by_one) for _ in numbers]  # type: ignore[arg-type]
-    assert distribution.draws(1000, Given()).tolist() == alone  # type: ignore[arg-type]
+    alone = [distribution.sample(one_by_one) for _ in numbers]  # type: ignore[arg-type]
+    assert distribution.sample_many(1000, Given()).tolist() == alone  # type: ignore[arg-type]
 
 
 def test_frequencies() -> None:
     distribution = Distribution.of(0, 1, 2, 0, 5)
-    counts = np.bincount(distribution.draws(80_000, np.random.default_rng(0)), minlength=5)
+    counts = np.bincount(distribution.sample_many(80_000, np.random.default_rng(0)), minlength=5)
     assert np.abs(counts - np.array([0, 10_000, 20_000, 0, 50_000])).max() < 700

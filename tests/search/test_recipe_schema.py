@@ -15,7 +15,7 @@ from jsonschema import Draft7Validator
 from archir import backends
 from archir.cli import main
 from archir.plugins import loading
-from archir.tools.mcp.recipes import recipe_schema
+from archir.tools.mcp.recipe_schema import recipe_schema
 from tests.plugins import forgotten
 
 ROOT = Path(__file__).parents[2]
@@ -116,8 +116,10 @@ def test_all_that_there_is_is_known(schema: dict[str, Any]) -> None:
 
 def test_settings_are_explained(schema: dict[str, Any]) -> None:
     definitions = schema["definitions"]
-    assert definitions["SandwichOptions"]["properties"]["drawn"]["description"].startswith("Architectures that are")
-    assert definitions["Phase"]["properties"]["augment"]["description"] == "Instead of the data's."
+    assert definitions["SandwichOptions"]["properties"]["drawn"]["description"].startswith("Number of architectures")
+    assert (
+        definitions["Phase"]["properties"]["augment"]["description"] == "Augmentation that replaces the one in `data`."
+    )
 
 
 def test_strategies_of_plugins_are_in_it(tmp_path: Path, schema: dict[str, Any]) -> None:
@@ -158,7 +160,7 @@ def test_the_command_writes_it(written: tuple[Path, str], schema: dict[str, Any]
     path, said = written
     assert said == f"wrote {path}: {len(schema['definitions'])} definitions\n"
     refused = CliRunner().invoke(main, ["grammar", "--to", "recipe-schema", "space.arch"])
-    assert "a FILE goes with --to json-schema" in refused.output
+    assert "--to json-schema needs a FILE" in refused.output
 
 
 def phase(text: str) -> str:

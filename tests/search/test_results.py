@@ -16,7 +16,7 @@ import archir
 from archir.diagnostics.errors import ArchError
 from archir.search.registry import strategies
 from archir.tabular import pickled
-from archir.tabular.table import Results
+from archir.tabular.results import Results
 from tests.search.test_multi import OPTIONS, score
 
 SPACE = archir.loads("""
@@ -157,13 +157,13 @@ def test_what_is_missing_fails_alone(tmp_path: Path) -> None:
         ('"shape[0]"', '"shapes[0]"', r"A2251.*no column `shapes\[0\]`"),
         ('"shape[0]"', '"shape"', r"A2251.*several columns"),
         ('"shape[0]"', '"shape[2]"', r"A2251.*no column"),
-        ('"ops[*]"', '"ops_*_*"', r"A2251.*as many stars"),
+        ('"ops[*]"', '"ops_*_*"', r"A2251.*equally many stars"),
         ('"op[*]" = ["conv", "skip"]', '"op[*]" = ["none", "other"]', r"A2252.*none of the 72 rows"),
         ('"ms"', '"two"', r"A2251.*no column of numbers"),
         ('"ms"', '"milliseconds"', r"A2251.*no column"),
-        ("12 =", "twelve =", r"A1109.*are numbers"),
+        ("12 =", "twelve =", r"A1109.*maps numbers of epochs"),
         ('column = "ms", ', "", r"A1109.*either a `column` or `epochs`"),
-        ("[choices]", "[choices", r"A2251.*no TOML"),
+        ("[choices]", "[choices", r"A2251.*not TOML"),
     ],
 )
 def test_mappings_that_do_not_fit_are_refused(before: str, after: str, said: str, tmp_path: Path) -> None:
@@ -226,21 +226,21 @@ class Runs:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (pickle_of({"01": {"val_acc": [Runs()]}}), "the instruction"),
-        (pickle_of({"01": {"val_acc": (1.0, 2.0)}}), "the instruction"),
-        (pickle_of({"01": {"val_acc": [print]}}), "the instruction"),
-        (pickle_of({"01": {"val_acc": 1 << 4000}}), "the instruction"),
-        (pickle_of([1.0, 2.0]), "no dictionary"),
-        (pickle_of({"01": {"a": 1.0}, "011": {"a": 1.0}}), "as many digits"),
-        (pickle_of({"xy": {"a": 1.0}}), "as many digits"),
-        (pickle_of({"01": {"a": "word"}}), "no number"),
-        (pickle_of(NETWORKS)[:-9], "no table of results"),
-        (pickle_of({}), "no dictionary"),
-        (b"", "no table of results"),
-        (b"\x80\x04h\x05.", "no table of results"),
-        (b"\x80\x04(u.", "no table of results"),
-        (b"\x80\x04]e.", "no table of results"),
-        (b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7f.", "no table of results"),
+        (pickle_of({"01": {"val_acc": [Runs()]}}), "the pickle instruction"),
+        (pickle_of({"01": {"val_acc": (1.0, 2.0)}}), "the pickle instruction"),
+        (pickle_of({"01": {"val_acc": [print]}}), "the pickle instruction"),
+        (pickle_of({"01": {"val_acc": 1 << 4000}}), "the pickle instruction"),
+        (pickle_of([1.0, 2.0]), "not a dictionary"),
+        (pickle_of({"01": {"a": 1.0}, "011": {"a": 1.0}}), "equally many digits"),
+        (pickle_of({"xy": {"a": 1.0}}), "equally many digits"),
+        (pickle_of({"01": {"a": "word"}}), "must be a number"),
+        (pickle_of(NETWORKS)[:-9], "not a table of results"),
+        (pickle_of({}), "not a dictionary"),
+        (b"", "not a table of results"),
+        (b"\x80\x04h\x05.", "not a table of results"),
+        (b"\x80\x04(u.", "not a table of results"),
+        (b"\x80\x04]e.", "not a table of results"),
+        (b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7f.", "not a table of results"),
     ],
 )  # fmt: skip
 def test_other_pickles_are_refused_and_nothing_is_run(

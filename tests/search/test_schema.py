@@ -16,7 +16,7 @@ import archir
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.spaces.space import Space
-from archir.tools.mcp import schema
+from archir.tools.mcp import architecture_schema
 from tests.conftest import EXAMPLES
 
 SPACES = {
@@ -66,7 +66,7 @@ def space(request: pytest.FixtureRequest) -> Space:
 
 def files(space: Space) -> Iterator[dict[str, Any]]:
     """Every file with any label, or none, for each choice."""
-    labels = [[None, *(one.label(outcome) for outcome in range(one.outcomes))] for one in space.choices]
+    labels = [[None, *(one.label(outcome) for outcome in range(one.outcome_count))] for one in space.choices]
     for combination in itertools.product(*labels):
         given = zip(space.choices, combination, strict=True)
         choices = {choice.path: label for choice, label in given if label is not None}
@@ -82,7 +82,7 @@ def loads(space: Space, file: dict[str, Any]) -> bool:
 
 
 def test_it_takes_what_can_be_loaded_and_nothing_else(space: Space) -> None:
-    validator = Draft202012Validator(schema.schema_of(space))
+    validator = Draft202012Validator(architecture_schema.architecture_schema(space))
     validator.check_schema(validator.schema)
     taken = {json.dumps(file): validator.is_valid(file) for file in files(space)}
     assert taken == {json.dumps(file): loads(space, file) for file in files(space)}
@@ -90,7 +90,7 @@ def test_it_takes_what_can_be_loaded_and_nothing_else(space: Space) -> None:
 
 
 def test_it_takes_what_sample_writes(space: Space) -> None:
-    validator = Draft202012Validator(schema.schema_of(space))
+    validator = Draft202012Validator(architecture_schema.architecture_schema(space))
     wrong: dict[str, Any]
     for seed in range(5):
         file = json.loads(space.sample(seed).to_json(space.graph.parameters))
@@ -105,7 +105,7 @@ def test_it_takes_what_sample_writes(space: Space) -> None:
 )
 def test_architectures_of_published_spaces(name: str) -> None:
     space = archir.load(EXAMPLES / name)
-    validator = Draft202012Validator(schema.schema_of(space))
+    validator = Draft202012Validator(architecture_schema.architecture_schema(space))
     for seed in range(20):
         file = json.loads(space.sample(seed).to_json(space.graph.parameters))
         validator.validate(file)
@@ -123,10 +123,10 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong in (command[:-1], ["grammar", "space.arch"]):
         refused = CliRunner().invoke(main, wrong)
         assert refused.exit_code == 2
-        assert "a FILE goes with --to json-schema" in refused.output
+        assert "--to json-schema needs a FILE" in refused.output
 
 
 def test_a_schema_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "MOST_LABELS", 3)
+    monkeypatch.setattr(architecture_schema, "MAX_LABELS", 3)
     with pytest.raises(ArchError, match=r"A1602.*more than 3 alternatives"):
-        schema.schema_of(archir.loads(SPACES["plain"]))
+        architecture_schema.architecture_schema(archir.loads(SPACES["plain"]))

@@ -16,8 +16,8 @@ from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.language.elaboration.elaborate import elaborate
 from archir.scoring import sources
-from archir.scoring.fitting import _solved, fitted
-from archir.scoring.replacing import replaced, replacements
+from archir.scoring.fitting import _solve_ridge, fit_scores
+from archir.scoring.replacement import replacement_scores, replacements
 from archir.scoring.sources import _log_softmax
 from archir.spaces.architecture import Architecture
 from archir.spaces.scores import Scores, Term, read
@@ -46,11 +46,11 @@ def additive(space: Space, pairs: bool = False) -> Scores:
     """Scores that are all different."""
     terms = []
     for i, choice in enumerate(space.choices):
-        values = {(one,): Fraction(10**i * (one + 1), 1000) for one in range(choice.outcomes)}
+        values = {(one,): Fraction(10**i * (one + 1), 1000) for one in range(choice.outcome_count)}
         terms.append(Term((choice.path,), values))
     if pairs:
         one, other = space.choices[0], space.choices[-1]
-        both = {(i, j): Fraction(i * j + 1, 7) for i in range(one.outcomes) for j in range(other.outcomes)}
+        both = {(i, j): Fraction(i * j + 1, 7) for i in range(one.outcome_count) for j in range(other.outcome_count)}
         terms.append(Term((one.path, other.path), both))
     return Scores(space.name, tuple(terms), Fraction(1, 8), {"by": "hand"})
 
@@ -90,11 +90,11 @@ def test_replaced_one_by_one_additive_scores_are_found_again(space: Space) -> No
         asked.extend(several)
         return [float(truth(one)) for one in several]
 
-    found = replaced(space, space.sample(3), score)
+    found = replacement_scores(space, space.sample(3), score)
     for architecture in space.enumerate():
         assert abs(found(architecture) - truth(architecture)) < Fraction(1, 10**9)
     assert len(set(asked)) == len(asked) == found.made["evaluated"]
-    assert len(asked) <= 1 + sum(choice.outcomes for choice in space.choices)
+    assert len(asked) <= 1 + sum(choice.outcome_count for choice in space.choices)
 
 
 def test_replacements_differ_in_one_choice_and_what_it_turns_on(space: Space) -> None:
@@ -109,13 +109,13 @@ def test_models_fit_what_adds_up(space: Space) -> None:
     truth = additive(space, pairs=True)
     several = list(space.enumerate())
     scores = [float(truth(one)) for one in several]
-    linear, pairwise = (fitted(space, several, scores, pairs) for pairs in (False, True))
+    linear, pairwise = (fit_scores(space, several, scores, pairs) for pairs in (False, True))
     worst = [max(abs(float(model(one)) - float(truth(one))) for one in several) for model in (linear, pairwise)]
     assert worst[1] < 0.01 < worst[0]
     assert pairwise.made["rank_correlation"] > 0.99
     assert pairwise.made["by"] == "pairwise model"
     with pytest.raises(ArchError, match="A3323"):
-        fitted(space, several[:7], scores[:7])
+        fit_scores(space, several[:7], scores[:7])
 
 
 def test_logits_are_log_probabilities() -> None:
@@ -126,12 +126,12 @@ def test_logits_are_log_probabilities() -> None:
 
 def test_of_several_that_are_taken_logits_add_up(space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of three inputs: the logarithms of both probabilities."""
-    picked = next(choice for choice in space.choices if choice.take == 2)
+    picked = next(choice for choice in space.choices if choice.k == 2)
     run = SimpleNamespace(folder=tmp_path, title="a run", phases=lambda: [SimpleNamespace(name="search")])
     run.files = SimpleNamespace(manifest=SimpleNamespace(files=["phases/search/alphas.json"]))
     run.content = lambda name: json.dumps({"logits": {picked.path: [0.0, 1.0, 2.0]}})
     monkeypatch.setattr(sources.Run, "open", lambda path: run)
-    (term,) = sources.of_logits(str(tmp_path), space).terms
+    (term,) = sources.scores_from_logits(str(tmp_path), space).terms
     shares = _log_softmax([0.0, 1.0, 2.0])
     wanted = {(i,): shares[one] + shares[other] for i, (one, other) in enumerate(picked.subsets)}
     assert dict(term.values) == wanted
@@ -157,14 +157,14 @@ def test_one_source_is_named(tmp_path: Path) -> None:
     for given in (["--pairs"], ["--samples", "5"], ["--score", "loss"]):
         refused = CliRunner().invoke(main, [*told, "--cost", "macs", *given])
         assert refused.exit_code == 2
-        assert f"{given[0]} goes with" in refused.output
+        assert f"{given[0]} needs" in refused.output
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[]", "is no table of scores"),
-        ('{"kind": "archir scores", "schema": 2}', "is no table of scores"),
+        ("[]", "is not a table of scores"),
+        ('{"kind": "archir scores", "schema": 2}', "is not a table of scores"),
         ('{"kind": "archir scores", "schema": 1, "terms": 3}', "`terms` a list"),
         ("{", "cannot be read as scores"),
         ('{"kind": "archir scores", "schema": 1, "constant": NaN, "terms": []}', "cannot be read as scores"),
@@ -172,8 +172,8 @@ def test_one_source_is_named(tmp_path: Path) -> None:
         (["opp"], "there is no choice `opp`.*did you mean `op`"),
         (["op", "op", "last"], "one or two `choices`"),
         ([{"op": {"con": 1}}], "`op` has no `con`.*did you mean `conv`"),
-        ([{"op": {"conv": "much"}}], "a score is a number"),
-        ([{"op": 3}], "has the labels of `op`"),
+        ([{"op": {"conv": "much"}}], "each score must be a number"),
+        ([{"op": 3}], "must be labels of `op`"),
         ([["op"]], "one or two `choices`"),
     ],
 )  # fmt: skip
@@ -192,7 +192,7 @@ def test_fits_are_the_same_from_either_system(rows: int) -> None:
     """Of as many equations as rows, or as columns, whichever are fewer."""
     rng = np.random.default_rng(rows)
     x, y = rng.integers(0, 2, (rows, 60)).astype(float), rng.normal(size=rows)
-    weights, constant = _solved(x, y, 0.5)
+    weights, constant = _solve_ridge(x, y, 0.5)
     centred = x - x.mean(0)
     by_rows = centred.T @ np.linalg.solve(centred @ centred.T + 0.5 * np.eye(rows), y - y.mean())
     assert np.allclose(weights, by_rows, atol=1e-9)

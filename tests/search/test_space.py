@@ -15,7 +15,7 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.cases import at
+from archir.diagrams.mdd import value_at
 from archir.language.elaboration import calls
 from archir.spaces.architecture import Architecture, read_architecture
 from archir.spaces.space import Space
@@ -79,13 +79,13 @@ def brute(space: Space, words: tuple[str, ...]) -> set[tuple[tuple[str, int], ..
     """Every assignment of the active choices that satisfies the constraints, from all combinations of outcomes."""
     found = set()
     decisions = list(space.graph.decisions.values())
-    for outcomes in product(*(range(d.choice.outcomes) for d in decisions)):
+    for outcomes in product(*(range(d.choice.outcome_count) for d in decisions)):
         full = {d.choice.path: o for d, o in zip(decisions, outcomes, strict=True)}
         active: dict[str, int] = {}
         for decision in space.order:
-            if at(decision.active, active) is True:
+            if value_at(decision.active, active) is True:
                 active[decision.choice.path] = full[decision.choice.path]
-        if all(at(c.condition, active) for c in space.graph.constraints if c.word in words and c.cost is None):
+        if all(value_at(c.condition, active) for c in space.graph.constraints if c.keyword in words and c.cost is None):
             found.add(tuple(sorted(active.items())))
     return found
 
@@ -96,7 +96,7 @@ def key(architecture: Architecture) -> tuple[tuple[str, int], ...]:
 
 def wanted(space: Space) -> set[tuple[tuple[str, int], ...]]:
     whole = brute(space, ("where", "require"))
-    if not space.bounded:
+    if not space.has_cost_bounds:
         return whole
     return {one for one in whole if space.within(space.decode([dict(one).get(c.path, -1) for c in space.choices]))}
 
@@ -264,8 +264,8 @@ def test_an_architecture_of_quite_another_space_is_one_error() -> None:
     with pytest.raises(ArchError) as caught:
         space.architecture({f"layer[{i}].op": "conv" for i in range(19)} | {"op": "con"})
     assert str(caught.value) == (
-        "error[A1002]: this is no architecture of `small`: it has no `layer[0].op`, `layer[1].op`, `layer[2].op` and "
-        "16 more; `op` cannot be what is given; `op.conv.kernel` must be given"
+        "error[A1002]: this is not an architecture of `small`: it has no `layer[0].op`, `layer[1].op`, `layer[2].op` "
+        "and 16 more; invalid labels are given for `op`; `op.conv.kernel` must be given"
     )
 
 
@@ -285,8 +285,8 @@ def test_files_that_are_no_architectures(text: str) -> None:
 def test_bounds_are_looked_at_for_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     space = net("x = image\nfor i in 0..6 { x = x |> conv(choose w(2, 4)) }\noutput y = x").where("params <= 400")
     looked: list[int] = []
-    keeping = Space.keeping
-    monkeypatch.setattr(Space, "keeping", lambda self, codes: (looked.append(len(codes)), keeping(self, codes))[1])
+    keeping = Space.bounds_mask
+    monkeypatch.setattr(Space, "bounds_mask", lambda self, codes: (looked.append(len(codes)), keeping(self, codes))[1])
     found = list(space.enumerate())
     assert 0 < len(found) < 64 == sum(looked)
     assert looked[0] == 1
@@ -327,11 +327,11 @@ def test_types_and_costs_of_the_space_hold_for_its_networks(name: str) -> None:
     by_scope = {space.graph[n].scope: n for n in whole if space.graph[n].op.name != "select"}
     for architecture in list(space.enumerate())[:12]:
         graph = space.specialize(architecture)
-        assert not any(graph[n].op.varied or graph[n].op.name == "select" for n in graph)
+        assert not any(graph[n].op.varying_attributes or graph[n].op.name == "select" for n in graph)
         alone = infer(graph)
         for number in graph:
             dims = whole[by_scope[graph[number].scope]].dims
-            assert tuple(at(dim, architecture.outcomes) for dim in dims) == alone[number].dims
+            assert tuple(value_at(dim, architecture.outcomes) for dim in dims) == alone[number].dims
 
 
 CELLS = """
@@ -388,7 +388,7 @@ def test_copied_cells_are_what_they_would_be(text: str, often: int, monkeypatch:
     monkeypatch.setattr(calls, "replay", counting)
     fast = archir.loads(text).graph
     assert len(copies) == often
-    monkeypatch.setattr(calls, "likeness", lambda *_: None)
+    monkeypatch.setattr(calls, "call_key", lambda *_: None)
     slow = archir.loads(text).graph
     assert archir.print_graph(fast) == archir.print_graph(slow)
 
@@ -409,7 +409,7 @@ def test_what_people_hand_over_is_taken_or_said() -> None:
         space.specialize({"op": "c"})
     with pytest.raises(TypeError, match=r"takes an architecture, such as `space.sample\(0\)`, or its labels by path"):
         space.specialize("a.json")  # type: ignore[arg-type]
-    with pytest.raises(ArchError, match=r"A0901.*the cost of a space is not one number"):
+    with pytest.raises(ArchError, match=r"A0901.*a space has no single cost"):
         archir.cost(space)
     with pytest.raises(ArchError, match=r"A0901.*`op` must be chosen"):
         archir.compile(space)

@@ -24,11 +24,11 @@ import archir
 from archir.cli.main import main
 from archir.diagnostics.errors import ArchError
 from archir.search.pareto import hypervolume
-from archir.studies.anytime import Truth, marks
-from archir.studies.cells import NONE, Trials
-from archir.studies.run import Finished, run
-from archir.studies.statistics import better, groups, holm, ranks, signed_ranks
-from archir.studies.study import Scene, Task, read, scene
+from archir.studies.anytime import GroundTruth, curve_points
+from archir.studies.run import StudyOutcome, run_study
+from archir.studies.searches import NOT_IN_TABLE, Trials
+from archir.studies.statistics import holm_correction, probability_less, ranks, signed_rank_test, undecided_groups
+from archir.studies.study import LoadedTask, Task, load_task, read_study
 from tests.chromium import PROGRAM, Chromium
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<b>"
@@ -94,10 +94,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def done(folder: Path, text: str | None = None, **more: Any) -> Finished:
+def done(folder: Path, text: str | None = None, **more: Any) -> StudyOutcome:
     if text is not None:
         (folder / "study.toml").write_text(text)
-    return run(folder / "study.toml", folder / "out", **more)
+    return run_study(folder / "study.toml", folder / "out", **more)
 
 
 def results(folder: Path) -> Any:
@@ -108,7 +108,7 @@ def results(folder: Path) -> Any:
 
 
 def test_a_study_compares_what_strategies_find(folder: Path) -> None:
-    found = done(folder, trials=folder / "trials.csv").compared
+    found = done(folder, trials_file=folder / "trials.csv").comparison
     with (folder / "trials.csv").open() as file:
         trials = list(csv.DictReader(file))
     table = archir.results(folder / "results.csv", archir.load(folder / "space.arch"))
@@ -155,7 +155,7 @@ def test_processes_find_the_same(folder: Path) -> None:
     done(folder)
     here = results(folder)
     (folder / "out").rename(folder / "before")
-    done(folder, instead="processes:2")
+    done(folder, executor_name="processes:2")
     assert {**results(folder), "seconds": 0, "checklist": 0} == {**here, "seconds": 0, "checklist": 0}
 
 
@@ -177,7 +177,7 @@ def test_a_study_that_was_killed_goes_on(folder: Path) -> None:
     done(folder, progress=lambda one, _: counts.append(one))
     assert counts[0] >= before
     stopped = results(folder)
-    run(folder / "study.toml", folder / "whole")
+    run_study(folder / "study.toml", folder / "whole")
     whole = json.loads((folder / "whole" / "results.json").read_text())
     assert {**stopped, "seconds": 0, "checklist": 0} == {**whole, "seconds": 0, "checklist": 0}
 
@@ -195,7 +195,7 @@ def test_short_trainings_count_as_a_part(folder: Path) -> None:
     text = (
         STUDY + '\n[[strategy]]\nname = "bands"\nstrategy = "hyperband"\noptions = { eta = 4, rungs = 2, rounds = 9 }\n'
     )
-    found = done(folder, text, trials=folder / "trials.csv").compared
+    found = done(folder, text, trials_file=folder / "trials.csv").comparison
     with (folder / "trials.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if (row["strategy"], row["seed"]) == ("bands", "0")]
     assert {row["part"] for row in rows} == {"0.25", "1.0"}
@@ -215,9 +215,9 @@ def test_short_trainings_count_as_a_part(folder: Path) -> None:
         (('name = "local"', 'name = "random"'), r"A1109.*two strategies are named `random`"),
         (('measures = ["accuracy"]', 'measures = ["acuracy"]'), r"A2251.*no measure `acuracy`"),
         (('measures = ["accuracy"]', 'objectives = ["speed:max"]'), r"A2261.*`speed` is neither a measure"),
-        (('measures = ["accuracy"]', 'objectives = ["accuracy:max", "macs:min"]'), r"A2261.*has one objective"),
+        (('measures = ["accuracy"]', 'objectives = ["accuracy:max", "macs:min"]'), r"A2261.*supports one objective"),
         (('table = "results.csv"', 'table = "nothing.csv"'), r"A2251.*there is no file"),
-        (("[[task]]", "[[task"), r"A2260.*no TOML"),
+        (("[[task]]", "[[task"), r"A2260.*not TOML"),
         (("seeds = 4", 'seeds = 4\nexecutor = "proceses"'), r"A2601.*`proceses`"),
     ],
 )
@@ -231,7 +231,7 @@ def test_what_a_study_cannot_be(folder: Path, change: tuple[str, str], message: 
 def test_a_folder_of_something_else_is_left_alone(folder: Path) -> None:
     (folder / "out").mkdir()
     (folder / "out" / "study.toml").write_text("mine")
-    with pytest.raises(ArchError, match=r"A2262.*is no study"):
+    with pytest.raises(ArchError, match=r"A2262.*is not the folder of a study"):
         done(folder)
     assert (folder / "out" / "study.toml").read_text() == "mine"
     (folder / "out" / "study.toml").rename(folder / "out" / "study.sqlite")
@@ -242,13 +242,13 @@ def test_a_folder_of_something_else_is_left_alone(folder: Path) -> None:
 # how good
 
 
-def at(space: str, folder: Path, objectives: tuple[str, ...]) -> Scene:
-    return scene(Task(name="t", space=space, table="results.csv", objectives=objectives), folder)
+def at(space: str, folder: Path, objectives: tuple[str, ...]) -> LoadedTask:
+    return load_task(Task(name="t", space=space, table="results.csv", objectives=objectives), folder)
 
 
 def test_fronts_are_measured_against_the_true_one(folder: Path) -> None:
     of = at("space.arch", folder, ("accuracy:max", "params:min"))
-    truth = Truth(of)
+    truth = GroundTruth(of)
     space, table = of.space, of.table
     points = [(-table(one)["accuracy"], float(space.cost([one], ["params"])["params"][0])) for one in space.enumerate()]
     undominated = {
@@ -257,13 +257,13 @@ def test_fronts_are_measured_against_the_true_one(folder: Path) -> None:
     assert {tuple(row) for row in truth.front.tolist()} == undominated
     reference = tuple(max(p[i] for p in points) for i in range(2))
     everything = Trials(tuple(range(len(points))), (1.0,) * len(points))
-    assert truth.found(everything, np.array([len(points)]))[0] == pytest.approx(1.0)
+    assert truth.quality(everything, np.array([len(points)]))[0] == pytest.approx(1.0)
     assert truth.distance(everything, len(points)) == 0.0
     few = Trials((3, 5, 77), (1.0,) * 3)
     rows = [points[i] for i in few.rows]
     share = hypervolume(rows, reference) / hypervolume(list(undominated), reference)
-    assert truth.found(few, np.array([0.5, 2, 3]))[2] == pytest.approx(share)
-    assert truth.found(few, np.array([3.0]))[0] >= truth.found(few, np.array([2.0]))[0]
+    assert truth.quality(few, np.array([0.5, 2, 3]))[2] == pytest.approx(share)
+    assert truth.quality(few, np.array([3.0]))[0] >= truth.quality(few, np.array([2.0]))[0]
     extents = [max(p[i] for p in undominated) - min(p[i] for p in undominated) for i in range(2)]
     gaps = [
         min(sum(((p[i] - q[i]) / extents[i]) ** 2 for i in range(2)) ** 0.5 for q in rows) for p in undominated
@@ -272,19 +272,19 @@ def test_fronts_are_measured_against_the_true_one(folder: Path) -> None:
 
 
 def test_regrets_are_0_at_the_best_and_1_at_the_median(folder: Path) -> None:
-    truth = Truth(at("space.arch", folder, ("seconds:min",)))
+    truth = GroundTruth(at("space.arch", folder, ("seconds:min",)))
     order = np.argsort(truth.values[:, 0])
     best, middle = int(order[0]), int(order[len(order) // 2])
     one = np.array([1.0])
     assert truth.regrets(Trials((best,), (1.0,)), one)[0] == 0
     assert truth.regrets(Trials((middle,), (1.0,)), one)[0] == pytest.approx(1, abs=0.01)
-    assert truth.found(Trials((best,), (1.0,)), one)[0] == truth.values[best, 0]
-    assert np.isnan(truth.found(Trials((NONE,), (1.0,)), one)[0])
+    assert truth.quality(Trials((best,), (1.0,)), one)[0] == truth.values[best, 0]
+    assert np.isnan(truth.quality(Trials((NOT_IN_TABLE,), (1.0,)), one)[0])
     assert truth.regrets(Trials((best,), (0.5,)), one)[0] == np.inf
 
 
 def test_marks_of_curves_have_the_budgets() -> None:
-    assert marks(30, (7.5, 30.0)).tolist() == [1, 2, 3, 4, 5, 6, 7, 7.5, 8, 9, 10, 15, 20, 30]
+    assert curve_points(30, (7.5, 30.0)).tolist() == [1, 2, 3, 4, 5, 6, 7, 7.5, 8, 9, 10, 15, 20, 30]
 
 
 # tests of differences
@@ -308,37 +308,37 @@ def by_all_signs(differences: list[float]) -> float:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-4, 4).map(float), max_size=9))
 def test_signed_ranks_count_all_signs(differences: list[float]) -> None:
-    assert signed_ranks(differences) == pytest.approx(by_all_signs(differences))
+    assert signed_rank_test(differences) == pytest.approx(by_all_signs(differences))
 
 
 def test_signed_ranks_of_many_are_nearly_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     for shift in (0.0, 0.2, 0.5):
         differences = rng.normal(shift, 1, 50).tolist()
-        exact = signed_ranks(differences)
+        exact = signed_rank_test(differences)
         with monkeypatch.context() as patch:
-            patch.setattr("archir.studies.statistics.EXACT", 0)
-            assert signed_ranks(differences) == pytest.approx(exact, abs=0.01)
+            patch.setattr("archir.studies.statistics.MAX_EXACT", 0)
+            assert signed_rank_test(differences) == pytest.approx(exact, abs=0.01)
 
 
 def test_signed_ranks_of_a_textbook() -> None:
     """Conover 1999, Practical Nonparametric Statistics, section 5.7, example 1: twins."""
-    assert signed_ranks([2.0, -1.0, 5.0, 7.0, 3.0, 1.5, 4.0, 6.0]) == pytest.approx(2 * 2 / 2**8)
+    assert signed_rank_test([2.0, -1.0, 5.0, 7.0, 3.0, 1.5, 4.0, 6.0]) == pytest.approx(2 * 2 / 2**8)
 
 
 def test_holm_corrects_the_least_most() -> None:
-    found = holm({(0, 1): 0.01, (0, 2): 0.04, (1, 2): 0.03})
+    found = holm_correction({(0, 1): 0.01, (0, 2): 0.04, (1, 2): 0.03})
     assert found == {(0, 1): 0.03, (1, 2): 0.06, (0, 2): 0.06}
 
 
 def test_groups_are_neighbours_that_are_not_told_apart() -> None:
     same = {(0, 1): 0.5, (1, 2): 0.5, (0, 2): 0.01, (0, 3): 0.0, (1, 3): 0.0, (2, 3): 0.0}
-    assert groups([1.0, 2.0, 2.5, 4.0], same, 0.05) == [[0, 1], [1, 2]]
+    assert undecided_groups([1.0, 2.0, 2.5, 4.0], same, 0.05) == [[0, 1], [1, 2]]
 
 
 def test_who_is_better_how_often() -> None:
-    assert better(np.array([1.0, 2.0]), np.array([2.0, 3.0])) == (1 + 1 + 0.5 + 1) / 4
-    assert better(np.array([1.0]), np.array([1.0])) == 0.5
+    assert probability_less(np.array([1.0, 2.0]), np.array([2.0, 3.0])) == (1 + 1 + 0.5 + 1) / 4
+    assert probability_less(np.array([1.0]), np.array([1.0])) == 0.5
 
 
 # the page and the command
@@ -370,7 +370,7 @@ def test_what_the_checklist_knows(folder: Path) -> None:
     done(folder, STUDY.replace('strategy = "random"', 'strategy = "evolution"'))
     answers = {one["what"]: one["answer"] for one in results(folder)["checklist"]}
     assert answers["Comparison with random search"] == "no"
-    assert answers["Several runs with different seeds, and how they spread"] == "partly"
+    assert answers["Several runs with different seeds, and their variation"] == "partly"
     assert answers["More than one task, before a claim is general"] == "no"
     done(folder, STUDY)
     answers = {one["what"]: one["answer"] for one in results(folder)["checklist"]}
@@ -443,6 +443,6 @@ def test_the_page_is_one_file_and_escapes_names(folder: Path) -> None:
 
 
 def test_studies_are_read_with_places(folder: Path) -> None:
-    study, document = read(folder / "study.toml")
+    study, document = read_study(folder / "study.toml")
     assert [one.name for one in study.strategy] == ["random", "local"]
     assert document.span(("strategy", 1, "name")) is not None

@@ -49,7 +49,7 @@ def assert_deploys(graph: Graph, folder: Path, **form: object) -> None:
     assert archir.cost(graph).params == sum(p.numel() for p in module.parameters())
     path = folder / "net.onnx"
     assert archir.export(graph, path, module.eval(), certified=True, **form).relative < 1e-4
-    assert ONNX.look(path).differences["CPUExecutionProvider"] < 1e-4
+    assert ONNX.verify(path).differences["CPUExecutionProvider"] < 1e-4
     text = emit(graph)
     emitted = getattr(imported(folder / "net.py", text), last_class(text))().eval()
     emitted.load_state_dict(module.state_dict())

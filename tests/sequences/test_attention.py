@@ -13,7 +13,7 @@ from torch import Tensor
 import archir
 from archir.ir.types import TensorType
 from archir.ops.attention import Attention
-from archir_onnx.lowering.form import ATTENTIONS
+from archir_onnx.lowering.export_options import ATTENTIONS
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
 from tests.sequences.laws import assert_deploys, assert_shared
@@ -166,7 +166,7 @@ def test_what_was_kept_of_attention_is_kept() -> None:
     """Hashes, files and tables say nothing of attributes that have their default."""
     graph = archir.loads("net n {\n input x: f32[9, 8]\n output y = attention(x, x, x, heads=4)\n}").graph
     op = next(graph[number].op for number in graph if graph[number].op.name == "attention")
-    assert set(op.kept_attributes()) == {"heads", "scale"}
+    assert set(op.stable_attributes()) == {"heads", "scale"}
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,8 @@ def test_a_mask_and_weights_that_are_written_down(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ("[1, 0.5]", r'`values` of i64 hold 0.5\n.*hint: `dtype="f32"` says what they are'),
-        ("[true]", r'`values` of i64 hold true\n.*hint: `dtype="bool"`'),
+        ("[1, 0.5]", r'`values` of i64 hold 0.5\n.*hint: write `dtype="f32"`'),
+        ("[true]", r'`values` of i64 hold true\n.*hint: write `dtype="bool"`'),
         ('[1], dtype="bool"', "`values` of bool hold 1"),
         ('[], dtype="f32"', "`values` is an empty list"),
     ],

@@ -40,7 +40,7 @@ def assert_right(graph: Graph, folder: Path, lengths: tuple[int, ...], **form: o
     module, path = TORCH.lower(graph), folder / "net.onnx"
     report = archir.export(graph, path, module, dynamic=OPEN, certified=True, **form)
     assert report.relative < 1e-4
-    assert ONNX.look(path).differences["CPUExecutionProvider"] < 1e-4
+    assert ONNX.verify(path).differences["CPUExecutionProvider"] < 1e-4
     dims = onnx.load(path).graph.input[0].type.tensor_type.shape.dim
     assert [dim.dim_param for dim in dims][:2] == [*OPEN]
     rng = np.random.default_rng(0)
@@ -102,7 +102,7 @@ def test_what_is_fixed_is_named(body: str, message: str, tmp_path: Path) -> None
 )
 def test_one_length_is_open(inputs: str, message: str, tmp_path: Path) -> None:
     graph = archir.loads(f"net n {{\n {inputs}\n}}").graph
-    with pytest.raises(ArchError, match=f"A0932.*{message}: there is no one length to leave open"):
+    with pytest.raises(ArchError, match=f"A0932.*{message}: there is no single length to leave open"):
         archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph), dynamic=OPEN)
 
 
@@ -123,5 +123,5 @@ def test_tables_of_distances_are_of_one_length(tmp_path: Path) -> None:
     net = "zoo/switch.arch:switch"
     space = elaborated(net, **NETS[net] | {"target": 5})
     graph = space.specialize(space.sample(0))
-    with pytest.raises(ArchError, match=r"A0932.*a mask is \[2, 2\] or \[2, 2, 2\]"):
+    with pytest.raises(ArchError, match=r"A0932.*a mask must be \[2, 2\] or \[2, 2, 2\]"):
         archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph), dynamic=OPEN)

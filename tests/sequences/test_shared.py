@@ -16,7 +16,7 @@ from archir.diagnostics.errors import ArchError
 from archir.ir.verify import verify
 from archir.passes.batch import batch
 from archir.passes.relax import relax
-from archir.passes.shared_norms import share
+from archir.passes.shared_norms import merge_siblings
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
 from archir_torch.lowering.weights import save_weights
@@ -199,7 +199,7 @@ def test_shapes_must_agree_for_every_architecture() -> None:
         output y = x |> linear(4, weights="l") |> linear(w, weights="l")
     }}
     """
-    with pytest.raises(ArchError, match=r"A0409.*the shared `l` would be weight \[2, 4\]"):
+    with pytest.raises(ArchError, match=r"A0409.*the shared weights `l` would be weight \[2, 4\]"):
         archir.loads(text.format(""))
     archir.loads(text.format("require w == 4"))
 
@@ -218,7 +218,7 @@ def test_what_is_shared_is_not_made_part_of_something_wider() -> None:
     graph = archir.loads(text).graph
     module = TORCH.lower(graph).train()
     x = torch.randn(5, 4, 6, 6)
-    for other in (batch(graph), share(graph)):
+    for other in (batch(graph), merge_siblings(graph)):
         verify(other)
         found = TORCH.lower(other).train()
         found.load_state_dict(module.state_dict())

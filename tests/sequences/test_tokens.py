@@ -13,8 +13,8 @@ import torch
 
 import archir
 from archir.backends.comparison import random_inputs
-from archir.backends.ranges import ranged_inputs
-from archir.costs.latencies.workloads import workloads
+from archir.backends.input_ranges import ranged_inputs
+from archir.costs.latencies.workloads import space_workloads
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
@@ -24,7 +24,7 @@ from archir.ops.lookup import Embedding
 from archir.ops.random import Dropout
 from archir.passes.relax import relax
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.verification.probe import probe
+from archir_onnx.verification.probe import probe_inputs
 from archir_torch import BACKEND as TORCH
 from tests.architectures import inputs_of
 from tests.sequences.laws import assert_deploys, assert_shared
@@ -70,7 +70,7 @@ def test_half_precision_leaves_integers_alone(tmp_path: Path) -> None:
 
 def ranged(text: str) -> dict[str, int | None]:
     graph = archir.loads("net n {\n" + text + "\n}").graph
-    return {name: kind.below for name, kind in ranged_inputs(graph).items()}
+    return {name: kind.integer_limit for name, kind in ranged_inputs(graph).items()}
 
 
 def test_integers_are_drawn_below_what_they_are_looked_up_in(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_integers_are_drawn_below_what_they_are_looked_up_in(tmp_path: Path) -> 
     assert [int(x.max()) for x in inputs_of(graph, 400)] == [4, 299, 5, 4]
     module = TORCH.lower(graph)
     archir.export(graph, tmp_path / "net.onnx", module)
-    found = probe(onnx.load(tmp_path / "net.onnx"), {"batch": 400})
+    found = probe_inputs(onnx.load(tmp_path / "net.onnx"), {"batch": 400})
     assert {name: array.max() for name, array in found.items()} == {"a": 4, "b": 299, "c": 5, "d": 4}
 
 
@@ -135,7 +135,7 @@ def test_packages_and_times_of_tokens(tmp_path: Path) -> None:
     assert {name: one["below"] for name, one in said.items()}["last"] == 12
     for backend in (TORCH, ONNX):
         with backend.bench("cpu", 2, 1) as bench:
-            for one in workloads(graph).values():
+            for one in space_workloads(graph).values():
                 assert bench.timed(one.graph())(1) > 0
 
 

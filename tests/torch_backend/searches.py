@@ -18,7 +18,7 @@ from archir.recipes.training import Augment, Optimizer, Training
 from archir.spaces.space import Space
 from archir_torch import strategies
 from archir_torch.data import Data, Split
-from archir_torch.search.job import Job, Strategy, made
+from archir_torch.search.job import Job, Strategy, create_strategy
 from tests.conftest import ROOT
 
 strategies.load()
@@ -88,7 +88,7 @@ def job(
 
 def strategy(*arguments: Any, **more: Any) -> Strategy:
     """The strategy of such a job."""
-    return made(job(*arguments, **more))
+    return create_strategy(job(*arguments, **more))
 
 
 def npz(path: Path, train: Split, held_out: Split) -> None:

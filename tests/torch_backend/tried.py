@@ -19,8 +19,8 @@ from archir.runs import Run, Trial
 from archir.spaces.space import Space
 from archir_torch.objectives import Batch, Outputs
 from archir_torch.objectives.classification import Classification, ClassificationSettings
-from archir_torch.search.job import Job, made
-from archir_torch.strategies.trials import Trials
+from archir_torch.search.job import Job, create_strategy
+from archir_torch.strategies.trials import TrialStrategy
 from archir_torch.training.loop import Row
 from archir_torch.training.loop import run as through
 from tests.torch_backend import searches
@@ -179,9 +179,9 @@ def job(strategy: str, options: Mapping[str, Any] | None = None, **more: Any) ->
     return replace(searches.job(strategy, options, **given), data=searches.data(100, 8, 10))
 
 
-def gone_through(one: Job) -> tuple[Trials, list[Row]]:
+def gone_through(one: Job) -> tuple[TrialStrategy, list[Row]]:
     """A phase that tries candidates, to its end."""
-    phase = made(one)
-    assert isinstance(phase, Trials)
+    phase = create_strategy(one)
+    assert isinstance(phase, TrialStrategy)
     with phase:
         return phase, through(phase, epochs=phase.epochs, steps=phase.steps, seed=one.seed)

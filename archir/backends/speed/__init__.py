@@ -1,6 +1,6 @@
-"""Whole networks, measured: how long a run takes, how much memory, on whatever runs them.
+"""Latency and memory of whole networks on torch, onnxruntime and TensorRT.
 
-Every subject, a network on something at a batch size, has a process of its own, so that its memory is its own; the
-processes take turns, so that a machine is busy for all of them when it is busy. Times are those of the clock on the
-wall, of one run each, from its call until its outputs are there.
+Every subject, a network on one target with one batch size, runs in its own process, so that its memory is measured
+separately. The processes take turns, so that a load on the machine affects all of them alike. Times are wall-clock
+times of single runs, from the call until the outputs are available.
 """

@@ -1,9 +1,10 @@
-"""The process of one subject, told what to do and asked for figures over its pipes.
+"""Worker process of one subject, controlled by its parent over pipes.
 
 It is started by `python -m archir.backends.speed.process`.
 
-The first line names the subject: `{"backend", "options", "network": {"graph"} or {"path"}}`. Every further line is the
-nanoseconds of a round; the answer is the time of each run. It ends with its standard input, in the midst of a round.
+The first input line is the subject: `{"backend", "options", "network": {"graph"} or {"path"}}`. Every further line is
+the duration of a round in nanoseconds; the answer is the time of each run. When its standard input is closed, the
+process ends, even within a round.
 """
 
 from __future__ import annotations
@@ -11,93 +12,128 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir import backends
-from archir.backends.speed import memory
+from archir.backends.speed import process
 from archir.diagnostics.errors import ArchError
 from archir.ir.serial import from_json
 from archir.utils import parent
 
-LEAST_WARM = 2
-"""Runs that are not counted, besides those of the first round."""
+WARMUP_RUNS = 2
+"""Number of warm-up runs after the first run, which are not measured."""
 
 
-class Runs(Protocol):
-    """A network that a backend made ready, with inputs."""
+class Runner(Protocol):
+    """A network that a backend has prepared, with its inputs."""
 
     @property
     def machine(self) -> dict[str, str]:
-        """Versions of what runs it, and its GPU."""
+        """Versions of the runtime, and the GPU."""
         ...
 
     def run(self) -> None:
-        """One batch: done when this returns."""
+        """Run one batch and wait for its outputs."""
         ...
 
     def memory(self) -> int | None:
-        """Bytes at the peak of a device that has its own memory."""
+        """Return the peak memory in bytes of a device with its own memory; None for a CPU."""
         ...
 
 
-def timed(run: Callable[[], None], ns: int, clock: Callable[[], int] = time.perf_counter_ns) -> list[int]:
-    """The times of runs, one after the other, until they have lasted `ns` together; one at least."""
-    found: list[int] = []
+def time_runs(run: Callable[[], None], ns: int, clock: Callable[[], int] = time.perf_counter_ns) -> list[int]:
+    """Run repeatedly until `ns` nanoseconds have passed, at least once; returns the time of each run in nanoseconds."""
+    times: list[int] = []
     before = begin = clock()
     while True:
         run()
         now = clock()
-        found.append(now - before)
+        times.append(now - before)
         if now - begin >= ns:
-            return found
+            return times
         before = clock()
 
 
 def main() -> None:
-    """Answer line by line; what libraries print goes to standard error."""
+    """Answer requests line by line; what libraries print goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def answer(found: Any) -> None:
-        answers.write(json.dumps(found) + "\n")
+    def answer(content: Any) -> None:
+        """Write an answer as a line of JSON."""
+        answers.write(json.dumps(content) + "\n")
         answers.flush()
 
     try:
         _serve(answer)
     except ArchError as error:
-        one = error.diagnostics[0]
-        answer({"code": one.code, "message": one.message, "hint": one.hint})
+        diagnostic = error.diagnostics[0]
+        answer({"code": diagnostic.code, "message": diagnostic.message, "hint": diagnostic.hint})
     except Exception as error:  # whatever compilers, drivers and runtimes raise
-        text = str(error).strip() or "it says no more"
+        text = str(error).strip() or "no message"
         answer({"code": "A1508", "message": f"{type(error).__name__}: {text.splitlines()[0][:300]}", "hint": None})
 
 
 def _serve(answer: Callable[[Any], None]) -> None:
-    told = parent.lines()
-    wanted = json.loads(next(told))
-    network = wanted["network"]
-    backend = backends.get(wanted["backend"])
-    before = memory.resident()
-    runs: Runs = backend.runs(
-        from_json(network["graph"]) if "graph" in network else Path(network["path"]), **wanted["options"]
+    """Load the network, warm it up, and measure a round for every line of standard input."""
+    requests = parent.parent_lines()
+    request = json.loads(next(requests))
+    network = request["network"]
+    backend = backends.get(request["backend"])
+    before = process.resident()
+    runs: Runner = backend.runs(
+        from_json(network["graph"]) if "graph" in network else Path(network["path"]), **request["options"]
     )
-    (first,) = timed(runs.run, 0)
-    for _ in range(LEAST_WARM):
+    (first,) = time_runs(runs.run, 0)
+    for _ in range(WARMUP_RUNS):
         runs.run()
     gc.collect()
-    gc.disable()  # of what runs, nothing is in cycles
+    gc.disable()  # runs create no reference cycles
     answer({"first": first, "machine": runs.machine})
-    memory.forget_peak()
-    for line in told:
-        found = timed(runs.run, int(line))
-        most, own = memory.peak(), runs.memory()
-        used = None if most is None or before is None else max(0, most - before)
-        answer({"times": found, "memory": own if wanted["options"]["device"] != "cpu" else used})
+    process.reset_peak()
+    for line in requests:
+        times = time_runs(runs.run, int(line))
+        peak, device_memory = process.peak(), runs.memory()
+        used = None if peak is None or before is None else max(0, peak - before)
+        answer({"times": times, "memory": device_memory if request["options"]["device"] != "cpu" else used})
 
 
 if __name__ == "__main__":
     main()
+
+
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def resident() -> int | None:
+    """Return the resident memory in bytes, or None."""
+    return _status_field("VmRSS")
+
+
+def peak() -> int | None:
+    """Return the peak resident memory in bytes since `forget_peak`, or None.
+
+    `getrusage` is unsuitable: its peak is inherited from the parent process.
+    """
+    return _status_field("VmHWM")
+
+
+def reset_peak() -> None:
+    """Reset the peak to the current memory, if the system allows it."""
+    with suppress(OSError):
+        _RESET.write_text("5")
+
+
+def _status_field(name: str) -> int | None:
+    """Return a field of /proc/self/status in bytes, or None."""
+    try:
+        match = re.search(rf"^{name}:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(match[1]) * 1024 if match else None

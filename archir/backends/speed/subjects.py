@@ -1,4 +1,4 @@
-"""What networks can be measured on, and which subjects that makes."""
+"""Targets on which networks can be measured, and the measurement of networks on all of them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from archir import __version__, backends
-from archir.backends.speed.figures import LeftOut, Speeds, Subject
-from archir.backends.speed.turns import Task, Watch, measure
+from archir.backends.speed.measurements import LeftOut, Speeds, Subject
+from archir.backends.speed.turns import ProgressWrapper, Task, measure
 from archir.costs.latencies.machine import cores, gpu, processor
 from archir.diagnostics.errors import ArchError, fail, suggest
 from archir.ir.graph import Graph
 
 T = TypeVar("T")
 
-ON: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+TARGETS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "torch": ("torch", {"device": "cpu"}),
     "torch-compile": ("torch", {"device": "cpu", "compiled": True}),
     "onnxruntime-cpu": ("onnx", {"device": "cpu"}),
@@ -26,8 +26,9 @@ ON: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "onnxruntime-cuda": ("onnx", {"device": "cuda"}),
     "tensorrt": ("onnx", {"device": "tensorrt"}),
 }
-"""Each with its backend, and the options of the backend's `runs`."""
+"""Targets by name, each with its backend and the options of the backend's `runs`."""
 NO_GPU = "no NVIDIA GPU is seen here"
+"""Reason for which GPU targets are left out."""
 
 
 def speeds(
@@ -36,63 +37,68 @@ def speeds(
     batches: Sequence[int],
     threads: int | None,
     seconds: float,
-    watch: Watch,
+    track: ProgressWrapper,
 ) -> Speeds:
-    """Measure networks on each of `on`, by default on all that applies: what is not there is left out then.
+    """Measure networks on each target in `on`, by default on all that apply; unavailable ones are then left out.
 
-    Raises ArchError: A1505 (no such device), A1508 (it cannot be measured), and what backends do.
+    `batches` are batch sizes, `seconds` is the time per subject, `threads` the number of CPU threads, and `track` wraps
+    the steps to report progress. Raises ArchError: A1505 (unknown target), A1508 (a network cannot be measured), and
+    errors of backends.
     """
     for name in on:
-        if name not in ON:
-            raise fail("A1505", f"there is no `{name}` to measure on", None, suggest(name, ON) or f"{', '.join(ON)}")
-        if all(not _applies(name, network) for network in networks.values()):
+        if name not in TARGETS:
+            hint = suggest(name, TARGETS) or f"targets are {', '.join(TARGETS)}"
+            raise fail("A1505", f"there is no `{name}` to measure on", None, hint)
+        if all(not _can_run(name, network) for network in networks.values()):
             raise fail("A1508", f"{name} runs no ONNX file", None, "name an .arch file, or measure on onnxruntime-cpu")
     has_gpu = gpu() != "unknown"
     tasks: list[Task] = []
     left_out: list[LeftOut] = []
     with TemporaryDirectory() as folder:
         prepare = _Preparation(Path(folder))
-        for batch, (name, network), where in product(_once(batches), networks.items(), _once(on or ON)):
-            backend, options = ON[where]
-            subject = Subject(name, where, batch)
-            if not _applies(where, network):
+        for batch, (name, network), target in product(_distinct(batches), networks.items(), _distinct(on or TARGETS)):
+            backend, options = TARGETS[target]
+            subject = Subject(name, target, batch)
+            if not _can_run(target, network):
                 continue
             if not on and options["device"] != "cpu" and not has_gpu:
                 left_out.append(LeftOut(subject, NO_GPU))
                 continue
             options = {**options, "batch": batch, "threads": threads or cores()}
             try:
-                tasks.append(Task(subject, prepare(name, network, backend), backend, options, needed=bool(on)))
+                tasks.append(Task(subject, prepare(name, network, backend), backend, options, is_required=bool(on)))
             except ArchError as error:
                 if on or isinstance(network, Path):
                     raise
                 left_out.append(LeftOut(subject, error.diagnostics[0].message))
-        found, refused, versions = measure(tasks, seconds, watch)
-    left_out += refused
-    if not found:
-        reasons = [f"{one.subject}: {one.reason}" for one in left_out if one.reason != NO_GPU]
+        measured, failed, versions = measure(tasks, seconds, track)
+    left_out += failed
+    if not measured:
+        reasons = [f"{skipped.subject}: {skipped.reason}" for skipped in left_out if skipped.reason != NO_GPU]
         raise fail("A1508", "; ".join(reasons) or "there is nothing to measure")
     machine = {"processor": processor(), "cores": str(cores())} | ({"gpu": gpu()} if has_gpu else {})
-    return Speeds(tuple(found), tuple(left_out), {**machine, "archir": __version__, **versions})
+    return Speeds(tuple(measured), tuple(left_out), {**machine, "archir": __version__, **versions})
 
 
 class _Preparation:
-    """What processes are given of networks: backends that want files get one for each network."""
+    """Conversion of networks to what a backend measures, cached: some backends need a file for each network."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._made: dict[tuple[str, str], Graph | Path] = {}
+        self._prepared: dict[tuple[str, str], Graph | Path] = {}
 
     def __call__(self, name: str, network: Graph | Path, backend: str) -> Graph | Path:
-        if (name, backend) not in self._made:
-            made = getattr(backends.get(backend), "prepared", lambda network, _: network)
-            self._made[name, backend] = made(network, self._folder / f"{len(self._made)}.onnx")
-        return self._made[name, backend]
+        if (name, backend) not in self._prepared:
+            prepare_network = getattr(backends.get(backend), "prepared", lambda network, _: network)
+            self._prepared[name, backend] = prepare_network(network, self._folder / f"{len(self._prepared)}.onnx")
+        return self._prepared[name, backend]
 
 
-def _once(items: Iterable[T]) -> list[T]:
+def _distinct(items: Iterable[T]) -> list[T]:
+    """Return the distinct items in their order."""
     return list(dict.fromkeys(items))
 
 
-def _applies(where: str, network: Graph | Path) -> bool:
-    return isinstance(network, Graph) or ON[where][0] == "onnx"
+def _can_run(where: str, network: Graph | Path) -> bool:
+    """True if a target can run a network: ONNX files run only on the onnx backend."""
+    return isinstance(network, Graph) or TARGETS[where][0] == "onnx"

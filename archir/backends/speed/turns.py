@@ -1,4 +1,4 @@
-"""Processes of subjects, taking turns."""
+"""Measurement of subjects in processes that take turns."""
 
 from __future__ import annotations
 
@@ -15,78 +15,89 @@ from tempfile import TemporaryFile
 from threading import Timer
 from typing import IO, Any
 
-from archir.backends.speed.figures import Latency, LeftOut, Speed, Subject
+from archir.backends.speed.measurements import Latency, LeftOut, Speed, Subject
 from archir.diagnostics.errors import ArchError, fail
 from archir.ir.graph import Graph
 from archir.ir.serial import to_json
 
-TURNS = 8
-"""Processes there are at once."""
+MAX_PROCESSES = 8
+"""Maximum number of simultaneous processes."""
 ROUNDS = 10
-PATIENCE = 600.0
-"""Seconds that one answer may take: loading, compiling and warming up are one. A model may have loops without end."""
+"""Number of turns of each subject."""
+ANSWER_TIMEOUT = 600.0
+"""Maximum time in seconds for one answer. Loading, compiling and warming up are one answer; a model may loop
+forever."""
 PAUSE = 0.02
-"""Seconds between turns: threads that wait for work go on spinning for a while."""
+"""Seconds between turns, as idle worker threads keep spinning for a while."""
 
 COMMAND = ("-P", "-m", "archir.backends.speed.process")
+"""Arguments of Python that start a worker process."""
 
-Watch = Callable[[Iterable[Any], int, str], Iterable[Any]]
+ProgressWrapper = Callable[[Iterable[Any], int, str], Iterable[Any]]
+"""Function (steps, count, label) that yields the steps unchanged and reports progress."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A subject: its network, and which backend runs it, with what options of its `runs`."""
+    """A subject with its network, the backend that runs it, and the options of the backend's `runs`."""
 
     subject: Subject
     network: Graph | Path
     backend: str
     options: Mapping[str, Any]
-    needed: bool = False
-    """Whether it is an error, and nothing is left out, if it cannot be measured."""
+    is_required: bool = False
+    """Raise an error if the subject cannot be measured, instead of leaving it out."""
 
 
-def measure(tasks: Sequence[Task], seconds: float, watch: Watch) -> tuple[list[Speed], list[LeftOut], dict[str, str]]:
-    """Measure subjects, each for so long; what was found, what could not be, and what ran them. Raises ArchError."""
-    found: list[Speed] = []
+def measure(
+    tasks: Sequence[Task], seconds: float, track: ProgressWrapper
+) -> tuple[list[Speed], list[LeftOut], dict[str, str]]:
+    """Measure each subject for `seconds` in total.
+
+    Returns the measurements, the subjects that could not be measured, and a description of the runtimes. Raises
+    ArchError if a needed subject cannot be measured.
+    """
+    speeds: list[Speed] = []
     left_out: list[LeftOut] = []
     machine: dict[str, str] = {}
-    for begin in range(0, len(tasks), TURNS):
+    for begin in range(0, len(tasks), MAX_PROCESSES):
         with ExitStack() as stack:
             wave = [
                 stack.enter_context(_Process(task, stack.enter_context(TemporaryFile())))
-                for task in tasks[begin : begin + TURNS]
+                for task in tasks[begin : begin + MAX_PROCESSES]
             ]
             failed: dict[_Process, LeftOut] = {}
             steps = [(process, turn) for turn in range(ROUNDS + 1) for process in wave]
-            for process, turn in watch(steps, len(steps), "measuring"):
+            for process, turn in track(steps, len(steps), "measuring"):
                 try:
                     if turn == 0:
                         machine |= process.start()
                     elif process not in failed:
                         process.round(seconds / ROUNDS)
                 except ArchError as error:
-                    failed[process] = _left_out(process.task, error)
-            found += [process.speed() for process in wave if process not in failed]
+                    failed[process] = _failed_subject(process.task, error)
+            speeds += [process.speed() for process in wave if process not in failed]
             left_out += failed.values()
-    return found, left_out, machine
+    return speeds, left_out, machine
 
 
-def _left_out(task: Task, error: ArchError) -> LeftOut:
-    one = error.diagnostics[0]
-    if task.needed:
-        raise ArchError(replace(one, message=f"{task.subject}: {one.message}")) from None
-    return LeftOut(task.subject, one.message)
+def _failed_subject(task: Task, error: ArchError) -> LeftOut:
+    """Return the failed subject with its reason. Raises ArchError if the subject is needed."""
+    diagnostic = error.diagnostics[0]
+    if task.is_required:
+        raise ArchError(replace(diagnostic, message=f"{task.subject}: {diagnostic.message}")) from None
+    return LeftOut(task.subject, diagnostic.message)
 
 
 class _Process:
-    """A process, and what it answered; its standard error goes to a file. It ends with the `with` statement."""
+    """Worker process of a task, with its answers; its standard error goes to a file. The `with` statement ends it."""
 
-    def __init__(self, task: Task, said: IO[bytes]) -> None:
+    def __init__(self, task: Task, stderr: IO[bytes]) -> None:
         self.task = task
-        self._said = said
+        self._stderr = stderr
         self._process = subprocess.Popen(
             [sys.executable, *COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self._said, text=True, start_new_session=True,
+            stderr=self._stderr, text=True, start_new_session=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )  # fmt: skip
         self._first = 0
@@ -101,51 +112,53 @@ class _Process:
         self._process.communicate()
 
     def start(self) -> dict[str, str]:
-        """Load the network and warm it up; what runs it."""
+        """Load the network and warm it up; returns a description of the runtime."""
         task = self.task
         network = task.network
-        written = {"graph": to_json(network)} if isinstance(network, Graph) else {"path": str(network)}
-        found = self._ask({"backend": task.backend, "options": dict(task.options), "network": written})
-        self._first = found["first"]
-        return dict(found["machine"])
+        network_data = {"graph": to_json(network)} if isinstance(network, Graph) else {"path": str(network)}
+        answer = self._ask({"backend": task.backend, "options": dict(task.options), "network": network_data})
+        self._first = answer["first"]
+        return dict(answer["machine"])
 
     def round(self, seconds: float) -> None:
-        """Run it for so long."""
+        """Measure runs for `seconds`."""
         time.sleep(PAUSE)
-        found = self._ask(round(1e9 * seconds))
-        self._times += found["times"]
-        self._memory = found["memory"]
+        answer = self._ask(round(1e9 * seconds))
+        self._times += answer["times"]
+        self._memory = answer["memory"]
 
     def speed(self) -> Speed:
-        """What came of all rounds."""
+        """Return the measurements of all rounds."""
         return Speed(
             self.task.subject, self.task.options["threads"], Latency.of(self._times), self._memory, self._first
         )
 
-    def _ask(self, what: Any) -> dict[str, Any]:
+    def _ask(self, request: Any) -> dict[str, Any]:
+        """Send a request and return the answer. Raises ArchError (A1508, or the code in the answer)."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        late = Timer(PATIENCE, self._process.kill)
-        late.start()
-        begun = time.monotonic()
+        timer = Timer(ANSWER_TIMEOUT, self._process.kill)
+        timer.start()
+        started = time.monotonic()
         try:
-            print(json.dumps(what), file=self._process.stdin, flush=True)
+            print(json.dumps(request), file=self._process.stdin, flush=True)
             line = self._process.stdout.readline()
         except BrokenPipeError:
             line = ""
         finally:
-            late.cancel()
-        if not line and time.monotonic() - begun >= PATIENCE:
-            raise fail("A1508", f"its process did not answer for {PATIENCE:g} seconds, and was ended")
+            timer.cancel()
+        if not line and time.monotonic() - started >= ANSWER_TIMEOUT:
+            raise fail("A1508", f"its process did not answer for {ANSWER_TIMEOUT:g} seconds, and was ended")
         if not line:
-            raise fail("A1508", f"its process ended with {self._process.wait()}{self._last_words()}")
-        found: dict[str, Any] = json.loads(line)
-        if "code" in found:
-            raise fail(found["code"], found["message"], None, found["hint"])
-        return found
+            raise fail("A1508", f"its process ended with {self._process.wait()}{self._last_error_line()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "code" in answer:
+            raise fail(answer["code"], answer["message"], None, answer["hint"])
+        return answer
 
-    def _last_words(self) -> str:
-        self._said.seek(0)
-        lines = self._said.read().decode("utf-8", "replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        return f": {said[-1][:300]}" if said else ""
+    def _last_error_line(self) -> str:
+        """Return the last line of the process's standard error, for a message."""
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode("utf-8", "replace").split("\n")
+        nonempty = [line.strip() for line in lines if line.strip()]
+        return f": {nonempty[-1][:300]}" if nonempty else ""

@@ -1,1 +1,1 @@
-"""How many architectures cost how much: a space as a dynamic program."""
+"""Number of architectures at each cost, by dynamic programming over the choices of a space."""

@@ -1,8 +1,8 @@
-"""How many architectures cost how much: exact.
+"""Exact number of architectures by total cost.
 
-Distributions are worked out from both ends of the chain of choices and meet in the middle, where each side is small:
-totals within bounds are counted as pairs of a total before and a total after. What cannot come within the bounds is
-left out on the way.
+Histograms of partial totals are computed from both ends of the chain of choices and meet in the middle, where each side
+is small: totals within bounds are counted as pairs of a total before and a total after. Partial totals that cannot
+end within the bounds are dropped on the way.
 """
 
 from __future__ import annotations
@@ -10,35 +10,47 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from archir.costs.counting.merged_steps import Strides
-from archir.costs.counting.totals import Counts, Part, Spread, TooManyTotalsError, empty_sum, lattice, merged, product
-from archir.costs.dynamic import State
+from archir.costs.chain import State
+from archir.costs.counting.stages import Stages
+from archir.costs.counting.totals import (
+    Counts,
+    Histogram,
+    ShiftedHistogram,
+    TooManyTotalsError,
+    dot_product,
+    merge_histograms,
+    total_grid,
+    zero_histogram,
+)
 from archir.costs.extremes import witnesses as bounds
 from archir.utils.arrays import np
 
-FINE = 10_000_000
-"""Totals on one side that are told apart."""
+MAX_SIDE_TOTALS = 10_000_000
+"""Maximum number of totals on one side that are kept apart."""
 
-Side = Mapping[State, Spread]
-Parts = dict[State, list[Part]]
+StateHistograms = Mapping[State, Histogram]
+"""Histogram of the partial totals in each state."""
+StateParts = dict[State, list[ShiftedHistogram]]
+"""Histograms to add up for each state."""
 
 
 class Distribution:
-    """The totals of a cost over all architectures of a chain, from `low` to `high`.
+    """Totals of a cost over all architectures of a chain, from `low` to `high`.
 
-    Where there are too many totals to be told apart, strides are rounded down to multiples of `unit`: a total is then
-    up to `slack` less than it is.
+    If there are more than `entries` totals on one side, the costs of merged steps are rounded down to multiples of
+    `unit`: a total is then up to `rounding` less than the exact one.
     """
 
-    def __init__(self, strides: Strides, low: int, high: int, entries: int | None = None) -> None:
-        self.levels, self.low, self.high = strides.levels, low, high
-        self.constant = strides.chain.constant[0]
-        self.entries = FINE if entries is None else entries
-        costs = [[stride.costs[0] for strides in level.values() for stride in strides] for level in self.levels]
+    def __init__(self, stages: Stages, low: int, high: int, entries: int | None = None) -> None:
+        """Compute the histograms of both sides, doubling `unit` until they have few enough totals."""
+        self.levels, self.low, self.high = stages.levels, low, high
+        self.constant = stages.chain.constant[0]
+        self.entries = MAX_SIDE_TOTALS if entries is None else entries
+        costs = [[step.costs[0] for steps in level.values() for step in steps] for level in self.levels]
         self._least = [min(level) for level in costs]
         self.unit = 1
         while True:
-            self.slack = sum(
+            self.rounding = sum(
                 max((cost - least) % self.unit for cost in level)
                 for level, least in zip(costs, self._least, strict=True)
             )
@@ -49,120 +61,146 @@ class Distribution:
                 span = sum(max(level) - least for level, least in zip(costs, self._least, strict=True))
                 self.unit *= 2 if self.unit > 1 else max(2, 1 << (span // (4 * self.entries)).bit_length())
 
-    def _meet(self) -> list[tuple[Spread, Spread]]:
-        """For each state in the middle, the totals before and after it. The smaller side is worked out first."""
-        ahead = [bounds.ahead(self.levels, 0, sign) for sign in (1, -1)]
-        behind = [bounds.behind(self.levels, 0, sign) for sign in (1, -1)]
+    def _meet(self) -> list[tuple[Histogram, Histogram]]:
+        """Return, for each state in the middle, the histograms before and after it. The smaller side is extended
+        first."""
+        cost_ahead = [bounds.cost_to_go(self.levels, 0, sign) for sign in (1, -1)]
+        cost_behind = [bounds.cost_so_far(self.levels, 0, sign) for sign in (1, -1)]
         first, last = 0, len(self.levels)
-        before: Side = {(): empty_sum()}
-        after: Side = {(): empty_sum()}
+        before: StateHistograms = {(): zero_histogram()}
+        after: StateHistograms = {(): zero_histogram()}
         while first < last:
-            onward = self._fitting(self._onward(before, first), ahead[0][first + 1], ahead[1][first + 1])
-            back = self._fitting(self._back(after, last - 1), behind[0][last - 1], behind[1][last - 1])
-            if _estimated(onward) <= _estimated(back):
-                before, first = self._settled(onward), first + 1
+            forward = self._within_reach(
+                self._forward_parts(before, first), cost_ahead[0][first + 1], cost_ahead[1][first + 1]
+            )
+            backward = self._within_reach(
+                self._backward_parts(after, last - 1), cost_behind[0][last - 1], cost_behind[1][last - 1]
+            )
+            if _estimate_size(forward) <= _estimate_size(backward):
+                before, first = self._merge(forward), first + 1
             else:
-                after, last = self._settled(back), last - 1
+                after, last = self._merge(backward), last - 1
         return [(before[state], after[state]) for state in before if state in after]
 
-    def _onward(self, before: Side, level: int) -> Parts:
-        """What the distributions after one more stride are made of."""
-        found: Parts = {}
-        for state, spread in before.items():
-            for stride in self.levels[level][state]:
-                part = Part(spread, self._rounded(level, stride.costs[0]), stride.times)
-                found.setdefault(stride.after, []).append(part)
-        return found
+    def _forward_parts(self, before: StateHistograms, level: int) -> StateParts:
+        """Return the parts of the histograms after one more stage."""
+        parts: StateParts = {}
+        for state, histogram in before.items():
+            for step in self.levels[level][state]:
+                part = ShiftedHistogram(histogram, self._rounded(level, step.costs[0]), step.path_count)
+                parts.setdefault(step.after, []).append(part)
+        return parts
 
-    def _back(self, after: Side, level: int) -> Parts:
-        """What the distributions of what is to come before one more stride are made of."""
+    def _backward_parts(self, after: StateHistograms, level: int) -> StateParts:
+        """Return the parts of the histograms of what follows, from one stage earlier."""
         return {
             state: [
-                Part(after[stride.after], self._rounded(level, stride.costs[0]), stride.times)
-                for stride in strides
-                if stride.after in after
+                ShiftedHistogram(after[step.after], self._rounded(level, step.costs[0]), step.path_count)
+                for step in steps
+                if step.after in after
             ]
-            for state, strides in self.levels[level].items()
+            for state, steps in self.levels[level].items()
         }
 
     def _rounded(self, level: int, cost: int) -> int:
-        """What a stride counts as."""
+        """Return the cost of a merged step, rounded down to a multiple of the unit above the stage's least cost."""
         least = self._least[level]
         return least + (cost - least) // self.unit * self.unit
 
-    def _fitting(self, found: Parts, least: Mapping[State, int], greatest: Mapping[State, int]) -> Parts:
-        """What the other side can bring within bounds; that adds at least `least`, and at most minus `greatest`."""
-        low, high = self.low - self.constant - 2 * self.slack, self.high - self.constant + self.slack
-        kept: Parts = {}
-        for state, parts in found.items():
+    def _within_reach(
+        self, parts_by_state: StateParts, least: Mapping[State, int], greatest: Mapping[State, int]
+    ) -> StateParts:
+        """Drop the totals that the other side cannot bring within bounds; it adds at least `least` and at most
+        -`greatest`.
+        """
+        low, high = self.low - self.constant - 2 * self.rounding, self.high - self.constant + self.rounding
+        result: StateParts = {}
+        for state, parts in parts_by_state.items():
             if state in least:
                 first, last = low + greatest[state], high - least[state]
-                cropped = [Part(p.base.between(first - p.shift, last - p.shift), p.shift, p.times) for p in parts]
-                kept[state] = [part for part in cropped if len(part.base.keys)]
-        return {state: parts for state, parts in kept.items() if parts}
+                cropped = [
+                    ShiftedHistogram(p.base.crop(first - p.shift, last - p.shift), p.shift, p.times) for p in parts
+                ]
+                result[state] = [part for part in cropped if len(part.base.keys)]
+        return {state: parts for state, parts in result.items() if parts}
 
-    def _settled(self, found: Parts) -> Side:
-        made: dict[State, Spread] = {}
-        for state, parts in found.items():
-            made[state] = merged(parts, self.entries - sum(len(spread.keys) - 1 for spread in made.values()))
-        return made
+    def _merge(self, parts_by_state: StateParts) -> StateHistograms:
+        """Return the merged histogram of each state. Raises TooManyTotalsError if they have too many totals
+        together."""
+        histograms: dict[State, Histogram] = {}
+        for state, parts in parts_by_state.items():
+            histograms[state] = merge_histograms(
+                parts, self.entries - sum(len(histogram.keys) - 1 for histogram in histograms.values())
+            )
+        return histograms
 
     def count(self, low: int, high: int) -> tuple[int, int]:
-        """At least and at most how many architectures cost from `low` to `high`, both included; the same, and exact,
-        unless totals are rounded."""
+        """Return a lower and an upper bound of the number of architectures that cost from `low` to `high`, both
+        included.
+
+        They are equal, and exact, unless totals are rounded.
+        """
         low, high = max(low, self.low), min(high, self.high)
-        most = self._within(low - self.slack, high)
-        return (self._within(low, high - self.slack) if self.slack else most), most
+        most = self._within(low - self.rounding, high)
+        return (self._within(low, high - self.rounding) if self.rounding else most), most
 
     def _within(self, low: int, high: int) -> int:
-        return sum(product(one.counts, counts) for one, counts in self._matches(low, high))
+        """Return the number of architectures whose rounded total is from `low` to `high`."""
+        return sum(dot_product(histogram.counts, counts) for histogram, counts in self._matches(low, high))
 
-    def _matches(self, low: int, high: int) -> Sequence[tuple[Spread, Counts]]:
-        """For each total of one side, how many of the other's make a sum within bounds."""
-        found = []
-        for one, other in self.pairs:
-            if len(one.keys) > len(other.keys):
-                one, other = other, one
-            first = np.searchsorted(other.keys, low - self.constant - one.keys, side="left")
-            last = np.searchsorted(other.keys, high - self.constant - one.keys, side="right")
-            found.append((one, other.sums[np.maximum(first, last)] - other.sums[first]))
-        return found
+    def _matches(self, low: int, high: int) -> Sequence[tuple[Histogram, Counts]]:
+        """Return, for each total of the smaller side, the number of totals of the other side that bring the sum within
+        bounds."""
+        matches = []
+        for small, large in self.pairs:
+            if len(small.keys) > len(large.keys):
+                small, large = large, small
+            first = np.searchsorted(large.keys, low - self.constant - small.keys, side="left")
+            last = np.searchsorted(large.keys, high - self.constant - small.keys, side="right")
+            matches.append((small, large.cumulative[np.maximum(first, last)] - large.cumulative[first]))
+        return matches
 
     def quantiles(self, fractions: Sequence[float]) -> list[int]:
-        """The least totals that these fractions of the architectures do not exceed."""
-        size = self._within(self.low - self.slack, self.high)
-        found = []
+        """Return, for each fraction, the least total that this fraction of the architectures does not exceed."""
+        size = self._within(self.low - self.rounding, self.high)
+        result = []
         for fraction in fractions:
-            wanted = Fraction(str(fraction)) * size  # sizes may be beyond what floats hold
-            low, high = self.low - self.slack, self.high
+            rank = Fraction(str(fraction)) * size  # sizes may be beyond what floats hold
+            low, high = self.low - self.rounding, self.high
             while low < high:
                 middle = (low + high) // 2
-                if self._within(self.low - self.slack, middle) >= wanted:
+                if self._within(self.low - self.rounding, middle) >= rank:
                     high = middle
                 else:
                     low = middle + 1
-            found.append(max(low, self.low))
-        return found
+            result.append(max(low, self.low))
+        return result
 
-    def last(self, most: int) -> int | None:
-        """The greatest total of at most `most`."""
-        found = []
-        for one, other in self.pairs:
-            place = np.searchsorted(other.keys, most - self.constant - one.keys, side="right") - 1
-            fits = place >= 0
-            found += [int((one.keys[fits] + other.keys[place[fits]]).max()) + self.constant] if fits.any() else []
-        return max(found, default=None)
+    def last_total(self, most: int) -> int | None:
+        """Return the greatest total of at most `most`; None if there is none."""
+        totals = []
+        for left, right in self.pairs:
+            place = np.searchsorted(right.keys, most - self.constant - left.keys, side="right") - 1
+            exists = place >= 0
+            totals += (
+                [int((left.keys[exists] + right.keys[place[exists]]).max()) + self.constant] if exists.any() else []
+            )
+        return max(totals, default=None)
 
-    def first(self, least: int) -> int | None:
-        """The least total of at least `least`."""
-        found = []
-        for one, other in self.pairs:
-            place = np.searchsorted(other.keys, least - self.constant - one.keys, side="left")
-            fits = place < len(other.keys)
-            found += [int((one.keys[fits] + other.keys[place[fits]]).min()) + self.constant] if fits.any() else []
-        return min(found, default=None)
+    def first_total(self, least: int) -> int | None:
+        """Return the least total of at least `least`; None if there is none."""
+        totals = []
+        for left, right in self.pairs:
+            place = np.searchsorted(right.keys, least - self.constant - left.keys, side="left")
+            exists = place < len(right.keys)
+            totals += (
+                [int((left.keys[exists] + right.keys[place[exists]]).min()) + self.constant] if exists.any() else []
+            )
+        return min(totals, default=None)
 
 
-def _estimated(found: Parts) -> int:
-    """How many totals there are at most."""
-    return sum(min(sum(len(part.base.keys) for part in parts), lattice(parts)[2]) for parts in found.values())
+def _estimate_size(parts_by_state: StateParts) -> int:
+    """Return an upper bound of the number of distinct totals."""
+    return sum(
+        min(sum(len(part.base.keys) for part in parts), total_grid(parts)[2]) for parts in parts_by_state.values()
+    )

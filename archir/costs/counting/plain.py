@@ -1,7 +1,7 @@
-"""Costs without arrays: for Python in a browser, where numpy is not. Exact, for spaces with not too many totals.
+"""Costs without numpy, for Python in a browser. Exact, for spaces with at most MAX_TOTALS distinct totals.
 
-Each choice is eliminated, last to first, as when architectures are counted (`search/spaces/counting.py`); but instead
-of numbers, what is multiplied and added says how many ways lead to each total.
+Choices are eliminated from the last to the first, as when architectures are counted (`archir/spaces/counting.py`); but
+instead of numbers, histograms of totals are multiplied and added.
 """
 
 from __future__ import annotations
@@ -16,244 +16,267 @@ from typing import Any
 
 from archir.costs.account import Account
 from archir.costs.extremes.witnesses import Extreme
-from archir.costs.sums import Term, depends, factors
+from archir.costs.sums import Term, factors, is_varying
 from archir.diagnostics.errors import RuleError, fail
 from archir.diagnostics.work import spend
-from archir.diagrams.cases import Choice, Value, at, fix, support, varies
 from archir.diagrams.conditions import if_else
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Choice, Value, fix_choice, support, value_at, varies
 from archir.ir.graph import Decision
 
-MOST_TOTALS = 50_000
-"""Totals, of all costs together, that are told apart."""
+MAX_TOTALS = 50_000
+"""Maximum number of distinct combinations of the totals of all costs."""
 Total = tuple[int, ...]
 """A number for each cost."""
 
 
-class Totals:
-    """How many ways lead to each total."""
+class JointHistogram:
+    """Joint histogram: the number of partial architectures for each combination of totals."""
 
     __slots__ = ("_hash", "ways")
 
     def __init__(self, ways: dict[Total, int]) -> None:
+        """Raises RuleError (A1602) for more than MAX_TOTALS combinations."""
         self.ways = ways
         self._hash = hash(frozenset(ways.items()))
         spend(len(ways))
-        if len(ways) > MOST_TOTALS:
-            raise RuleError(f"the architectures have more than {MOST_TOTALS:,} different costs", code="A1602")
+        if len(ways) > MAX_TOTALS:
+            text = f"the architectures have more than {MAX_TOTALS:,} different costs, the limit without numpy"
+            raise RuleError(text, code="A1602")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Totals) and self.ways == other.ways
+        return isinstance(other, JointHistogram) and self.ways == other.ways
 
     def __hash__(self) -> int:
         return self._hash
 
-    def __add__(self, other: Totals) -> Totals:
-        """Ways of one kind, or of the other."""
-        found = dict(self.ways)
+    def __add__(self, other: JointHistogram) -> JointHistogram:
+        """Return the histogram of two disjoint sets of alternatives."""
+        ways_by_total = dict(self.ways)
         for total, ways in other.ways.items():
-            found[total] = found.get(total, 0) + ways
-        return Totals(found)
+            ways_by_total[total] = ways_by_total.get(total, 0) + ways
+        return JointHistogram(ways_by_total)
 
-    def __mul__(self, other: Totals) -> Totals:
-        """Ways of one kind, followed by ways of the other."""
+    def __mul__(self, other: JointHistogram) -> JointHistogram:
+        """Return the histogram of all pairs of both operands: totals are added, counts multiplied."""
         spend(len(self.ways) * len(other.ways))
-        found: dict[Total, int] = {}
-        for one, ways in self.ways.items():
-            for two, more in other.ways.items():
-                total = tuple([a + b for a, b in zip(one, two, strict=True)])
-                found[total] = found.get(total, 0) + ways * more
-        return Totals(found)
+        ways_by_total: dict[Total, int] = {}
+        for left, ways in self.ways.items():
+            for right, other_ways in other.ways.items():
+                total = tuple([a + b for a, b in zip(left, right, strict=True)])
+                ways_by_total[total] = ways_by_total.get(total, 0) + ways * other_ways
+        return JointHistogram(ways_by_total)
 
 
-class Spread:
-    """The totals of one cost, and how many architectures have each."""
+class Histogram:
+    """Histogram of one cost: the distinct totals, and the number of architectures of each."""
 
     def __init__(self, ways: Mapping[int, int]) -> None:
+        """`ways` has the number of architectures of each total."""
         self.keys = sorted(ways)
         self._sums = [0, *accumulate(ways[key] for key in self.keys)]
 
     def count(self, low: int, high: int) -> tuple[int, int]:
-        """How many architectures cost from `low` to `high`, both included: twice the same, as it is exact."""
+        """Return the number of architectures that cost from `low` to `high`, both included, twice: as exact lower and
+        upper bound."""
         first, last = bisect_left(self.keys, low), bisect_right(self.keys, high)
-        found = max(self._sums[last] - self._sums[first], 0) if last > first else 0
-        return found, found
+        count = max(self._sums[last] - self._sums[first], 0) if last > first else 0
+        return count, count
 
     def quantiles(self, fractions: Sequence[float]) -> list[int]:
-        """The least costs that these fractions of all architectures do not exceed."""
-        wanted = [max(1, -(-Fraction(fraction) * self._sums[-1] // 1)) for fraction in fractions]
-        return [self.keys[min(bisect_left(self._sums, rank) - 1, len(self.keys) - 1)] for rank in wanted]
+        """Return, for each fraction, the least cost that this fraction of all architectures does not exceed."""
+        ranks = [max(1, -(-Fraction(fraction) * self._sums[-1] // 1)) for fraction in fractions]
+        return [self.keys[min(bisect_left(self._sums, rank) - 1, len(self.keys) - 1)] for rank in ranks]
 
-    def first(self, low: int) -> int | None:
-        """The least total that is at least so much."""
+    def first_total(self, low: int) -> int | None:
+        """Return the least total of at least `low`; None if there is none."""
         place = bisect_left(self.keys, low)
         return self.keys[place] if place < len(self.keys) else None
 
-    def last(self, high: int) -> int | None:
-        """The greatest total that is at most so much."""
+    def last_total(self, high: int) -> int | None:
+        """Return the greatest total of at most `high`; None if there is none."""
         place = bisect_right(self.keys, high)
         return self.keys[place - 1] if place else None
 
 
 class PlainAccount(Account):
-    """What the architectures of a space cost, from its decision diagrams alone: of what `Account` answers, what a page
-    asks. Raises ArchError (A1602) where costs have too many totals."""
+    """Account that computes from decision diagrams alone, without arrays: the queries that the web page needs.
+
+    Raises ArchError (A1602) where costs have too many totals.
+    """
 
     def __init__(
-        self, graph: Any, order: Sequence[Decision], conditions: Sequence[Value], *rest: Any, **more: Any
+        self, graph: Any, order: Sequence[Decision], conditions: Sequence[Value], *args: Any, **kwargs: Any
     ) -> None:
-        super().__init__(graph, order, conditions, *rest, **more)
-        self._joint: dict[tuple[str, ...], Totals] = {}
-        self._spreads: dict[str, Spread] = {}
+        super().__init__(graph, order, conditions, *args, **kwargs)
+        self._joint: dict[tuple[str, ...], JointHistogram] = {}
+        self._histograms: dict[str, Histogram] = {}
         self._ranges: Mapping[str, tuple[int, int]] | None = {}
 
-    def bounded(self, ranges: Mapping[str, tuple[int, int]] | None) -> PlainAccount:
-        """The costs of the architectures within ranges; None: within bounds that are no ranges, which is refused."""
-        found = PlainAccount(self.graph, self.order, self.conditions, self.rules)
-        found._ranges = ranges
-        return found
+    def within_ranges(self, ranges: Mapping[str, tuple[int, int]] | None) -> PlainAccount:
+        """Return the account of the architectures within ranges.
 
-    def _kept(self, costs: Sequence[Mapping[Term, int]]) -> dict[Total, int]:
-        """How many architectures within the ranges have each total of these costs."""
+        `ranges` is None for bounds that are not ranges; then every query raises ArchError (A1602).
+        """
+        account = PlainAccount(self.graph, self.order, self.conditions, self.rules)
+        account._ranges = ranges
+        return account
+
+    def _count_totals(self, costs: Sequence[Mapping[Term, int]]) -> dict[Total, int]:
+        """Return the number of architectures within the ranges for each combination of totals of these costs."""
         if self._ranges is None:
-            raise fail("A1602", "costs within bounds that are no ranges are worked out with numpy")
-        limited = [self.terms(name) for name in self._ranges]
+            raise fail("A1602", "costs within bounds that are not plain ranges of additive costs need numpy")
+        bounded_terms = [self.terms(name) for name in self._ranges]
         try:
-            every = _eliminated(self.order, self.conditions, [*costs, *limited]).ways
+            all_counts = _eliminate(self.order, self.conditions, [*costs, *bounded_terms]).ways
         except RuleError as error:
             raise fail("A1602", error.message) from None
-        found: dict[Total, int] = {}
-        for total, ways in every.items():
-            if _inside(total[len(costs) :], [*self._ranges.values()]):
-                found[total[: len(costs)]] = found.get(total[: len(costs)], 0) + ways
-        if not found and self._ranges:
+        counts: dict[Total, int] = {}
+        for total, ways in all_counts.items():
+            if _is_inside(total[len(costs) :], [*self._ranges.values()]):
+                counts[total[: len(costs)]] = counts.get(total[: len(costs)], 0) + ways
+        if not counts and self._ranges:
             raise fail("A1603", f"no architecture is within the bounds on {', '.join(self._ranges)}")
-        return found
+        return counts
 
-    def totals(self, names: tuple[str, ...]) -> Totals:
-        """How many architectures have each combination of these costs."""
+    def totals(self, names: tuple[str, ...]) -> JointHistogram:
+        """Return the joint histogram of these costs. Raises ArchError (A0510) if no architecture satisfies the
+        conditions."""
         if names not in self._joint:
-            self._joint[names] = Totals(self._kept([self.terms(name) for name in names]))
+            self._joint[names] = JointHistogram(self._count_totals([self.terms(name) for name in names]))
         if not self._joint[names].ways:
             raise fail("A0510", "no architecture satisfies the constraints")
         return self._joint[names]
 
-    def _spread(self, name: str) -> Spread:
-        if name not in self._spreads:
+    def _histogram(self, name: str) -> Histogram:
+        """Return the histogram of one cost, from a cached joint histogram if there is one."""
+        if name not in self._histograms:
             joint = next((names for names in self._joint if name in names), (name,))
-            place, ways = joint.index(name), dict[int, int]()
-            for total, many in self.totals(joint).ways.items():
-                ways[total[place]] = ways.get(total[place], 0) + many
-            self._spreads[name] = Spread(ways)
-        return self._spreads[name]
+            index, ways = joint.index(name), dict[int, int]()
+            for total, count in self.totals(joint).ways.items():
+                ways[total[index]] = ways.get(total[index], 0) + count
+            self._histograms[name] = Histogram(ways)
+        return self._histograms[name]
 
-    def end(self, name: str, sign: int) -> Extreme:
-        """The least (1) or the greatest (-1); which architecture has it is not said."""
-        keys = self._spread(name).keys
+    def extreme(self, name: str, sign: int) -> Extreme:
+        """Return the minimum (`sign` 1) or the maximum (-1) of a cost, without an architecture that attains it."""
+        keys = self._histogram(name).keys
         return Extreme(keys[0] if sign == 1 else keys[-1], None)
 
     def distribution(self, name: str, low: int, high: int, entries: int | None = None) -> Any:
-        """All totals of a cost."""
-        return self._spread(name)
+        """Return the histogram of a cost; it has all totals, whatever the range."""
+        return self._histogram(name)
 
     def count_within(self, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-        """How many architectures cost within all these ranges: twice the same, as it is exact."""
+        """Return the number of architectures within all these ranges, twice: as exact lower and upper bound."""
         if len(ranges) == 1:
             ((name, pair),) = ranges.items()
-            return self._spread(name).count(*pair)
+            return self._histogram(name).count(*pair)
         names = tuple(ranges)
-        known = next((one for one in self._joint if set(names) <= set(one)), names)
-        limits = [ranges.get(name) for name in known]
-        found = sum(ways for total, ways in self.totals(known).ways.items() if _inside(total, limits))
-        return found, found
+        joint = next((cached for cached in self._joint if set(names) <= set(cached)), names)
+        limits = [ranges.get(name) for name in joint]
+        count = sum(ways for total, ways in self.totals(joint).ways.items() if _is_inside(total, limits))
+        return count, count
 
-    def followed(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether architectures within ranges can be counted; where they cannot, an error says so."""
+    def is_countable(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
+        """Return True: architectures within ranges can always be counted, or counting raises an error."""
         return True
 
-    def some_within(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether there are architectures that cost within all these ranges."""
+    def may_satisfy(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
+        """Return whether some architecture costs within all these ranges."""
         return self.count_within(ranges)[0] > 0
 
-    def forget(self) -> None:
-        """What is worked out serves all ranges."""
+    def clear_range_caches(self) -> None:
+        """Do nothing: the cached histograms serve all ranges."""
 
-    def average(self, terms: Iterable[Term]) -> dict[Term, Fraction]:
-        """The mean of each term over all architectures."""
-        every = sum(self._kept([]).values())
-        found: dict[Term, Fraction] = {}
+    def term_means(self, terms: Iterable[Term]) -> dict[Term, Fraction]:
+        """Return the mean of each term over all architectures."""
+        count = sum(self._count_totals([]).values())
+        means: dict[Term, Fraction] = {}
         for term in dict.fromkeys(terms):
-            value = lift(lambda *numbers: prod(numbers), *factors(term)) if depends(term) else term
-            ways = self._kept([{value: 1}])
-            found[term] = Fraction(sum(total * many for (total,), many in ways.items()), every)
-        return found
+            value = lift(lambda *numbers: prod(numbers), *factors(term)) if is_varying(term) else term
+            ways = self._count_totals([{value: 1}])
+            means[term] = Fraction(sum(total * frequency for (total,), frequency in ways.items()), count)
+        return means
 
-    def keeps(self, outcomes: Mapping[str, int], ranges: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether an architecture costs within all these ranges."""
+    def satisfies(self, outcomes: Mapping[str, int], ranges: Mapping[str, tuple[int, int]]) -> bool:
+        """Return whether an architecture, given by its outcomes, costs within all these ranges."""
         for name, (low, high) in ranges.items():
             terms = self.terms(name).items()
-            cost = sum(times * prod(at(one, outcomes) for one in _parts(term)) for term, times in terms)
+            cost = sum(
+                times * prod(value_at(factor, outcomes) for factor in _factors_of(term)) for term, times in terms
+            )
             if not low <= cost <= high:
                 return False
         return True
 
 
-def _parts(term: Term) -> Sequence[Value]:
-    return factors(term) if depends(term) else (term,)
+def _factors_of(term: Term) -> Sequence[Value]:
+    """Return the factors of a term."""
+    return factors(term) if is_varying(term) else (term,)
 
 
-def _inside(total: Total, limits: Sequence[tuple[int, int] | None]) -> bool:
-    return all(limit is None or limit[0] <= one <= limit[1] for one, limit in zip(total, limits, strict=True))
+def _is_inside(total: Total, limits: Sequence[tuple[int, int] | None]) -> bool:
+    """Return whether all totals are within their limits; None is no limit."""
+    return all(limit is None or limit[0] <= number <= limit[1] for number, limit in zip(total, limits, strict=True))
 
 
-def _eliminated(order: Sequence[Decision], conditions: Iterable[Value], costs: Sequence[Mapping[Term, int]]) -> Totals:
-    """How many architectures have each total of these costs. Raises RuleError where choices are too entangled."""
-    none = (0,) * len(costs)
-    one, nothing = Totals({none: 1}), Totals({})
-    left = [lift(lambda holds: one if holds else nothing, condition) for condition in conditions]
-    left += [lift(lambda total: Totals({total: 1}), value) for value in _grouped(costs)]
-    plain = reduce(_times, [value for value in left if not varies(value)], one)
-    left = [value for value in left if varies(value)]
+def _eliminate(
+    order: Sequence[Decision], conditions: Iterable[Value], costs: Sequence[Mapping[Term, int]]
+) -> JointHistogram:
+    """Return the joint histogram of these costs. Raises RuleError if choices interact too much."""
+    no_cost = (0,) * len(costs)
+    unit, zero = JointHistogram({no_cost: 1}), JointHistogram({})
+    remaining = [lift(lambda holds: unit if holds else zero, condition) for condition in conditions]
+    remaining += [lift(lambda total: JointHistogram({total: 1}), value) for value in _grouped_costs(costs)]
+    constant = reduce(_multiply, [value for value in remaining if not varies(value)], unit)
+    remaining = [value for value in remaining if varies(value)]
     for decision in reversed(order):
         choice = decision.choice
-        about = [value for value in left if choice in support(value)]
-        left = [value for value in left if choice not in support(value)]
-        product = reduce(_times, sorted(about, key=lambda value: len(support(value))), one)
-        ways = [fix(product, choice, outcome) for outcome in range(choice.outcomes)]
-        total = if_else(decision.active, lift(_sum, *ways), ways[0])
+        dependent = [value for value in remaining if choice in support(value)]
+        remaining = [value for value in remaining if choice not in support(value)]
+        product = reduce(_multiply, sorted(dependent, key=lambda value: len(support(value))), unit)
+        ways = [fix_choice(product, choice, outcome) for outcome in range(choice.outcome_count)]
+        total = if_else(decision.active, lift(_sum_histograms, *ways), ways[0])
         if varies(total):
-            left.append(total)
+            remaining.append(total)
         else:
-            plain = _times(plain, total)
-    return plain
+            constant = _multiply(constant, total)
+    return constant
 
 
-def _grouped(costs: Sequence[Mapping[Term, int]]) -> list[Value]:
-    """Values, each a number for each cost, that add up to the costs; of the choices of one, no other knows them all."""
+def _grouped_costs(costs: Sequence[Mapping[Term, int]]) -> list[Value]:
+    """Return tuple-valued diagrams, a number for each cost, that add up to the costs.
+
+    Diagrams are merged where the choices of one include those of the other.
+    """
     groups: dict[frozenset[Choice], Value] = {}
     for place, terms in enumerate(costs):
         for term, times in terms.items():
-            value = lift(lambda *numbers, t=times: t * prod(numbers), *_parts(term))
+            value = lift(lambda *numbers, t=times: t * prod(numbers), *_factors_of(term))
             total = lift(lambda number, p=place: tuple(number if i == p else 0 for i in range(len(costs))), value)
-            about = frozenset(support(total))
-            groups[about] = lift(_joined, groups[about], total) if about in groups else total
-    kept: list[frozenset[Choice]] = []
-    for about in sorted(groups, key=len, reverse=True):
-        home = next((one for one in kept if about <= one), None)
-        if home is None:
-            kept.append(about)
+            choices = frozenset(support(total))
+            groups[choices] = lift(_add_totals, groups[choices], total) if choices in groups else total
+    kept_choices: list[frozenset[Choice]] = []
+    for choices in sorted(groups, key=len, reverse=True):
+        target = next((larger for larger in kept_choices if choices <= larger), None)
+        if target is None:
+            kept_choices.append(choices)
         else:
-            groups[home] = lift(_joined, groups[home], groups.pop(about))
-    return [groups[about] for about in kept]
+            groups[target] = lift(_add_totals, groups[target], groups.pop(choices))
+    return [groups[choices] for choices in kept_choices]
 
 
-def _joined(one: Total, other: Total) -> Total:
-    return tuple([a + b for a, b in zip(one, other, strict=True)])
+def _add_totals(left: Total, right: Total) -> Total:
+    """Add two tuples of totals."""
+    return tuple([a + b for a, b in zip(left, right, strict=True)])
 
 
-def _times(one: Value, other: Value) -> Value:
-    return lift(lambda a, b: a * b, one, other)
+def _multiply(left: Value, right: Value) -> Value:
+    """Return the product of two diagrams."""
+    return lift(lambda a, b: a * b, left, right)
 
 
-def _sum(*ways: Totals) -> Totals:
+def _sum_histograms(*ways: JointHistogram) -> JointHistogram:
+    """Return the sum of histograms."""
     return reduce(lambda a, b: a + b, ways)

@@ -1,6 +1,6 @@
-"""How many architectures have each total: exact counts, as arrays.
+"""Exact number of architectures of each total, as arrays.
 
-Counts are in limbs of 36 bits, the least significant first, or in a single one where 62 bits are enough.
+Counts are split into limbs of 36 bits, the least significant first, or kept in a single limb if 62 bits suffice.
 """
 
 from __future__ import annotations
@@ -14,81 +14,87 @@ from typing import NamedTuple, TypeAlias
 from archir.utils.arrays import NDArray, np
 
 Keys: TypeAlias = "NDArray[np.int64]"
+"""Distinct totals [n], ascending."""
 Counts: TypeAlias = "NDArray[np.int64]"
+"""Exact counts as limbs [n, limbs]."""
 
-BITS, SINGLE = 36, 62
-MOST_DENSE = 40_000_000
-"""Cells in which totals are added up; where it would take more, they are sorted."""
+LIMB_BITS, SINGLE_LIMB_BITS = 36, 62
+"""Bits of a limb, and bits of a count that is kept in a single one."""
+MAX_DENSE_CELLS = 40_000_000
+"""Maximum number of cells of an array in which totals are added up; beyond that, they are sorted."""
 
 
 class TooManyTotalsError(Exception):
-    """More different totals than are told apart."""
+    """There are more distinct totals than are kept apart."""
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
-    """Totals, ascending, and how many architectures have each."""
+class Histogram:
+    """Histogram of totals: the distinct totals `keys` [n], ascending, and the number of architectures of each [n,
+    limbs]."""
 
     keys: Keys
     counts: Counts
 
     @cached_property
-    def sums(self) -> Counts:
-        """How many architectures have one of the first 0, 1, 2, ... totals."""
-        found = np.zeros((len(self.keys) + 1, self.counts.shape[1]), np.int64)
-        np.cumsum(self.counts, axis=0, out=found[1:])
-        return found
+    def cumulative(self) -> Counts:
+        """Cumulative counts: the number of architectures with one of the first 0, 1, 2, ... totals, shape [n + 1,
+        limbs]."""
+        sums = np.zeros((len(self.keys) + 1, self.counts.shape[1]), np.int64)
+        np.cumsum(self.counts, axis=0, out=sums[1:])
+        return sums
 
     @cached_property
     def size(self) -> int:
-        """How many architectures there are in all."""
-        return exact(self.counts.sum(axis=0))
+        """Number of architectures."""
+        return to_int(self.counts.sum(axis=0))
 
     @cached_property
     def unit(self) -> int:
-        """What the differences between totals are multiples of."""
+        """Greatest common divisor of the differences between totals."""
         return int(np.gcd.reduce(self.keys - self.keys[:1]))
 
-    def between(self, least: int, most: int) -> Spread:
-        """The part whose totals are from `least` to `most`."""
+    def crop(self, least: int, most: int) -> Histogram:
+        """Return the part of the histogram whose totals are from `least` to `most`."""
         first, last = np.searchsorted(self.keys, [least, most + 1])
         if first == 0 and last == len(self.keys):
             return self
-        return Spread(self.keys[first:last], self.counts[first:last])
+        return Histogram(self.keys[first:last], self.counts[first:last])
 
 
-def empty_sum() -> Spread:
-    """The total 0, once."""
-    return Spread(np.zeros(1, np.int64), np.ones((1, 1), np.int64))
+def zero_histogram() -> Histogram:
+    """Return the histogram of an empty sum: the total 0, once."""
+    return Histogram(np.zeros(1, np.int64), np.ones((1, 1), np.int64))
 
 
-class Part(NamedTuple):
-    """A spread, what is added to its totals, and what its counts are multiplied with."""
+class ShiftedHistogram(NamedTuple):
+    """Histogram whose totals are shifted by `shift` and whose counts are multiplied by `times`."""
 
-    base: Spread
+    base: Histogram
     shift: int
     times: int
 
 
-def lattice(parts: Sequence[Part]) -> tuple[int, int, int]:
-    """The least total, what totals lie apart, and how many there are at most."""
+def total_grid(parts: Sequence[ShiftedHistogram]) -> tuple[int, int, int]:
+    """Return the least total of the parts, the common unit of their totals, and the maximum number of distinct
+    totals."""
     low = min(int(part.base.keys[0]) + part.shift for part in parts)
     high = max(int(part.base.keys[-1]) + part.shift for part in parts)
-    firsts = (int(part.base.keys[0]) + part.shift - low for part in parts)
-    unit = gcd(*firsts, *(part.base.unit for part in parts)) or 1
+    offsets = (int(part.base.keys[0]) + part.shift - low for part in parts)
+    unit = gcd(*offsets, *(part.base.unit for part in parts)) or 1
     return low, unit, (high - low) // unit + 1
 
 
-def merged(parts: Sequence[Part], entries: int) -> Spread:
-    """All parts together. Raises TooManyTotalsError if there are more than so many totals."""
+def merge_histograms(parts: Sequence[ShiftedHistogram], entries: int) -> Histogram:
+    """Return the sum of the parts as one histogram. Raises TooManyTotalsError if it has more than `entries` totals."""
     size = sum(part.base.size * part.times for part in parts)
     limbs = limbs_for(size)
-    low, unit, cells = lattice(parts)
+    low, unit, cells = total_grid(parts)
     rows = sum(len(part.base.keys) for part in parts)
-    if cells <= min(MOST_DENSE, 64 * rows):
+    if cells <= min(MAX_DENSE_CELLS, 64 * rows):
         dense = np.zeros((cells, limbs), np.int64)
         for base, shift, times in parts:
-            dense[(base.keys + (shift - low)) // unit] += widened(base.counts, limbs) * times
+            dense[(base.keys + (shift - low)) // unit] += widen(base.counts, limbs) * times
             carry(dense)
         (filled,) = np.nonzero(dense.any(axis=1))
         keys, counts = filled * unit + low, dense[filled]
@@ -96,7 +102,7 @@ def merged(parts: Sequence[Part], entries: int) -> Spread:
         raise TooManyTotalsError
     else:
         keys = np.concatenate([base.keys + shift for base, shift, _ in parts])
-        counts = np.concatenate([widened(base.counts, limbs) * times for base, _, times in parts])
+        counts = np.concatenate([widen(base.counts, limbs) * times for base, _, times in parts])
         carry(counts)
         order = np.argsort(keys, kind="stable")
         keys, counts = keys[order], counts[order]
@@ -105,32 +111,33 @@ def merged(parts: Sequence[Part], entries: int) -> Spread:
         carry(counts)
     if len(keys) > entries:
         raise TooManyTotalsError
-    return Spread(keys, counts)
+    return Histogram(keys, counts)
 
 
-def exact(limbs: Counts) -> int:
-    """The number that limbs make."""
-    return sum(int(limb) << BITS * i for i, limb in enumerate(limbs))
+def to_int(limbs: Counts) -> int:
+    """Return the integer that limbs represent."""
+    return sum(int(limb) << LIMB_BITS * i for i, limb in enumerate(limbs))
 
 
-def floats(counts: Counts) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Counts as mantissas, 0 or from 1/2 to 1, and exponents of 2: rounded to 53 bits, however large they are."""
+def to_floats(counts: Counts) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return counts as mantissas, 0 or from 1/2 to 1, and exponents of 2: rounded to 53 bits, however large they
+    are."""
     limbs = counts.shape[1]
     top = np.maximum(limbs - 1 - (counts[:, ::-1] != 0).argmax(axis=1), min(2, limbs - 1))
     rows, leading = np.arange(len(counts)), np.zeros(len(counts))
     for below in range(min(3, limbs)):
-        leading += counts[rows, top - below] * 2.0 ** (-BITS * below)
+        leading += counts[rows, top - below] * 2.0 ** (-LIMB_BITS * below)
     mantissas, exponents = np.frexp(leading)
-    return mantissas, exponents + BITS * top
+    return mantissas, exponents + LIMB_BITS * top
 
 
 def limbs_for(size: int) -> int:
-    """How many limbs hold numbers of up to `size`."""
-    return 1 if size.bit_length() <= SINGLE else size.bit_length() // BITS + 1
+    """Return the number of limbs that hold numbers of up to `size`."""
+    return 1 if size.bit_length() <= SINGLE_LIMB_BITS else size.bit_length() // LIMB_BITS + 1
 
 
-def widened(counts: Counts, limbs: int) -> Counts:
-    """Counts in more limbs."""
+def widen(counts: Counts, limbs: int) -> Counts:
+    """Return counts with more limbs."""
     if counts.shape[1] == limbs:
         return counts
     wide = np.zeros((len(counts), limbs), np.int64)
@@ -140,36 +147,37 @@ def widened(counts: Counts, limbs: int) -> Counts:
 
 
 def carry(counts: Counts) -> None:
-    """Leave 36 bits in each limb but the last."""
+    """Propagate carries in place, so that all limbs but the last one have 36 bits."""
     for limb in range(counts.shape[1] - 1):
-        counts[:, limb + 1] += counts[:, limb] >> BITS
-        counts[:, limb] &= 2**BITS - 1
+        counts[:, limb + 1] += counts[:, limb] >> LIMB_BITS
+        counts[:, limb] &= 2**LIMB_BITS - 1
 
 
-DIGIT, ROWS = 16, 2**20
-"""So many products of digits of 16 bits add up to less than 2^53, and are exact in floating point."""
+DIGIT_BITS, PRODUCT_ROWS = 16, 2**20
+"""Bits of a digit, and rows that are multiplied at a time: the sum of their products is below 2^53, exact in floats."""
 
 
-def product(one: Counts, other: Counts) -> int:
-    """The sum of the products of counts, row by row."""
+def dot_product(left: Counts, right: Counts) -> int:
+    """Return the dot product of two columns of counts."""
     total = 0
-    for start in range(0, len(one), ROWS):
-        digits, places = _digits(one[start : start + ROWS])
-        others, other_places = _digits(other[start : start + ROWS])
-        found = digits @ others.T
-        for i, place in enumerate(places):
-            total += sum(int(found[i, j]) << place + other_places[j] for j in range(len(other_places)))
+    for start in range(0, len(left), PRODUCT_ROWS):
+        left_digits, left_places = _digits(left[start : start + PRODUCT_ROWS])
+        right_digits, right_places = _digits(right[start : start + PRODUCT_ROWS])
+        products = left_digits @ right_digits.T
+        for i, place in enumerate(left_places):
+            total += sum(int(products[i, j]) << place + right_places[j] for j in range(len(right_places)))
     return total
 
 
 def _digits(counts: Counts) -> tuple[NDArray[np.float64], list[int]]:
-    """Counts as rows of digits, and the bit at which each begins; limbs may be anything below 2^63."""
+    """Split counts into rows of digits, and return them with the bit position of each; limbs may be anything below
+    2^63."""
     places = [
         (limb, bit)
         for limb in range(counts.shape[1])
-        for bit in range(0, int(counts[:, limb].max()).bit_length(), DIGIT)
+        for bit in range(0, int(counts[:, limb].max()).bit_length(), DIGIT_BITS)
     ]
     digits = np.empty((len(places), len(counts)))
     for row, (limb, bit) in zip(digits, places, strict=True):
-        row[:] = counts[:, limb] >> bit & 2**DIGIT - 1
-    return digits, [BITS * limb + bit for limb, bit in places]
+        row[:] = counts[:, limb] >> bit & 2**DIGIT_BITS - 1
+    return digits, [LIMB_BITS * limb + bit for limb, bit in places]

@@ -1,1 +1,1 @@
-"""The least and the greatest costs of a space, with the architectures that have them."""
+"""Minimum and maximum costs of a space, with the architectures that attain them."""

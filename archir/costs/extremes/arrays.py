@@ -1,7 +1,7 @@
-"""The least and the greatest total of a chain by arrays: exact, and quick where choices have many outcomes.
+"""Minimum and maximum total of a chain, computed with arrays: exact, and fast where choices have many outcomes.
 
-The choices are eliminated from the last to the first. The tables of one are added up, and the least over its outcomes
-goes on.
+Choices are eliminated from the last to the first: the tables that depend on a choice are added, and the minimum over
+its outcomes becomes a new table.
 """
 
 from __future__ import annotations
@@ -11,92 +11,103 @@ from functools import reduce
 from math import prod
 from typing import NamedTuple
 
-from archir.costs.dynamic import Chain
-from archir.costs.extremes.elimination import allowed
+from archir.costs.chain import Chain
+from archir.costs.extremes.elimination import activity_conditions
 from archir.costs.extremes.witnesses import Extreme
-from archir.costs.tables import MULTIPLIED, Numbers, axes, check_cells, dense
+from archir.costs.tables import PRODUCTS_PER_UNIT, Numbers, check_cells, dense_table, expand_axes
 from archir.diagnostics.work import spend
-from archir.diagrams.cases import Choice, at, support, varies
+from archir.diagrams.mdd import Choice, support, value_at, varies
 from archir.utils.arrays import NDArray, np
 
 
 class _Table(NamedTuple):
-    """What is to be added over some choices, and where they are allowed."""
+    """Costs over some choices, and the cells that the conditions allow."""
 
     choices: tuple[Choice, ...]
-    numbers: Numbers
+    costs: Numbers
     allowed: NDArray[np.bool_]
 
 
 def extreme(chain: Chain, cost: int, sign: int) -> Extreme | None:
-    """What `archir.costs.extremes.witnesses.extreme` says. Raises ArchError (A1601) if arrays would be too large."""
-    place = {decision.choice: i for i, decision in enumerate(chain.order)}
-    waiting: list[list[_Table]] = [[] for _ in chain.order]
-    for table in [*_costs(chain, cost, sign), *_conditions(chain, place)]:
-        waiting[place[table.choices[-1]]].append(table)
-    nothing = _Table((), np.zeros((), np.int64), np.array(True))
-    settled: list[_Table] = []
-    for tables in reversed(waiting):
-        settled.append(reduce(lambda one, other: _sum(one, other, place), tables, nothing))
-        after = _least(settled[-1])
-        if after.choices:
-            waiting[place[after.choices[-1]]].append(after)
-    codes = _led(chain, settled[::-1], sign)
+    """Return the same as `archir.costs.extremes.witnesses.extreme`. Raises ArchError (A1601) if arrays would be too
+    large."""
+    position = {decision.choice: i for i, decision in enumerate(chain.order)}
+    buckets: list[list[_Table]] = [[] for _ in chain.order]
+    for table in [*_cost_tables(chain, cost, sign), *_condition_tables(chain, position)]:
+        buckets[position[table.choices[-1]]].append(table)
+    empty = _Table((), np.zeros((), np.int64), np.array(True))
+    eliminated: list[_Table] = []
+    for tables in reversed(buckets):
+        eliminated.append(reduce(lambda left, right: _add(left, right, position), tables, empty))
+        remainder = _minimize_last(eliminated[-1])
+        if remainder.choices:
+            buckets[position[remainder.choices[-1]]].append(remainder)
+    codes = _optimal_outcomes(chain, eliminated[::-1], sign)
     if codes is None:
         return None
-    known = {choice: max(codes[i], 0) for choice, i in place.items()}
+    outcome_of = {choice: max(codes[i], 0) for choice, i in position.items()}
     value = sum(
-        int(table[tuple([known[choice] for choice in choices])][cost]) for choices, table in chain.groups.items()
+        int(table[tuple([outcome_of[choice] for choice in choices])][cost]) for choices, table in chain.groups.items()
     )
     return Extreme(value + chain.constant[cost], codes)
 
 
-def _costs(chain: Chain, cost: int, sign: int) -> Iterator[_Table]:
+def _cost_tables(chain: Chain, cost: int, sign: int) -> Iterator[_Table]:
+    """Yield the tables of a cost, multiplied by `sign`."""
     for choices, table in chain.groups.items():
         yield _Table(choices, table[..., cost] * sign, np.ones(table.shape[:-1], bool))
 
 
-def _conditions(chain: Chain, place: dict[Choice, int]) -> Iterator[_Table]:
-    for condition in allowed(chain.conditions, chain.order):
+def _condition_tables(chain: Chain, place: dict[Choice, int]) -> Iterator[_Table]:
+    """Yield the conditions as tables of cost 0."""
+    for condition in activity_conditions(chain.conditions, chain.order):
         if varies(condition):
             choices = tuple(sorted(support(condition), key=place.__getitem__))
-            table = dense(condition, choices)
+            table = dense_table(condition, choices)
             yield _Table(choices, np.zeros_like(table), table.astype(bool))
 
 
-def _sum(one: _Table, other: _Table, place: dict[Choice, int]) -> _Table:
-    union = tuple(sorted({*one.choices, *other.choices}, key=place.__getitem__))
+def _add(left: _Table, right: _Table, place: dict[Choice, int]) -> _Table:
+    """Return the sum of two tables over the union of their choices; a cell is allowed if it is in both."""
+    union = tuple(sorted({*left.choices, *right.choices}, key=place.__getitem__))
     check_cells(union)
-    spend(prod(choice.outcomes for choice in union) / MULTIPLIED)
-    numbers = axes(one.numbers, one.choices, union) + axes(other.numbers, other.choices, union)
-    return _Table(union, numbers, axes(one.allowed, one.choices, union) & axes(other.allowed, other.choices, union))
+    spend(prod(choice.outcome_count for choice in union) / PRODUCTS_PER_UNIT)
+    numbers = expand_axes(left.costs, left.choices, union) + expand_axes(right.costs, right.choices, union)
+    return _Table(
+        union,
+        numbers,
+        expand_axes(left.allowed, left.choices, union) & expand_axes(right.allowed, right.choices, union),
+    )
 
 
-def _least(table: _Table) -> _Table:
-    """The least over the outcomes of the last choice."""
+def _minimize_last(table: _Table) -> _Table:
+    """Return the minimum of a table over the outcomes of its last choice."""
     if not table.choices:
         return table
     allowed: NDArray[np.bool_] = np.logical_or.reduce(table.allowed, axis=-1)
-    least = np.where(table.allowed, table.numbers, np.iinfo(np.int64).max).min(-1)
+    least = np.where(table.allowed, table.costs, np.iinfo(np.int64).max).min(-1)
     return _Table(table.choices[:-1], np.where(allowed, least, 0), allowed)
 
 
-def _led(chain: Chain, settled: list[_Table], sign: int) -> tuple[int, ...] | None:
-    """The outcomes that lead to the least; of several the first ones, or with sign -1 the last."""
-    known: dict[Choice, int] = {}
+def _optimal_outcomes(chain: Chain, eliminated: list[_Table], sign: int) -> tuple[int, ...] | None:
+    """Return the outcomes that attain the minimum; None if there are none.
+
+    Of several minima, the first outcomes are taken, with `sign` -1 the last ones.
+    """
+    outcome_of: dict[Choice, int] = {}
     outcomes: dict[str, int] = {}
     codes: list[int] = []
-    for decision, table in zip(chain.order, settled, strict=True):
-        active = at(decision.active, outcomes) is True
-        found = np.arange(decision.choice.outcomes if active else 1)
+    for decision, table in zip(chain.order, eliminated, strict=True):
+        active = value_at(decision.active, outcomes) is True
+        candidates = np.arange(decision.choice.outcome_count if active else 1)
         if table.choices:
-            index = tuple([known[choice] for choice in table.choices[:-1]])
-            found = found[table.allowed[index][: len(found)]]
-            if not len(found):
+            index = tuple([outcome_of[choice] for choice in table.choices[:-1]])
+            candidates = candidates[table.allowed[index][: len(candidates)]]
+            if not len(candidates):
                 return None
-            numbers = table.numbers[index][found]
-            found = found[numbers == numbers.min()]
-        outcome = int(found[0 if sign == 1 else -1])
-        known[decision.choice] = outcomes[decision.choice.path] = outcome
+            numbers = table.costs[index][candidates]
+            candidates = candidates[numbers == numbers.min()]
+        outcome = int(candidates[0 if sign == 1 else -1])
+        outcome_of[decision.choice] = outcomes[decision.choice.path] = outcome
         codes.append(outcome if active else -1)
     return tuple(codes)

@@ -1,8 +1,9 @@
-"""The least total of diagrams, choice by choice: between what is proved and what an architecture has.
+"""Minimum total of diagrams by variable elimination: a proved lower bound, and an architecture close to it.
 
-The choices are eliminated from the last to the first. All that depends on one is added up, and the least over its
-outcomes goes on. Where a sum gets too large it is kept in parts, whose least values are added: at most the least of the
-sum, so what comes out is a bound (mini-buckets: Dechter and Rish 2003). Where nothing was parted it is exact.
+Choices are eliminated from the last to the first: all diagrams that depend on a choice are added, and the minimum over
+its outcomes becomes a new diagram. A sum that gets too large is kept as several parts, whose minima are added. That is
+at most the minimum of the sum, so the result is a lower bound (mini-buckets: Dechter and Rish 2003). It is exact if no
+sum was split.
 """
 
 from __future__ import annotations
@@ -12,140 +13,163 @@ from dataclasses import dataclass
 from itertools import repeat
 from math import inf, isinf
 
-from archir.diagnostics.work import current
-from archir.diagrams.cases import Case, Choice, EntangledError, Value, at, case, leaves, support, varies, when
-from archir.diagrams.conditions import either
+from archir.diagnostics.work import current_budget
+from archir.diagrams.conditions import disjoin
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import (
+    Choice,
+    Diagram,
+    DiagramSizeError,
+    Value,
+    leaves,
+    make_diagram,
+    outcome_in,
+    support,
+    value_at,
+    varies,
+)
 from archir.ir.graph import Decision
 
-MOST_CASES = 4_000
-"""Cases of one sum."""
-MOST_WORK = 1_000_000
-"""Cases of all sums; beyond them, nothing more is added up."""
-SHARE = 1 / 20
-"""Of the work that is left, what sums may take."""
+MAX_SUM_NODES = 4_000
+"""Maximum number of diagram nodes that one sum visits."""
+MAX_TOTAL_NODES = 1_000_000
+"""Maximum number of diagram nodes that all sums visit together; beyond it, sums are kept in parts."""
+WORK_FRACTION = 1 / 20
+"""Fraction of the remaining work budget that sums may take."""
 
 
 @dataclass(frozen=True)
-class Least:
-    """No total is less than `proved`; `outcomes`, by path, are those of an assignment that was led to by it, if any."""
+class LowerBound:
+    """Lower bound of all totals, and the outcomes, by path, of an assignment found by following it.
 
-    proved: int
+    `outcomes` is None if following the bound led to no assignment that satisfies the conditions.
+    """
+
+    bound: int
     exact: bool
+    """Whether no sum was split, so that `bound` is the minimum."""
     outcomes: Mapping[str, int] | None
 
 
-def allowed(conditions: Sequence[Value], order: Sequence[Decision]) -> list[Value]:
-    """The conditions; and that choices which they test, and which are not there, have their first outcomes."""
+def activity_conditions(conditions: Sequence[Value], order: Sequence[Decision]) -> list[Value]:
+    """Return the conditions, and for each tested choice that can be inactive, that it has outcome 0 while inactive."""
     tested = set(support(*conditions))
     absent = [
-        either(decision.active, when(decision.choice, [0]))
+        disjoin(decision.active, outcome_in(decision.choice, [0]))
         for decision in order
         if decision.active is not True and decision.choice in tested
     ]
     return [*conditions, *absent]
 
 
-def least(
-    terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision], most: int = MOST_CASES
-) -> Least | None:
-    """The least sum of terms where all conditions hold; None if it is proved that they never do."""
-    return _Elimination(terms, conditions, order, most).result()
+def minimize(
+    terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision], max_nodes: int = MAX_SUM_NODES
+) -> LowerBound | None:
+    """Return the minimum sum of terms where all conditions hold; None if it is proved that they never do.
+
+    Sums visit at most `max_nodes` diagram nodes each.
+    """
+    return _Elimination(terms, conditions, order, max_nodes).result()
 
 
 class _Elimination:
+    """State of one elimination: the diagrams filed under the last choice that each depends on."""
+
     def __init__(
-        self, terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision], most: int
+        self, terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision], max_nodes: int
     ) -> None:
-        self.most, self.work = most, 0
-        self.until = current().left * (1 - SHARE)
+        """File the conditions (as costs 0 or infinity) and the terms under the last choice that each depends on."""
+        self.max_nodes, self.work = max_nodes, 0
+        self.work_floor = current_budget().left * (1 - WORK_FRACTION)
         self.exact = True
         self.order = order
         self.constant: float = 0
         self.pending: dict[Choice, list[Value]] = {}
         self.buckets: dict[Choice, list[Value]] = {}
-        for condition in allowed(conditions, order):
-            self._file(lift(_cost, condition))
-        together: dict[tuple[Choice, ...], list[Value]] = {}
+        for condition in activity_conditions(conditions, order):
+            self._add_to_bucket(lift(_penalty, condition))
+        terms_by_choices: dict[tuple[Choice, ...], list[Value]] = {}
         for term in terms:
-            together.setdefault(tuple(support(term)), []).append(term)
-        for values in together.values():
-            for value in self._summed(values):
-                self._file(value)
+            terms_by_choices.setdefault(tuple(support(term)), []).append(term)
+        for values in terms_by_choices.values():
+            for value in self._sum_parts(values):
+                self._add_to_bucket(value)
 
-    def result(self) -> Least | None:
+    def result(self) -> LowerBound | None:
+        """Eliminate all choices, and follow the bound forward."""
         choices = sorted((decision.choice for decision in self.order), key=lambda choice: choice.order)
         for choice in reversed(choices):
-            self.buckets[choice] = self._summed(self.pending.pop(choice, []))
+            self.buckets[choice] = self._sum_parts(self.pending.pop(choice, []))
             self.exact = self.exact and len(self.buckets[choice]) <= 1
             for value in self.buckets[choice]:
-                if current().left < self.until:
+                if current_budget().left < self.work_floor:
                     self.exact, value = False, min(leaves(value))
-                self._file(_without(value, choice))
+                self._add_to_bucket(_minimize_over(value, choice))
         if isinf(self.constant):
             return None
-        return Least(int(self.constant), self.exact, self._led(choices))
+        return LowerBound(int(self.constant), self.exact, self._follow_bound(choices))
 
-    def _file(self, value: Value) -> None:
-        """Keep a value where the last choice that it depends on is eliminated."""
+    def _add_to_bucket(self, value: Value) -> None:
+        """Keep a value in the bucket of the last choice that it depends on."""
         if varies(value):
             self.pending.setdefault(support(value)[-1], []).append(value)
         else:
             self.constant += value
 
-    def _summed(self, values: Sequence[Value]) -> list[Value]:
-        """The sum of values, in as few parts as are small."""
+    def _sum_parts(self, values: Sequence[Value]) -> list[Value]:
+        """Add values into as few parts as the size limit allows."""
         parts: list[Value] = []
         for value in values:
             for i, part in enumerate(parts):
-                found = self._sum(part, value)
-                if found is not None:
-                    parts[i] = found
+                total = self._add(part, value)
+                if total is not None:
+                    parts[i] = total
                     break
             else:
                 parts.append(value)
         return parts
 
-    def _sum(self, one: Value, other: Value) -> Value | None:
-        """The sum of two values; None if it is too large."""
-        memo: dict[tuple[Case, Value], Value] = {}
-        if self.work > MOST_WORK or current().left < self.until:
+    def _add(self, left: Value, right: Value) -> Value | None:
+        """Return the sum of two values; None if it is too large."""
+        memo: dict[tuple[Diagram, Value], Value] = {}
+        if self.work > MAX_TOTAL_NODES or current_budget().left < self.work_floor:
             return None
 
-        def walk(one: Value, other: Value) -> Value:
-            if type(one) is not Case and type(other) is not Case:
-                return one + other
-            if one == 0 or other == inf:
-                return other
-            if other == 0 or one == inf:
-                return one
-            if type(one) is not Case:
-                one, other = other, one
-            name = one, other
-            if name not in memo:
-                if len(memo) > self.most or current().left < self.until:
-                    raise EntangledError
-                choice = min((v.choice for v in (one, other) if type(v) is Case), key=lambda choice: choice.order)
-                ones = one.branches if type(one) is Case and one.choice is choice else repeat(one)
-                others = other.branches if type(other) is Case and other.choice is choice else repeat(other)
-                memo[name] = case(choice, map(walk, ones, others))
-            return memo[name]
+        def walk(left: Value, right: Value) -> Value:
+            if type(left) is not Diagram and type(right) is not Diagram:
+                return left + right
+            if left == 0 or right == inf:
+                return right
+            if right == 0 or left == inf:
+                return left
+            if type(left) is not Diagram:
+                left, right = right, left
+            key = left, right
+            if key not in memo:
+                if len(memo) > self.max_nodes or current_budget().left < self.work_floor:
+                    raise DiagramSizeError
+                choice = min((v.choice for v in (left, right) if type(v) is Diagram), key=lambda choice: choice.order)
+                left_branches = left.branches if type(left) is Diagram and left.choice is choice else repeat(left)
+                right_branches = right.branches if type(right) is Diagram and right.choice is choice else repeat(right)
+                memo[key] = make_diagram(choice, map(walk, left_branches, right_branches))
+            return memo[key]
 
         try:
-            return walk(one, other)
-        except EntangledError:
+            return walk(left, right)
+        except DiagramSizeError:
             return None
         finally:
             self.work += len(memo)
 
-    def _led(self, choices: Sequence[Choice]) -> dict[str, int] | None:
-        """The outcomes by which the parts add up to least, choice by choice."""
+    def _follow_bound(self, choices: Sequence[Choice]) -> dict[str, int] | None:
+        """Return, choice by choice, the outcomes that minimise the sum of the parts; None if a condition excludes all
+        outcomes."""
         outcomes: dict[str, int] = {}
         for choice in choices:
             parts, totals = self.buckets[choice], []
-            for outcome in range(choice.outcomes if parts else 1):
+            for outcome in range(choice.outcome_count if parts else 1):
                 outcomes[choice.path] = outcome
-                totals.append(sum(at(part, outcomes) for part in parts))
+                totals.append(sum(value_at(part, outcomes) for part in parts))
             best = min(totals)
             if isinf(best):
                 return None
@@ -153,21 +177,22 @@ class _Elimination:
         return outcomes
 
 
-def _cost(holds: bool) -> float:
+def _penalty(holds: bool) -> float:
+    """Return a condition as a cost: 0 where it holds, infinity elsewhere."""
     return 0 if holds else inf
 
 
-def _without(value: Value, choice: Choice) -> Value:
-    """The least of a value over the outcomes of the last choice it depends on."""
+def _minimize_over(value: Value, choice: Choice) -> Value:
+    """Return the minimum of a value over the outcomes of `choice`, the last one it depends on."""
     memo: dict[int, Value] = {}
 
     def walk(value: Value) -> Value:
-        if type(value) is not Case:
+        if type(value) is not Diagram:
             return value
         if value.choice is choice:
             return min(value.branches)
         if id(value) not in memo:
-            memo[id(value)] = case(value.choice, map(walk, value.branches))
+            memo[id(value)] = make_diagram(value.choice, map(walk, value.branches))
         return memo[id(value)]
 
     return walk(value)

@@ -1,4 +1,5 @@
-"""The cheapest and the dearest architecture, of all and with each alternative: exact, with witnesses."""
+"""Cheapest and most expensive architectures of a chain, overall and for each outcome of each choice: exact, with
+witnesses."""
 
 from __future__ import annotations
 
@@ -6,59 +7,59 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from archir.costs.dynamic import Chain, State, Step
+from archir.costs.chain import Chain, State, Step
 
 
 @dataclass(frozen=True)
 class Extreme:
-    """A least or greatest cost, and the outcomes of an architecture that has it (-1 for inactive choices).
+    """Minimum or maximum of a cost, and the outcomes of an architecture that attains it (-1 for inactive choices).
 
-    Where it could not be told exactly, it is that of the best architecture that was found, and `proved` is what no
-    architecture is beyond. Where none was found, there are no outcomes, and `value` is that bound.
+    If the exact extreme is not known, `value` and `codes` are those of the best architecture found, and `proved_bound`
+    is a bound that no architecture exceeds. If none was found, `codes` is None, and `value` is the bound.
     """
 
     value: int
     codes: tuple[int, ...] | None
-    proved: int | None = None
+    proved_bound: int | None = None
 
     @property
     def bound(self) -> int:
-        """What no architecture is beyond."""
-        return self.value if self.proved is None else self.proved
+        """Proved bound: no architecture costs less than a minimum's bound, or more than a maximum's."""
+        return self.value if self.proved_bound is None else self.proved_bound
 
     @property
     def exact(self) -> bool:
-        """Whether there is no better one."""
+        """Whether the architecture is proved to be the best."""
         return self.codes is not None and self.bound == self.value
 
 
-class Move(Protocol):
-    """What is added to each cost, and the state after it."""
+class Transition(Protocol):
+    """Step of a chain, or merged step: costs, and the next state."""
 
     @property
     def costs(self) -> tuple[int, ...]:
-        """What is added, cost by cost."""
+        """What the step adds to each cost."""
 
     @property
     def after(self) -> State:
-        """Where it leads."""
+        """Next state."""
 
 
-Levels = Sequence[Mapping[State, Sequence[Move]]]
+Levels = Sequence[Mapping[State, Sequence[Transition]]]
 Marginals = list[dict[int, tuple[int, int]]]
-"""For each choice, the least and the greatest total with each of its outcomes."""
+"""For each choice, the minimum and maximum total with each of its outcomes."""
 
 
 def extreme(chain: Chain, cost: int, sign: int, fixed: Mapping[int, int] | None = None) -> Extreme | None:
-    """The least (sign 1) or greatest (-1) total of a cost; None if no architecture satisfies the conditions.
+    """Return the minimum (`sign` 1) or maximum (-1) total of a cost; None if no architecture satisfies the conditions.
 
-    `fixed` has the outcomes of some choices, by position, for where they are active. Of architectures that cost the
-    same, the least has the first outcomes, the greatest the last.
+    `fixed` has the outcomes of some choices, by position, which apply where these are active. Of architectures of equal
+    cost, the minimum has the first outcomes, the maximum the last.
     """
     levels: list[dict[State, list[Step]]] = chain.levels
     if fixed:
-        levels = [_only(level, fixed[i]) if i in fixed else level for i, level in enumerate(chain.levels)]
-    best = ahead(levels, cost, sign)
+        levels = [_fix_outcome(level, fixed[i]) if i in fixed else level for i, level in enumerate(chain.levels)]
+    best = cost_to_go(levels, cost, sign)
     if () not in best[0]:
         return None
     state: State = ()
@@ -73,53 +74,59 @@ def extreme(chain: Chain, cost: int, sign: int, fixed: Mapping[int, int] | None 
     return Extreme(sign * best[0][()] + chain.constant[cost], tuple(codes))
 
 
-def _only(level: Mapping[State, Sequence[Step]], outcome: int) -> dict[State, list[Step]]:
+def _fix_outcome(level: Mapping[State, Sequence[Step]], outcome: int) -> dict[State, list[Step]]:
+    """Return a level with only the steps of one outcome, and of the inactive choice."""
     return {state: [step for step in steps if step.outcome in (outcome, -1)] for state, steps in level.items()}
 
 
 def marginals(chain: Chain, cost: int) -> Marginals:
-    """The least and the greatest total with each outcome of each choice, -1 standing for its being inactive."""
-    sides = [_totals(chain, cost, sign) for sign in (1, -1)]
+    """Return the minimum and maximum total with each outcome of each choice; outcome -1 means that the choice is
+    inactive."""
+    sides = [_outcome_extremes(chain, cost, sign) for sign in (1, -1)]
     return [
         {outcome: (least[outcome], greatest[outcome]) for outcome in sorted(least)}
         for least, greatest in zip(*sides, strict=True)
     ]
 
 
-def _totals(chain: Chain, cost: int, sign: int) -> list[dict[int, int]]:
-    """For each choice, the least (sign 1) or greatest total with each of its outcomes."""
-    after, before = ahead(chain.levels, cost, sign), behind(chain.levels, cost, sign)
-    found: list[dict[int, int]] = [{} for _ in chain.levels]
+def _outcome_extremes(chain: Chain, cost: int, sign: int) -> list[dict[int, int]]:
+    """Return, for each choice, the minimum (`sign` 1) or maximum (-1) total with each of its outcomes."""
+    after, before = cost_to_go(chain.levels, cost, sign), cost_so_far(chain.levels, cost, sign)
+    extremes: list[dict[int, int]] = [{} for _ in chain.levels]
     for i, level in enumerate(chain.levels):
         for state, steps in level.items():
             for step in steps:
                 if state in before[i] and step.after in after[i + 1]:
                     total = before[i][state] + sign * step.costs[cost] + after[i + 1][step.after]
-                    known = found[i].get(step.outcome, total)
-                    found[i][step.outcome] = min(known, total)
+                    best = extremes[i].get(step.outcome, total)
+                    extremes[i][step.outcome] = min(best, total)
     constant = chain.constant[cost]
-    return [{outcome: sign * total + constant for outcome, total in level.items()} for level in found]
+    return [{outcome: sign * total + constant for outcome, total in level.items()} for level in extremes]
 
 
-def ahead(levels: Levels, cost: int, sign: int) -> list[dict[State, int]]:
-    """For each level and state, the least that is still to come; states that lead nowhere are missing."""
-    found: list[dict[State, int]] = [{} for _ in levels] + [{(): 0}]
+def cost_to_go(levels: Levels, cost: int, sign: int) -> list[dict[State, int]]:
+    """Return, for each level and state, the least cost from there to the end; states without a path to the end are
+    missing.
+
+    With `sign` -1, costs are negated.
+    """
+    costs_to_end: list[dict[State, int]] = [{} for _ in levels] + [{(): 0}]
     for i in reversed(range(len(levels))):
-        after = found[i + 1]
+        after = costs_to_end[i + 1]
         for state, steps in levels[i].items():
             values = [sign * step.costs[cost] + after[step.after] for step in steps if step.after in after]
             if values:
-                found[i][state] = min(values)
-    return found
+                costs_to_end[i][state] = min(values)
+    return costs_to_end
 
 
-def behind(levels: Levels, cost: int, sign: int) -> list[dict[State, int]]:
-    """For each level and state, the least that led to it."""
-    found: list[dict[State, int]] = [{(): 0}, *({} for _ in levels)]
+def cost_so_far(levels: Levels, cost: int, sign: int) -> list[dict[State, int]]:
+    """Return, for each level and state, the least cost from the start to it. With `sign` -1, costs are negated."""
+    costs_from_start: list[dict[State, int]] = [{(): 0}, *({} for _ in levels)]
     for i, level in enumerate(levels):
         for state, steps in level.items():
-            if state in found[i]:
+            if state in costs_from_start[i]:
                 for step in steps:
-                    value = found[i][state] + sign * step.costs[cost]
-                    found[i + 1][step.after] = min(value, found[i + 1].get(step.after, value))
-    return found
+                    value = costs_from_start[i][state] + sign * step.costs[cost]
+                    costs_from_start[i + 1][step.after] = min(value, costs_from_start[i + 1].get(step.after, value))
+    return costs_from_start

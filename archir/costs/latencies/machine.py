@@ -1,4 +1,4 @@
-"""What a figure was measured on."""
+"""The machine that measurements run on: processor, GPUs, cores and clocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def processor() -> str:
-    """The processor's name, as far as the system tells."""
+    """Return the processor's name as reported by the system."""
     listing = Path("/proc/cpuinfo")
     if listing.exists():
         for line in listing.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -24,43 +24,43 @@ def processor() -> str:
 
 
 def gpu() -> str:
-    """The names of the NVIDIA GPUs, as far as the system tells."""
-    return ", ".join(_listed(Path("/proc/driver/nvidia/gpus")) or _told()) or "unknown"
+    """Return the names of the NVIDIA GPUs, separated by commas; "unknown" if the system does not report any."""
+    return ", ".join(_gpus_in_proc(Path("/proc/driver/nvidia/gpus")) or _gpus_from_smi()) or "unknown"
 
 
-def _listed(folder: Path) -> list[str]:
-    """As the driver for Linux lists them."""
-    found = []
+def _gpus_in_proc(folder: Path) -> list[str]:
+    """Return the names of the GPUs in the Linux driver's /proc listing."""
+    names = []
     for listing in sorted(folder.glob("*/information")):
         lines = listing.read_text(encoding="utf-8", errors="replace").splitlines()
-        found += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
-    return found
+        names += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+    return names
 
 
 @cache
-def _told() -> list[str]:
-    """As the driver's own program tells them: Windows, and Linux inside of it (WSL2), have no such list."""
+def _gpus_from_smi() -> list[str]:
+    """Return the names of the GPUs from `nvidia-smi`: Windows, and Linux inside of it (WSL2), have no /proc listing."""
     program = shutil.which("nvidia-smi") or shutil.which("nvidia-smi", path="/usr/lib/wsl/lib")
     if program is None:
         return []
-    asked = [program, "--query-gpu=name", "--format=csv,noheader"]
+    command = [program, "--query-gpu=name", "--format=csv,noheader"]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):  # the program alone is no GPU
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):  # the program may be installed without a GPU
         return []
-    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    return [line.strip() for line in completed.stdout.splitlines() if line.strip()]
 
 
 def cores() -> int:
-    """The processors that this process may run on."""
+    """Return the number of processors that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def clock(threads: int) -> tuple[str, Callable[[], int]]:
-    """What to time computations on the processor with, in nanoseconds, and its name.
+    """Return the name of the clock for timing computations on the processor, and the clock itself, in nanoseconds.
 
-    What one thread computes is timed by the processor time of that thread, which other programs do not lengthen; that
-    takes a fine clock. Several threads are timed by the clock on the wall.
+    A computation in one thread is timed by that thread's processor time, which other programs do not lengthen, if that
+    clock has a resolution of 1 us. Several threads are timed by wall time.
     """
     if threads == 1 and time.get_clock_info("thread_time").resolution <= 1e-6:
         return "thread time", time.thread_time_ns

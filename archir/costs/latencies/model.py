@@ -1,4 +1,4 @@
-"""A model of latencies: what each operation adds to a network, fitted to measured networks, and how wrong it is.
+"""Latency model: what each operation adds to a network's latency, fitted to measured networks, and the model's error.
 
 A JSON file, all times in nanoseconds for a whole batch:
 
@@ -6,9 +6,9 @@ A JSON file, all times in nanoseconds for a whole batch:
      "error": 61000.0, "rank_correlation": 0.97, "tried": {"costs": 82000.0, "operations": 61000.0},
      "offset": 1200000, "entries": {"relu(f32[8])": 2100}}
 
-The latency of a network is the offset and an entry for each operation that it runs, so that it is a cost that adds up.
-What an operation adds need not be what it takes alone; none of these numbers is negative. `error` is the root of the
-mean square of what the model, fitted to all other networks, is off by.
+The latency of a network is the offset plus an entry for each operation that it runs, so it is an additive cost. What an
+operation adds may differ from its time when run alone; no number is negative. `error` is the root mean square of the
+leave-one-out errors: each network is predicted by a model that is fitted to all others.
 """
 
 from __future__ import annotations
@@ -21,105 +21,116 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from archir.costs.latencies.workloads import parts, steps, workloads
+from archir.costs.latencies.workloads import expand_op, network_workloads, space_workloads
 from archir.costs.symbolic import Rule
-from archir.diagnostics.errors import fail, listed
-from archir.diagnostics.visible import one_line
+from archir.diagnostics.errors import fail, join_names
+from archir.diagnostics.escaping import escape_to_line
 from archir.ir.graph import Graph
 from archir.ir.op import Op
 from archir.ir.types import TensorType
 from archir.utils.files import write_atomic
 
-MOST = 10**15
-"""Nanoseconds of one entry (11 days): sums of very many of them still fit in 64 bits."""
-FEWEST = 5
-"""Measured networks that a model is fitted to."""
-_FITTED = 2
-"""Degrees of freedom that choosing a model and fitting it take: of few networks, errors of the others are too small."""
+MAX_NANOSECONDS = 10**15
+"""Maximum number of nanoseconds of one entry (11 days): sums of very many of them still fit in 64 bits."""
+MIN_NETWORKS = 5
+"""Minimum number of measured networks that a model is fitted to."""
+_USED_DEGREES = 2
+"""Degrees of freedom used by choosing and fitting a model: with few networks, leave-one-out errors are too small."""
 
-Nanoseconds = Annotated[int, Field(ge=0, le=MOST)]
+Nanoseconds = Annotated[int, Field(ge=0, le=MAX_NANOSECONDS)]
 Kind = Literal["costs", "operations", "table", "table and operations"]
 
 
 class LatencyModel(BaseModel):
-    """What operations add to a network's latency, by the keys of their workloads, and how wrong sums of it are."""
+    """What operations add to a network's latency, by the keys of their workloads, and the error of the sums."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     schema_version: Literal[1]
     model: Kind
     device: str = Field(max_length=200)
-    networks: int = Field(ge=FEWEST)
-    error: float = Field(ge=0, le=MOST)
+    networks: int = Field(ge=MIN_NETWORKS)
+    error: float = Field(ge=0, le=MAX_NANOSECONDS)
     rank_correlation: float | None = Field(ge=-1, le=1)
-    tried: dict[Kind, Annotated[float, Field(ge=0, le=MOST)]]
+    tried: dict[Kind, Annotated[float, Field(ge=0, le=MAX_NANOSECONDS)]]
     offset: Nanoseconds
     entries: dict[str, Nanoseconds]
 
     def __repr__(self) -> str:
         on = f" on {self.device}" if self.device else ""
-        return one_line(f"<LatencyModel of {self.model}{on}: {self.networks:,} networks, error {self.error:,.0f} ns>")
+        return escape_to_line(
+            f"<LatencyModel of {self.model}{on}: {self.networks:,} networks, error {self.error:,.0f} ns>"
+        )
 
     def write(self, path: str | Path) -> None:
-        """Write the file: whole, or not at all."""
+        """Write the JSON file atomically."""
         write_atomic(Path(path), (self.model_dump_json(indent=1) + "\n").encode())
 
     def margin(self, confidence: float = 0.95) -> float:
-        """Half the width, in nanoseconds, of the interval that has a new network's latency with this probability.
+        """Return half the width, in nanoseconds, of the interval that contains a new network's latency with this
+        probability.
 
-        Errors are taken to be alike for all networks, and normal (Student's t). Raises ArchError (A1509).
+        Errors are assumed to be equally distributed for all networks, and normal (Student's t). Raises ArchError
+        (A1509).
         """
-        return self._quantile((1 + _probability(confidence)) / 2) * self._spread
+        return self._quantile((1 + _check_confidence(confidence)) / 2) * self._prediction_error
 
     def reserve(self, confidence: float) -> int:
-        """Nanoseconds to add so that a new network takes no longer with this probability. Raises ArchError (A1509)."""
-        return round(self._quantile(_probability(confidence)) * self._spread)
+        """Return the nanoseconds to add so that a new network takes no longer with this probability. Raises ArchError
+        (A1509)."""
+        return round(self._quantile(_check_confidence(confidence)) * self._prediction_error)
 
     @property
-    def _spread(self) -> float:
-        """The error of one more network, whose model is fitted to all that were measured."""
-        return self.error * sqrt(self.networks / (self.networks - _FITTED)) * sqrt(1 + 1 / self.networks)
+    def _prediction_error(self) -> float:
+        """Standard error of the prediction for a new network."""
+        return self.error * sqrt(self.networks / (self.networks - _USED_DEGREES)) * sqrt(1 + 1 / self.networks)
 
     def _quantile(self, probability: float) -> float:
-        return _student(probability, self.networks - _FITTED)
+        """Return the quantile of Student's t for the model's degrees of freedom."""
+        return _student_quantile(probability, self.networks - _USED_DEGREES)
 
-    def need(self, keys: Iterable[str]) -> None:
-        """Raise ArchError (A1502), which names them, if operations are missing."""
+    def check_keys(self, keys: Iterable[str]) -> None:
+        """Raise ArchError (A1502) that names the missing operations, if any."""
         missing = sorted(set(keys) - self.entries.keys())
         if missing:
-            hint = "it was fitted to another space, or with other parameters: archir bench --fit MODEL.json FILE"
-            raise fail("A1502", f"the latency model lacks {listed(missing, 3)}", None, hint)
+            hint = "the model is of another space or other parameters; fit one: archir bench --fit MODEL.json FILE"
+            raise fail("A1502", f"the latency model lacks {join_names(missing, 3)}", None, hint)
 
-    def covers(self, graph: Graph) -> None:
-        """Raise ArchError (A1502) unless the model knows every architecture of a space."""
-        self.need(workloads(graph))
+    def check_covers(self, graph: Graph) -> None:
+        """Raise ArchError (A1502) unless the model has all operations of a space."""
+        self.check_keys(space_workloads(graph))
 
     def estimate(self, graph: Graph) -> int:
-        """Nanoseconds of a network without choices. Raises ArchError (A1502) that names operations that are missing."""
-        keys = [one.key for one in steps(graph)]
-        self.need(keys)
+        """Return the latency of a network without choices in nanoseconds.
+
+        Raises ArchError (A1502) that names missing operations.
+        """
+        keys = [workload.key for workload in network_workloads(graph)]
+        self.check_keys(keys)
         return self.offset + sum(self.entries[key] for key in keys)
 
     def rule(self, confidence: float | None = None) -> Rule:
-        """The cost of a space: the latency, or with a confidence, what it does not exceed with that probability."""
+        """Return the cost rule of the latency or, with a confidence, of what the latency does not exceed with that
+        probability."""
 
-        def of(op: Op, *types: TensorType) -> int:
-            keys = [one.key for one in parts(op, types)]
-            self.need(keys)
+        def op_latency(op: Op, *types: TensorType) -> int:
+            keys = [workload.key for workload in expand_op(op, types)]
+            self.check_keys(keys)
             return sum(self.entries[key] for key in keys)
 
-        return Rule(of, self.offset + (0 if confidence is None else self.reserve(confidence)))
+        return Rule(op_latency, self.offset + (0 if confidence is None else self.reserve(confidence)))
 
 
-def _probability(confidence: float) -> float:
+def _check_confidence(confidence: float) -> float:
+    """Return a confidence. Raises ArchError (A1509) if it is not from 0.5 to 0.999."""
     if not isfinite(confidence) or not 0.5 <= confidence <= 0.999:
-        hint = "such as 0.95: of a hundred new networks, five may be slower"
-        raise fail("A1509", f"a confidence is from 0.5 to 0.999, not {confidence:g}", None, hint)
+        hint = "for example, 0.95: five of a hundred new networks may be slower"
+        raise fail("A1509", f"a confidence must be from 0.5 to 0.999, not {confidence:g}", None, hint)
     return confidence
 
 
-def _student(probability: float, freedom: int) -> float:
-    """The quantile of Student's t, by the expansion of Abramowitz and Stegun (1964), 26.7.5."""
+def _student_quantile(probability: float, degrees: int) -> float:
+    """Return the quantile of Student's t, by the expansion of Abramowitz and Stegun (1964), 26.7.5."""
     z = NormalDist().inv_cdf(probability)
     terms = (
         (z**3 + z) / 4,
@@ -127,5 +138,5 @@ def _student(probability: float, freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
-    total: float = z + sum(term / float(freedom ** (i + 1)) for i, term in enumerate(terms))
+    total: float = z + sum(term / float(degrees ** (i + 1)) for i, term in enumerate(terms))
     return total

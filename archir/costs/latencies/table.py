@@ -1,4 +1,4 @@
-"""Tables of latencies: what each operation of a space takes on a device, from which any architecture's is added up.
+"""Latency table: the time of each operation of a space on a device; any architecture's latency is a sum of entries.
 
 A table is a JSON file. All times are nanoseconds for a whole batch:
 
@@ -6,8 +6,8 @@ A table is a JSON file. All times are nanoseconds for a whole batch:
      "overhead": {"median": 1500.0, "spread": 10.0, "samples": 11}, "correction": null,
      "entries": {"relu(f32[8])": {"median": 2100.0, "spread": 20.0, "samples": 11}}}
 
-`overhead` is what a call takes before it computes anything; entries are without it. The correction, made by
-calibration, maps the sum of a network's times to what its run takes.
+`overhead` is the time of a call before it computes anything; it is subtracted from the entries. The correction, fitted
+by calibration, maps the sum of a network's times to the time of its run.
 """
 
 from __future__ import annotations
@@ -18,45 +18,52 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from archir.costs.latencies.workloads import parts, steps, workloads
-from archir.diagnostics.errors import fail, listed
+from archir.costs.latencies.workloads import expand_op, network_workloads, space_workloads
+from archir.diagnostics.errors import fail, join_names
 from archir.ir.graph import Graph
 from archir.ir.op import Op
 from archir.ir.types import TensorType
 from archir.utils.files import write_atomic
-from archir.utils.frames import Framed
+from archir.utils.frames import Tabular
 
 Device = Literal["cpu", "cuda", "onnxruntime-cpu", "onnxruntime-cuda"]
+"""Device that a table can be measured on."""
 
-MOST_BYTES = 2**28
-_MOST = 10**15
-"""Nanoseconds of one entry (11 days): sums of very many of them still fit in 64 bits."""
+MAX_FILE_BYTES = 2**28
+"""Maximum number of bytes of a table's or model's file."""
+_MAX_NANOSECONDS = 10**15
+"""Maximum number of nanoseconds of one entry (11 days): sums of very many of them still fit in 64 bits."""
 
-Nanoseconds = Annotated[float, Field(ge=0, le=_MOST)]
+Nanoseconds = Annotated[float, Field(ge=0, le=_MAX_NANOSECONDS)]
 
 
-class _Part(BaseModel):
+class _StrictModel(BaseModel):
+    """Base of the parts of a table: unknown fields, conversions between types and infinite numbers are refused."""
+
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Entry(_Part):
-    """Nanoseconds: the median, and the interquartile range of so many samples."""
+class Entry(_StrictModel):
+    """Nanoseconds of an operation: the median, and the interquartile range `spread`, of `samples` samples."""
 
     median: Nanoseconds
     spread: Nanoseconds
     samples: int = Field(ge=1)
 
 
-class Correction(_Part):
-    """What a network takes, as `scale * sum + offset` nanoseconds; both are at least 0, fitted to so many networks."""
+class Correction(_StrictModel):
+    """Affine correction: a network takes `scale * sum + offset` nanoseconds. Both are at least 0.
+
+    `networks` is the number of networks that the line was fitted to.
+    """
 
     scale: float = Field(gt=0, le=10**6)
     offset: Nanoseconds
     networks: int = Field(ge=2)
 
 
-class LatencyTable(_Part, Framed):
-    """What operations take on one device at one batch size, by the keys of their workloads."""
+class LatencyTable(_StrictModel, Tabular):
+    """Times of operations on one device at one batch size, by the keys of their workloads."""
 
     schema_version: Literal[1]
     device: Device
@@ -72,65 +79,68 @@ class LatencyTable(_Part, Framed):
         return f"<LatencyTable of {len(self.entries):,} operations: {on}>"
 
     def columns(self) -> dict[str, list[Any]]:
-        """The operations, and nanoseconds of each."""
-        found: dict[str, list[Any]] = {"operation": list(self.entries)}
-        return found | {name: [getattr(one, name) for one in self.entries.values()] for name in Entry.model_fields}
+        """Return the operations and their nanoseconds, as columns."""
+        names: dict[str, list[Any]] = {"operation": list(self.entries)}
+        return names | {name: [getattr(entry, name) for entry in self.entries.values()] for name in Entry.model_fields}
 
     def write(self, path: str | Path) -> None:
-        """Write the file: whole, or not at all."""
+        """Write the JSON file atomically."""
         write_atomic(Path(path), (self.model_dump_json(indent=1) + "\n").encode())
 
-    def need(self, keys: Iterable[str]) -> None:
-        """Raise ArchError (A1502), which names them, if operations are missing."""
+    def check_keys(self, keys: Iterable[str]) -> None:
+        """Raise ArchError (A1502) that names the missing operations, if any."""
         missing = sorted(set(keys) - self.entries.keys())
         if missing:
             hint = "measure what is missing: archir bench --table TABLE.json FILE --resume"
-            raise fail("A1502", f"the latency table lacks {listed(missing, 3)}", None, hint)
+            raise fail("A1502", f"the latency table lacks {join_names(missing, 3)}", None, hint)
 
-    def covers(self, graph: Graph) -> None:
-        """Raise ArchError (A1502) unless the table knows every architecture of a space."""
-        self.need(workloads(graph))
+    def check_covers(self, graph: Graph) -> None:
+        """Raise ArchError (A1502) unless the table has all operations of a space."""
+        self.check_keys(space_workloads(graph))
 
-    def of(self, op: Op, types: Iterable[TensorType]) -> float:
-        """Measured nanoseconds of an operation on operands of these types. Raises ArchError (A1502)."""
-        keys = [one.key for one in parts(op, tuple(types))]
-        self.need(keys)
+    def nanoseconds(self, op: Op, types: Iterable[TensorType]) -> float:
+        """Return the measured nanoseconds of an operation on operands of these types. Raises ArchError (A1502)."""
+        keys = [workload.key for workload in expand_op(op, tuple(types))]
+        self.check_keys(keys)
         return sum(self.entries[key].median for key in keys)
 
     def total(self, graph: Graph) -> float:
-        """The sum over a network without choices, with the overhead of the call, not corrected."""
-        keys = [one.key for one in steps(graph)]
-        self.need(keys)
+        """Return the sum over a network without choices, including the overhead of the call, without correction."""
+        keys = [workload.key for workload in network_workloads(graph)]
+        self.check_keys(keys)
         return self.overhead.median + sum(self.entries[key].median for key in keys)
 
     @property
     def base(self) -> int:
-        """Nanoseconds of a network before its first operation, corrected."""
+        """Corrected nanoseconds of a network before its first operation."""
         scale, offset = self._line
         return round(scale * self.overhead.median + offset)
 
     def estimate(self, graph: Graph) -> int:
-        """Nanoseconds of a network without choices, corrected: `base`, and `latency_rule` summed over its nodes.
+        """Return the corrected nanoseconds of a network without choices: `base` plus the sum of `latency_rule` over its
+        nodes.
 
-        Raises ArchError (A1502) that names the operations that are missing.
+        Raises ArchError (A1502) that names the missing operations.
         """
-        rule, todo = latency_rule(self), list(steps(graph))
-        self.need(one.key for one in todo)
-        return self.base + sum(rule(one.op, *one.types) for one in todo)
+        rule, executed = latency_rule(self), list(network_workloads(graph))
+        self.check_keys(workload.key for workload in executed)
+        return self.base + sum(rule(workload.op, *workload.types) for workload in executed)
 
     @property
     def _line(self) -> tuple[float, float]:
+        """Scale and offset of the correction; 1 and 0 without one."""
         return (self.correction.scale, self.correction.offset) if self.correction else (1.0, 0.0)
 
 
 def latency_rule(table: LatencyTable) -> Callable[..., int]:
-    """A function of an operation and its operands' types: nanoseconds, corrected, rounded per operation that is run."""
+    """Return a function of an operation and its operands' types: corrected nanoseconds, rounded for each executed
+    operation."""
     scale, _ = table._line
-    known = {key: round(scale * entry.median) for key, entry in table.entries.items()}
+    corrected = {key: round(scale * entry.median) for key, entry in table.entries.items()}
 
     def rule(op: Op, *types: TensorType) -> int:
-        keys = [one.key for one in parts(op, types)]
-        table.need(keys)
-        return sum(known[key] for key in keys)
+        keys = [workload.key for workload in expand_op(op, types)]
+        table.check_keys(keys)
+        return sum(corrected[key] for key in keys)
 
     return rule

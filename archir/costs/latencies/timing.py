@@ -1,4 +1,4 @@
-"""Timing until the figure is known well enough."""
+"""Repeated timing until the median is known precisely enough."""
 
 from __future__ import annotations
 
@@ -7,34 +7,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Timed = Callable[[int], float]
-"""Runs something so many times in a row; the nanoseconds that took."""
+TimedRun = Callable[[int], float]
+"""Function that runs something n times in a row and returns the nanoseconds that this took."""
 
-_FEWEST = 3
-"""Samples that even the slowest thing gets."""
+_MIN_SAMPLES = 3
+"""Minimum number of samples, even where each takes very long."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to go on: samples last at least `sample` ns, and are taken until the median is known to `precision`.
+    """How long to measure: each sample lasts at least `sample_ns` ns, and samples are taken until the median has this
+    `precision`.
 
-    The error of the median is estimated as interquartile range / sqrt(samples).
+    At least `min_samples` and at most `max_samples` samples are taken. The relative error of the median is estimated as
+    interquartile range / sqrt(samples) / median.
     """
 
-    sample: float = 2e5
+    sample_ns: float = 2e5
     precision: float = 0.01
-    least: int = 11
-    most: int = 101
-    limit: float = 1e9
-    """No further samples after so many ns."""
+    min_samples: int = 11
+    max_samples: int = 101
+    max_ns: float = 1e9
+    """Nanoseconds after which no more samples are taken."""
 
 
-USUAL = Effort()
+DEFAULT_EFFORT = Effort()
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Nanoseconds of one run: the median, the interquartile range, and of how many samples."""
+    """Nanoseconds of one run: the median and the interquartile range `spread` of `samples` samples."""
 
     median: float
     spread: float
@@ -42,44 +44,50 @@ class Timing:
 
 
 class _Sampler:
-    """Takes samples of one thing. Runs before the first double in number until they last long enough: the warm-up."""
+    """Sampler of the time of one thing.
 
-    def __init__(self, timed: Timed, effort: Effort) -> None:
+    As warm-up, the number of runs is doubled until they last long enough for one sample.
+    """
+
+    def __init__(self, timed: TimedRun, effort: Effort) -> None:
         self._timed, self._effort = timed, effort
         self._samples: list[float] = []
         self._calls, self._spent = 1, timed(1)
-        while (took := timed(self._calls)) < effort.sample and self._spent < effort.limit:
+        while (took := timed(self._calls)) < effort.sample_ns and self._spent < effort.max_ns:
             self._calls, self._spent = 2 * self._calls, self._spent + took
 
     def sample(self) -> bool:
-        """Take a sample; whether that was the last one."""
+        """Take a sample, and return whether it was the last one."""
         took = self._timed(self._calls)
         self._samples.append(took / self._calls)
         self._spent += took
         count, effort = len(self._samples), self._effort
-        if self._spent >= effort.limit or count >= effort.most:
-            return count >= _FEWEST
+        if self._spent >= effort.max_ns or count >= effort.max_samples:
+            return count >= _MIN_SAMPLES
         timing = self.timing()
-        return count >= effort.least and timing.spread <= effort.precision * timing.median * count**0.5
+        return count >= effort.min_samples and timing.spread <= effort.precision * timing.median * count**0.5
 
     def timing(self) -> Timing:
-        """What the samples say."""
+        """Return the statistics of the samples."""
         low, middle, high = (float(x) for x in np.percentile(self._samples, [25, 50, 75]))
         return Timing(middle, high - low, len(self._samples))
 
 
-def measure(timed: Timed, effort: Effort = USUAL) -> Timing:
-    """Time one thing."""
-    sampler = _Sampler(timed, effort)
+def measure(run: TimedRun, effort: Effort = DEFAULT_EFFORT) -> Timing:
+    """Measure the time of one thing."""
+    sampler = _Sampler(run, effort)
     while not sampler.sample():
         pass
     return sampler.timing()
 
 
-def measure_in_turns(things: Sequence[Timed], effort: Effort = USUAL) -> Iterator[tuple[int, Timing]]:
-    """Time several things that take turns, so that a machine is busy for all when it is busy; each when it is known."""
-    left = {position: _Sampler(timed, effort) for position, timed in enumerate(things)}
-    while left:
-        known = [position for position, sampler in left.items() if sampler.sample()]
-        for position in known:
-            yield position, left.pop(position).timing()
+def measure_in_turns(runs: Sequence[TimedRun], effort: Effort = DEFAULT_EFFORT) -> Iterator[tuple[int, Timing]]:
+    """Measure several things in turns, so that other load on the machine affects all of them equally.
+
+    Yields the position and timing of each one as soon as it is precise enough.
+    """
+    samplers = {position: _Sampler(run, effort) for position, run in enumerate(runs)}
+    while samplers:
+        finished = [position for position, sampler in samplers.items() if sampler.sample()]
+        for position in finished:
+            yield position, samplers.pop(position).timing()

@@ -1,4 +1,4 @@
-"""What there is to time in a space: its operations on operands of plain types, each once."""
+"""Workloads of a space: its distinct operations on operands of fixed types, which can be timed one by one."""
 
 from __future__ import annotations
 
@@ -8,103 +8,112 @@ from functools import cached_property
 
 from archir.diagnostics.errors import RuleError, fail
 from archir.ir.graph import Graph, Node, NodeId
-from archir.ir.needs import needs
 from archir.ir.op import Composite, Op
 from archir.ir.printer import ValueWriter
+from archir.ir.reachability import reachability_conditions
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType
-from archir.ir.typing import Types, infer_op, lifted
-from archir.ir.verify import typed
+from archir.ir.typing import Types, infer_op, lift_rule
+from archir.ir.verify import checked_types
 from archir.ops.activation import Sigmoid
 from archir.ops.calibration import AsGate, AsKernel
 
-_KINDS: dict[object, type[Op]] = {"gate": AsGate, "kernel": AsKernel}
+_CONVERSIONS: dict[object, type[Op]] = {"gate": AsGate, "kernel": AsKernel}
+"""Operations that convert an input to a gate or to a kernel."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """An operation on operands of these types; nothing in it depends on choices, and it stands for itself."""
+    """Operation on operands of these types; neither depends on choices, and composite operations are already
+    expanded."""
 
     op: Op
     types: tuple[TensorType, ...]
 
     @cached_property
     def key(self) -> str:
-        """Its text, such as `linear(f32[8], channels=4, bias=true)`: the same for equal operations anywhere."""
+        """Text of the workload, such as `linear(f32[8], channels=4, bias=true)`: the same for equal operations in any
+        network."""
         writer = ValueWriter()
-        attributes = [f"{name}={writer.write(value)}" for name, value in self.op.kept_attributes().items()]
+        attributes = [f"{name}={writer.write(value)}" for name, value in self.op.stable_attributes().items()]
         return f"{self.op.name}({', '.join([*map(str, self.types), *attributes])})"
 
     def graph(self) -> Graph:
-        """The network that does this and nothing else. Without operands, an input says how large the batch is."""
+        """Return the network of this operation alone. Without operands, it has an unused input for the batch size."""
         graph = Graph("workload")
-        operands = [_given(graph, i, x) for i, x in enumerate(self.types)]
+        operands = [_add_input(graph, i, x) for i, x in enumerate(self.types)]
         if not operands:
-            _given(graph, 0, TensorType((1,)))
+            _add_input(graph, 0, TensorType((1,)))
         graph.outputs["result"] = graph.add(Node(self.op, scope="op"), *operands)
         return graph
 
 
-def _given(graph: Graph, position: int, x: TensorType) -> NodeId:
+def _add_input(graph: Graph, position: int, x: TensorType) -> NodeId:
+    """Add an input of type `x` to a graph, and return the node that provides it."""
     number = graph.add(Node(Input(f"x{position}", x.shape, x.dtype)))
-    return number if x.kind == "feature" else graph.add(Node(_KINDS[x.kind]()), number)
+    return number if x.kind == "feature" else graph.add(Node(_CONVERSIONS[x.kind]()), number)
 
 
-def chain(length: int) -> Graph:
-    """So many cheap operations in a row: how their time grows with the length tells what a call costs without any."""
+def chain_network(length: int) -> Graph:
+    """Return a network of `length` equal cheap operations; from the times of two lengths follows the overhead of a
+    call."""
     graph = Graph("chain")
-    last = _given(graph, 0, TensorType((1,)))
+    last = _add_input(graph, 0, TensorType((1,)))
     for _ in range(length):
         last = graph.add(Node(Sigmoid()), last)
     graph.outputs["result"] = last
     return graph
 
 
-def parts(op: Op, types: Sequence[TensorType]) -> list[Workload]:
-    """What is run for an operation: itself, or what a composite operation is written out as."""
+def expand_op(op: Op, types: Sequence[TensorType]) -> list[Workload]:
+    """Return the workloads that an operation runs: itself, or the expansion of a composite operation."""
     if not isinstance(op, Composite):
         return [Workload(op, tuple(types))]
-    known = list(types)
-    found: list[Workload] = []
+    value_types = list(types)
+    expansion: list[Workload] = []
 
     def add(op: Op, *operands: int) -> int:
-        read = [known[operand] for operand in operands]
-        found.extend(parts(op, read))
-        known.append(infer_op(op, read))
-        return len(known) - 1
+        """Add an operation to the expansion, and return its number; operands are numbers of values."""
+        operand_types = [value_types[operand] for operand in operands]
+        expansion.extend(expand_op(op, operand_types))
+        value_types.append(infer_op(op, operand_types))
+        return len(value_types) - 1
 
     op.expand(add, range(len(types)), types)
-    return found
+    return expansion
 
 
-def workloads(graph: Graph, types: Types | None = None) -> dict[str, Workload]:
-    """Every operation, on every combination of attributes and operand types, that some architecture runs, by key.
+def space_workloads(graph: Graph, types: Types | None = None) -> dict[str, Workload]:
+    """Return every operation that some architecture runs, with every combination of attributes and operand types, by
+    key.
 
-    No architecture is enumerated. `require` and `where` lines are not looked at, so that other budgets find everything.
+    No architecture is enumerated. Bounds (`require` and `where` lines) are ignored, so that a table also serves other
+    budgets.
     """
-    types = types or typed(graph)
-    found: dict[str, Workload] = {}
+    types = types or checked_types(graph)
+    by_key: dict[str, Workload] = {}
 
     def meet(op: Op, *operands: TensorType) -> None:
-        found.update((one.key, one) for one in parts(op, operands))
+        """Record the workloads of an operation."""
+        by_key.update((workload.key, workload) for workload in expand_op(op, operands))
 
-    for number, needed in sorted(needs(graph).items()):
+    for number, needed in sorted(reachability_conditions(graph).items()):
         op = graph[number].op
         if isinstance(op, Input | Select):
             continue
         try:
-            lifted(meet, op, [types[operand] for operand in graph.operands(number)], needed, graph.given)
+            lift_rule(meet, op, [types[operand] for operand in graph.operands(number)], needed, graph.assumptions)
         except RuleError as error:
             raise fail(error.code, f"%{number} ({op.name}): {error.message}", graph[number].span, error.hint) from None
-    return found
+    return by_key
 
 
-def steps(graph: Graph) -> Iterator[Workload]:
-    """What a network without choices runs, in order. Raises ArchError (A0901) if choices are left."""
-    types = typed(graph)
-    for number in needs(graph):
+def network_workloads(graph: Graph) -> Iterator[Workload]:
+    """Yield the workloads of a network without choices, in order. Raises ArchError (A0901) if choices are left."""
+    types = checked_types(graph)
+    for number in reachability_conditions(graph):
         node = graph[number]
-        if isinstance(node.op, Select) or node.op.varied:
-            raise fail("A0901", "a space has no single latency: name an architecture", node.span)
+        if isinstance(node.op, Select) or node.op.varying_attributes:
+            raise fail("A0901", "a space has no single latency: specify an architecture", node.span)
         if not isinstance(node.op, Input):
-            yield from parts(node.op, [types[operand] for operand in graph.operands(number)])
+            yield from expand_op(node.op, [types[operand] for operand in graph.operands(number)])

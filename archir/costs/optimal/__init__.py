@@ -1,1 +1,1 @@
-"""The best architectures under bounds on sums of costs, exactly, with a proof."""
+"""Provably optimal architectures under bounds on sums of costs."""

@@ -1,8 +1,9 @@
-"""The costs of the architectures within bounds: extremes by exact optimisation, all else along a chain of choices whose
-states also hold what is left of each bound.
+"""Costs of the architectures within bounds.
 
-A bound of any relation, plain or under a condition, is a sum that is at most a number. A peak is a maximum: within a
-bound where no part of it is beyond, and beyond where at least one part is, so it is a sum of zeros and ones.
+Extremes are found by exact optimisation; everything else by a chain of choices whose states also hold the residual
+budget of each bound. A bound of any relation, with or without a condition, is written as a sum that is at most a
+number. A peak is a maximum of parts: it is within a limit if no part exceeds the limit, and beyond it if at least one
+part does, which is a bound on a sum of zeros and ones.
 """
 
 from __future__ import annotations
@@ -15,292 +16,320 @@ from functools import cached_property
 
 import numpy as np
 
-from archir.costs.account import A_TRY, PEAKS, Account
-from archir.costs.counting.merged_steps import Strides
-from archir.costs.dynamic import A_STEP, MOST_STATES, MOST_STEPS, Chain, State, Step
-from archir.costs.extremes.witnesses import Extreme, ahead, extreme
-from archir.costs.optimal.network import network
+from archir.costs.account import EXACT_WORK_FRACTION, PEAKS, Account
+from archir.costs.chain import MAX_STATES, MAX_STEPS, WORK_PER_STEP, Chain, State, Step
+from archir.costs.counting.stages import Stages
+from archir.costs.extremes.witnesses import Extreme, cost_to_go, extreme
+from archir.costs.optimal.network import build_network
 from archir.costs.optimal.optimum import optimum
-from archir.costs.sums import Term, Terms, only
+from archir.costs.sums import Term, Terms, restrict_terms
 from archir.costs.symbolic import Rule
-from archir.costs.tables import Codes, Groups, Numbers, Table, grouped
+from archir.costs.tables import Codes, Groups, Numbers, Table, group_terms
 from archir.diagnostics.errors import ArchError, fail
-from archir.diagnostics.work import MOST_WORK, TOO_MUCH, bounded, portion, spend
+from archir.diagnostics.work import MAX_WORK, WORK_CODE, budget_share, spend, work_budget
 from archir.diagrams.conditions import if_else
 from archir.diagrams.lifting import lift
 from archir.ir.graph import Constraint, NodeId
 
-AT_MOST, AT_LEAST = {"<=": 0, "<": -1, "==": 0}, {">=": 0, ">": 1, "==": 0}
-"""For each relation, what is added to a limit that is then included."""
-UNKNOWN = ("A1601", "A1602", "A3302", TOO_MUCH)
-"""Codes of diagnostics by which an exact answer is refused: tables, states or work beyond a limit, bounds of no sum."""
-KEPT = 2**62
-"""What is left of a bound that every completion of a partial architecture keeps."""
-UNLIMITED = 10 * MOST_WORK
-"""Units of work that an extreme may take where there is no budget."""
+UPPER_OFFSETS, LOWER_OFFSETS = {"<=": 0, "<": -1, "==": 0}, {">=": 0, ">": 1, "==": 0}
+"""For each relation, what to add to its limit to get an inclusive upper (or lower) limit."""
+REFUSAL_CODES = ("A1601", "A1602", "A3302", WORK_CODE)
+"""Diagnostic codes that refuse an exact answer: too many tables, states or too much work, or a bound that is not a
+sum."""
+SATISFIED = 2**62
+"""Residual budget of a bound that every completion of a partial architecture satisfies."""
+DEFAULT_WORK = 10 * MAX_WORK
+"""Units of work that computing an extreme may take where no budget is set."""
 
 
 @dataclass(frozen=True)
-class Sum:
-    """A bound as a sum of terms and tables that is at most `most`; or if `differs`, anything but `most`."""
+class SumBound:
+    """Bound on a sum of terms and tables: the sum is at most `limit` or, with `not_equal`, not equal to `limit`."""
 
     terms: Terms
-    most: int
+    limit: int
     tables: Groups
-    differs: bool = False
+    not_equal: bool = False
 
 
-def sums_of(account: Account, bound: Constraint) -> Iterator[Sum]:
-    """The sums that a bound limits. Raises ArchError: A1602, A1604, A3302 (a bound that is no sum)."""
+def bound_sums(account: Account, bound: Constraint) -> Iterator[SumBound]:
+    """Yield the sums that a bound limits. Raises ArchError: A1602, A1604, A3302 (a bound that is not a sum)."""
     cost, relation = str(bound.cost), bound.relation
     if cost in PEAKS:
-        yield from _of_peak(account, bound)
+        yield from _peak_sums(account, bound)
         return
-    account.known(cost, summed=True)
-    account.told()
+    account.check_cost(cost, summed=True)
+    account.check_reachability()
     terms = account.terms(cost)
-    signs = [(1, AT_MOST), (-1, AT_LEAST)] if relation != "!=" else [(1, {"!=": 0})]
+    signs = [(1, UPPER_OFFSETS), (-1, LOWER_OFFSETS)] if relation != "!=" else [(1, {"!=": 0})]
     for sign, relations in signs:
         if relation in relations:
             signed = Terms({term: sign * times for term, times in terms.items()})
             allowed = lift(lambda limit, sign=sign, more=relations[relation]: sign * (int(limit) + more), bound.limit)
             if bound.condition is True and isinstance(allowed, int):
-                yield Sum(signed, allowed, {}, relation == "!=")
+                yield SumBound(signed, allowed, {}, relation == "!=")
             elif relation == "!=":  # 1 where the condition does not hold
-                over = only(signed, bound.condition)
-                over[if_else(bound.condition, lift(lambda one: -one, allowed), 1)] += 1
-                yield Sum(over, 0, {}, True)
+                restricted = restrict_terms(signed, bound.condition)
+                restricted[if_else(bound.condition, lift(lambda number: -number, allowed), 1)] += 1
+                yield SumBound(restricted, 0, {}, True)
             else:
-                over = only(signed, bound.condition)
-                over[if_else(bound.condition, lift(lambda one: -one, allowed), 0)] += 1
-                yield Sum(over, 0, {})
+                restricted = restrict_terms(signed, bound.condition)
+                restricted[if_else(bound.condition, lift(lambda number: -number, allowed), 0)] += 1
+                yield SumBound(restricted, 0, {})
 
 
-def _of_peak(account: Account, bound: Constraint) -> Iterator[Sum]:
-    """A maximum is at most a number where none of its parts is more, and at least where one of them is."""
+def _peak_sums(account: Account, bound: Constraint) -> Iterator[SumBound]:
+    """Yield a bound on a peak cost as bounds on sums of zeros and ones.
+
+    A maximum is at most a number if none of its parts exceeds the number, and at least a number if some part reaches
+    it.
+    """
     if bound.condition is not True or not isinstance(bound.limit, int):
-        raise fail("A3302", f"`{bound.text}` has a limit that depends on choices, which a peak cannot have", bound.span)
+        text = f"`{bound.text}` depends on choices; a bound on `{bound.cost}` needs a constant limit and no condition"
+        raise fail("A3302", text, bound.span)
     if bound.relation == "!=":
-        raise fail("A3302", f"`{bound.text}` is no range, which a peak must have", bound.span, "write `<`, or `>`")
+        raise fail("A3302", f"`!=` is not supported for the maximum `{bound.cost}`", bound.span, "write `<` or `>`")
     table = account.peak_table(str(bound.cost))
-    if bound.relation in AT_MOST:
-        most = bound.limit + AT_MOST[bound.relation]
-        yield Sum(Terms(), -int(table.constant[0] > most), _beyond(account, table, most))
-    if bound.relation in AT_LEAST:
-        least = bound.limit + AT_LEAST[bound.relation]
+    if bound.relation in UPPER_OFFSETS:
+        most = bound.limit + UPPER_OFFSETS[bound.relation]
+        yield SumBound(Terms(), -int(table.constant[0] > most), _exceeding_cells(account, table, most))
+    if bound.relation in LOWER_OFFSETS:
+        least = bound.limit + LOWER_OFFSETS[bound.relation]
         if table.constant[0] < least:
-            there = _beyond(account, table, least - 1)
-            yield Sum(Terms(), -1, {choices: -cells for choices, cells in there.items()})
+            exceeding = _exceeding_cells(account, table, least - 1)
+            yield SumBound(Terms(), -1, {choices: -cells for choices, cells in exceeding.items()})
 
 
-def _beyond(account: Account, table: Table, most: int) -> Groups:
-    """A one in each cell of a table that is more."""
+def _exceeding_cells(account: Account, table: Table, limit: int) -> Groups:
+    """Return tables with a 1 in each cell of the cost's table that exceeds `limit`."""
     return {
-        tuple(account.order[position].choice for position in one.positions): (one.table[..., 0] > most).astype(int)
-        for one in table.factors
+        tuple(account.order[position].choice for position in factor.positions): (factor.table[..., 0] > limit).astype(
+            int
+        )
+        for factor in table.factors
     }
 
 
-def tabulated(
-    account: Account, terms: Mapping[str, Mapping[Term, int]], bounds: Sequence[Sum]
+def bounded_tables(
+    account: Account, terms: Mapping[str, Mapping[Term, int]], bounds: Sequence[SumBound]
 ) -> tuple[list[int], Groups]:
-    """Constants and tables of sums of terms, with a further column for each bound. Raises ArchError (A1601)."""
+    """Return the constants and tables of sums of terms, with one more column for each bound. Raises ArchError
+    (A1601)."""
     columns = {**terms, **{f"bound {number}": bound.terms for number, bound in enumerate(bounds)}}
-    places = {decision.choice.path: place for place, decision in enumerate(account.order)}
-    constants, groups = grouped(columns, places)
+    position = {decision.choice.path: place for place, decision in enumerate(account.order)}
+    constants, groups = group_terms(columns, position)
     for column, bound in enumerate(bounds, len(terms)):
         for choices, table in bound.tables.items():
-            empty = np.zeros((*table.shape, len(columns)), np.int64)
-            groups.setdefault(choices, empty)[..., column] += table
+            zeros = np.zeros((*table.shape, len(columns)), np.int64)
+            groups.setdefault(choices, zeros)[..., column] += table
     return constants.tolist(), groups
 
 
-def within(chain: Chain, bounds: Sequence[Sum]) -> Chain | None:
-    """The chain of the architectures within bounds, which its last columns are the sums of; None if there are none.
+def restrict_chain(chain: Chain, bounds: Sequence[SumBound]) -> Chain | None:
+    """Return the chain of the architectures within bounds; None if there are none.
 
-    Raises ArchError (A1602), WorkError.
+    The last columns of `chain` are the sums that the bounds limit, in order; they are left out of the result. Raises
+    ArchError (A1602), WorkError.
     """
-    own = len(chain.constant) - len(bounds)
-    ends = [[ahead(chain.levels, own + column, sign) for sign in (1, -1)] for column in range(len(bounds))]
+    cost_count = len(chain.constant) - len(bounds)
+    cost_bounds = [
+        [cost_to_go(chain.levels, cost_count + column, sign) for sign in (1, -1)] for column in range(len(bounds))
+    ]
 
-    def settled(number: int, state: State, left: Iterable[int]) -> tuple[int, ...] | None:
-        """What is left of each bound before a level; None if no completion keeps all of them."""
-        found = []
-        for (least, greatest), bound, room in zip(ends, bounds, left, strict=True):
+    def budgets_before(number: int, state: State, left: Iterable[int]) -> tuple[int, ...] | None:
+        """Return the residual budget of each bound before a level; None if every completion violates a bound."""
+        remaining: list[int] = []
+        for (least, greatest), bound, budget in zip(cost_bounds, bounds, left, strict=True):
             if state not in least[number]:
                 return None
-            low, high = least[number][state], -greatest[number][state]
-            if low == high == room if bound.differs else room < low:
+            least_left, greatest_left = least[number][state], -greatest[number][state]
+            if least_left == greatest_left == budget if bound.not_equal else budget < least_left:
                 return None
-            kept = not low <= room <= high if bound.differs else room >= high
-            found.append(KEPT if kept else room)
-        return tuple(found)
+            is_satisfied = not least_left <= budget <= greatest_left if bound.not_equal else budget >= greatest_left
+            remaining.append(SATISFIED if is_satisfied else budget)
+        return tuple(remaining)
 
-    def reduced(left: tuple[int, ...], costs: tuple[int, ...]) -> Iterator[int]:
-        return (room if room == KEPT else room - cost for room, cost in zip(left, costs, strict=True))
+    def budgets_after(left: tuple[int, ...], costs: tuple[int, ...]) -> Iterator[int]:
+        """Yield the residual budgets after a step."""
+        return (budget if budget == SATISFIED else budget - cost for budget, cost in zip(left, costs, strict=True))
 
-    first = settled(
-        0, (), (bound.most - constant for bound, constant in zip(bounds, chain.constant[own:], strict=True))
+    initial = budgets_before(
+        0, (), (bound.limit - constant for bound, constant in zip(bounds, chain.constant[cost_count:], strict=True))
     )
-    states: dict[State, tuple[State, tuple[int, ...]]] = {} if first is None else {(): ((), first)}
+    states: dict[State, tuple[State, tuple[int, ...]]] = {} if initial is None else {(): ((), initial)}
     levels: list[dict[State, list[Step]]] = []
     total = steps = 0
     for number, level in enumerate(chain.levels, 1):
-        found: dict[State, list[Step]] = {}
-        after: dict[State, tuple[State, tuple[int, ...]]] = {}
+        level_steps: dict[State, list[Step]] = {}
+        next_states: dict[State, tuple[State, tuple[int, ...]]] = {}
         for key, (state, left) in states.items():
-            spend(A_STEP * len(level[state]))
-            found[key] = []
+            spend(WORK_PER_STEP * len(level[state]))
+            level_steps[key] = []
             for step in level[state]:
-                rest = settled(number, step.after, reduced(left, step.costs[own:]))
-                if rest is not None:
-                    name = (*step.after, *rest) if number < len(chain.levels) else ()
-                    after[name] = step.after, rest
-                    found[key].append(Step(step.outcome, step.costs[:own], name))
+                residuals = budgets_before(number, step.after, budgets_after(left, step.costs[cost_count:]))
+                if residuals is not None:
+                    next_key = (*step.after, *residuals) if number < len(chain.levels) else ()
+                    next_states[next_key] = step.after, residuals
+                    level_steps[key].append(Step(step.outcome, step.costs[:cost_count], next_key))
             steps += len(level[state])
-        levels.append(found)
-        states, total = after, total + len(after)
-        if total > MOST_STATES or steps > MOST_STEPS:
-            text = f"bounds have more than {MOST_STATES:,} different rests, or {MOST_STEPS:,} steps between them"
-            raise fail("A1602", text, None, "draw architectures: archir cost -n 1000")
+        levels.append(level_steps)
+        states, total = next_states, total + len(next_states)
+        if total > MAX_STATES or steps > MAX_STEPS:
+            text = f"an exact answer within these bounds takes more than {MAX_STATES:,} states or {MAX_STEPS:,} steps"
+            raise fail("A1602", text, None, "estimate it from samples: archir cost -n 1000")
     if not states:
         return None
     narrowed = copy(chain)
-    narrowed.constant, narrowed.levels = chain.constant[:own], levels
+    narrowed.constant, narrowed.levels = chain.constant[:cost_count], levels
     return narrowed
 
 
 @contextmanager
-def suppress_unknown() -> Iterator[None]:
-    """Go on after a refusal to answer exactly."""
+def suppress_refusals() -> Iterator[None]:
+    """Suppress the errors that refuse an exact answer."""
     try:
         yield
     except ArchError as error:
-        if error.diagnostics[0].code not in UNKNOWN:
+        if error.diagnostics[0].code not in REFUSAL_CODES:
             raise
 
 
 class BoundedAccount(Account):
-    """The costs of the architectures of a space within bounds on costs; `free` is the account of all of them.
+    """Costs of the architectures of a space within bounds on costs; `unbounded` is the account of the space without
+    these bounds.
 
-    `ranges` are the least and the greatest that the bounds allow of each cost, where they say no more than that. What
-    is not known within the limit of work is refused (A1602), or of an extreme, a number that no architecture is beyond.
+    `ranges` has the least and greatest value that the bounds allow of each cost, if the bounds are nothing but such
+    ranges; otherwise it is empty. Queries that would exceed the limit of work raise ArchError (A1602); an extreme is
+    then a bound that no architecture exceeds.
     """
 
-    def __init__(self, free: Account, bounds: Sequence[Constraint], ranges: Mapping[str, tuple[int, int]]) -> None:
-        super().__init__(free.graph, free.order, free.conditions)
-        self.free, self.bounds, self.ranges = free, bounds, ranges
-        self.rules, self.peaks = free.rules, free.peaks
+    def __init__(self, unbounded: Account, bounds: Sequence[Constraint], ranges: Mapping[str, tuple[int, int]]) -> None:
+        super().__init__(unbounded.graph, unbounded.order, unbounded.conditions)
+        self.unbounded, self.bounds, self.ranges = unbounded, bounds, ranges
+        self.rules, self.peaks = unbounded.rules, unbounded.peaks
 
-    def told(self) -> None:
-        """Raise ArchError (A1602) if it cannot be told which architectures have which parts."""
-        self.free.told()
+    def check_reachability(self) -> None:
+        """Raise ArchError (A1602) if the nodes that an architecture contains cannot be determined exactly."""
+        self.unbounded.check_reachability()
 
-    def terms(self, name: str, sure: bool = False) -> Terms:
-        """The values that a cost is the sum of."""
-        return self.free.terms(name, sure)
+    def terms(self, name: str, lower_bound: bool = False) -> Terms:
+        """Return the terms that a cost is the sum of, as `Account.terms`."""
+        return self.unbounded.terms(name, lower_bound)
 
-    def include(self, name: str) -> None:
-        """Have a further cost among those that are shown."""
-        self.free.include(name)
-        self.peaks = self.free.peaks
+    def add_cost(self, name: str) -> None:
+        """Add a cost to those that are shown."""
+        self.unbounded.add_cost(name)
+        self.peaks = self.unbounded.peaks
 
     @cached_property
     def contributions(self) -> Mapping[NodeId, Mapping[str, Terms]]:
-        """What each node contributes to the costs that add up."""
-        return self.free.contributions
+        """Terms that each node adds to each additive cost."""
+        return self.unbounded.contributions
 
-    def contributing(self, rule: Rule, codes: Codes) -> Iterator[tuple[int, Numbers]]:
-        """What nodes contribute to a further cost of rows of outcomes, and how many of them contribute just that."""
-        return self.free.contributing(rule, codes)
+    def distinct_node_costs(self, rule: Rule, codes: Codes) -> Iterator[tuple[int, Numbers]]:
+        """Yield each distinct contribution of nodes to the cost of a rule, as `Account.contributing`."""
+        return self.unbounded.distinct_node_costs(rule, codes)
 
     @cached_property
     def table(self) -> Table:
-        """The usual costs that add up."""
-        return self.free.table
+        """Table of the built-in additive costs."""
+        return self.unbounded.table
 
     def peak_table(self, name: str) -> Table:
-        """The table of a cost that is a maximum."""
-        return self.free.peak_table(name)
+        """Return the table of a cost that is a maximum."""
+        return self.unbounded.peak_table(name)
 
     def at(self, codes: Codes, names: Iterable[str] | None = None) -> dict[str, Numbers]:
-        """The costs of rows of outcomes, exact."""
-        return self.free.at(codes, names)
+        """Return the exact costs of rows of outcomes."""
+        return self.unbounded.at(codes, names)
 
     @cached_property
-    def _sums(self) -> list[Sum]:
-        return [one for bound in self.bounds for one in sums_of(self.free, bound)]
+    def _bound_sums(self) -> list[SumBound]:
+        """Sums that the bounds limit."""
+        return [bound_sum for bound in self.bounds for bound_sum in bound_sums(self.unbounded, bound)]
 
-    def _columns(self, terms: Mapping[str, Mapping[Term, int]]) -> Chain:
-        constants, groups = tabulated(self.free, terms, self._sums)
+    def _chain_with_bounds(self, terms: Mapping[str, Mapping[Term, int]]) -> Chain:
+        """Return the chain of all architectures with the costs and, as last columns, the sums that the bounds limit."""
+        constants, groups = bounded_tables(self.unbounded, terms, self._bound_sums)
         return Chain(self.order, self.conditions, groups, constants)
 
-    def sums(self, terms: Mapping[str, Mapping[Term, int]]) -> Chain:
-        """The choices as a chain, with costs that are sums of terms. Raises ArchError (A1601, A1602, A1603, A3302)."""
-        found = within(self._columns(terms), self._sums)
-        if found is None:
-            raise self.none()
-        return found
+    def chain_of_terms(self, terms: Mapping[str, Mapping[Term, int]]) -> Chain:
+        """Return the choices within the bounds as a chain whose costs are sums of terms.
+
+        Raises ArchError (A1601, A1602, A1603, A3302).
+        """
+        chain = restrict_chain(self._chain_with_bounds(terms), self._bound_sums)
+        if chain is None:
+            raise self.infeasible_error()
+        return chain
 
     def chain(self, *names: str) -> Chain:
-        """The choices as a chain, with some costs. Raises ArchError (A1601 to A1604, A3302)."""
+        """Return the choices within the bounds as a chain with these costs. Raises ArchError (A1601 to A1604,
+        A3302)."""
         for name in names:
-            self.known(name, summed=True)
+            self.check_cost(name, summed=True)
         if names not in self._chains:
-            self.told()
-            self._chains[names] = self.sums({name: self.terms(name) for name in names})
+            self.check_reachability()
+            self._chains[names] = self.chain_of_terms({name: self.terms(name) for name in names})
         return self._chains[names]
 
-    def strides(self, *names: str) -> Strides:
-        """The chain with some costs, a few choices at a time; of all architectures if ranges of the one cost are all
-        that is bounded, so that totals within the ranges are those of architectures within the bounds."""
-        return self.free.strides(*names) if (*self.ranges,) == names else super().strides(*names)
+    def stages(self, *names: str) -> Stages:
+        """Return the chain with these costs, merged into stages of a few choices each.
 
-    def _extreme(self, name: str, sign: int) -> Extreme:
-        found = Extreme(self._clipped(name, sign, self.free.end(name, sign).bound), None)
-        with bounded(UNLIMITED), suppress_unknown():
-            if not any(one.differs for one in self._sums):
-                with portion(A_TRY):
-                    found = self._there(self._optimum(name, sign))
-        if not found.exact:
-            with bounded(UNLIMITED), suppress_unknown():
-                found = self._there(extreme(self.chain(name), 0, sign))
-        return found
+        If the bounds are nothing but ranges of the one cost asked for, it is the chain of all architectures: a total
+        within the ranges is then always that of an architecture within the bounds.
+        """
+        return self.unbounded.stages(*names) if (*self.ranges,) == names else super().stages(*names)
+
+    def _find_extreme(self, name: str, sign: int) -> Extreme:
+        """Compute an extreme within the bounds: by exact optimisation, or by the chain within the bounds; else only a
+        bound."""
+        result = Extreme(self._clip(name, sign, self.unbounded.extreme(name, sign).bound), None)
+        with work_budget(DEFAULT_WORK), suppress_refusals():
+            if not any(bound.not_equal for bound in self._bound_sums):
+                with budget_share(EXACT_WORK_FRACTION):
+                    result = self._require_feasible(self._optimum(name, sign))
+        if not result.exact:
+            with work_budget(DEFAULT_WORK), suppress_refusals():
+                result = self._require_feasible(extreme(self.chain(name), 0, sign))
+        return result
 
     def _optimum(self, name: str, sign: int) -> Extreme | None:
-        """The least (sign 1) or the greatest (-1) cost within the bounds; None if no architecture is within them."""
+        """Return the minimum (`sign` 1) or maximum (-1) cost within the bounds; None if no architecture is within
+        them."""
         signed = Terms({term: sign * times for term, times in self.terms(name).items()})
-        steps = network(self._columns({name: signed}))
-        if steps is None:
+        layers = build_network(self._chain_with_bounds({name: signed}))
+        if layers is None:
             return None
-        found = optimum(steps, [one.most for one in self._sums])
-        if found.value is None:
-            return None if found.settled else Extreme(sign * found.bound, None)
-        codes = tuple(found.codes[0].tolist())
-        return Extreme(sign * found.value, codes, None if found.settled else sign * found.bound)
+        best = optimum(layers, [bound.limit for bound in self._bound_sums])
+        if best.value is None:
+            return None if best.is_proved else Extreme(sign * best.bound, None)
+        codes = tuple(best.codes[0].tolist())
+        return Extreme(sign * best.value, codes, None if best.is_proved else sign * best.bound)
 
     def limits(self, name: str) -> tuple[int, int]:
-        """Numbers that every architecture costs at least and at most."""
+        """Return a lower and an upper bound of a cost over all architectures within the bounds."""
         if name not in PEAKS:
             return super().limits(name)
-        low, high = self.free.limits(name)
-        return self._clipped(name, 1, low), self._clipped(name, -1, high)
+        low, high = self.unbounded.limits(name)
+        return self._clip(name, 1, low), self._clip(name, -1, high)
 
-    def _clipped(self, name: str, sign: int, end: int) -> int:
-        """The least (sign 1) or the greatest number from `end` on that bounds on the cost itself allow."""
-        more = AT_LEAST if sign == 1 else AT_MOST
+    def _clip(self, name: str, sign: int, number: int) -> int:
+        """Clip a lower (`sign` 1) or upper (-1) bound of a cost by the plain bounds on that cost."""
+        offsets = LOWER_OFFSETS if sign == 1 else UPPER_OFFSETS
         for bound in self.bounds:
             plain = bound.condition is True and isinstance(bound.limit, int)
-            if bound.cost == name and plain and bound.relation in more:
-                end = sign * max(sign * end, sign * (bound.limit + more[bound.relation]))
-        return end
+            if bound.cost == name and plain and bound.relation in offsets:
+                number = sign * max(sign * number, sign * (bound.limit + offsets[bound.relation]))
+        return number
 
-    def _there(self, found: Extreme | None) -> Extreme:
-        if found is None:
-            raise self.none()
-        return found
+    def _require_feasible(self, extreme: Extreme | None) -> Extreme:
+        """Return the extreme. Raises ArchError (A1603) if there is none."""
+        if extreme is None:
+            raise self.infeasible_error()
+        return extreme
 
-    def none(self) -> ArchError:
-        """That no architecture is within the bounds."""
+    def infeasible_error(self) -> ArchError:
+        """Return the error (A1603) that no architecture is within the bounds."""
         text = " and ".join(bound.text for bound in self.bounds)
         return fail("A1603", f"no architecture has {text}", self.bounds[0].span)

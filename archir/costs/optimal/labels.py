@@ -1,7 +1,7 @@
-"""The front of a network's columns, by following every beginning that another one is not better than in all of them.
+"""Pareto front of a network's columns by label setting.
 
-Of beginnings that end in one state, those stay that no other one is at least as good as in every column, the bounded
-ones included (label setting for shortest paths of several objectives; Martins 1984).
+A label is a partial path. Of the labels that end in one state, only those stay that no other label is at least as good
+as in every column, the bounded columns included (label setting for multi-objective shortest paths; Martins 1984).
 """
 
 from __future__ import annotations
@@ -13,92 +13,108 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.costs.optimal.network import Layer, Network
-from archir.costs.optimal.paths import TooManyPathsError, least
-from archir.costs.tables import MOST_SUM, Codes, Numbers
+from archir.costs.optimal.paths import TooManyPathsError, column_cost_to_go
+from archir.costs.tables import MAX_SUM, Codes, Numbers
 
-MOST_LABELS = 20_000
-"""Beginnings after a layer."""
-AT_ONCE = 256
-"""Beginnings that are compared with all that are kept."""
+MAX_LABELS = 20_000
+"""Maximum number of labels after a layer."""
+BLOCK_LABELS = 256
+"""Labels that are compared at a time with all labels kept so far."""
 
 
 @dataclass(frozen=True)
 class _Labels:
+    """Labels after a layer: the state, the sums [labels, columns], the preceding label and the last step of each."""
+
     states: Numbers
     totals: Numbers
-    before: Numbers
+    parents: Numbers
     steps: Numbers
 
 
-def front(network: Network, axes: int, limits: Sequence[int | None], compared: float) -> tuple[Codes, Numbers]:
-    """The codes and sums [paths, columns] of those paths within limits than which none is better in the objective or
-    one of the first `axes` columns, and as good in the others; the least objective first.
+def front(network: Network, axes: int, limits: Sequence[int | None], max_pairs: float) -> tuple[Codes, Numbers]:
+    """Return the codes and sums [paths, columns] of the Pareto-optimal paths within limits, the least objective first.
 
-    Raises TooManyPathsError if more than about so many pairs were to be `compared`.
+    Objectives are the objective and the first `axes` columns; the other columns are only limited. Raises
+    TooManyPathsError if more than about `max_pairs` pairs of labels would be compared.
     """
-    rooms = np.array(
-        [MOST_SUM, *(MOST_SUM if one is None else one - c for one, c in zip(limits, network.constant[1:], strict=True))]
+    budgets = np.array(
+        [
+            MAX_SUM,
+            *(
+                MAX_SUM if limit is None else limit - constant
+                for limit, constant in zip(limits, network.constant[1:], strict=True)
+            ),
+        ]
     )
-    alone = least(network.layers, network.columns)
-    nothing = np.zeros(1, np.int64)
-    pairs = _Pairs(compared)
-    rows = [_Labels(nothing, np.zeros((1, network.columns), np.int64), nothing, nothing)]
+    cost_to_go = column_cost_to_go(network.layers, network.column_count)
+    start = np.zeros(1, np.int64)
+    pairs = _PairBudget(max_pairs)
+    rows = [_Labels(start, np.zeros((1, network.column_count), np.int64), start, start)]
     for number, layer in enumerate(network.layers):
         last = number + 1 == len(network.layers)
-        rows.append(_next(layer, rows[-1], rooms, alone[number + 1], axes + 1 if last else network.columns, pairs))
+        rows.append(
+            _extend(layer, rows[-1], budgets, cost_to_go[number + 1], axes + 1 if last else network.column_count, pairs)
+        )
     order = np.lexsort(rows[-1].totals.T[::-1])
-    codes, here = np.empty((len(order), len(network.layers)), np.int16), order
+    codes, positions = np.empty((len(order), len(network.layers)), np.int16), order
     for number in reversed(range(len(network.layers))):
-        codes[:, number] = network.layers[number].outcomes[rows[number + 1].steps[here]]
-        here = rows[number + 1].before[here]
+        codes[:, number] = network.layers[number].outcomes[rows[number + 1].steps[positions]]
+        positions = rows[number + 1].parents[positions]
     return codes, rows[-1].totals[order] + np.array(network.constant, np.int64)
 
 
-def _next(layer: Layer, row: _Labels, rooms: Numbers, alone: Numbers, columns: int, pairs: _Pairs) -> _Labels:
-    """Beginnings one step further, of which those stay that are best in the first columns."""
+def _extend(
+    layer: Layer, row: _Labels, budgets: Numbers, cost_to_go: Numbers, columns: int, pairs: _PairBudget
+) -> _Labels:
+    """Extend all labels by one step, and keep those that are Pareto-optimal in the first `columns` columns."""
     counts = layer.counts[row.states]
     pairs.spend(int(counts.sum()))
-    before = np.repeat(np.arange(len(counts)), counts)
-    steps = layer.starts[row.states][before] + np.arange(len(before)) - np.repeat(np.cumsum(counts) - counts, counts)
-    totals, after = row.totals[before] + layer.costs[steps], layer.after[steps]
-    fine = np.flatnonzero((totals + alone[after] <= rooms).all(axis=1))
-    kept = [fine[after[fine] == state] for state in np.unique(after[fine])]
-    best = np.concatenate([one[_best(totals[one, :columns], pairs)] for one in kept]) if kept else fine
-    if len(best) > MOST_LABELS:
+    parents = np.repeat(np.arange(len(counts)), counts)
+    steps = layer.starts[row.states][parents] + np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
+    totals, states = row.totals[parents] + layer.costs[steps], layer.after[steps]
+    feasible = np.flatnonzero((totals + cost_to_go[states] <= budgets).all(axis=1))
+    groups = [feasible[states[feasible] == state] for state in np.unique(states[feasible])]
+    best = (
+        np.concatenate([group[_optimal_rows(totals[group, :columns], pairs)] for group in groups])
+        if groups
+        else feasible
+    )
+    if len(best) > MAX_LABELS:
         raise TooManyPathsError
-    return _Labels(after[best], totals[best], before[best], steps[best])
+    return _Labels(states[best], totals[best], parents[best], steps[best])
 
 
-class _Pairs:
-    """How many pairs may still be compared."""
+class _PairBudget:
+    """Budget of pairs that may still be compared."""
 
     def __init__(self, left: float) -> None:
         self.left = left
 
     def spend(self, count: int) -> None:
-        """Raise TooManyPathsError if that is too many."""
+        """Subtract from the budget. Raises TooManyPathsError if it is exceeded."""
         self.left -= count
         if self.left < 0:
             raise TooManyPathsError
 
 
-def _best(rows: Numbers, pairs: _Pairs) -> Numbers:
-    """The positions of rows that no other row is at least as good as in all columns; of equal ones, one."""
+def _optimal_rows(rows: Numbers, pairs: _PairBudget) -> Numbers:
+    """Return the indices of the Pareto-optimal rows; of equal rows, one."""
     order = np.lexsort(rows.T[::-1])
-    found: list[int] = []
+    result: list[int] = []
     kept = rows[:0]
-    for start in range(0, len(order), AT_ONCE):
-        part = order[start : start + AT_ONCE]
-        pairs.spend(len(part) * (len(kept) + len(part)))
-        values = rows[part]
-        earlier = np.tri(len(part), k=-1, dtype=bool)
-        worse = np.logical_or(_worse(values, kept), _worse(values, values, earlier))
-        part = part[~worse]
-        found += part.tolist()
-        kept = np.concatenate([kept, rows[part]])
-    return np.array(found, np.int64)
+    for start in range(0, len(order), BLOCK_LABELS):
+        block = order[start : start + BLOCK_LABELS]
+        pairs.spend(len(block) * (len(kept) + len(block)))
+        values = rows[block]
+        earlier = np.tri(len(block), k=-1, dtype=bool)
+        dominated = np.logical_or(_is_dominated(values, kept), _is_dominated(values, values, earlier))
+        block = block[~dominated]
+        result += block.tolist()
+        kept = np.concatenate([kept, rows[block]])
+    return np.array(result, np.int64)
 
 
-def _worse(rows: Numbers, others: Numbers, among: NDArray[np.bool_] | bool = True) -> NDArray[np.bool_]:
-    """Whether one of others is at least as good as each row in all columns."""
+def _is_dominated(rows: Numbers, others: Numbers, among: NDArray[np.bool_] | bool = True) -> NDArray[np.bool_]:
+    """Return, for each row, whether one of the others is at least as good in all columns."""
     return np.asarray(np.any(np.all(rows[:, None] >= others[None], axis=2) & among, axis=1))

@@ -1,9 +1,9 @@
-"""Lagrange multipliers: what a unit of each bounded cost is worth where the objective is least.
+"""Lagrange multipliers: the price of a unit of each bounded cost at the optimum.
 
-For all multipliers of at least 0, the least of objective plus multipliers times what bounds are exceeded by is at most
-the optimum. The greatest such number is looked for with floats, on a smooth function below it (a sum of exponentials
-over all paths, by the forward-backward algorithm) by Newton's method, colder and colder; multipliers are then rounded,
-and what they prove is worked out in integers.
+For all multipliers of at least 0, the minimum of the objective plus the multipliers times the excess over the bounds
+is at most the optimum. The greatest such lower bound is searched for with floats by Newton's method, on a smooth
+function below it (a sum of exponentials over all paths, computed by the forward-backward algorithm) at falling
+temperatures. The multipliers are then rounded, and the bound that they prove is computed in integers.
 """
 
 from __future__ import annotations
@@ -15,142 +15,154 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.costs.optimal.network import Layer, Network
-from archir.costs.tables import MOST_SUM
+from archir.costs.tables import MAX_SUM
 from archir.diagnostics.work import spend
 
 Floats = NDArray[np.float64]
 
-WARM, COLD, COOLING = 1.0, 3e-4, 0.25
-"""The first temperature, the last, and what each is of the one before: parts of what a choice is worth on average."""
-NEWTON = 8
-"""Steps at a temperature."""
-HALVINGS = 12
-A_LAYER, PRODUCTS_A_UNIT = 60, 500
-"""Units of work of the function's value in a layer, and products of two costs of a step that take one more."""
-FARTHEST = 1e7
-"""Multipliers, in units in which all costs matter alike."""
-FINE = 2**20
-"""Parts of the objective's unit that a bound is told to, where numbers allow."""
+START_TEMPERATURE, END_TEMPERATURE, COOLING_FACTOR = 1.0, 3e-4, 0.25
+"""First temperature, last temperature, and factor between temperatures, in units of the mean range of one choice."""
+MAX_NEWTON_STEPS = 8
+"""Maximum number of Newton steps at one temperature."""
+MAX_LINE_SEARCH_STEPS = 12
+"""Maximum number of step lengths tried in a line search; each is a quarter of the last."""
+WORK_PER_LAYER, PRODUCTS_PER_UNIT = 60, 500
+"""Units of work for evaluating the function in one layer, and products of two costs of a step that take one unit
+more."""
+MAX_MULTIPLIER = 1e7
+"""Maximum multiplier, in units in which the range of every cost is 1."""
+MAX_SCALE = 2**20
+"""Fractions of the objective's unit to which a bound is computed, where 64 bits allow it."""
 
 
 @dataclass(frozen=True)
-class Proof:
-    """Weights of all columns, integers of at least 0: no path within the rooms has an objective of less than
-    `bound / weights[0]`, its constant left out."""
+class DualBound:
+    """Lower bound of the objective that is proved by weights of all columns, integers of at least 0.
+
+    No path within the budgets has an objective below `bound / weights[0]`, without its constant.
+    """
 
     weights: tuple[int, ...]
     bound: int
 
     @property
-    def least(self) -> int:
-        """No path within the rooms has a lesser objective."""
+    def min_objective(self) -> int:
+        """Least integer objective that the bound allows, without the constant."""
         return -(-self.bound // self.weights[0])
 
 
-def prove(network: Network, rooms: Sequence[int], weights: Sequence[int]) -> Proof:
-    """What weights prove; `rooms` are what bounds leave, constants left out."""
-    room = sum(weight * room for weight, room in zip(weights[1:], rooms, strict=True))
-    return Proof(tuple(weights), int(network.least(weights)[0][0]) - room)
+def dual_bound(network: Network, budgets: Sequence[int], weights: Sequence[int]) -> DualBound:
+    """Return the bound that weights prove; `budgets` are the limits of the bounded columns minus their constants."""
+    weighted = sum(weight * budget for weight, budget in zip(weights[1:], budgets, strict=True))
+    return DualBound(tuple(weights), int(network.cost_to_go(weights)[0][0]) - weighted)
 
 
-def multipliers(network: Network, rooms: Sequence[int]) -> Proof:
-    """Weights that prove much."""
-    spans = [max(high - low, 1) for low, high in network.ends]
-    if not rooms:
-        return prove(network, rooms, [1])
-    smooth = _Smooth(network, rooms, spans)
-    best = _proof(network, rooms, spans, np.zeros(len(rooms)))
-    at = np.zeros(len(rooms))
-    temperature = WARM
-    infeasible = network.ends[0][1] - network.constant[0]
-    while temperature > COLD:
-        at = smooth.greatest(at, temperature / max(len(network.layers), 1))
-        found = _proof(network, rooms, spans, at)
-        if found.bound * best.weights[0] > best.bound * found.weights[0]:
-            best = found
-        if best.least > infeasible:
+def find_multipliers(network: Network, budgets: Sequence[int]) -> DualBound:
+    """Return weights that prove a good bound."""
+    spans = [max(high - low, 1) for low, high in network.column_ranges]
+    if not budgets:
+        return dual_bound(network, budgets, [1])
+    smooth = _SmoothedDual(network, budgets, spans)
+    best = _rounded_bound(network, budgets, spans, np.zeros(len(budgets)))
+    at = np.zeros(len(budgets))
+    temperature = START_TEMPERATURE
+    max_objective = network.column_ranges[0][1] - network.constant[0]
+    while temperature > END_TEMPERATURE:
+        at = smooth.maximize(at, temperature / max(len(network.layers), 1))
+        candidate = _rounded_bound(network, budgets, spans, at)
+        if candidate.bound * best.weights[0] > best.bound * candidate.weights[0]:
+            best = candidate
+        if best.min_objective > max_objective:
             break
-        temperature *= COOLING
+        temperature *= COOLING_FACTOR
     return best
 
 
-def _proof(network: Network, rooms: Sequence[int], spans: Sequence[int], at: Floats) -> Proof:
-    """Multipliers, in units of the spans, as integers: as fine as 62 bits allow."""
-    exact = [float(one) * spans[0] / span for one, span in zip(at, spans[1:], strict=True)]
-    sizes = [network.magnitudes[0], *(one * size for one, size in zip(exact, network.magnitudes[1:], strict=True))]
-    sizes += [one * abs(room) for one, room in zip(exact, rooms, strict=True)]
-    scale = min(FINE, MOST_SUM / 4 / max(sum(sizes), 1))
-    weights = [max(int(scale), 1), *(int(one * scale) for one in exact)]
-    return prove(network, rooms, _fitting(network, rooms, weights))
+def _rounded_bound(network: Network, budgets: Sequence[int], spans: Sequence[int], at: Floats) -> DualBound:
+    """Return the bound of real multipliers, in units of the spans, rounded to integers that are as fine as 62 bits
+    allow."""
+    scaled = [float(multiplier) * spans[0] / span for multiplier, span in zip(at, spans[1:], strict=True)]
+    sizes = [
+        network.magnitudes[0],
+        *(multiplier * size for multiplier, size in zip(scaled, network.magnitudes[1:], strict=True)),
+    ]
+    sizes += [multiplier * abs(budget) for multiplier, budget in zip(scaled, budgets, strict=True)]
+    scale = min(MAX_SCALE, MAX_SUM / 4 / max(sum(sizes), 1))
+    weights = [max(int(scale), 1), *(int(multiplier * scale) for multiplier in scaled)]
+    return dual_bound(network, budgets, _shrink_weights(network, budgets, weights))
 
 
-def _fitting(network: Network, rooms: Sequence[int], weights: list[int]) -> list[int]:
-    """Weights whose sums fit into 64 bits, worked out in integers: lesser multipliers prove less, and still prove."""
-    rest = zip(network.magnitudes[1:], rooms, strict=True)
-    sizes = [network.magnitudes[0], *(max(size, abs(room)) for size, room in rest)]
-    while sum(weight * size for weight, size in zip(weights, sizes, strict=True)) >= MOST_SUM and any(weights[1:]):
+def _shrink_weights(network: Network, budgets: Sequence[int], weights: list[int]) -> list[int]:
+    """Halve the weights until their sums fit into 64 bits, checked in integers; smaller weights prove less, but still
+    prove."""
+    bounded = zip(network.magnitudes[1:], budgets, strict=True)
+    sizes = [network.magnitudes[0], *(max(size, abs(budget)) for size, budget in bounded)]
+    while sum(weight * size for weight, size in zip(weights, sizes, strict=True)) >= MAX_SUM and any(weights[1:]):
         weights = [max(weights[0] // 2, 1), *(weight // 2 for weight in weights[1:])]
     return weights
 
 
-class _Smooth:
-    """The function, in units of the spans: `at` are multipliers times span by span of the objective."""
+class _SmoothedDual:
+    """Smoothed dual function, in units of the spans.
 
-    def __init__(self, network: Network, rooms: Sequence[int], spans: Sequence[int]) -> None:
+    `at` are the multipliers times the span of their column divided by the span of the objective.
+    """
+
+    def __init__(self, network: Network, budgets: Sequence[int], spans: Sequence[int]) -> None:
         self.layers = network.layers
         self.costs = [layer.costs / np.array(spans, np.float64) for layer in network.layers]
-        self.rooms = np.array([room / span for room, span in zip(rooms, spans[1:], strict=True)])
+        self.budgets = np.array([budget / span for budget, span in zip(budgets, spans[1:], strict=True)])
 
-    def greatest(self, at: Floats, temperature: float) -> Floats:
-        """Multipliers of at least 0 near the greatest."""
-        value, gradient, curvature = self._value(at, temperature)
-        for _ in range(NEWTON):
+    def maximize(self, at: Floats, temperature: float) -> Floats:
+        """Return multipliers of at least 0 near the maximum, by Newton's method from `at`."""
+        value, gradient, curvature = self._evaluate(at, temperature)
+        for _ in range(MAX_NEWTON_STEPS):
             free = (at > 0) | (gradient > 0)
             if not free.any():
                 break
-            inner = curvature[np.ix_(free, free)] / temperature
-            inner += np.eye(len(inner)) * (1e-9 + 1e-6 * np.trace(inner))
+            hessian = curvature[np.ix_(free, free)] / temperature
+            hessian += np.eye(len(hessian)) * (1e-9 + 1e-6 * np.trace(hessian))
             direction = np.zeros(len(at))
-            direction[free] = np.linalg.solve(inner, gradient[free])
+            direction[free] = np.linalg.solve(hessian, gradient[free])
             length, gain = 1.0, 0.0
-            for _ in range(HALVINGS):
-                there = np.clip(at + length * direction, 0, FARTHEST)
-                found = self._value(there, temperature)
-                gain = found[0] - value
+            for _ in range(MAX_LINE_SEARCH_STEPS):
+                candidate = np.clip(at + length * direction, 0, MAX_MULTIPLIER)
+                evaluation = self._evaluate(candidate, temperature)
+                gain = evaluation[0] - value
                 if gain > 0:
                     break
                 length /= 4
             if gain <= 0:
                 break
-            at, (value, gradient, curvature) = there, found
+            at, (value, gradient, curvature) = candidate, evaluation
             if gain < 1e-2 * temperature:
                 break
         return at
 
-    def _value(self, at: Floats, temperature: float) -> tuple[float, Floats, Floats]:
-        """The value, its gradient, and the covariance of what is chosen, layers taken as independent."""
+    def _evaluate(self, at: Floats, temperature: float) -> tuple[float, Floats, Floats]:
+        """Return the value, its gradient, and the covariance of the costs, with layers taken as independent."""
         weights = np.concatenate([[1.0], at])
-        spend(sum(A_LAYER + len(costs) * len(weights) ** 2 / PRODUCTS_A_UNIT for costs in self.costs))
-        rest = np.zeros(1)
+        spend(sum(WORK_PER_LAYER + len(costs) * len(weights) ** 2 / PRODUCTS_PER_UNIT for costs in self.costs))
+        free_energy = np.zeros(1)
         chances: list[Floats] = []
         for layer, costs in zip(reversed(self.layers), reversed(self.costs), strict=True):
-            steps = costs @ weights + rest[layer.after]
+            steps = costs @ weights + free_energy[layer.after]
             low = np.minimum.reduceat(steps, layer.starts)
-            heights = np.exp((low[layer.sources] - steps) / temperature)
-            sums = np.add.reduceat(heights, layer.starts)
-            chances.append(heights / sums[layer.sources])
-            rest = low - temperature * np.log(sums)
-        gradient, curvature = -self.rooms, np.zeros((len(at), len(at)))
+            likelihoods = np.exp((low[layer.sources] - steps) / temperature)
+            sums = np.add.reduceat(likelihoods, layer.starts)
+            chances.append(likelihoods / sums[layer.sources])
+            free_energy = low - temperature * np.log(sums)
+        gradient, curvature = -self.budgets, np.zeros((len(at), len(at)))
         states: Floats = np.ones(1)
         for layer, costs, chance in zip(self.layers, self.costs, reversed(chances), strict=True):
-            steps, mean, spread = _moments(layer, costs[:, 1:], chance, states)
-            gradient, curvature = gradient + mean, curvature + spread
+            steps, mean, covariance = _moments(layer, costs[:, 1:], chance, states)
+            gradient, curvature = gradient + mean, curvature + covariance
             states = np.bincount(layer.after, steps).astype(np.float64)
-        return float(rest[0] - at @ self.rooms), gradient, curvature
+        return float(free_energy[0] - at @ self.budgets), gradient, curvature
 
 
 def _moments(layer: Layer, costs: Floats, chance: Floats, states: Floats) -> tuple[Floats, Floats, Floats]:
-    """How likely steps are, the mean of what they cost, and its covariance."""
+    """Return the probability of each step, the mean of the steps' costs, and their covariance."""
     steps = states[layer.sources] * chance
     mean = steps @ costs
     return steps, mean, (costs * steps[:, None]).T @ costs - np.outer(mean, mean)

@@ -1,7 +1,7 @@
-"""A chain of choices as arrays: layers of steps between states, whose paths from end to end are the architectures.
+"""A chain of choices as arrays: layers of steps between states, whose complete paths are the architectures.
 
-What is optimal under bounds is then a shortest path with resources. The first column of costs is the objective, which
-is to be least; each further one is bounded from above.
+Optimising under bounds is then a shortest path problem with resource constraints. The first column of the costs is the
+objective, which is minimised; each further column is bounded from above.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.costs.dynamic import Chain, State, Step
-from archir.costs.tables import MOST_SUM, Numbers
+from archir.costs.chain import Chain, State, Step
+from archir.costs.tables import MAX_SUM, Numbers
 from archir.diagnostics.errors import fail
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """The steps of a choice, sorted by the state that they leave: `starts[s]` is the first one of state `s`.
+    """Steps of a choice, sorted by the state that they leave: `starts[s]` is the first step of state `s`.
 
-    `costs` is [steps, columns], `after` the state that a step leads to, `outcomes` what it chooses (-1: inactive).
+    `sources` and `after` are the states before and after each step, `costs` is [steps, columns], and `outcomes` are the
+    chosen outcomes (-1: inactive).
     """
 
     starts: Numbers
@@ -33,104 +34,109 @@ class Layer:
 
     @cached_property
     def counts(self) -> Numbers:
-        """How many steps leave each state."""
-        found: Numbers = np.diff(self.starts, append=len(self.sources))
-        return found
+        """Number of steps that leave each state."""
+        counts: Numbers = np.diff(self.starts, append=len(self.sources))
+        return counts
 
-    def only(self, fine: NDArray[np.bool_]) -> Layer:
-        """The layer with some of its steps; states may be left by none."""
-        counts = np.bincount(self.sources[fine], minlength=len(self.starts))
+    def select(self, selected: NDArray[np.bool_]) -> Layer:
+        """Return the layer with only the steps where `selected` is True; a state may be left with none."""
+        counts = np.bincount(self.sources[selected], minlength=len(self.starts))
         starts = np.cumsum(counts) - counts
-        return Layer(starts, self.sources[fine], self.after[fine], self.costs[fine], self.outcomes[fine])
+        return Layer(
+            starts, self.sources[selected], self.after[selected], self.costs[selected], self.outcomes[selected]
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Layers from one state to one state; `constant` is what every path costs besides."""
+    """Layers from one start state to one end state; `constant` is the cost of every path in addition to its steps."""
 
     layers: tuple[Layer, ...]
     constant: tuple[int, ...]
 
     @property
-    def columns(self) -> int:
-        """The objective, and what is bounded."""
+    def column_count(self) -> int:
+        """Number of columns: the objective, and the bounded sums."""
         return len(self.constant)
 
     @property
     def without_objective(self) -> Network:
-        """The same with what is bounded first as its objective."""
+        """The network without the objective's column: the first bounded column becomes the objective."""
         layers = (replace(layer, costs=np.ascontiguousarray(layer.costs[:, 1:])) for layer in self.layers)
         return Network(tuple(layers), self.constant[1:])
 
-    def least(self, weights: Sequence[int]) -> list[Numbers]:
-        """For each layer and state, and at the end, the least weighted sum of costs that is still to come: exact."""
-        found = [np.zeros(1, np.int64)]
+    def cost_to_go(self, weights: Sequence[int]) -> list[Numbers]:
+        """Return, for each layer and state, and at the end, the exact minimum weighted cost from there to the end."""
+        costs_to_end = [np.zeros(1, np.int64)]
         for layer in reversed(self.layers):
-            steps = layer.costs @ np.array(weights, np.int64) + found[-1][layer.after]
-            found.append(np.minimum.reduceat(steps, layer.starts))
-        return found[::-1]
+            step_costs = layer.costs @ np.array(weights, np.int64) + costs_to_end[-1][layer.after]
+            costs_to_end.append(np.minimum.reduceat(step_costs, layer.starts))
+        return costs_to_end[::-1]
 
-    def far(self, weights: Sequence[int]) -> list[Numbers]:
-        """For each layer and state, the least weighted sum of costs that led to it: exact."""
-        found = [np.zeros(1, np.int64)]
+    def cost_so_far(self, weights: Sequence[int]) -> list[Numbers]:
+        """Return, for each layer and state, and at the end, the exact minimum weighted cost from the start to it."""
+        costs_from_start = [np.zeros(1, np.int64)]
         for layer in self.layers:
-            steps = layer.costs @ np.array(weights, np.int64) + found[-1][layer.sources]
-            least = np.full(int(layer.after.max()) + 1, MOST_SUM)
-            np.minimum.at(least, layer.after, steps)
-            found.append(least)
-        return found
+            step_costs = layer.costs @ np.array(weights, np.int64) + costs_from_start[-1][layer.sources]
+            state_costs = np.full(int(layer.after.max()) + 1, MAX_SUM)
+            np.minimum.at(state_costs, layer.after, step_costs)
+            costs_from_start.append(state_costs)
+        return costs_from_start
 
     @cached_property
-    def ends(self) -> list[tuple[int, int]]:
-        """The least and the greatest sum of each column, with its constant."""
-        found = []
-        for column in range(self.columns):
-            weights = np.eye(self.columns, dtype=np.int64)[column].tolist()
-            low, high = self.least(weights)[0][0], -self.least([-one for one in weights])[0][0]
-            found.append((int(low) + self.constant[column], int(high) + self.constant[column]))
-        return found
+    def column_ranges(self) -> list[tuple[int, int]]:
+        """Minimum and maximum sum of each column, with its constant."""
+        ranges = []
+        for column in range(self.column_count):
+            weights = np.eye(self.column_count, dtype=np.int64)[column].tolist()
+            low, high = self.cost_to_go(weights)[0][0], -self.cost_to_go([-weight for weight in weights])[0][0]
+            ranges.append((int(low) + self.constant[column], int(high) + self.constant[column]))
+        return ranges
 
     @cached_property
     def magnitudes(self) -> list[int]:
-        """No path, nor a part of it, has a greater magnitude in each column."""
-        found = np.zeros(self.columns, object)
+        """Upper bound of the absolute value of each column's sum over any path or part of one."""
+        sums = np.zeros(self.column_count, object)
         for layer in self.layers:
-            found += abs(layer.costs).max(axis=0).astype(object)
-        return [int(one) + abs(constant) for one, constant in zip(found, self.constant, strict=True)]
+            sums += abs(layer.costs).max(axis=0).astype(object)
+        return [int(magnitude) + abs(constant) for magnitude, constant in zip(sums, self.constant, strict=True)]
 
 
-def network(chain: Chain) -> Network | None:
-    """The network of a chain; None if no architecture satisfies its conditions. Raises ArchError (A1601, A1602)."""
-    levels = _alive(chain.levels)
+def build_network(chain: Chain) -> Network | None:
+    """Return the network of a chain; None if no architecture satisfies its conditions. Raises ArchError (A1601,
+    A1602)."""
+    levels = _without_dead_ends(chain.levels)
     if levels and not levels[0]:
         return None
     layers = []
     for level in levels:
-        steps = [step for found in level.values() for step in found]
-        after = {state: i for i, state in enumerate(dict.fromkeys(step.after for step in steps))}
-        counts = np.array([len(found) for found in level.values()], np.int64)
+        steps = [step for state_steps in level.values() for step in state_steps]
+        state_index = {state: i for i, state in enumerate(dict.fromkeys(step.after for step in steps))}
+        counts = np.array([len(state_steps) for state_steps in level.values()], np.int64)
         layers.append(
             Layer(
                 np.cumsum(counts) - counts,
                 np.repeat(np.arange(len(counts)), counts),
-                np.array([after[step.after] for step in steps], np.int64),
+                np.array([state_index[step.after] for step in steps], np.int64),
                 np.array([step.costs for step in steps], np.int64).reshape(len(steps), -1),
                 np.array([step.outcome for step in steps], np.int16),
             )
         )
-    found = Network(tuple(layers), chain.constant)
-    if max(found.magnitudes, default=0) >= MOST_SUM:
+    result = Network(tuple(layers), chain.constant)
+    if max(result.magnitudes, default=0) >= MAX_SUM:
         raise fail("A1601", "a cost of this space does not fit into 64 bits")
-    return found
+    return result
 
 
-def _alive(levels: Sequence[dict[State, list[Step]]]) -> list[dict[State, list[Step]]]:
-    """The levels without states and steps that lead nowhere. A chain has only states that its steps lead to, in the
-    order in which they do; so has what is left."""
-    ends: set[State] = {()}
-    kept: list[dict[State, list[Step]]] = []
+def _without_dead_ends(levels: Sequence[dict[State, list[Step]]]) -> list[dict[State, list[Step]]]:
+    """Return the levels without dead ends: steps that do not lead to the end, and states without steps.
+
+    A chain contains only states that its steps reach, in the order in which the steps reach them; so does the result.
+    """
+    live_states: set[State] = {()}
+    result: list[dict[State, list[Step]]] = []
     for level in reversed(levels):
-        left = {state: [step for step in steps if step.after in ends] for state, steps in level.items()}
-        kept.append({state: steps for state, steps in left.items() if steps})
-        ends = set(kept[-1])
-    return kept[::-1]
+        remaining = {state: [step for step in steps if step.after in live_states] for state, steps in level.items()}
+        result.append({state: steps for state, steps in remaining.items() if steps})
+        live_states = set(result[-1])
+    return result[::-1]

@@ -1,7 +1,9 @@
-"""The least objective within rooms, with a proof; that there is none; or, out of time or work, how far from it one is.
+"""Minimum objective within bounds, with a proof; or a proof that nothing is within them; or, if time or work runs out,
+the best path found and a bound.
 
-Multipliers prove a first bound. All paths up to a little above it are listed; if there is none, that is the next bound,
-and a little becomes more. So what is found is the optimum, and the proof is that everything below it was looked at.
+Lagrange multipliers prove a first lower bound. All paths up to a cutoff a little above it are listed. If there is none,
+the cutoff is the next lower bound, and it is raised by a larger step. So the path that is found is optimal: everything
+below it was searched.
 """
 
 from __future__ import annotations
@@ -12,127 +14,163 @@ from math import log
 
 import numpy as np
 
-from archir.costs.optimal.multipliers import Proof, multipliers
+from archir.costs.optimal.multipliers import DualBound, find_multipliers
 from archir.costs.optimal.network import Network
-from archir.costs.optimal.paths import Paths, TooManyPathsError, paths
+from archir.costs.optimal.paths import Paths, TooManyPathsError, list_paths
 from archir.costs.tables import Codes, Numbers
-from archir.diagnostics.work import current
+from archir.diagnostics.work import current_budget
 
-BEAM = 300
-"""Beginnings that are followed where all are too many."""
-PARTS = 100_000
-"""The first step is such a part of the objective's range."""
-GROWTH, FASTEST = 3, 4
-"""How many times as many beginnings a next step follows, about, and what it is at most multiplied with."""
-MOST = 1_000_000
-"""Beginnings that are followed at once."""
+BEAM_WIDTH = 300
+"""Partial paths that a beam search keeps if there are too many to keep all."""
+FIRST_STEP_DIVISOR = 100_000
+"""The first cutoff lies 1 / FIRST_STEP_DIVISOR of the objective's range above the first lower bound."""
+PATH_GROWTH, MAX_STEP_GROWTH = 3, 4
+"""Factor by which the number of partial paths should grow from step to step, and maximum growth of the step itself."""
+MAX_PARTIAL_PATHS = 1_000_000
+"""Maximum number of partial paths that are kept at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best architectures in order, and what they cost [rows, columns]; no other one's objective is less than
-    `bound`. `settled` says whether that is proved; if so and there is none, nothing is within the bounds. `proof` has
-    the multipliers with which paths were listed.
+    """Best architectures in order, and their costs [rows, columns].
+
+    No other architecture has an objective below `bound`. `is_proved` says whether the result is proved to be optimal;
+    if it is and `codes` is empty, nothing is within the bounds. `dual_bound` has the multipliers with which paths were
+    listed.
     """
 
     codes: Codes
     totals: Numbers
     bound: int
-    settled: bool
-    proof: Proof
+    is_proved: bool
+    dual_bound: DualBound
 
     @property
     def value(self) -> int | None:
-        """The least objective that was found."""
+        """Least objective found; None if no architecture was found."""
         return int(self.totals[0, 0]) if len(self.totals) else None
 
 
 def optimum(
     network: Network,
     limits: Sequence[int],
-    best: int = 1,
-    late: Callable[[], bool] = lambda: False,
-    enough: int | None = None,
+    count: int = 1,
+    is_late: Callable[[], bool] = lambda: False,
+    target: int | None = None,
 ) -> Optimum:
-    """The `best` architectures of the least objectives whose other columns are at most `limits`.
+    """Return the `count` architectures of least objective whose other columns are at most `limits`.
 
-    With `enough`, one whose objective is at most that is as good as the best.
+    An architecture whose objective is at most `target` ends the search, as if it were the best. `is_late` says that
+    time is up.
     """
-    columns = zip(limits, network.constant[1:], network.ends[1:], strict=True)
-    rooms = [max(min(limit, high), low - 1) - constant for limit, constant, (low, high) in columns]
-    return _Search(network, rooms, best, late, enough).result()
+    columns = zip(limits, network.constant[1:], network.column_ranges[1:], strict=True)
+    budgets = [max(min(limit, high), low - 1) - constant for limit, constant, (low, high) in columns]
+    return _Search(network, budgets, count, is_late, target).result()
 
 
 class _Search:
+    """State of one search; constants are subtracted from the objective and the budgets."""
+
     def __init__(
-        self, network: Network, rooms: Sequence[int], best: int, late: Callable[[], bool], enough: int | None
+        self, network: Network, budgets: Sequence[int], count: int, is_late: Callable[[], bool], target: int | None
     ) -> None:
-        self.network, self.rooms, self.best = network, rooms, best
-        self.late: Callable[[], bool] = lambda: late() or current().left <= 0
+        self.network, self.budgets, self.count = network, budgets, count
+        self.is_late: Callable[[], bool] = lambda: is_late() or current_budget().left <= 0
         self.constant = network.constant[0]
-        self.end = network.ends[0][1] - self.constant
-        self.beyond = self.end + 1
-        """The bound where nothing is within the rooms."""
-        self.enough = None if enough is None else enough - self.constant
-        self.proof = multipliers(network, rooms)
-        self.known = Paths(np.empty((0, len(network.layers)), np.int16), np.empty((0, network.columns), np.int64))
+        self.max_objective = network.column_ranges[0][1] - self.constant
+        self.infeasible_bound = self.max_objective + 1
+        """Lower bound that stands for "nothing is within the budgets"."""
+        self.target = None if target is None else target - self.constant
+        self.dual_bound = find_multipliers(network, budgets)
+        self.best_paths = Paths(
+            np.empty((0, len(network.layers)), np.int16), np.empty((0, network.column_count), np.int64)
+        )
 
     def result(self) -> Optimum:
-        low = first = self.proof.least
-        if low > self.end or any(low > room for low, room in zip(self._lows(), self.rooms, strict=True)):
-            return self._optimum(self.beyond, True)
-        cutoff, doubted = low + max((self.end - low) // PARTS, 0), False
+        """Raise the cutoff until enough paths are listed, everything is searched, or time or work runs out."""
+        low = first = self.dual_bound.min_objective
+        if low > self.max_objective or any(
+            low > budget for low, budget in zip(self._column_minima(), self.budgets, strict=True)
+        ):
+            return self._make_optimum(self.infeasible_bound, True)
+        cutoff, checked_feasibility = low + max((self.max_objective - low) // FIRST_STEP_DIVISOR, 0), False
         while True:
             try:
-                found = self._paths(min(cutoff, self.end))
+                listed = self._list_paths(min(cutoff, self.max_objective))
             except TooManyPathsError:
-                if not doubted and not self.late():
-                    doubted = True
-                    if self._impossible():
-                        return self._optimum(self.beyond, True)
-                if cutoff == low or self.late():
-                    self._look()
-                    return self._optimum(low, False)
+                if not checked_feasibility and not self.is_late():
+                    checked_feasibility = True
+                    if self._is_infeasible():
+                        return self._make_optimum(self.infeasible_bound, True)
+                if cutoff == low or self.is_late():
+                    self._beam_search()
+                    return self._make_optimum(low, False)
                 cutoff = (low + cutoff) // 2
                 continue
-            self.known = found
-            if len(found.codes) >= self.best or cutoff >= self.end or self._enough():
-                bound = int(found.totals[0, 0]) if len(found.codes) else self.beyond
-                return self._optimum(bound, True)
+            self.best_paths = listed
+            if len(listed.codes) >= self.count or cutoff >= self.max_objective or self._has_reached_target():
+                bound = int(listed.totals[0, 0]) if len(listed.codes) else self.infeasible_bound
+                return self._make_optimum(bound, True)
             low = cutoff + 1
-            cutoff = first + _farther(low - first, found.followed)
+            cutoff = first + _next_step(low - first, listed.max_width)
 
-    def _look(self) -> None:
-        """What is found among few."""
-        found = paths(self.network, self.rooms, self.proof.weights, self.end, self.best, BEAM, True)
-        if len(found.codes) > len(self.known.codes):
-            self.known = found
+    def _beam_search(self) -> None:
+        """Run a beam search, and keep its paths if they are more than those known so far."""
+        beam = list_paths(
+            self.network, self.budgets, self.dual_bound.weights, self.max_objective, self.count, BEAM_WIDTH, True
+        )
+        if len(beam.codes) > len(self.best_paths.codes):
+            self.best_paths = beam
 
-    def _impossible(self) -> bool:
-        """Whether it is proved that nothing is within the rooms: the least of the first of what is bounded, where the
-        others are kept, is beyond its own bound. That needs no objective, along which too many paths were alike."""
-        if not self.rooms:
+    def _is_infeasible(self) -> bool:
+        """Return whether it is proved that nothing is within the budgets.
+
+        The first bounded column is minimised within the budgets of the others; if its minimum exceeds its own budget,
+        nothing is within all of them. That needs no objective, for which too many paths had similar values.
+        """
+        if not self.budgets:
             return False
-        first, *others = (room + constant for room, constant in zip(self.rooms, self.network.constant[1:], strict=True))
-        found = optimum(self.network.without_objective, others, 1, self.late, enough=first)
-        return found.settled and (found.value is None or found.value > first)
+        first, *others = (
+            budget + constant for budget, constant in zip(self.budgets, self.network.constant[1:], strict=True)
+        )
+        minimum = optimum(self.network.without_objective, others, 1, self.is_late, target=first)
+        return minimum.is_proved and (minimum.value is None or minimum.value > first)
 
-    def _lows(self) -> list[int]:
-        return [low - c for (low, _), c in zip(self.network.ends[1:], self.network.constant[1:], strict=True)]
+    def _column_minima(self) -> list[int]:
+        """Return the minimum of each bounded column, without its constant."""
+        return [low - c for (low, _), c in zip(self.network.column_ranges[1:], self.network.constant[1:], strict=True)]
 
-    def _enough(self) -> bool:
-        return self.enough is not None and len(self.known.codes) > 0 and int(self.known.totals[0, 0]) <= self.enough
+    def _has_reached_target(self) -> bool:
+        """Return whether a path was found whose objective is good enough for the caller."""
+        return (
+            self.target is not None
+            and len(self.best_paths.codes) > 0
+            and int(self.best_paths.totals[0, 0]) <= self.target
+        )
 
-    def _paths(self, cutoff: int) -> Paths:
-        return paths(self.network, self.rooms, self.proof.weights, cutoff, self.best, MOST, late=self.late)
+    def _list_paths(self, cutoff: int) -> Paths:
+        """List the paths within the budgets up to a cutoff. Raises TooManyPathsError."""
+        return list_paths(
+            self.network,
+            self.budgets,
+            self.dual_bound.weights,
+            cutoff,
+            self.count,
+            MAX_PARTIAL_PATHS,
+            is_late=self.is_late,
+        )
 
-    def _optimum(self, bound: int, settled: bool) -> Optimum:
+    def _make_optimum(self, bound: int, is_proved: bool) -> Optimum:
+        """Return the result, with constants added."""
         constants = np.array(self.network.constant, np.int64)
-        known = Paths(self.known.codes[: self.best], self.known.totals[: self.best] + constants)
-        return Optimum(known.codes, known.totals, bound + self.constant, settled, self.proof)
+        best = Paths(self.best_paths.codes[: self.count], self.best_paths.totals[: self.count] + constants)
+        return Optimum(best.codes, best.totals, bound + self.constant, is_proved, self.dual_bound)
 
 
-def _farther(step: int, followed: int) -> int:
-    """The next step, after one of so many beginnings: they grow about as the exponential of its root."""
-    grown = log(max(followed, 2))
-    return int(step * min(((grown + log(GROWTH)) / grown) ** 2, FASTEST)) + 1
+def _next_step(step: int, path_count: int) -> int:
+    """Return the next step of the cutoff, after a search that kept `path_count` partial paths at a time.
+
+    The number of partial paths grows about as the exponential of the root of the step.
+    """
+    grown = log(max(path_count, 2))
+    return int(step * min(((grown + log(PATH_GROWTH)) / grown) ** 2, MAX_STEP_GROWTH)) + 1

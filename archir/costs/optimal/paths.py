@@ -1,8 +1,8 @@
-"""All paths whose objective may be at most a cutoff, layer by layer.
+"""All paths within budgets whose objective is at most a cutoff, layer by layer.
 
-A beginning of a path is left out if integers prove that nothing within the rooms is at its end: by what is left of each
-column alone, or by all of them together with Lagrange multipliers. Of beginnings that end in one state and have used as
-much of every room, those of the least objectives go on.
+A partial path is dropped if integer bounds prove that no completion is within the budgets: the bound of each column
+alone, or of all columns weighted by Lagrange multipliers. Of partial paths that end in one state and have used equal
+amounts of every budget, only those of the least objectives are kept.
 """
 
 from __future__ import annotations
@@ -15,165 +15,192 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.costs.optimal.network import Layer, Network
-from archir.costs.tables import MOST_SUM, Codes, Numbers
-from archir.diagnostics.work import charge
+from archir.costs.tables import MAX_SUM, Codes, Numbers
+from archir.diagnostics.work import spend_up_to
 
-AT_ONCE = 400_000
-"""Steps that are tried at once."""
-STEPS_A_UNIT = 5
-"""Steps, times columns, that take a unit of work."""
-FEW = 128
-"""Beginnings that are not worth comparing."""
-ALIKE, SELDOM = 0.9, 8
-"""Where more than such a part is kept, only every so many layers' beginnings are compared."""
+BLOCK_STEPS = 400_000
+"""Steps that are tried at a time."""
+STEPS_PER_UNIT = 5
+"""Steps, times columns, that take one unit of work."""
+MIN_DEDUPLICATED = 128
+"""Number of partial paths up to which dominated ones are not searched for."""
+KEPT_FRACTION, DEDUPLICATION_INTERVAL = 0.9, 8
+"""If more than this fraction of the partial paths is kept, dominated ones are searched for only in every
+DEDUPLICATION_INTERVAL-th layer."""
 
 
 class TooManyPathsError(Exception):
-    """More beginnings than are followed, or no time is left."""
+    """There are more partial paths than may be kept, or time is up."""
 
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Paths, sorted by their objective, and what they cost: [paths, columns], constants left out. `followed` is how
-    many beginnings there were at once."""
+    """Paths sorted by their objective, and their costs [paths, columns] without constants.
+
+    `max_width` is the maximum number of partial paths kept at a time.
+    """
 
     codes: Codes
     totals: Numbers
-    followed: int = 0
+    max_width: int = 0
 
 
 @dataclass(frozen=True, eq=False)
-class _Row:
-    """Beginnings after a layer: the state that each is in, what it costs, how much its bound may still grow, and where
-    it comes from."""
+class _PartialPaths:
+    """Partial paths after a layer: state, costs, slack (by how much the weighted bound may still grow), parent and last
+    step."""
 
     states: Numbers
     totals: Numbers
     slack: Numbers
-    before: Numbers
+    parents: Numbers
     steps: Numbers
 
 
-def paths(
+def list_paths(
     network: Network,
-    rooms: Sequence[int],
+    budgets: Sequence[int],
     weights: Sequence[int],
     cutoff: int,
-    best: int = 1,
-    most: int = 1_000_000,
+    count: int = 1,
+    max_width: int = 1_000_000,
     beam: bool = False,
-    late: Callable[[], bool] = lambda: False,
+    is_late: Callable[[], bool] = lambda: False,
 ) -> Paths:
-    """The paths within the rooms, constants left out, whose objective is at most `cutoff`: all, but for those that
-    `best` others are as good as. With `beam`, of more than `most` beginnings those of the least bounds are followed.
+    """Return the paths within `budgets` whose objective is at most `cutoff`, without constants.
 
-    Raises TooManyPathsError.
+    A path is left out only if `count` other paths with the same sums of the bounded columns are at least as good. With
+    `beam`, if there are more than `max_width` partial paths, only those of the least bounds are kept. Raises
+    TooManyPathsError.
     """
-    return _Follow(network, rooms, weights, cutoff, best, most, beam, late).found()
+    return _PathSearch(network, budgets, weights, cutoff, count, max_width, beam, is_late).run()
 
 
-class _Follow:
+class _PathSearch:
+    """State of one search: the layers with only the steps that can be part of a path within the budgets."""
+
     def __init__(
         self,
         network: Network,
-        rooms: Sequence[int],
+        budgets: Sequence[int],
         weights: Sequence[int],
         cutoff: int,
-        best: int,
-        most: int,
+        count: int,
+        max_width: int,
         beam: bool,
-        late: Callable[[], bool],
+        is_late: Callable[[], bool],
     ) -> None:
-        self.network, self.best, self.most, self.beam, self.late = network, best, most, beam, late
-        self.often = 1
-        self.rooms = np.array([cutoff, *rooms], np.int64)
+        """Compute the bounds on completions, and drop the steps that are on no path within the weighted budget."""
+        self.network, self.count, self.max_width, self.beam, self.is_late = network, count, max_width, beam, is_late
+        self.interval = 1
+        self.budgets = np.array([cutoff, *budgets], np.int64)
         self.weights = np.array(weights, np.int64)
-        self.room = sum(int(weight) * int(room) for weight, room in zip(weights, self.rooms, strict=True))
-        self.together = network.least(weights)
-        self.slack = self.room - int(self.together[0][0])
+        self.weighted_budget = sum(
+            int(weight) * int(budget) for weight, budget in zip(weights, self.budgets, strict=True)
+        )
+        self.weighted_to_go = network.cost_to_go(weights)
+        self.slack = self.weighted_budget - int(self.weighted_to_go[0][0])
         self.layers, self.growth = [], []
-        sides = zip(network.layers, network.far(weights), self.together, self.together[1:], strict=False)
-        for layer, far, before, after in sides:
+        layer_bounds = zip(
+            network.layers, network.cost_so_far(weights), self.weighted_to_go, self.weighted_to_go[1:], strict=False
+        )
+        for layer, so_far, before, after in layer_bounds:
             growth = layer.costs @ self.weights + after[layer.after] - before[layer.sources]
-            fine = growth + far[layer.sources] + before[layer.sources] <= self.room
-            self.layers.append(layer.only(fine))
-            self.growth.append(growth[fine])
-        self.alone = least(self.layers, network.columns)
+            feasible = growth + so_far[layer.sources] + before[layer.sources] <= self.weighted_budget
+            self.layers.append(layer.select(feasible))
+            self.growth.append(growth[feasible])
+        self.columns_to_go = column_cost_to_go(self.layers, network.column_count)
 
-    def found(self) -> Paths:
-        nothing = np.zeros(1, np.int64)
-        totals = np.zeros((1, self.network.columns), np.int64)
-        rows = [_Row(nothing, totals, np.full(1, self.slack), nothing, nothing)]
+    def run(self) -> Paths:
+        """Extend the partial paths through all layers, and trace the complete ones back."""
+        zero = np.zeros(1, np.int64)
+        totals = np.zeros((1, self.network.column_count), np.int64)
+        stages = [_PartialPaths(zero, totals, np.full(1, self.slack), zero, zero)]
         for number, layer in enumerate(self.layers):
-            rows.append(self._next(number, layer, rows[-1]))
-        order = np.argsort(rows[-1].totals[:, 0], kind="stable")
+            stages.append(self._extend(number, layer, stages[-1]))
+        order = np.argsort(stages[-1].totals[:, 0], kind="stable")
         codes = np.empty((len(order), len(self.layers)), np.int16)
-        here = order
+        position = order
         for number in reversed(range(len(self.layers))):
-            row = rows[number + 1]
-            codes[:, number] = self.layers[number].outcomes[row.steps[here]]
-            here = row.before[here]
-        return Paths(codes, rows[-1].totals[order], max(len(row.states) for row in rows))
+            row = stages[number + 1]
+            codes[:, number] = self.layers[number].outcomes[row.steps[position]]
+            position = row.parents[position]
+        return Paths(codes, stages[-1].totals[order], max(len(row.states) for row in stages))
 
-    def _next(self, number: int, layer: Layer, row: _Row) -> _Row:
-        tries = layer.counts[row.states]
-        (cuts,) = np.nonzero(np.diff(np.cumsum(tries) // AT_ONCE))
-        ends = [0, *(cuts + 1).tolist(), len(tries)]
-        parts = [self._part(number, layer, row, slice(*pair)) for pair in pairwise(ends)]
-        columns = zip(*((one.states, one.totals, one.slack, one.before, one.steps) for one in parts), strict=True)
-        found = _Row(*map(np.concatenate, columns))
-        if len(found.states) > FEW and number % self.often == 0:
-            apart = self._apart(found)
-            self.often = 1 if len(apart.states) < ALIKE * len(found.states) else SELDOM
-            found = apart
-        if len(found.states) > self.most:
+    def _extend(self, number: int, layer: Layer, partial: _PartialPaths) -> _PartialPaths:
+        """Extend all partial paths by one layer, in blocks, and drop dominated ones."""
+        step_counts = layer.counts[partial.states]
+        (block_starts,) = np.nonzero(np.diff(np.cumsum(step_counts) // BLOCK_STEPS))
+        block_ends = [0, *(block_starts + 1).tolist(), len(step_counts)]
+        parts = [self._extend_block(number, layer, partial, slice(*pair)) for pair in pairwise(block_ends)]
+        columns = zip(
+            *((block.states, block.totals, block.slack, block.parents, block.steps) for block in parts), strict=True
+        )
+        extended = _PartialPaths(*map(np.concatenate, columns))
+        if len(extended.states) > MIN_DEDUPLICATED and number % self.interval == 0:
+            undominated = self._drop_dominated(extended)
+            self.interval = (
+                1 if len(undominated.states) < KEPT_FRACTION * len(extended.states) else DEDUPLICATION_INTERVAL
+            )
+            extended = undominated
+        if len(extended.states) > self.max_width:
             if not self.beam:
                 raise TooManyPathsError
-            found = _taken(found, np.argpartition(-found.slack, self.most)[: self.most])
-        return found
+            extended = _select(extended, np.argpartition(-extended.slack, self.max_width)[: self.max_width])
+        return extended
 
-    def _part(self, number: int, layer: Layer, row: _Row, part: slice) -> _Row:
-        """Some of the beginnings, one step further."""
-        if self.late():
+    def _extend_block(self, number: int, layer: Layer, partial: _PartialPaths, block: slice) -> _PartialPaths:
+        """Extend a block of the partial paths by one step."""
+        if self.is_late():
             raise TooManyPathsError
-        states = row.states[part]
+        states = partial.states[block]
         counts = layer.counts[states]
-        before = np.repeat(np.arange(len(states)), counts)
-        charge(len(before) * (1 + self.network.columns) / STEPS_A_UNIT)
-        offsets = np.arange(len(before)) - np.repeat(np.cumsum(counts) - counts, counts)
-        steps = layer.starts[states][before] + offsets
-        slack = row.slack[part][before] - self.growth[number][steps]
-        fine = np.flatnonzero(slack >= 0)
-        before, steps, slack = before[fine], steps[fine], slack[fine]
-        totals = row.totals[part][before] + layer.costs[steps]
+        parents = np.repeat(np.arange(len(states)), counts)
+        spend_up_to(len(parents) * (1 + self.network.column_count) / STEPS_PER_UNIT)
+        offsets = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
+        steps = layer.starts[states][parents] + offsets
+        slack = partial.slack[block][parents] - self.growth[number][steps]
+        feasible = np.flatnonzero(slack >= 0)
+        parents, steps, slack = parents[feasible], steps[feasible], slack[feasible]
+        totals = partial.totals[block][parents] + layer.costs[steps]
         after = layer.after[steps]
-        fine = np.flatnonzero((totals + self.alone[number + 1][after] <= self.rooms).all(axis=1))
-        return _Row(after[fine], totals[fine], slack[fine], before[fine] + part.start, steps[fine])
+        feasible = np.flatnonzero((totals + self.columns_to_go[number + 1][after] <= self.budgets).all(axis=1))
+        return _PartialPaths(
+            after[feasible], totals[feasible], slack[feasible], parents[feasible] + block.start, steps[feasible]
+        )
 
-    def _apart(self, row: _Row) -> _Row:
-        """Of beginnings that differ in the objective alone, the best ones."""
-        keys = [row.totals[:, 0], *row.totals[:, 1:].T, row.states]
+    def _drop_dominated(self, partial: _PartialPaths) -> _PartialPaths:
+        """Keep the best of the partial paths that differ only in the objective."""
+        keys = [partial.totals[:, 0], *partial.totals[:, 1:].T, partial.states]
         order = np.lexsort(keys)
-        same = np.ones(len(order), bool)
-        same[0] = False
+        is_same = np.ones(len(order), bool)
+        is_same[0] = False
         for key in keys[1:]:
-            same[1:] &= key[order][1:] == key[order][:-1]
-        if not same.any():
-            return row
-        places = np.arange(len(order))
-        first = np.maximum.accumulate(np.where(same, 0, places))
-        return _taken(row, order[places - first < self.best])
+            is_same[1:] &= key[order][1:] == key[order][:-1]
+        if not is_same.any():
+            return partial
+        positions = np.arange(len(order))
+        group_start = np.maximum.accumulate(np.where(is_same, 0, positions))
+        return _select(partial, order[positions - group_start < self.count])
 
 
-def _taken(row: _Row, which: NDArray[np.intp]) -> _Row:
-    return _Row(row.states[which], row.totals[which], row.slack[which], row.before[which], row.steps[which])
+def _select(partial: _PartialPaths, indices: NDArray[np.intp]) -> _PartialPaths:
+    """Return some of the partial paths."""
+    return _PartialPaths(
+        partial.states[indices],
+        partial.totals[indices],
+        partial.slack[indices],
+        partial.parents[indices],
+        partial.steps[indices],
+    )
 
 
-def least(layers: Sequence[Layer], columns: int) -> list[Numbers]:
-    """For each layer and state, and at the end, the least that is still to come in each column, alone."""
-    found = [np.zeros((1, columns), np.int64)]
+def column_cost_to_go(layers: Sequence[Layer], columns: int) -> list[Numbers]:
+    """Return, for each layer and state, and at the end, the minimum of each column from there to the end, shape
+    [states, columns]."""
+    costs_to_end = [np.zeros((1, columns), np.int64)]
     for layer in reversed(layers):
-        least = np.full((len(layer.starts), columns), MOST_SUM)
-        np.minimum.at(least, layer.sources, layer.costs + found[-1][layer.after])
-        found.append(np.minimum(least, MOST_SUM))
-    return found[::-1]
+        minima = np.full((len(layer.starts), columns), MAX_SUM)
+        np.minimum.at(minima, layer.sources, layer.costs + costs_to_end[-1][layer.after])
+        costs_to_end.append(np.minimum(minima, MAX_SUM))
+    return costs_to_end[::-1]

@@ -1,1 +1,1 @@
-"""Readers of sources, a format a file: raw images and labels as arrays."""
+"""Readers of data sources, one module for each file format."""

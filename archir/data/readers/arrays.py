@@ -1,4 +1,4 @@
-"""Arrays by their names: which are inputs and which are targets, and of which part."""
+"""Sources of named arrays: the name says whether an array is an input or a target, and of which part."""
 
 from __future__ import annotations
 
@@ -7,48 +7,51 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from archir.data.readers.source import Part, Source, classes_of, labelled
+from archir.data.readers.source import Part, Source, check_labels, classes_of
 from archir.diagnostics.errors import fail
 
 Arrays = Mapping[str, NDArray[Any]]
 _KINDS = {"x": "x", "y": "y", "images": "x", "labels": "y"}
 _PARTS = ("train", "test")
 _HINT = (
-    "it needs x_train, y_train, x_test and y_test, or images and labels, or arrays whose names begin with x and y: "
-    "x_left, x_right, y_depth, maybe with _train and _test at the end"
+    "it needs x_train, y_train, x_test and y_test, or images and labels, or arrays whose names begin with x and y, "
+    "optionally with _train and _test at the end: x_left, x_right, y_depth"
 )
 
 
-def arranged(arrays: Arrays, what: str) -> Source:
-    """A source of named arrays: `x` and names that begin with `x_` are inputs, those with `y_` targets.
+def source_of_arrays(arrays: Arrays, source_name: str) -> Source:
+    """Return a source of named arrays: `x`, `images` and names with the prefix `x_` are inputs; `y`, `labels` and `y_`
+    targets.
 
-    `_train` and `_test` at the end say which part they are of. `labels` are checked to be labels. Raises ArchError
-    (A1102).
+    The suffixes `_train` and `_test` name the part. An array `labels` is checked to hold class numbers. `source_name`
+    is the source in messages. Raises ArchError (A1102).
     """
-    found: dict[str, tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]] = {}
+    parts_by_name: dict[str, tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]] = {}
     for name, array in arrays.items():
-        kind, own, part = _read(name)
+        kind, column, part = _split_name(name)
         if kind is None:
-            raise fail("A1102", f"{what} has the arrays {', '.join(arrays)}", None, _HINT)
+            raise fail("A1102", f"{source_name} has the arrays {', '.join(arrays)}", None, _HINT)
         if array.ndim == 0 or len(array) == 0:
-            raise fail("A1102", f"{what}: `{name}` has 0 samples")
-        inputs, targets = found.setdefault(part, ({}, {}))
-        (inputs if kind == "x" else targets)[own] = labelled(f"{what}: `labels`", array) if name == "labels" else array
-    wanted = ("train", "test") if "test" in found else ("train",) if "train" in found else ("",)
-    if set(found) != set(wanted) or any(not inputs for inputs, _ in found.values()):
-        raise fail("A1102", f"{what} has the arrays {', '.join(arrays) or 'none'}", None, _HINT)
-    parts = [Part(*found[name]) for name in wanted]
+            raise fail("A1102", f"{source_name}: `{name}` has 0 samples")
+        inputs, targets = parts_by_name.setdefault(part, ({}, {}))
+        (inputs if kind == "x" else targets)[column] = (
+            check_labels(f"{source_name}: `labels`", array) if name == "labels" else array
+        )
+    part_names = ("train", "test") if "test" in parts_by_name else ("train",) if "train" in parts_by_name else ("",)
+    if set(parts_by_name) != set(part_names) or any(not inputs for inputs, _ in parts_by_name.values()):
+        raise fail("A1102", f"{source_name} has the arrays {', '.join(arrays) or 'none'}", None, _HINT)
+    parts = [Part(*parts_by_name[name]) for name in part_names]
     names = [(sorted(part.inputs), sorted(part.targets)) for part in parts]
     if names[0] != names[-1]:
-        first, second = (", ".join(f"`{name}`" for some in one for name in some) for one in names)
-        text = f"{what} has {first} to train on, and {second} to test on"
+        first, second = (", ".join(f"`{name}`" for group in column_names for name in group) for column_names in names)
+        text = f"{source_name} has {first} to train on, and {second} to test on"
         raise fail("A1102", text, None, "both parts have the same inputs and targets")
-    return Source(parts[0], parts[1] if len(parts) > 1 else None, classes_of(*parts, certain="labels" in arrays))
+    return Source(parts[0], parts[1] if len(parts) > 1 else None, classes_of(*parts, are_labels="labels" in arrays))
 
 
-def _read(name: str) -> tuple[str | None, str, str]:
-    """Whether a name is of an input or a target, its own name, and its part."""
-    first, *rest = name.split("_")
-    part = rest.pop() if rest and rest[-1] in _PARTS else ""
+def _split_name(name: str) -> tuple[str | None, str, str]:
+    """Split an array's name into its kind (`x` input, `y` target, None for neither), its own name, and its part."""
+    first, *words = name.split("_")
+    part = words.pop() if words and words[-1] in _PARTS else ""
     kind = _KINDS.get(first)
-    return kind, "_".join(rest) or {"x": "input", "y": "target", None: ""}[kind], part
+    return kind, "_".join(words) or {"x": "input", "y": "target", None: ""}[kind], part

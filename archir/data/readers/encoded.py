@@ -1,4 +1,4 @@
-"""Image files, decoded when they are asked for."""
+"""Image files that are decoded on access."""
 
 from __future__ import annotations
 
@@ -15,17 +15,25 @@ from numpy.typing import NDArray
 
 from archir.diagnostics.errors import fail
 
-_LARGEST = 1 << 26
-SHARES = 2 * (os.cpu_count() or 1)
-"""Parts of a batch that threads take: to hand over single images takes as long as to decode small ones."""
+_MAX_PIXELS = 1 << 26
+"""Maximum number of pixels of an image file, by its header."""
+CHUNKS = 2 * (os.cpu_count() or 1)
+"""Number of chunks into which the images of a batch are divided for the decoding threads.
+
+Handing single images to threads takes as long as decoding a small image.
+"""
 
 Fetch = Callable[[int], tuple[str, bytes]]
-"""What an image of a row is called, and its file's content."""
+"""Function from a row number to the name of its image (for messages) and the content of its file."""
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
-    """Images of a source, decoded to uint8 [C, H, W]. Raises ArchError (A1104) for one that cannot be."""
+class EncodedImages:
+    """Lazy array of image files: indexing with rows decodes them to uint8 [n, C, H, W].
+
+    `fetch` loads the file of a row, `count` is the number of images, and `size` is [C, H, W], to which images are
+    converted and resized. Indexing raises ArchError (A1104) for a file that cannot be decoded.
+    """
 
     fetch: Fetch
     count: int
@@ -36,50 +44,52 @@ class Encoded:
 
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
         numbers = rows.tolist()
-        ascending = sorted(range(len(numbers)), key=numbers.__getitem__)  # sources are read forwards
-        files = {place: self.fetch(numbers[place]) for place in ascending}
+        ascending = sorted(range(len(numbers)), key=numbers.__getitem__)  # read sources sequentially
+        files = {position: self.fetch(numbers[position]) for position in ascending}
         images = np.empty((len(numbers), *self.size), np.uint8)
 
-        def put(share: list[int]) -> None:
-            for place in share:
-                images[place] = decoded(*files[place], self.size)
+        def put(chunk: list[int]) -> None:
+            """Decode the images of one chunk into their places in the batch."""
+            for position in chunk:
+                images[position] = decode_image(*files[position], self.size)
 
-        places = list(files)
+        positions = list(files)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of oddities: what cannot be decoded raises
-            shares = [places[begin::SHARES] for begin in range(min(SHARES, len(places)))]
-            list(_threads().map(put, shares))
+            warnings.simplefilter("ignore")  # Pillow warns about harmless oddities; real failures raise
+            chunks = [positions[begin::CHUNKS] for begin in range(min(CHUNKS, len(positions)))]
+            list(_threads().map(put, chunks))
         return images
 
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """Threads that decode; a process that was forked has none, and makes its own."""
+    """Return the thread pool for decoding. A forked process creates its own, as threads do not survive a fork."""
     return ThreadPoolExecutor(os.cpu_count(), "decode")
 
 
 os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
-def decoded(name: str, content: bytes, size: tuple[int, int, int]) -> NDArray[np.uint8]:
-    """An image file as uint8 [C, H, W], as large as it is wanted. Raises ArchError (A1104)."""
+def decode_image(name: str, content: bytes, size: tuple[int, int, int]) -> NDArray[np.uint8]:
+    """Decode an image file to uint8 [C, H, W], resized bilinearly to `size`. Raises ArchError (A1104)."""
     from PIL import Image
 
     channels, height, width = size
     try:
         with Image.open(io.BytesIO(content)) as image:
-            if image.width * image.height > _LARGEST:
+            if image.width * image.height > _MAX_PIXELS:
                 raise fail("A1104", f"{name} claims to be an image of {image.width} x {image.height} pixels")
-            found: Image.Image = image
-            if found.mode != (mode := "RGB" if channels == 3 else "L"):
-                found = found.convert(mode)
-            if found.size != (width, height):
-                found = found.resize((width, height), Image.Resampling.BILINEAR)
-            pixels = np.asarray(found)
+            picture: Image.Image = image
+            if picture.mode != (mode := "RGB" if channels == 3 else "L"):
+                picture = picture.convert(mode)
+            if picture.size != (width, height):
+                picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+            pixels = np.asarray(picture)
     except (OSError, ValueError, SyntaxError, EOFError, IndexError, OverflowError, Image.DecompressionBombError) as e:
-        raise fail("A1104", f"{name} is no image that can be read: {e}") from None
+        raise fail("A1104", f"{name} cannot be decoded as an image: {e}") from None
     return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
 
 
-Raw = NDArray[np.uint8] | NDArray[np.float32] | Encoded
-"""Pixels [n, C, H, W] as a source has them: uint8, or float32 from 0 to 1."""
+Raw = NDArray[np.uint8] | NDArray[np.float32] | EncodedImages
+"""Array of inputs [n, ...] as a source stores it: uint8 pixels, float32 numbers (images from 0 to 1), or image
+files."""

@@ -1,4 +1,4 @@
-"""Arrays in .npz files, and in folders of .npy files, which stay on the disk until they are asked for."""
+"""Arrays in .npz files and in folders of .npy files; the latter are memory-mapped."""
 
 from __future__ import annotations
 
@@ -13,65 +13,77 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from archir.data.readers.arrays import arranged
-from archir.data.readers.source import LARGEST, PACKED, SMALL, Source, unreadable
-from archir.utils.files import reading
+from archir.data.readers.arrays import source_of_arrays
+from archir.data.readers.source import MAX_ARRAY_BYTES, MAX_COMPRESSION, UNCHECKED_BYTES, Source, read_error
+from archir.utils.files import open_regular
 
-MOST_ARRAYS = 1000
+MAX_ARRAYS = 1000
+"""Maximum number of arrays in an .npz file."""
 _DAMAGED = (OSError, ValueError, BadZipFile, EOFError, NotImplementedError, RuntimeError, KeyError, zlib.error)
+"""Exceptions that numpy and zipfile raise for files that are unreadable or damaged."""
 
 
 def read(path: Path) -> Source:
-    """The parts of a file. Raises ArchError: A1101 (it cannot be read), A1102 (its arrays are of other forms)."""
-    return arranged(arrays(path), str(path))
+    """Return the parts of an .npz file.
+
+    Raises ArchError: A1101 (it cannot be read), A1102 (its arrays have unexpected names or shapes).
+    """
+    return source_of_arrays(read_arrays(path), str(path))
 
 
-def arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file by name. Raises ArchError (A1101)."""
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an .npz file by name. Raises ArchError (A1101)."""
     try:
-        with reading(path) as stream:
-            _check(stream)
+        with open_regular(path) as stream:
+            _check_headers(stream)
             stream.seek(0)
-            with np.load(stream, allow_pickle=False) as held:
-                return {name: held[name] for name in held.files}
+            with np.load(stream, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
     except _DAMAGED as error:
-        raise unreadable(path, error) from None
+        raise read_error(path, error) from None
 
 
-def _check(stream: BinaryIO) -> None:
-    """Arrays are as large as their headers say, before room is made for them. Raises ValueError."""
-    left = max(SMALL, PACKED * stream.seek(0, os.SEEK_END))
+def _check_headers(stream: BinaryIO) -> None:
+    """Check the array headers of an .npz file before memory is allocated for the arrays.
+
+    Raises ValueError if an array is not as large as its header claims, or if the arrays are too large for the file.
+    """
+    bytes_left = max(UNCHECKED_BYTES, MAX_COMPRESSION * stream.seek(0, os.SEEK_END))
     with ZipFile(stream) as archive:
-        if len(archive.infolist()) > MOST_ARRAYS:
-            raise ValueError(f"it holds more than {MOST_ARRAYS} arrays")
+        if len(archive.infolist()) > MAX_ARRAYS:
+            raise ValueError(f"it holds more than {MAX_ARRAYS} arrays")
         for member in archive.infolist():
             with archive.open(member) as file:
                 version = npy.read_magic(file)
                 header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
                 shape, _, dtype = header(file)
-                claimed = file.tell() + math.prod(shape) * dtype.itemsize
+                expected = file.tell() + math.prod(shape) * dtype.itemsize
             if dtype.hasobject or any(size < 0 for size in shape):
                 raise ValueError(f"`{member.filename}` is no array of numbers")
-            if claimed != member.file_size or claimed > LARGEST:
+            if expected != member.file_size or expected > MAX_ARRAY_BYTES:
                 raise ValueError(f"`{member.filename}` claims to hold {list(shape)} of {dtype}, but does not")
-            left -= claimed
-            if left < 0:
-                raise ValueError(f"its arrays are more than {PACKED} times as large as the file")
+            bytes_left -= expected
+            if bytes_left < 0:
+                raise ValueError(f"its arrays are more than {MAX_COMPRESSION} times as large as the file")
 
 
-def mapped(path: Path) -> Source:
-    """A folder of .npy files named as arrays are, or one file of inputs. Raises ArchError (A1101, A1102)."""
+def memory_mapped(path: Path) -> Source:
+    """Return a folder of .npy files named like the arrays of an .npz file, or a single .npy file of inputs;
+    memory-mapped.
+
+    Raises ArchError (A1101, A1102).
+    """
     files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
-    found = {}
+    arrays_by_name = {}
     for file in files:
         try:
             array = np.load(file, mmap_mode="r", allow_pickle=False)
         except _DAMAGED as error:
-            raise unreadable(file, error) from None
-        found[file.stem if path.is_dir() else "x"] = array
-    return arranged(found, str(path))
+            raise read_error(file, error) from None
+        arrays_by_name[file.stem if path.is_dir() else "x"] = array
+    return source_of_arrays(arrays_by_name, str(path))
 
 
-def present(folder: Path) -> bool:
-    """Whether a folder holds .npy files."""
+def has_files(folder: Path) -> bool:
+    """True if a folder holds .npy files."""
     return any(folder.glob("*.npy"))

@@ -1,4 +1,4 @@
-"""What the readers of sources give, and what they check."""
+"""Sources of data, which every reader returns, the registry of readers, and checks that readers share."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from archir.data.readers.encoded import Raw
 from archir.diagnostics.errors import ArchError, fail
 from archir.plugins.registry import Registry
 
-MOST = 100_000
-"""Classes that data may have."""
-LARGEST = 1 << 34
-"""Bytes that one array of a file may have."""
-PACKED = 20
-"""What a byte of a packed file may stand for where arrays are large: images pack to a fifth of their size."""
-SMALL = 1 << 26
-"""Bytes up to which all arrays of a file together may be packed as densely as they like."""
+MAX_CLASSES = 100_000
+"""Maximum number of classes of a data set."""
+MAX_ARRAY_BYTES = 1 << 34
+"""Maximum size of one array of a file, in bytes (16 GiB)."""
+MAX_COMPRESSION = 20
+"""Maximum ratio of unpacked to compressed size for large arrays; images compress to about a fifth of their size."""
+UNCHECKED_BYTES = 1 << 26
+"""Total size in bytes up to which the arrays of a file may be compressed at any ratio (64 MiB)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Samples: raw inputs and targets by their names, each with a row for every sample."""
+    """Samples of one part of a source: raw inputs and targets by name, each with one row per sample."""
 
     inputs: Mapping[str, Raw]
     targets: Mapping[str, NDArray[Any]]
@@ -36,81 +36,93 @@ class Part:
         return len(next(iter({**self.inputs, **self.targets}.values())))
 
 
-def of_images(pixels: Raw, labels: NDArray[np.int64]) -> Part:
-    """Images with a label [n] each."""
+def image_part(pixels: Raw, labels: NDArray[np.int64]) -> Part:
+    """Return a part of images with one label each; `labels` is [n]."""
     return Part({"image": pixels}, {"label": labels})
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """The samples to train on, those held out if the source says which, and the names of the classes if the only target
-    is a label.
+    """A data set: the samples to train on, the held-out samples if the source defines them, and the class names.
 
-    Samples of a series are in its order, and two of one part share nothing if they are `apart` rows or more from each
-    other: such parts are divided by a cut, and others by drawing.
+    `classes` is empty unless the only target is a label. For time series, samples are in temporal order, and two
+    samples of a part share no values if they are at least `min_gap` rows from each other; such parts are split by time,
+    others at random.
     """
 
     train: Part
     held_out: Part | None
     classes: tuple[str, ...]
-    apart: int | None = None
+    min_gap: int | None = None
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts there are."""
+        """The parts that the source has, training first."""
         return (self.train,) if self.held_out is None else (self.train, self.held_out)
 
 
 SOURCES: Registry[str, Callable[[str, Inputs], Any]] = Registry("source of data", "sources of data")
-"""How sources are read, by what their names begin with."""
+"""Readers of data sources, by the prefix of the source's name."""
 
 Reader = TypeVar("Reader", bound=Callable[[str, Inputs], Any])
 
 
 def source(name: str) -> Callable[[Reader], Reader]:
-    """Register a function as the source `NAME:REST`: of the rest, and the inputs of the net, it gives a `Source`, or
-    whatever Python has that can be one (see `archir.data.objects`)."""
+    """Register a function as the reader of sources `NAME:REST`.
+
+    The function gets REST and the inputs of the net. It returns a `Source`, or any Python object that can be converted
+    to one (see `archir.data.python_data`).
+    """
 
     def register(read: Reader) -> Reader:
+        """Register `read` under the name."""
         SOURCES.register(name, read)
         return read
 
     return register
 
 
-def classes_of(*parts: Part, certain: bool = False) -> tuple[str, ...]:
-    """The names of classes of parts whose only target is a label, an integer from 0 for each sample; else none.
+def classes_of(*parts: Part, are_labels: bool = False) -> tuple[str, ...]:
+    """Return the class names of parts whose only target is a label, an integer from 0 for each sample; otherwise
+    nothing.
 
-    Integers are taken for labels where there are twice as many samples as different ones and more samples than the
-    largest one, or if it is `certain`.
+    Integers are taken for labels if there are at least twice as many samples as distinct values, and more samples than
+    the largest value; `are_labels` skips this heuristic.
     """
     columns = [next(iter(part.targets.values())) for part in parts if len(part.targets) == 1]
-    labels = [one for one in columns if one.ndim == 1 and one.dtype.kind in "iub" and len(one)]
-    if len(labels) < len(parts) or any(int(one.min()) < 0 or int(one.max()) >= MOST for one in labels):
+    labels = [column for column in columns if column.ndim == 1 and column.dtype.kind in "iub" and len(column)]
+    if len(labels) < len(parts) or any(int(column.min()) < 0 or int(column.max()) >= MAX_CLASSES for column in labels):
         return ()
-    found = np.concatenate(labels)
-    if not certain and (2 * len(np.unique(found)) > len(found) or int(found.max()) >= len(found)):
+    all_labels = np.concatenate(labels)
+    if not are_labels and (
+        2 * len(np.unique(all_labels)) > len(all_labels) or int(all_labels.max()) >= len(all_labels)
+    ):
         return ()
-    return numbered(*labels)
+    return number_names(*labels)
 
 
-def labelled(where: str, labels: NDArray[Any], classes: int | None = None) -> NDArray[np.int64]:
-    """Labels [n] as int64. Raises ArchError (A1102) unless they are integers from 0, below the number of classes."""
+def check_labels(display_name: str, labels: NDArray[Any], classes: int | None = None) -> NDArray[np.int64]:
+    """Check labels [n] and return them as int64.
+
+    Raises ArchError (A1102) unless they are integers from 0 to below `classes` (by default MAX_CLASSES).
+    """
     if not np.issubdtype(labels.dtype, np.integer) or labels.ndim != 1 or len(labels) == 0:
-        raise fail("A1102", f"{where} must hold integers from 0, got {labels.dtype} of shape {list(labels.shape)}")
-    low, high, most = int(labels.min()), int(labels.max()), MOST if classes is None else classes
-    if low < 0 or high >= most:
+        raise fail(
+            "A1102", f"{display_name} must hold integers from 0, got {labels.dtype} of shape {list(labels.shape)}"
+        )
+    low, high, limit = int(labels.min()), int(labels.max()), MAX_CLASSES if classes is None else classes
+    if low < 0 or high >= limit:
         wrong = low if low < 0 else high
-        hint = "-1 often means that labels were left out: that part cannot be used" if low < 0 else None
-        raise fail("A1102", f"{where} must hold integers from 0 to {most - 1}, got {wrong}", None, hint)
+        hint = "-1 often means that labels are withheld: this part cannot be used" if low < 0 else None
+        raise fail("A1102", f"{display_name} must hold integers from 0 to {limit - 1}, got {wrong}", None, hint)
     return labels.astype(np.int64)
 
 
-def numbered(*parts: NDArray[np.int64]) -> tuple[str, ...]:
-    """Names for classes that have none: their numbers."""
+def number_names(*parts: NDArray[np.int64]) -> tuple[str, ...]:
+    """Return the class numbers as names, for data sets that have no class names."""
     return tuple(map(str, range(max(int(labels.max()) for labels in parts) + 1)))
 
 
-def unreadable(path: Path | str, error: object) -> ArchError:
-    """The diagnostic for a source that cannot be read."""
+def read_error(path: Path | str, error: object) -> ArchError:
+    """Return the error (A1101) for a source that cannot be read."""
     return fail("A1101", f"cannot read {path}: {error}")

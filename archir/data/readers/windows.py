@@ -1,4 +1,4 @@
-"""Windows of what is long: the bytes of texts, and series of numbers. The last fifth of either is held out."""
+"""Windows of long sequences: bytes or tokens of texts, and time series. The last fifth of a sequence is held out."""
 
 from __future__ import annotations
 
@@ -9,97 +9,115 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.data.inputs import Input, Inputs, refused
+from archir.data.inputs import Input, Inputs, input_error
 from archir.data.readers import table
-from archir.data.readers.source import Part, Source, unreadable
+from archir.data.readers.source import Part, Source, read_error
 from archir.data.selection import HELD_OUT
-from archir.diagnostics.errors import fail, listed, suggest
+from archir.diagnostics.errors import fail, join_names, suggest
 from archir.utils.files import read_bytes
 
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
+"""Maximum size of one text file, in bytes (1 GiB)."""
 _TEXTS = (".txt", ".md", ".rst", ".py", ".arch")
+"""Suffixes of text files."""
 
 
-def text(path: Path, inputs: Inputs) -> Source:
-    """Windows of tokens, as many as the net takes, and of the tokens that come after each: the bytes of a file, of the
-    texts of a folder, or the ids of an array in a .npy file. Raises ArchError (A1101, A1102, A1103)."""
-    one = _only(inputs, f"`{path}`")
-    if one.type.rank != 1 or one.type.dtype not in ("i32", "i64"):
-        raise refused(one, f"`{path}` holds tokens", "a net of tokens has an input such as i64[128]")
+def read_text(path: Path, inputs: Inputs) -> Source:
+    """Return windows of tokens, as long as the net's input; the targets are the tokens shifted by one.
+
+    `path` is a text file, a folder of texts (both as bytes), or an .npy file of token ids. A folder with train.txt and
+    test.txt defines its own held-out part. Raises ArchError (A1101, A1102, A1103).
+    """
+    net_input = _single_input(inputs, f"`{path}`")
+    if net_input.type.rank != 1 or net_input.type.dtype not in ("i32", "i64"):
+        raise input_error(net_input, f"`{path}` holds tokens", "a net of tokens has an input such as i64[128]")
     train, test = (path / f"{name}.txt" for name in ("train", "test"))
-    both = train.is_file() and test.is_file()
-    return of_tokens([_tokens(train), _tokens(test)] if both else [_tokens(path)], one, str(path))
+    has_parts = train.is_file() and test.is_file()
+    return token_windows(
+        [_read_tokens(train), _read_tokens(test)] if has_parts else [_read_tokens(path)], net_input, str(path)
+    )
 
 
-def of_tokens(parts: Sequence[NDArray[Any]], one: Input, where: str) -> Source:
-    """Windows of tokens [n], of which the last fifth is held out unless there is a second part. Raises ArchError
-    (A1102)."""
-    (length,) = one.type.shape
+def token_windows(parts: Sequence[NDArray[Any]], net_input: Input, source_name: str) -> Source:
+    """Return windows of token sequences [n]; of a single sequence the last fifth is held out, a second one is held out
+    as is.
+
+    Raises ArchError (A1102) if a part is shorter than a window and one more token.
+    """
+    (length,) = net_input.type.shape
     if len(parts) == 1:
-        (whole,) = parts
-        parts = list(np.split(whole, [len(whole) - int(HELD_OUT * len(whole))]))
-    made = []
+        (sequence,) = parts
+        parts = list(np.split(sequence, [len(sequence) - int(HELD_OUT * len(sequence))]))
+    windows = []
     for tokens in parts:
         count = (len(tokens) - 1) // length
         if count < 1:
-            raise fail("A1102", f"{where} has {len(tokens)} tokens in a part: a window has {length}, and one after it")
-        made.append(Part(
-            {one.name: tokens[: count * length].reshape(count, length)},
+            message = f"{source_name} has {len(tokens)} tokens in a part, but a window needs {length} and one more"
+            raise fail("A1102", message)
+        windows.append(Part(
+            {net_input.name: tokens[: count * length].reshape(count, length)},
             {"next": tokens[1 : count * length + 1].reshape(count, length)},
         ))  # fmt: skip
-    return Source(made[0], made[1], ())
+    return Source(windows[0], windows[1], ())
 
 
-def _tokens(path: Path) -> NDArray[Any]:
+def _read_tokens(path: Path) -> NDArray[Any]:
+    """Read a text file, the texts of a folder (joined by newlines) or an .npy file as tokens [n]. Raises ArchError
+    (A1101, A1102)."""
     try:
         if path.suffix == ".npy":
             ids = np.load(path, allow_pickle=False)
             if ids.ndim != 1 or ids.dtype.kind not in "iu" or (len(ids) and int(ids.min()) < 0):
                 raise fail("A1102", f"{path} must hold integers from 0 [n], got {ids.dtype} of {list(ids.shape)}")
             return np.asarray(ids)
-        files = [path] if path.is_file() else _texts(path)
+        files = [path] if path.is_file() else _text_files(path)
         if not files:
             raise fail("A1101", f"there is no text in {path}", None, f"texts are files ending in {', '.join(_TEXTS)}")
-        return np.frombuffer(b"\n".join(read_bytes(file, MOST_BYTES) for file in files), np.uint8)
+        return np.frombuffer(b"\n".join(read_bytes(file, MAX_BYTES) for file in files), np.uint8)
     except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
+        raise read_error(path, error) from None
 
 
-def _texts(folder: Path) -> list[Path]:
-    """The texts of a folder and of folders in it, in the order of their paths, name by name, on every machine."""
-    found = (one for one in folder.rglob("*") if one.suffix in _TEXTS and one.is_file())
-    return sorted(found, key=lambda one: one.relative_to(folder).parts)
+def _text_files(folder: Path) -> list[Path]:
+    """Return the text files of a folder and its subfolders, sorted by the names in their paths, the same on every
+    machine."""
+    files = (file for file in folder.rglob("*") if file.suffix in _TEXTS and file.is_file())
+    return sorted(files, key=lambda file: file.relative_to(folder).parts)
 
 
-def series(name: str, inputs: Inputs) -> Source:
-    """`FILE#COLUMN,COLUMN@HORIZON`: windows [length, columns] of a table's columns, as long as the net's input, and of
-    the named columns what comes in as many steps after each [horizon], or [horizon, columns].
+def read_series(name: str, inputs: Inputs) -> Source:
+    """Read `FILE#COLUMN,COLUMN@HORIZON` as windows of a time series.
 
-    A window begins where another one's horizon does, so neighbours overlap. Raises ArchError (A1101, A1102, A1103).
+    The input is a window [length, columns] of all numeric columns, as long as the net's input. The target is the next
+    HORIZON steps (default 1) of the named columns: [horizon], or [horizon, columns] if there are several. A window
+    starts every HORIZON rows, so neighbouring windows overlap. Raises ArchError (A1101, A1102, A1103).
     """
-    rest, _, ahead = name.partition("@")
-    horizon = int(ahead) if ahead.isdigit() else 1 if not ahead else 0
-    path, targets = table.parted(rest)
+    location, _, horizon_text = name.partition("@")
+    horizon = int(horizon_text) if horizon_text.isdigit() else 1 if not horizon_text else 0
+    path, targets = table.split_targets(location)
     if horizon < 1:
         raise fail(
-            "A1102", f"`{ahead}` is no number of steps", None, f"series:{path}#{','.join(targets) or 'COLUMN'}@24"
+            "A1102",
+            f"`{horizon_text}` is no number of steps",
+            None,
+            f"series:{path}#{','.join(targets) or 'COLUMN'}@24",
         )
-    one = _only(inputs, f"`{path}`")
-    columns = table.columns(path)
-    numbers = {key: _numbers(cells) for key, cells in columns.items()}
-    known = {key: column for key, column in numbers.items() if column is not None}
+    net_input = _single_input(inputs, f"`{path}`")
+    columns = table.read_columns(path)
+    numbers = {key: _as_numbers(cells) for key, cells in columns.items()}
+    numeric = {key: column for key, column in numbers.items() if column is not None}
     for target in targets:
-        if target not in known:
-            raise fail("A1102", f"{path} has no column of numbers `{target}`", None, suggest(target, known))
-    if not known:
+        if target not in numeric:
+            raise fail("A1102", f"{path} has no column of numbers `{target}`", None, suggest(target, numeric))
+    if not numeric:
         raise fail("A1102", f"{path} has no column of numbers")
-    wanted = targets or list(known)
-    values, aims = (np.stack([known[key] for key in keys], 1) for keys in (list(known), wanted))
-    shape = one.type.shape
+    target_names = targets or list(numeric)
+    values, target_values = (np.stack([numeric[key] for key in keys], 1) for keys in (list(numeric), target_names))
+    shape = net_input.type.shape
     if shape[-1] != values.shape[1] and not (len(shape) == 1 and values.shape[1] == 1):
-        raise refused(one, f"`{path}` has {values.shape[1]} columns of numbers: {listed(list(known))}")
+        raise input_error(net_input, f"`{path}` has {values.shape[1]} columns of numbers: {join_names(list(numeric))}")
     length = shape[0]
-    made = []
+    windows = []
     for begin, end in (
         (0, len(values) - int(HELD_OUT * len(values))),
         (len(values) - int(HELD_OUT * len(values)), len(values)),
@@ -107,23 +125,27 @@ def series(name: str, inputs: Inputs) -> Source:
         starts = range(begin, end - length - horizon + 1, horizon)
         if not starts:
             raise fail(
-                "A1102", f"{path} has {end - begin} rows in a part: a window has {length}, and {horizon} after it"
+                "A1102", f"{path} has {end - begin} rows in a part, but a window needs {length} and {horizon} more"
             )
-        x = np.stack([values[at : at + length] for at in starts])
-        y = np.stack([aims[at + length : at + length + horizon] for at in starts])
-        made.append(Part({one.name: x.reshape(len(x), *shape)}, {"ahead": y[..., 0] if len(wanted) == 1 else y}))
-    return Source(made[0], made[1], (), apart=-(-length // horizon) + 1)
+        x = np.stack([values[begin_row : begin_row + length] for begin_row in starts])
+        y = np.stack([target_values[begin_row + length : begin_row + length + horizon] for begin_row in starts])
+        windows.append(
+            Part({net_input.name: x.reshape(len(x), *shape)}, {"ahead": y[..., 0] if len(target_names) == 1 else y})
+        )
+    return Source(windows[0], windows[1], (), min_gap=-(-length // horizon) + 1)
 
 
-def _only(inputs: Inputs, what: str) -> Input:
+def _single_input(inputs: Inputs, source_name: str) -> Input:
+    """Return the only input of a net. Raises ArchError (A1103) if it has several."""
     if len(inputs) > 1:
-        raise refused(inputs[1], f"{what} is for nets with one input")
+        raise input_error(inputs[1], f"{source_name} is for nets with one input")
     return inputs[0]
 
 
-def _numbers(cells: Any) -> NDArray[np.float32] | None:
+def _as_numbers(cells: Any) -> NDArray[np.float32] | None:
+    """Convert cells to float32 [n]; None if a cell is no finite number."""
     try:
-        found = np.array([float(cell) for cell in cells], np.float32)
+        array = np.array([float(cell) for cell in cells], np.float32)
     except (TypeError, ValueError):
         return None
-    return found if np.isfinite(found).all() else None
+    return array if np.isfinite(array).all() else None

@@ -1,1 +1,1 @@
-"""Networks that were made elsewhere, written as programs."""
+"""Decompiler: writes imported graphs as readable `.arch` programs with blocks, loops and options."""

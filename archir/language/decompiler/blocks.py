@@ -1,4 +1,4 @@
-"""Blocks of a program: modules of one structure are calls of one block."""
+"""Builds the blocks of a program: modules with the same structure become calls of one block."""
 
 from __future__ import annotations
 
@@ -11,46 +11,47 @@ from typing import Any
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import OPS
 from archir.ir.typing import Types
-from archir.language.decompiler.operations import LIBRARY, idiomatic
-from archir.language.decompiler.optional import joined
-from archir.language.decompiler.outline import (
-    FRESH,
-    Body,
-    Column,
-    Expr,
-    First,
-    Item,
-    Many,
-    Name,
-    Step,
-    Test,
-    Times,
-    Up,
-    filled,
-    form,
-    renamed,
-    steps,
-    values,
-)
+from archir.language.decompiler.fusion_patterns import LIBRARY, fuse_library_blocks
+from archir.language.decompiler.loop_rolling import UnmergeableError, merge, roll_loops
+from archir.language.decompiler.option_merging import merge_bodies
 from archir.language.decompiler.parameters import Parameters
-from archir.language.decompiler.recurrences import recurrent
+from archir.language.decompiler.program_tree import (
+    FRESH_NUMBERS,
+    Body,
+    Condition,
+    Expr,
+    FirstRound,
+    Item,
+    ListExpr,
+    Multiple,
+    Outer,
+    ParameterRef,
+    PerRound,
+    Step,
+    expressions_in,
+    renumbered,
+    steps,
+    structure_of,
+    with_expressions,
+)
+from archir.language.decompiler.recurrences import fuse_recurrent_layers
 from archir.language.decompiler.regions import CONTAINERS, Region
-from archir.language.decompiler.repeats import UnlikeError, looped, merge
 from archir.language.decompiler.spelling import arguments, snake
-from archir.language.decompiler.stages import staged
+from archir.language.decompiler.stages import detect_stages
 
-FEW = 3
-"""Operations in a row, one behind the other, that are written where they are called."""
-SMALL = 8
-"""Statements of a block with one call that are written in its place."""
+MAX_INLINED_ANYWHERE = 3
+"""Maximum number of statements that are inlined: of a chain of operations, and of a block that only another block
+calls, once."""
+MAX_INLINED_SINGLE = 8
+"""Maximum number of statements of a module that is inlined because no other module has its class."""
 
-WHOLE = 25
-"""Statements of a block that the net itself calls, once, which are written in it."""
+MAX_INLINED_INTO_NET = 25
+"""Maximum number of statements of a block that only the net calls, once, and that is inlined there."""
 
 
 @dataclass
 class Definition:
-    """A block: its statements, and its parameters with the values that they have in each call."""
+    """Definition of a block: its statements, and its parameters with their values in each call."""
 
     name: str
     body: Body
@@ -58,93 +59,107 @@ class Definition:
     container: bool = False
 
 
-class Program:
-    """The blocks of a network, and the body of the net itself."""
+class ProgramBuilder:
+    """Builder of the blocks of a network and of the body of the net."""
 
     def __init__(self, graph: Graph, types: Types, shared: Mapping[NodeId, str], plain: bool = False) -> None:
         self.graph, self.types, self.shared, self.plain = graph, types, shared, plain
         self.definitions: dict[str, Definition] = {}
-        self._made: dict[int, tuple[Item, ...]] = {}
+        self._statements: dict[int, tuple[Item, ...]] = {}
 
-    def of(self, root: Region) -> Body:
-        """The body of the net. Blocks are made on the way."""
+    def net_body(self, root: Region) -> Body:
+        """Return the body of the net; the blocks are added to `definitions`."""
         for group in _groups(root):
             bodies = [self._body(region) for region in group]
             if group[0] is root:
-                self._made[id(root)] = bodies[0].items
+                self._statements[id(root)] = bodies[0].items
                 continue
             self._define(group, bodies)
-        whole = Body(tuple(root.inputs), self._made[id(root)], tuple(root.outputs))
-        whole.items = self._inlined(whole.items)
-        return whole
+        body = Body(tuple(root.inputs), self._statements[id(root)], tuple(root.outputs))
+        body.items = self._inline(body.items)
+        return body
 
     def _body(self, region: Region) -> Body:
+        """Return the body of a module, with loops and library blocks recognised."""
         items: list[Item] = []
         for item in region.items:
-            items += self._made[id(item)] if isinstance(item, Region) else [self._step(item)]
+            items += self._statements[id(item)] if isinstance(item, Region) else [self._step(item)]
         if not self.plain:
             items = list(
-                idiomatic(recurrent(items, region.outputs, self.graph, self.types), region.outputs, self.types)
+                fuse_library_blocks(
+                    fuse_recurrent_layers(items, region.outputs, self.graph, self.types), region.outputs, self.types
+                )
             )
-        made = looped(items, region.outputs, lambda name: name in self.definitions)
+        rolled = roll_loops(items, region.outputs, lambda name: name in self.definitions)
         types = tuple(self.types[number] for number in region.inputs)
-        return Body(tuple(region.inputs), made, tuple(region.outputs), types)
+        return Body(tuple(region.inputs), rolled, tuple(region.outputs), types)
 
     def _step(self, number: NodeId) -> Step:
+        """Return the step of a node."""
         node = self.graph[number]
         operands = self.graph.operands(number)
-        given = arguments(node.op, [self.types[operand] for operand in operands])
+        attributes = arguments(node.op, [self.types[operand] for operand in operands])
         word = (re.findall(r"[^.\[\]]+", node.scope) or [""])[-1]
-        return Step(node.op.name, operands, (number,), given, self.shared.get(number, ""), word)
+        return Step(node.op.name, operands, (number,), attributes, self.shared.get(number, ""), word)
 
     def _define(self, group: Sequence[Region], bodies: Sequence[Body]) -> None:
-        """Make blocks of modules of one class, or take these apart where that is easier to read."""
-        if all(self._dissolves(region, body) for region, body in zip(group, bodies, strict=True)):
-            self._made |= {id(region): body.items for region, body in zip(group, bodies, strict=True)}
+        """Make blocks of modules of one class, or inline them where that is easier to read."""
+        if all(self._should_inline(region, body) for region, body in zip(group, bodies, strict=True)):
+            self._statements |= {id(region): body.items for region, body in zip(group, bodies, strict=True)}
             return
-        alike: dict[object, list[int]] = {}
-        made = list(bodies) if self.plain else joined(bodies)
-        for place, body in enumerate(made):
-            alike.setdefault(form(body), []).append(place)
-        for places in alike.values():
+        by_structure: dict[object, list[int]] = {}
+        merged_bodies = list(bodies) if self.plain else merge_bodies(bodies)
+        for place, body in enumerate(merged_bodies):
+            by_structure.setdefault(structure_of(body), []).append(place)
+        for places in by_structure.values():
             try:
-                self._block([group[place] for place in places], [made[place] for place in places])
-            except UnlikeError:
+                self._block([group[place] for place in places], [merged_bodies[place] for place in places])
+            except UnmergeableError:
                 for place in places:
-                    self._made[id(group[place])] = bodies[place].items
+                    self._statements[id(group[place])] = bodies[place].items
 
     def _block(self, group: Sequence[Region], bodies: Sequence[Body]) -> None:
-        """Make one block of modules of one form, and calls of it."""
+        """Make one block of modules of one structure, and replace the modules by calls of it."""
         region = group[0]
-        if len(group) == 1 and (len(bodies[0].items) <= SMALL or region.kind in CONTAINERS):
-            self._made[id(region)] = bodies[0].items
+        if len(group) == 1 and (len(bodies[0].items) <= MAX_INLINED_SINGLE or region.kind in CONTAINERS):
+            self._statements[id(region)] = bodies[0].items
             return
-        definition = self._unified(region, bodies)
+        definition = self._unify(region, bodies)
         self.definitions[definition.name] = definition
-        for call, one in enumerate(group):
-            given = {name: column[call] for name, column in definition.parameters.items()}
-            step = Step(definition.name, tuple(one.inputs), tuple(one.outputs), given, "", definition.name)
-            self._made[id(one)] = (step,)
+        for call, call_region in enumerate(group):
+            call_arguments = {name: column[call] for name, column in definition.parameters.items()}
+            step = Step(
+                definition.name,
+                tuple(call_region.inputs),
+                tuple(call_region.outputs),
+                call_arguments,
+                "",
+                definition.name,
+            )
+            self._statements[id(call_region)] = (step,)
 
-    def _unified(self, region: Region, bodies: Sequence[Body]) -> Definition:
+    def _unify(self, region: Region, bodies: Sequence[Body]) -> Definition:
+        """Return the definition of the block that all bodies are calls of. Raises UnmergeableError if their loops
+        differ."""
         first = bodies[0]
-        columns = list(zip(*(list(values(body.items)) for body in bodies), strict=True))
-        known = [body.types[0] if body.types else None for body in bodies]
-        found = Parameters(first.inputs[0] if first.inputs else None, known, [*OPS])
+        columns = list(zip(*(list(expressions_in(body.items)) for body in bodies), strict=True))
+        input_types = [body.types[0] if body.types else None for body in bodies]
+        parameters = Parameters(first.inputs[0] if first.inputs else None, input_types, [*OPS])
         merged: dict[int, Expr] = {}
-        for place in sorted(range(len(columns)), key=lambda place: columns[place][0][1] == "full"):  # tests come last
-            depth, found.name, _ = columns[place][0]
-            merged[place] = merge([value for *_, value in columns[place]], depth, found.expression)
+        for place in sorted(range(len(columns)), key=lambda place: columns[place][0][1] == "full"):  # conditions last
+            depth, parameters.name, _ = columns[place][0]
+            merged[place] = merge([value for *_, value in columns[place]], depth, parameters.expression)
         name = self._new_name(region)
         body = Body(
             first.inputs,
-            filled(first.items, iter([merged[place] for place in range(len(columns))])),
+            with_expressions(first.items, iter([merged[place] for place in range(len(columns))])),
             first.outputs,
             first.types,
         )
-        return Definition(name, body, found.values, region.kind in CONTAINERS)
+        return Definition(name, body, parameters.values, region.kind in CONTAINERS)
 
     def _new_name(self, region: Region) -> str:
+        """Return an unused name for the block of a module."""
         last = (re.findall(r"[A-Za-z_]+", region.scope.rpartition(".")[2]) or ["block"])[-1]
         base = snake(last if region.kind in CONTAINERS else region.kind)
         name, number = base, 1
@@ -153,115 +168,129 @@ class Program:
             name = f"{base}_{number}"
         return name
 
-    def _dissolves(self, region: Region, body: Body) -> bool:
-        """Whether a module is easier to read as what it does."""
-        plain = all(isinstance(item, Step) and item.callee not in self.definitions for item in body.items)
+    def _should_inline(self, region: Region, body: Body) -> bool:
+        """Return True if a module is easier to read inlined than as a block."""
+        only_operations = all(isinstance(item, Step) and item.callee not in self.definitions for item in body.items)
         chain = (
             all(a.writes[0] in b.reads for a, b in pairwise(body.items) if isinstance(a, Step) and isinstance(b, Step))
-            and plain
+            and only_operations
         )
-        weighs = any(self.graph[n].op.weights(*(self.types[o] for o in self.graph.operands(n))) for n in region.nodes())
-        if not weighs and len(body.items) <= FEW + 1:
+        has_parameters = any(
+            self.graph[n].op.weights(*(self.types[o] for o in self.graph.operands(n))) for n in region.nodes()
+        )
+        if not has_parameters and len(body.items) <= MAX_INLINED_ANYWHERE + 1:
             return True
-        if len(body.outputs) == 1 and chain and len(body.items) <= FEW:
+        if len(body.outputs) == 1 and chain and len(body.items) <= MAX_INLINED_ANYWHERE:
             return True
         return len(body.items) == 1 and isinstance(body.items[0], Step)
 
-    def _inlined(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
-        """Blocks with one call, written where they are called if they are small; those that are not called are gone."""
+    def _inline(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
+        """Return the statements with small blocks that have a single call inlined; blocks without calls are removed."""
         while True:
             uses: dict[str, int] = {}
             for body in (items, *(definition.body.items for definition in self.definitions.values())):
                 for step in steps(body):
                     uses[step.callee] = uses.get(step.callee, 0) + 1
-            self.definitions = {name: one for name, one in self.definitions.items() if uses.get(name)}
+            self.definitions = {name: candidate for name, candidate in self.definitions.items() if uses.get(name)}
             outer = {item.callee for item in items if isinstance(item, Step)}
             once = {
-                name: one
-                for name, one in self.definitions.items()
-                if uses[name] == 1 and (one.container or len(one.body.items) <= (WHOLE if name in outer else FEW))
+                name: candidate
+                for name, candidate in self.definitions.items()
+                if uses[name] == 1
+                and (
+                    candidate.container
+                    or len(candidate.body.items) <= (MAX_INLINED_INTO_NET if name in outer else MAX_INLINED_ANYWHERE)
+                )
             }
             if not once:
-                for one in self.definitions.values():
-                    one.body.items = staged(one.body.items)
-                return staged(items)
+                for candidate in self.definitions.values():
+                    candidate.body.items = detect_stages(candidate.body.items)
+                return detect_stages(items)
             name = next(iter(once))
             definition = self.definitions.pop(name)
-            items = spliced(items, definition)
+            items = inline_calls(items, definition)
             for other in self.definitions.values():
-                other.body.items = spliced(other.body.items, definition)
+                other.body.items = inline_calls(other.body.items, definition)
 
 
-def spliced(items: Sequence[Item], definition: Definition, depth: int = 0) -> tuple[Item, ...]:
-    """Statements with those of a block in the place of its calls."""
-    made: list[Item] = []
+def inline_calls(items: Sequence[Item], definition: Definition, depth: int = 0) -> tuple[Item, ...]:
+    """Return the statements with calls of a block replaced by its statements."""
+    new_items: list[Item] = []
     for item in items:
         match item:
             case Step(callee=definition.name):
-                made += _body_of(definition, item)
+                new_items += _statements_of_call(definition, item)
             case Step():
-                made.append(item)
+                new_items.append(item)
             case _:
-                made.append(replace(item, items=spliced(item.items, definition)))
-    return tuple(made)
+                new_items.append(replace(item, items=inline_calls(item.items, definition)))
+    return tuple(new_items)
 
 
-def _body_of(definition: Definition, call: Step) -> tuple[Item, ...]:
+def _statements_of_call(definition: Definition, call: Step) -> tuple[Item, ...]:
+    """Return the statements of a block for one call of it."""
     body = definition.body
-    known = dict(zip(body.inputs, call.reads, strict=True))
-    # what a block gives back may be what it was given
-    known |= {a: b for a, b in zip(body.outputs, call.writes, strict=True) if a not in known}
+    numbering = dict(zip(body.inputs, call.reads, strict=True))
+    # an output of a block may be one of its inputs
+    numbering |= {a: b for a, b in zip(body.outputs, call.writes, strict=True) if a not in numbering}
 
     def name(number: int) -> int:
-        return known.setdefault(number, next(FRESH))
+        return numbering.setdefault(number, next(FRESH_NUMBERS))
 
-    items = renamed(body.items, name)
-    found = [(depth, value) for depth, _, value in values(items)]
-    return filled(items, iter([_given(value, call.arguments, depth) for depth, value in found]))
+    items = renumbered(body.items, name)
+    expressions = [(depth, value) for depth, _, value in expressions_in(items)]
+    return with_expressions(
+        items, iter([_with_arguments(value, call.arguments, depth) for depth, value in expressions])
+    )
 
 
-def _given(value: Expr, arguments_: Mapping[str, Expr], depth: int) -> Expr:
-    """An expression of a block with what a call gives for its parameters, which stand so many loops further out."""
+def _with_arguments(value: Expr, arguments_: Mapping[str, Expr], depth: int) -> Expr:
+    """Return an expression of a block with its parameters replaced by the arguments of a call, which is `depth` loops
+    further out."""
 
     def swap(part: Expr, inside: int) -> Expr:
-        if isinstance(part, Name):
-            return _up(arguments_[part.text], inside)
+        if isinstance(part, ParameterRef):
+            return _outer(arguments_[part.text], inside)
         return part
 
-    return _swapped(value, swap, depth)
+    return _replace_leaves(value, swap, depth)
 
 
-def _swapped(value: Expr, swap: Callable[[Expr, int], Expr], depth: int) -> Expr:
+def _replace_leaves(value: Expr, swap: Callable[[Expr, int], Expr], depth: int) -> Expr:
+    """Return an expression with each leaf replaced by `swap(leaf, depth)`."""
     match value:
-        case Up() | Column():
-            return replace(value, of=_swapped(value.of, swap, depth - 1))
-        case First():
-            return First(_swapped(value.first, swap, depth - 1), _swapped(value.rest, swap, depth - 1))
-        case Times():
-            return replace(value, of=_swapped(value.of, swap, depth))
-        case Many():
-            return Many(tuple(_swapped(item, swap, depth) for item in value.items))
-        case Test():
-            return Test(value.sign, tuple(_swapped(item, swap, depth) for item in value.sides))
+        case Outer() | PerRound():
+            return replace(value, of=_replace_leaves(value.of, swap, depth - 1))
+        case FirstRound():
+            return FirstRound(
+                _replace_leaves(value.first, swap, depth - 1), _replace_leaves(value.later, swap, depth - 1)
+            )
+        case Multiple():
+            return replace(value, of=_replace_leaves(value.of, swap, depth))
+        case ListExpr():
+            return ListExpr(tuple(_replace_leaves(item, swap, depth) for item in value.items))
+        case Condition():
+            return Condition(value.sign, tuple(_replace_leaves(item, swap, depth) for item in value.sides))
     return swap(value, depth)
 
 
-def _up(value: Expr, times: int) -> Expr:
+def _outer(value: Expr, times: int) -> Expr:
+    """Wrap an expression so that it can be used inside of `times` further loops."""
     for _ in range(times):
-        value = value if isinstance(value, int | str | float | bool | None) else Up(value)
+        value = value if isinstance(value, int | str | float | bool | None) else Outer(value)
     return value
 
 
 def _groups(root: Region) -> Iterator[list[Region]]:
-    """The modules of each class together, those inside of others first."""
+    """Yield the modules of each class together, classes that are contained in others first."""
     height: dict[int, int] = {}
-    everything = root.everything()
+    everything = root.all_regions()
     for region in everything:
         height[id(region)] = 1 + max((height[id(inner)] for inner in region.regions()), default=0)
     below: dict[str, set[str]] = {}
     for region in everything:
         below.setdefault(_kind(region), set()).update(_kind(inner) for inner in region.regions())
-    nested = _nested(below)
+    nested = _recursive_kinds(below)
     groups: dict[tuple[str, int], list[Region]] = {}
     level: dict[str, int] = {}
     for region in everything:
@@ -273,11 +302,11 @@ def _groups(root: Region) -> Iterator[list[Region]]:
     done: set[int] = set()
     pending = sorted(groups, key=lambda key: key[1])
     while pending:
-        ready = [key for key in pending if all(id(r) in done for one in groups[key] for r in one.regions())]
+        ready = [key for key in pending if all(id(r) in done for group_key in groups[key] for r in group_key.regions())]
         for key in ready or pending[:1]:
             pending.remove(key)
             todo = groups[key]
-            if not ready:  # cannot be, as classes that are in each other are told apart by height
+            if not ready:  # impossible: classes that contain each other are grouped by height
                 raise AssertionError(key)
             yield todo
             done |= {id(region) for region in todo}
@@ -286,6 +315,7 @@ def _groups(root: Region) -> Iterator[list[Region]]:
 
 
 def _kind(region: Region) -> str:
+    """Return the class of a module; containers are distinguished by the last part of their scopes."""
     if region.scope == "":
         return "\0"
     if region.kind in CONTAINERS:
@@ -293,17 +323,17 @@ def _kind(region: Region) -> str:
     return region.kind
 
 
-def _nested(below: Mapping[str, set[str]]) -> set[str]:
-    """Classes that are, somewhere, inside of themselves."""
-    found: set[str] = set()
+def _recursive_kinds(below: Mapping[str, set[str]]) -> set[str]:
+    """Return the classes that contain themselves, directly or not."""
+    recursive: set[str] = set()
     for start in below:
         seen: set[str] = set()
         stack = [*below[start]]
         while stack:
-            one = stack.pop()
-            if one not in seen:
-                seen.add(one)
-                stack += below.get(one, ())
+            kind = stack.pop()
+            if kind not in seen:
+                seen.add(kind)
+                stack += below.get(kind, ())
         if start in seen:
-            found.add(start)
-    return found
+            recursive.add(start)
+    return recursive

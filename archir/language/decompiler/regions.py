@@ -1,4 +1,4 @@
-"""Which nodes belong to which module of the source: the tree of its scopes, where each module is one call."""
+"""Regions: assigns nodes to the modules of the source, as a tree of scopes in which each module becomes one call."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Input
 
 CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict", ""})
-"""Classes that say nothing of what is in them."""
-LONG = 24
-"""Nodes of a module that is looked into for modules that the source does not tell."""
-FEWEST = 4
-"""Nodes of such a module."""
+"""Classes of modules whose names say nothing about their contents."""
+MIN_SPLIT_NODES = 24
+"""Minimum number of nodes of a module without submodules that is searched for parts which the source does not name."""
+MIN_PART_NODES = 4
+"""Minimum number of nodes of such a part."""
 
 
 @dataclass
 class Region:
-    """A module of the source: what it reads and gives, and what is in it: nodes and further modules."""
+    """Module of the source: its inputs and outputs, and its items, which are nodes and further modules."""
 
     scope: str
     kind: str
@@ -29,55 +29,59 @@ class Region:
     outputs: list[NodeId] = field(default_factory=list)
 
     def nodes(self) -> list[NodeId]:
-        """All nodes inside."""
+        """Return all nodes of the module, including those of inner modules."""
         return [n for item in self.items for n in (item.nodes() if isinstance(item, Region) else [item])]
 
     def regions(self) -> Iterator[Region]:
-        """Those right in it."""
+        """Yield the modules directly inside."""
         return (item for item in self.items if isinstance(item, Region))
 
-    def everything(self) -> list[Region]:
-        """All below it, what is inside coming first, and itself."""
-        return [*(deep for inner in self.regions() for deep in inner.everything()), self]
+    def all_regions(self) -> list[Region]:
+        """Return all modules inside and the module itself, inner modules first."""
+        return [*(deep for inner in self.regions() for deep in inner.all_regions()), self]
 
 
-def tree(graph: Graph, classes: Mapping[str, str], shared: Mapping[NodeId, str]) -> Region:
-    """The modules of a graph in the one that is all of it. Those that interleave, or that share weights with nodes
-    outside, are taken apart."""
+def region_tree(graph: Graph, classes: Mapping[str, str], shared: Mapping[NodeId, str]) -> Region:
+    """Return the root module of a graph, with all its modules.
+
+    A module is dissolved into the one around it if it interleaves with other modules or shares weights with nodes
+    outside.
+    """
     root = Region("", classes.get("", graph.name))
-    known = {"": root}
+    regions = {"": root}
     for number in graph:
         if not isinstance(graph[number].op, Input):
-            _home(graph[number].scope, classes, known).items.append(number)
-    _arrange(root, graph, shared)
-    for region in root.everything():
-        _cut(region, graph, shared)
+            _region_of(graph[number].scope, classes, regions).items.append(number)
+    _dissolve_and_sort(root, graph, shared)
+    for region in root.all_regions():
+        _split_at_bottlenecks(region, graph, shared)
     _connect(root, graph)
     return root
 
 
-def _home(scope: str, classes: Mapping[str, str], known: dict[str, Region]) -> Region:
-    """The innermost module of a scope, made if it is new."""
-    home = known[""]
+def _region_of(scope: str, classes: Mapping[str, str], regions: dict[str, Region]) -> Region:
+    """Return the innermost module of a scope, creating missing modules."""
+    region = regions[""]
     for part in re.finditer(r"[^.\[\]]+\]?", scope):
         prefix = scope[: part.end()]
-        if prefix in classes and prefix not in known:
-            known[prefix] = Region(prefix, classes[prefix])
-            home.items.append(known[prefix])
-        home = known.get(prefix, home)
-    return home
+        if prefix in classes and prefix not in regions:
+            regions[prefix] = Region(prefix, classes[prefix])
+            region.items.append(regions[prefix])
+        region = regions.get(prefix, region)
+    return region
 
 
-def _arrange(region: Region, graph: Graph, shared: Mapping[NodeId, str]) -> set[NodeId]:
-    """Take apart what cannot be one call, and put the rest in an order in which operands come first. Its nodes."""
+def _dissolve_and_sort(region: Region, graph: Graph, shared: Mapping[NodeId, str]) -> set[NodeId]:
+    """Dissolve modules that cannot be one call, and sort the items so that operands come first. Returns the nodes
+    inside."""
     inside: dict[int, set[NodeId]] = {}
     for inner in region.regions():
-        inside[id(inner)] = _arrange(inner, graph, shared)
-    whole = {item for item in region.items if not isinstance(item, Region)}.union(*inside.values())
+        inside[id(inner)] = _dissolve_and_sort(inner, graph, shared)
+    nodes = {item for item in region.items if not isinstance(item, Region)}.union(*inside.values())
     split = {
         id(inner)
         for inner in region.regions()
-        if not _closed(graph, inside[id(inner)]) or _shares(inside[id(inner)], shared)
+        if not _is_closed(graph, inside[id(inner)]) or _shares_weights(inside[id(inner)], shared)
     }
     while True:
         items: list[Region | NodeId] = []
@@ -87,41 +91,44 @@ def _arrange(region: Region, graph: Graph, shared: Mapping[NodeId, str]) -> set[
             if isinstance(item, Region) and id(item) not in inside:
                 inside[id(item)] = set(item.nodes())
         region.items = items
-        ordered, stuck = _ordered(items, inside, graph)
+        ordered, stuck = _sorted_items(items, inside, graph)
         if not stuck:
             region.items = ordered
-            return whole
+            return nodes
         split = stuck
 
 
-def _closed(graph: Graph, nodes: set[NodeId]) -> bool:
-    """Whether no path leaves the nodes and comes back."""
+def _is_closed(graph: Graph, nodes: set[NodeId]) -> bool:
+    """Return True if no path leaves the set of nodes and enters it again."""
     first, last = min(nodes), max(nodes)
     if last - first + 1 == len(nodes):
         return True
-    tainted: set[NodeId] = set()
+    outside_path: set[NodeId] = set()
     for number in range(first, last + 1):
         if number not in graph:
             continue
-        behind = any(operand in tainted for operand in graph.operands(number))
+        reenters = any(operand in outside_path for operand in graph.operands(number))
         if number in nodes:
-            if behind:
+            if reenters:
                 return False
-        elif behind or any(operand in nodes for operand in graph.operands(number)):
-            tainted.add(number)
+        elif reenters or any(operand in nodes for operand in graph.operands(number)):
+            outside_path.add(number)
     return True
 
 
-def _shares(nodes: set[NodeId], shared: Mapping[NodeId, str]) -> bool:
-    """Whether some of the nodes share weights with others that are not among them."""
+def _shares_weights(nodes: set[NodeId], shared: Mapping[NodeId, str]) -> bool:
+    """Return True if a node in the set shares weights with a node outside of it."""
     names = {shared[number] for number in nodes if number in shared}
     return any(shared[number] in names for number in shared if number not in nodes) if names else False
 
 
-def _ordered(
+def _sorted_items(
     items: list[Region | NodeId], inside: Mapping[int, set[NodeId]], graph: Graph
 ) -> tuple[list[Region | NodeId], set[int]]:
-    """The items so that operands come first, in their order else; or the modules that stand in each other's way."""
+    """Return the items sorted so that operands come first, and the ids of the modules that are left in a cycle.
+
+    Items that do not depend on each other keep the order of their last nodes.
+    """
     owner: dict[NodeId, int] = {}
     for place, item in enumerate(items):
         owner |= dict.fromkeys(inside[id(item)] if isinstance(item, Region) else (item,), place)
@@ -148,10 +155,11 @@ def _ordered(
     return ordered, stuck
 
 
-def _cut(region: Region, graph: Graph, shared: Mapping[NodeId, str]) -> None:
-    """Make modules of what lies between the values that all of a long list of nodes passes through, if it branches."""
+def _split_at_bottlenecks(region: Region, graph: Graph, shared: Mapping[NodeId, str]) -> None:
+    """Split a long list of nodes into modules at the values that all paths pass through; modules inside prevent
+    that."""
     places = {item: place for place, item in enumerate(region.items) if not isinstance(item, Region)}
-    if len(places) < len(region.items) or len(places) < LONG:
+    if len(places) < len(region.items) or len(places) < MIN_SPLIT_NODES:
         return
     last = dict(places)
     for number, place in places.items():
@@ -160,7 +168,7 @@ def _cut(region: Region, graph: Graph, shared: Mapping[NodeId, str]) -> None:
     outside = {n for number in places for n in graph.operands(number) if n not in places}
     nodes = [*places]
     items: list[Region | NodeId] = []
-    begin, needed = (
+    start, needed = (
         0,
         max(place for number, place in places.items() if outside & {*graph.operands(number)} or not place),
     )
@@ -169,23 +177,23 @@ def _cut(region: Region, graph: Graph, shared: Mapping[NodeId, str]) -> None:
             needed = max(needed, last[nodes[place - 1]])
         if needed > place:
             continue
-        part = nodes[begin : place + 1]
-        if len(part) >= FEWEST and not shared.keys() & {*part}:  # steps of a recurrent layer are none
-            items.append(Region(f"{region.scope}.part[{begin}]".lstrip("."), "Part", list(part)))
+        part = nodes[start : place + 1]
+        if len(part) >= MIN_PART_NODES and not shared.keys() & {*part}:  # steps of a recurrent layer are not modules
+            items.append(Region(f"{region.scope}.part[{start}]".lstrip("."), "Part", list(part)))
         else:
             items += part
-        begin = place + 1
-    region.items = [*items, *nodes[begin:]]
+        start = place + 1
+    region.items = [*items, *nodes[start:]]
 
 
 def _connect(root: Region, graph: Graph) -> None:
-    """Find what each module reads, and what it gives to others."""
+    """Set the inputs and outputs of all modules."""
     last: dict[NodeId, list[NodeId]] = {}
     for number in graph:
         for operand in graph.operands(number):
             last.setdefault(operand, []).append(number)
     results = set(graph.outputs.values())
-    for region in root.everything():
+    for region in root.all_regions():
         nodes = region.nodes()
         inside = set(nodes)
         read = [operand for number in sorted(nodes) for operand in graph.operands(number) if operand not in inside]

@@ -1,4 +1,4 @@
-"""How names and attributes are spelled. Names come from files that anybody may have made."""
+"""Spelling of names and attributes in decompiled programs. Names come from files that may be untrusted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from archir.ir.op import Op, attribute_names
 from archir.ir.types import TensorType
-from archir.language.elaboration.locals import COSTS, LATENCY
+from archir.language.elaboration.name_analysis import COSTS, LATENCY
 from archir.language.elaboration.static import FOLDS, FUNCTIONS
 from archir.ops.conv import Convolution, ConvTranspose
 from archir.ops.pool import AvgPool, MaxPool
-from archir.ops.windows import alike
+from archir.ops.windows import collapse_sizes
 
 KEYWORDS = frozenset(
     (
@@ -21,36 +21,37 @@ KEYWORDS = frozenset(
         *("i", "j", "k", "weights"),
     )
 )
-"""Words of the language, and what texts use themselves."""
-LONGEST = 40
-"""Characters of a name."""
+"""Keywords of the language, and names that decompiled programs use for other things."""
+MAX_NAME_CHARACTERS = 40
+"""Maximum length of a name in characters."""
 
 RESERVED = KEYWORDS | FUNCTIONS.keys() | FOLDS.keys() | {*COSTS, LATENCY}
-"""What no name may be."""
+"""Words that cannot be names."""
 
 
 def snake(name: str) -> str:
-    """`MultiHeadAttention2d` -> `multi_head_attention2d`; always a name."""
+    """Convert a name to snake case: `MultiHeadAttention2d` -> `multi_head_attention2d`. The result is always a valid
+    name."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", name)
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-    name = re.sub(r"_+", "_", name).strip("_")[:LONGEST] or "block"
+    name = re.sub(r"_+", "_", name).strip("_")[:MAX_NAME_CHARACTERS] or "block"
     name = name if name[0].isalpha() else f"block_{name}"
     return f"{name}_block" if name in RESERVED else name
 
 
 def arguments(op: Op, types: Sequence[TensorType]) -> dict[str, Any]:
-    """An operation's attributes, the simplest of those that mean the same."""
-    given = {name: getattr(op, name) for name in attribute_names(type(op))}
+    """Return the attributes of an operation, each in its simplest equivalent form."""
+    attributes = {name: getattr(op, name) for name in attribute_names(type(op))}
     for name in ("kernel", "stride", "dilation"):
-        if name in given:
-            given[name] = alike(given[name])
+        if name in attributes:
+            attributes[name] = collapse_sizes(attributes[name])
     if isinstance(op, Convolution | MaxPool | AvgPool) and not isinstance(op, ConvTranspose):
-        given["padding"] = _padding(op)
-    return given
+        attributes["padding"] = _padding(op)
+    return attributes
 
 
 def _padding(op: Any) -> Any:
-    """Zeros as "same", "valid", one number, or as they are."""
+    """Return the padding as "same", "valid" or one number if it is equivalent, otherwise unchanged."""
     pads: tuple[int, ...] = op.pads
     spans = [window.span - 1 for window in reversed(op.windows)]
     if pads == tuple(span // 2 for span in spans for _ in range(2)) and not any(span % 2 for span in spans):

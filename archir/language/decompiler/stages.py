@@ -1,4 +1,5 @@
-"""Loops over long lists become loops over stages: so many rounds alike, of which the first may differ."""
+"""Stage detection: turns loops over long lists into loops over stages, where the rounds of a stage are alike except
+possibly the first."""
 
 from __future__ import annotations
 
@@ -7,115 +8,120 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from archir.language.decompiler.outline import (
-    FRESH,
+from archir.language.decompiler.loop_rolling import merge_rounds
+from archir.language.decompiler.program_tree import (
+    FRESH_NUMBERS,
     Carry,
-    Column,
+    Condition,
     Expr,
-    First,
+    FirstRound,
     Item,
+    ListExpr,
     Loop,
-    Many,
+    Multiple,
+    Outer,
+    PerRound,
     Step,
-    Test,
-    Times,
-    Up,
-    filled,
+    expressions_in,
     is_constant,
-    values,
+    with_expressions,
 )
-from archir.language.decompiler.repeats import joined_rounds
 
-FEWEST = 5
-"""Rounds of a loop that may be written in stages."""
+MIN_ROUNDS = 5
+"""Minimum number of rounds of a loop that is split into stages."""
 
 
-def staged(items: Sequence[Item]) -> tuple[Item, ...]:
-    """The same statements, long lists in stages."""
-    made: list[Item] = []
+def detect_stages(items: Sequence[Item]) -> tuple[Item, ...]:
+    """Return the statements with loops over long lists nested into stages."""
+    rewritten: list[Item] = []
     for item in items:
         if not isinstance(item, Step):
-            item = replace(item, items=staged(item.items))
-        made.append(_staged(item) if isinstance(item, Loop) else item)
-    return tuple(made)
+            item = replace(item, items=detect_stages(item.items))
+        rewritten.append(_split_loop(item) if isinstance(item, Loop) else item)
+    return tuple(rewritten)
 
 
-def _staged(loop: Loop) -> Loop:
+def _split_loop(loop: Loop) -> Loop:
+    """Return a loop over stages if it is at most half as long as the given loop, otherwise the given loop."""
     nested = any(not isinstance(item, Step) for item in loop.items)
-    if nested or type(loop.rounds) is not int or loop.rounds < FEWEST:
+    if nested or type(loop.rounds) is not int or loop.rounds < MIN_ROUNDS:
         return loop
-    parts = list(dict.fromkeys(part for depth, _, value in values(loop.items) for part in of_loop(value, depth)))
-    columns = [_column(part, loop.rounds) for part in parts]
-    if not any(isinstance(part, Column) for part in parts) or any(column is None for column in columns):
+    parts = list(
+        dict.fromkeys(part for depth, _, value in expressions_in(loop.items) for part in loop_lists(value, depth))
+    )
+    columns = [_constant_column(part, loop.rounds) for part in parts]
+    if not any(isinstance(part, PerRound) for part in parts) or any(column is None for column in columns):
         return loop
     rows = list(zip(*(column for column in columns if column is not None), strict=True))
     best: tuple[list[int], tuple[int, ...]] | None = None
     for size in range(min(3, len(columns) + 1)):
         for differing in combinations(range(len(columns)), size):
-            starts = _starts(rows, differing)
+            starts = _stage_starts(rows, differing)
             if best is None or len(starts) < len(best[0]):
                 best = starts, differing
     assert best is not None
     starts, differing = best
     if 2 * len(starts) > loop.rounds:
         return loop
-    ends = [*starts[1:], loop.rounds]
+    stops = [*starts[1:], loop.rounds]
     swap: dict[Expr, Expr] = {}
     for place, part in enumerate(parts):
         firsts = [rows[start][place] for start in starts]
         if place in differing:
-            later = [rows[end - 1][place] for start, end in zip(starts, ends, strict=True) if end - start > 1]
-            usual = max(later, key=later.count)
-            rests = [rows[e - 1][place] if e - s > 1 else usual for s, e in zip(starts, ends, strict=True)]
-            swap[part] = First(joined_rounds(firsts), joined_rounds(rests))
+            later = [rows[end - 1][place] for start, end in zip(starts, stops, strict=True) if end - start > 1]
+            most_common = max(later, key=later.count)
+            rests = [rows[e - 1][place] if e - s > 1 else most_common for s, e in zip(starts, stops, strict=True)]
+            swap[part] = FirstRound(merge_rounds(firsts), merge_rounds(rests))
         else:
-            value = joined_rounds(firsts)
-            swap[part] = value if is_constant(value) else Up(value)
-    found = iter([_moved(value, depth, swap) for depth, _, value in values(loop.items)])
-    inside = tuple((next(FRESH), next(FRESH)) for _ in loop.carries)
-    inner = tuple(Carry(a, carry.inside, carry.left, b) for (a, b), carry in zip(inside, loop.carries, strict=True))
+            value = merge_rounds(firsts)
+            swap[part] = value if is_constant(value) else Outer(value)
+    expressions = iter([_nested(value, depth, swap) for depth, _, value in expressions_in(loop.items)])
+    inside = tuple((next(FRESH_NUMBERS), next(FRESH_NUMBERS)) for _ in loop.carries)
+    inner = tuple(Carry(a, carry.inside, carry.updated, b) for (a, b), carry in zip(inside, loop.carries, strict=True))
     outer = tuple(Carry(carry.before, a, b, carry.after) for (a, b), carry in zip(inside, loop.carries, strict=True))
-    rounds = joined_rounds([end - start for start, end in zip(starts, ends, strict=True)])
-    return Loop((Loop(filled(loop.items, found), rounds, inner),), len(starts), outer)
+    rounds = merge_rounds([end - start for start, end in zip(starts, stops, strict=True)])
+    return Loop((Loop(with_expressions(loop.items, expressions), rounds, inner),), len(starts), outer)
 
 
-def of_loop(value: Expr, depth: int) -> Iterator[Column | First]:
-    """The lists and first rounds in an expression that belong to the loop which is `depth` further out."""
+def loop_lists(value: Expr, depth: int) -> Iterator[PerRound | FirstRound]:
+    """Yield the per-round lists and first-round values of an expression that belong to the loop `depth` levels further
+    out."""
     match value:
-        case Up():
+        case Outer():
             if depth:
-                yield from of_loop(value.of, depth - 1)
-        case Column():
+                yield from loop_lists(value.of, depth - 1)
+        case PerRound():
             if depth:
-                yield from of_loop(value.of, depth - 1)
+                yield from loop_lists(value.of, depth - 1)
             else:
                 yield value
-        case First():
+        case FirstRound():
             if depth:
-                yield from of_loop(value.first, depth - 1)
-                yield from of_loop(value.rest, depth - 1)
+                yield from loop_lists(value.first, depth - 1)
+                yield from loop_lists(value.later, depth - 1)
             else:
                 yield value
-        case Times():
-            yield from of_loop(value.of, depth)
-        case Many():
+        case Multiple():
+            yield from loop_lists(value.of, depth)
+        case ListExpr():
             for item in value.items:
-                yield from of_loop(item, depth)
-        case Test():
+                yield from loop_lists(item, depth)
+        case Condition():
             for item in value.sides:
-                yield from of_loop(item, depth)
+                yield from loop_lists(item, depth)
 
 
-def _column(part: Column | First, rounds: int) -> tuple[Any, ...] | None:
-    """The values of all rounds, if they are known."""
-    if isinstance(part, Column):
+def _constant_column(part: PerRound | FirstRound, rounds: int) -> tuple[Any, ...] | None:
+    """Return the values of an expression in all rounds if they are constants, otherwise None."""
+    if isinstance(part, PerRound):
         return part.of if isinstance(part.of, tuple) else None
-    known = is_constant(part.first) and is_constant(part.rest)
-    return (part.first, *(part.rest,) * (rounds - 1)) if known else None
+    is_known = is_constant(part.first) and is_constant(part.later)
+    return (part.first, *(part.later,) * (rounds - 1)) if is_known else None
 
 
-def _starts(rows: Sequence[tuple[Any, ...]], differing: Sequence[int]) -> list[int]:
-    """Where stages begin: all rounds of one are alike, but for some columns of the first."""
+def _stage_starts(rows: Sequence[tuple[Any, ...]], differing: Sequence[int]) -> list[int]:
+    """Return the rounds that stages start at. The rounds of a stage are equal, except for the columns `differing` in
+    the first of them."""
     starts: list[int] = []
     place = 0
     while place < len(rows):
@@ -130,21 +136,21 @@ def _starts(rows: Sequence[tuple[Any, ...]], differing: Sequence[int]) -> list[i
     return starts
 
 
-def _moved(value: Expr, depth: int, swap: dict[Expr, Expr]) -> Expr:
-    """An expression of a loop's rounds in those of a loop in a loop."""
+def _nested(value: Expr, depth: int, swap: dict[Expr, Expr]) -> Expr:
+    """Rewrite an expression of a loop's round for a round of the inner loop of a loop over stages."""
     match value:
-        case Up():
-            return Up(Up(value.of)) if depth == 0 else Up(_moved(value.of, depth - 1, swap))
-        case Column():
-            return swap[value] if depth == 0 else Column(_moved(value.of, depth - 1, swap))
-        case First():
+        case Outer():
+            return Outer(Outer(value.of)) if depth == 0 else Outer(_nested(value.of, depth - 1, swap))
+        case PerRound():
+            return swap[value] if depth == 0 else PerRound(_nested(value.of, depth - 1, swap))
+        case FirstRound():
             if depth == 0:
                 return swap[value]
-            return First(_moved(value.first, depth - 1, swap), _moved(value.rest, depth - 1, swap))
-        case Times():
-            return replace(value, of=_moved(value.of, depth, swap))
-        case Many():
-            return Many(tuple(_moved(item, depth, swap) for item in value.items))
-        case Test():
-            return Test(value.sign, tuple(_moved(item, depth, swap) for item in value.sides))
+            return FirstRound(_nested(value.first, depth - 1, swap), _nested(value.later, depth - 1, swap))
+        case Multiple():
+            return replace(value, of=_nested(value.of, depth, swap))
+        case ListExpr():
+            return ListExpr(tuple(_nested(item, depth, swap) for item in value.items))
+        case Condition():
+            return Condition(value.sign, tuple(_nested(item, depth, swap) for item in value.sides))
     return value

@@ -1,118 +1,122 @@
-"""Steps as statements: chains of calls, and variables where a value is read more than once."""
+"""Groups steps into statements: chains of calls, with variables for values that are read more than once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from archir.language.decompiler.outline import Item, Loop, Option, Step, read_by, sizes_in
+from archir.language.decompiler.program_tree import Item, Loop, Option, Step, inputs_of, sizes_read_by
 
-LONGEST_CHAIN = 12
-"""Calls behind each other that are one statement."""
-LONGEST_OPERAND = 70
-"""Characters of an expression that is written into another one, but at the head of a chain."""
+MAX_CHAIN_CALLS = 12
+"""Maximum number of calls of a chain in one statement."""
+MAX_OPERAND_CHARACTERS = 70
+"""Maximum length, in characters, of an expression that is nested in another one other than as the start of a chain."""
 
 
 @dataclass
-class Tree:
-    """An expression: a step of operands that are values or expressions themselves."""
+class CallTree:
+    """Expression tree of calls: a step whose operands are values or further trees."""
 
     step: Step | Option
-    operands: list[int | Tree]
-    inner: Tree | int | None = None
+    operands: list[int | CallTree]
+    inner: CallTree | int | None = None
 
     def reads(self) -> Iterator[int]:
-        """The values it reads, sizes included."""
+        """Yield the values that the tree reads, including those of which it reads only the size."""
         for operand in self.operands:
-            if isinstance(operand, Tree):
+            if isinstance(operand, CallTree):
                 yield from operand.reads()
             else:
                 yield operand
-        if isinstance(self.inner, Tree):
+        if isinstance(self.inner, CallTree):
             yield from self.inner.reads()
         elif self.inner is not None:
             yield self.inner
-        yield from sizes_in(self.step if isinstance(self.step, Step) else Option((), self.step.flag, 0, 0, 0))
+        yield from sizes_read_by(self.step if isinstance(self.step, Step) else Option((), self.step.flag, 0, 0, 0))
 
     def length(self) -> int:
-        """Calls in the chain."""
+        """Return the number of calls in the chain."""
         first = self.operands[0] if self.operands else None
-        return 1 + (first.length() if isinstance(first, Tree) else 0)
+        return 1 + (first.length() if isinstance(first, CallTree) else 0)
 
 
 @dataclass
 class Statement:
-    """What is assigned: an expression, or what a loop or an option leaves."""
+    """Assignment of an expression, or a loop or an option with the statements inside."""
 
     writes: tuple[int, ...]
-    tree: Tree | None = None
+    tree: CallTree | None = None
     loop: Loop | Option | None = None
     inside: list[Statement] = field(default_factory=list)
 
     def needs(self) -> set[int]:
-        """The values of outside that it reads."""
+        """Return the outer values that the statement reads."""
         if self.tree is not None:
             return set(self.tree.reads())
         assert self.loop is not None
-        return {*read_by(self.loop), *sizes_in(self.loop)}
+        return {*inputs_of(self.loop), *sizes_read_by(self.loop)}
 
 
-def trees(items: Sequence[Item], kept: Iterable[int]) -> list[Statement]:
-    """Statements, of which each value is one that is read more than once, or by what is further in or later."""
+def group_steps(items: Sequence[Item], kept: Iterable[int]) -> list[Statement]:
+    """Group steps into statements.
+
+    A value gets a variable of its own if it is read more than once, inside of a later loop or option, or is in `kept`.
+    """
     uses: dict[int, int] = dict.fromkeys(kept, 2)
     for item in items:
         weight = 1 if isinstance(item, Step) else 2
-        for number in read_by(item):
+        for number in inputs_of(item):
             uses[number] = uses.get(number, 0) + (1 if isinstance(item, Option) and number == item.before else weight)
-        for number in sizes_in(item):
+        for number in sizes_read_by(item):
             uses[number] = uses.get(number, 0) + 2
-    pending: dict[int, Tree] = {}
-    made: list[Statement] = []
+    pending: dict[int, CallTree] = {}
+    statements: list[Statement] = []
 
-    def operand(number: int, first: bool) -> int | Tree:
+    def operand(number: int, first: bool) -> int | CallTree:
+        """Return the pending tree of a value if it can be nested at this place, otherwise the value."""
         tree = pending.get(number)
         if tree is None:
             return number
-        fits = tree.length() < LONGEST_CHAIN if first else _rough(tree) <= LONGEST_OPERAND
+        fits = tree.length() < MAX_CHAIN_CALLS if first else _estimated_length(tree) <= MAX_OPERAND_CHARACTERS
         if not fits or isinstance(tree.step, Option):
             return number
         del pending[number]
         return tree
 
-    def settle(number: int) -> None:
+    def flush(number: int) -> None:
         if number in pending:
-            made.append(Statement((number,), pending.pop(number)))
+            statements.append(Statement((number,), pending.pop(number)))
 
     for item in items:
         match item:
             case Step():
                 operands = [operand(number, len(item.reads) == 1) for number in item.reads]
                 for number in item.reads:
-                    settle(number)
-                tree = Tree(item, operands)
+                    flush(number)
+                tree = CallTree(item, operands)
                 if len(item.writes) == 1 and uses.get(item.writes[0], 0) == 1:
                     pending[item.writes[0]] = tree
                 else:
-                    made.append(Statement(item.writes, tree))
+                    statements.append(Statement(item.writes, tree))
             case Option():
-                inside = trees(item.items, (item.result,))
-                for number in read_by(item):
-                    settle(number)
+                inside = group_steps(item.items, (item.result,))
+                for number in inputs_of(item):
+                    flush(number)
                 if len(inside) == 1 and inside[0].tree is not None and inside[0].writes == (item.result,):
-                    tree = Tree(item, [item.before], inside[0].tree)
-                    made.append(Statement((item.after,), tree))
+                    tree = CallTree(item, [item.before], inside[0].tree)
+                    statements.append(Statement((item.after,), tree))
                 else:
-                    made.append(Statement((item.after,), None, item, inside))
+                    statements.append(Statement((item.after,), None, item, inside))
             case Loop():
-                for number in read_by(item):
-                    settle(number)
-                inside = trees(item.items, (carry.left for carry in item.carries))
-                made.append(Statement(tuple(carry.after for carry in item.carries), None, item, inside))
-    made += [Statement((number,), tree) for number, tree in pending.items()]
-    return made
+                for number in inputs_of(item):
+                    flush(number)
+                inside = group_steps(item.items, (carry.updated for carry in item.carries))
+                statements.append(Statement(tuple(carry.after for carry in item.carries), None, item, inside))
+    statements += [Statement((number,), tree) for number, tree in pending.items()]
+    return statements
 
 
-def _rough(tree: Tree) -> int:
-    """About how many characters a tree has."""
+def _estimated_length(tree: CallTree) -> int:
+    """Estimate the length of a tree in characters."""
     own = 6 + len(tree.step.callee) + 10 * len(tree.step.arguments) // 3 if isinstance(tree.step, Step) else 80
-    return own + sum(_rough(one) if isinstance(one, Tree) else 3 for one in tree.operands)
+    return own + sum(_estimated_length(operand) if isinstance(operand, CallTree) else 3 for operand in tree.operands)

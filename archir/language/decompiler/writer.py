@@ -1,4 +1,4 @@
-"""Statements as text, with names for their values."""
+"""Writes statements as text and chooses the names of their variables."""
 
 from __future__ import annotations
 
@@ -6,36 +6,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count
 
 from archir.ir.op import OPS
-from archir.language.decompiler.expressions import Expressions, whole
-from archir.language.decompiler.outline import (
-    Column,
+from archir.language.decompiler.argument_defaults import Defaults
+from archir.language.decompiler.expressions import ExpressionWriter, parenthesize_conditional
+from archir.language.decompiler.parameters import PARAMETER_NAMES
+from archir.language.decompiler.program_tree import (
     Expr,
-    First,
+    FirstRound,
     Loop,
     Option,
+    PerRound,
     Step,
+    expressions_in,
+    inputs_of,
     is_constant,
-    read_by,
-    sizes_in,
-    values,
-    written_by,
+    outputs_of,
+    sizes_read_by,
 )
-from archir.language.decompiler.parameters import NAMES
 from archir.language.decompiler.spelling import RESERVED
-from archir.language.decompiler.stages import of_loop
-from archir.language.decompiler.statements import Statement, Tree
-from archir.language.decompiler.usual import Defaults
+from archir.language.decompiler.stages import loop_lists
+from archir.language.decompiler.statements import CallTree, Statement
 from archir.language.source import literal
 
-WORDS = frozenset(
+VARIABLE_NAMES = frozenset(
     ("q", "k", "v", "query", "key", "value", "gate", "shortcut", "skip", "residual", "downsample", "mask", "scores")
 )
-"""Names in the source that are good names of variables."""
+"""Last parts of source scopes that are good names of variables."""
 LETTERS = ("x", "y", "z", "u", "v", "w")
+"""Names of variables that have no better name, in order of preference."""
 
 
-class Writer(Expressions):
-    """Writes the statements of one block or net."""
+class Writer(ExpressionWriter):
+    """Writer of the statements of one block or net."""
 
     def __init__(self, defaults: Defaults, taken: Iterable[str]) -> None:
         super().__init__(defaults)
@@ -44,37 +45,39 @@ class Writer(Expressions):
         self.depth = 1
 
     def line(self, text: str) -> None:
-        """Add a line."""
+        """Append a line at the current indentation."""
         self.lines.append("    " * self.depth + text)
 
     # names
 
-    def name(self, number: int, live: set[int], wanted: str = "") -> str:
-        """A name for a value which nothing has that is read later."""
-        busy = {self.names[one] for one in live if one in self.names and one != number}
-        busy |= {name for names in self.columns for name in names.values()}
-        further = (f"{letter}{i}" for i in count(2) for letter in "xyz")
-        for option in chain((wanted,) if wanted else (), LETTERS, further):
-            if option not in busy and option not in self.taken:
-                self.names[number] = option
-                return option
-        raise AssertionError("names do not end")
+    def new_name(self, number: int, live: set[int], preferred: str = "") -> str:
+        """Choose and record a variable name for a value that no live value has; `preferred` is tried first."""
+        used = {self.names[other] for other in live if other in self.names and other != number}
+        used |= {name for names in self.columns for name in names.values()}
+        numbered = (f"{letter}{i}" for i in count(2) for letter in "xyz")
+        for candidate in chain((preferred,) if preferred else (), LETTERS, numbered):
+            if candidate not in used and candidate not in self.taken:
+                self.names[number] = candidate
+                return candidate
+        raise AssertionError("the supply of names is infinite")
 
     # statements
 
     def body(self, statements: Sequence[Statement], after: set[int], forced: Mapping[int, str]) -> None:
-        """Write statements, of whose values `after` are read later."""
+        """Write statements; `after` are the values that are read after them, `forced` the variables that values must
+        have."""
         live = [set(after)]
         for statement in reversed(statements):
             live.append((live[-1] - set(statement.writes)) | statement.needs())
         live.reverse()
-        for place, statement in enumerate(statements):
-            self._statement(statement, live[place + 1], forced)
+        for i, statement in enumerate(statements):
+            self._statement(statement, live[i + 1], forced)
 
     def _statement(self, statement: Statement, live: set[int], forced: Mapping[int, str]) -> None:
+        """Write one statement; `live` are the values that are read after it."""
         if statement.tree is not None:
             text = self.text(statement.tree)[0]
-            targets = [self._target(number, statement.tree, live, forced) for number in statement.writes]
+            targets = [self._target_name(number, statement.tree, live, forced) for number in statement.writes]
             if not targets:
                 return
             self.line(f"{', '.join(targets)} = {text}")
@@ -84,52 +87,56 @@ class Writer(Expressions):
             assert isinstance(statement.loop, Option)
             self._option(statement, statement.loop, live, forced)
 
-    def _target(self, number: int, tree: Tree, live: set[int], forced: Mapping[int, str]) -> str:
-        if number in forced and not any(self.names.get(one) == forced[number] for one in live if one != number):
+    def _target_name(self, number: int, tree: CallTree, live: set[int], forced: Mapping[int, str]) -> str:
+        """Return the variable that a statement assigns a value to, and record it."""
+        if number in forced and not any(self.names.get(other) == forced[number] for other in live if other != number):
             self.names[number] = forced[number]
             return forced[number]
         step = tree.step
-        word = step.word if isinstance(step, Step) and step.word in WORDS else ""
-        return self.name(number, live, word or self._first(tree, live))
+        word = step.source_name if isinstance(step, Step) and step.source_name in VARIABLE_NAMES else ""
+        return self.new_name(number, live, word or self._reusable_name(tree, live))
 
-    def _first(self, tree: Tree, live: set[int]) -> str:
-        """The name of what a chain begins with, if that is read no more."""
-        while tree.operands and isinstance(tree.operands[0], Tree):
+    def _reusable_name(self, tree: CallTree, live: set[int]) -> str:
+        """Return the variable that a chain of calls starts from if it is not read again, so that it can be assigned
+        again."""
+        while tree.operands and isinstance(tree.operands[0], CallTree):
             tree = tree.operands[0]
         start = tree.operands[0] if tree.operands else None
         return self.names.get(start, "") if isinstance(start, int) and start not in live else ""
 
-    def _held(self, before: int, live: set[int]) -> str:
-        """The variable that a loop or an option changes: that of the value before, or a copy."""
+    def _updated_name(self, before: int, live: set[int]) -> str:
+        """Return the variable that a loop or an option updates: that of the value before it, or a copy if that is read
+        later."""
         if before not in live and self.names[before] not in self.taken:
             return self.names[before]
-        known = self.names[before]
-        copied = self.name(before, live | {before}, "")
-        while copied == known:
-            self.taken.add(known)
-            copied = self.name(before, live, "")
-            self.taken.discard(known)
-        self.names[before] = known
-        self.line(f"{copied} = {known}")
-        return copied
+        current = self.names[before]
+        copy = self.new_name(before, live | {before}, "")
+        while copy == current:
+            self.taken.add(current)
+            copy = self.new_name(before, live, "")
+            self.taken.discard(current)
+        self.names[before] = current
+        self.line(f"{copy} = {current}")
+        return copy
 
     def _loop(self, statement: Statement, loop: Loop, live: set[int], forced: Mapping[int, str]) -> None:
-        inner = {number for item in loop.items for number in (*read_by(item), *sizes_in(item))}
+        """Write a loop and its body."""
+        inner = {number for item in loop.items for number in (*inputs_of(item), *sizes_read_by(item))}
         kept = live | inner
         names = {}
         for carry in loop.carries:
-            name = self._held(carry.before, kept - {carry.inside})
+            name = self._updated_name(carry.before, kept - {carry.inside})
             self.names[carry.inside] = self.names[carry.after] = name
-            names[carry.left] = name
+            names[carry.updated] = name
             kept |= {carry.inside}
         header, columns = self._header(loop, kept)
         self.line(f"{header} {{")
         self.columns.append(columns)
         self.depth += 1
-        made = {number for item in loop.items for number in written_by(item)}
-        outside = (kept - made) - {number for carry in loop.carries for number in (carry.inside, carry.after)}
-        self.body(statement.inside, outside | {carry.left for carry in loop.carries}, names)
-        others = [carry.left for carry in loop.carries if self.names[carry.left] != names[carry.left]]
+        computed = {number for item in loop.items for number in outputs_of(item)}
+        outside = (kept - computed) - {number for carry in loop.carries for number in (carry.inside, carry.after)}
+        self.body(statement.inside, outside | {carry.updated for carry in loop.carries}, names)
+        others = [carry.updated for carry in loop.carries if self.names[carry.updated] != names[carry.updated]]
         if others:
             sources = ", ".join(self.names[number] for number in others)
             sources = f"({sources})" if len(others) > 1 else sources
@@ -139,8 +146,9 @@ class Writer(Expressions):
         self.line("}")
 
     def _option(self, statement: Statement, option: Option, live: set[int], forced: Mapping[int, str]) -> None:
-        name = self._held(option.before, live)
-        self.line(f"if {whole(self.expression(option.flag))} {{")
+        """Write an option as an `if` statement."""
+        name = self._updated_name(option.before, live)
+        self.line(f"if {parenthesize_conditional(self.expression(option.flag))} {{")
         self.depth += 1
         self.body(statement.inside, live | {option.result}, {option.result: name})
         if self.names[option.result] != name:
@@ -150,40 +158,47 @@ class Writer(Expressions):
         self.names[option.after] = name
 
     def _header(self, loop: Loop, live: set[int]) -> tuple[str, dict[Expr, str]]:
-        """The line of a loop, and the variables of its lists."""
+        """Return the first line of a loop, and the variables of the lists that it iterates over."""
         parts_: dict[Expr, str] = {}
-        for depth, hole, value in values(loop.items):
-            parts_ |= {part: NAMES.get(hole, hole) for part in of_loop(value, depth) if part not in parts_}
-        columns: dict[Expr, Expr] = {part: part.of for part in parts_ if isinstance(part, Column)}
-        firsts = [part for part in parts_ if isinstance(part, First)]
+        for depth, argument, value in expressions_in(loop.items):
+            parts_ |= {
+                part: PARAMETER_NAMES.get(argument, argument) for part in loop_lists(value, depth) if part not in parts_
+            }
+        columns: dict[Expr, Expr] = {part: part.of for part in parts_ if isinstance(part, PerRound)}
+        firsts = [part for part in parts_ if isinstance(part, FirstRound)]
         constant = all(isinstance(of, tuple) for of in columns.values())
-        if columns and constant and all(is_constant(part.first) and is_constant(part.rest) for part in firsts):
+        if columns and constant and all(is_constant(part.first) and is_constant(part.later) for part in firsts):
             rounds = len(next(iter(columns.values())))
-            columns |= {part: (part.first, *(part.rest,) * (rounds - 1)) for part in firsts}
+            columns |= {part: (part.first, *(part.later,) * (rounds - 1)) for part in firsts}
             firsts = []
-        busy = {self.names[one] for one in live if one in self.names} | {n for c in self.columns for n in c.values()}
-        found: dict[Expr, str] = {}
+        used = {self.names[live_value] for live_value in live if live_value in self.names} | {
+            n for c in self.columns for n in c.values()
+        }
+        variables_by_list: dict[Expr, str] = {}
         for part in sorted(
             columns,
             key=lambda part: {"depth": 0, "width": 1}.get(parts_[part], 2),
         ):
             name, number = parts_[part], 1
-            while name in busy or name in self.taken or name in found.values():
+            while name in used or name in self.taken or name in variables_by_list.values():
                 number += 1
                 name = f"{parts_[part]}_{number}"
-            found[part] = name
+            variables_by_list[part] = name
         rounds_ = self.expression(loop.rounds)
-        rounds_ = whole(rounds_)
+        rounds_ = parenthesize_conditional(rounds_)
         depth = sum(None in names for names in self.columns)
         index = "ijk"[depth] if depth < 3 else f"i{depth}"
         names = {None: index} if firsts else {}
-        if not found:
+        if not variables_by_list:
             return (f"for {index} in 0..{rounds_}" if firsts else f"repeat {rounds_}"), names
-        variables, sources = [*found.values()], [self.expression(columns[part]) for part in found]
+        variables, sources = (
+            [*variables_by_list.values()],
+            [self.expression(columns[part]) for part in variables_by_list],
+        )
         if firsts:
             variables, sources = [index, *variables], [f"0..{rounds_}", *sources]
         elif constant and len(variables) > 1:
-            rows = zip(*(columns[part] for part in found), strict=True)
+            rows = zip(*(columns[part] for part in variables_by_list), strict=True)
             sources = ["[" + ", ".join("(" + ", ".join(map(literal, row)) + ")" for row in rows) + "]"]
-        over = sources[0] if len(sources) == 1 else f"zip({', '.join(sources)})"
-        return f"for {', '.join(variables)} in {over}", {**found, **names}
+        iterable = sources[0] if len(sources) == 1 else f"zip({', '.join(sources)})"
+        return f"for {', '.join(variables)} in {iterable}", {**variables_by_list, **names}

@@ -1,1 +1,1 @@
-"""Syntax tree to graph: names are resolved, static values computed, blocks expanded, shapes proved."""
+"""Elaboration: syntax tree to graph. Resolves names, computes static values, expands blocks and checks shapes."""

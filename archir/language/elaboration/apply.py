@@ -1,4 +1,4 @@
-"""Calls of operations and of static functions: which argument is an operand, and which an attribute."""
+"""Calls of operations and static functions: split the arguments into operands and attributes, and check them."""
 
 from __future__ import annotations
 
@@ -8,53 +8,54 @@ from dataclasses import replace
 from typing import Any, Literal, get_args, get_origin
 
 from archir.diagnostics.errors import RuleError, Span, require
-from archir.diagrams.cases import Value, leaves, parted, varies
-from archir.ir.op import Op, attribute_names, attribute_types, needed_attributes
-from archir.ir.typing import MOST_ELEMENTS
+from archir.diagrams.mdd import Value, leaf_conditions, leaves, varies
+from archir.ir.op import Op, attribute_names, attribute_types, required_attributes
+from archir.ir.typing import MAX_ELEMENTS
 from archir.language.elaboration import static
-from archir.language.elaboration.context import A_STEP
-from archir.language.elaboration.foreign import OF_NUMBERS, about_attribute
+from archir.language.elaboration.context import STEP_WORK
+from archir.language.elaboration.foreign_names import NUMBER_HINTS, attribute_hint
 from archir.language.elaboration.network import is_tensor
-from archir.language.elaboration.shared import Given, Sharer
-from archir.language.elaboration.values import POISON, Items, Tensor, flat, kind, show
+from archir.language.elaboration.shared_weights import ArgValue, WeightSharing
+from archir.language.elaboration.values import POISON, Items, Tensor, hoist_choices, kind, show
 
-MOST_RANK = 1_000
-"""Items of an attribute that is a list."""
+MAX_ATTRIBUTE_ITEMS = 1_000
+"""Maximum number of items of an attribute that is a list."""
 
 
-class Applier(Sharer):
-    """Applies operations and static functions to arguments."""
+class OperationCaller(WeightSharing):
+    """Evaluates calls of operations and static functions."""
 
     # static functions
 
-    def call_builtin(self, name: str, given: list[Given], span: Span) -> Value:
-        """A static function; `sum` adds tensors, too."""
-        named = next((argument for argument in given if argument.name), None)
+    def call_builtin(self, name: str, args: list[ArgValue], span: Span) -> Value:
+        """Call a static function; `sum` adds tensors, too."""
+        named = next((argument for argument in args if argument.name), None)
         if named is not None:
             return self.error("A0203", f"`{name}` takes no named arguments", named.span)
-        values = [argument.value for argument in given]
+        values = [argument.value for argument in args]
         if name in static.FOLDS:
             if not values:
                 return self.error("A0207", f"`{name}` needs a list or several values", span)
             items = values[0] if len(values) == 1 else self.items(values, span)
             return self._fold(name, self.checked(span, static.sequence, items), span)
-        least, most, rule = static.FUNCTIONS[name]
-        if name in static.DEEP:
-            values = [self.checked(span, flat, value) for value in values]
-        if not least <= len(values) <= most:
-            wanted = str(least) if least == most else f"{least} or more"
-            return self.error("A0207", f"`{name}` takes {wanted} arguments, got {len(values)}", span)
+        min_count, max_count, rule = static.FUNCTIONS[name]
+        if name in static.ITEM_FUNCTIONS:
+            values = [self.checked(span, hoist_choices, value) for value in values]
+        if not min_count <= len(values) <= max_count:
+            expected = str(min_count) if min_count == max_count else f"{min_count} or more"
+            return self.error("A0207", f"`{name}` takes {expected} arguments, got {len(values)}", span)
         return self.lift(span, rule, *values)
 
     def _fold(self, name: str, items: Value, span: Span) -> Value:
+        """Fold a list item by item with the rule of `static.FOLDS`."""
         if items is POISON:
             return POISON
         if varies(items):
             return self.each_case(items, lambda leaf: self._fold(name, leaf, span), span)
         start, rule = static.FOLDS[name]
-        self.spend(A_STEP * len(items), span)
+        self.spend(STEP_WORK * len(items), span)
         if len(items) > 10_000:
-            return self.error("A0603", f"`{name}` of a list of {len(items)} items", span)
+            return self.error("A0603", f"`{name}` takes lists of at most 10000 items, got {len(items)}", span)
         if not items:
             return start if start is not None else self.error("A0308", f"`{name}` of an empty list", span)
         total: Value = items[0] if name in ("sum", "min", "max") else start
@@ -64,27 +65,31 @@ class Applier(Sharer):
 
     # operations
 
-    def call_op(self, op: type[Op], given: list[Given], span: Span, here: bool) -> Value:
-        """A node of the operation; one for each of the lists of operands that there may be."""
+    def call_op(self, op: type[Op], args: list[ArgValue], span: Span, in_scope: bool) -> Value:
+        """Add a node of an operation and return its tensor.
+
+        If a list of operands depends on choices, one node for each list that it may be. `in_scope`: put the node in the
+        current scope itself rather than in a component of it.
+        """
         variadic = op.operands[:1] and op.operands[0].startswith("*")
         first = (
-            next((one for one in given if one.name is None and _is_list_somewhere(one.value)), None)
+            next((arg for arg in args if arg.name is None and _is_list_somewhere(arg.value)), None)
             if variadic
             else None
         )
         if first is not None:
 
-            def one(leaf: Value) -> Value:
-                known = [replace(first, value=leaf) if argument is first else argument for argument in given]
-                return self.call_op(op, known, span, here)
+            def call_with(leaf: Value) -> Value:
+                leaf_args = [replace(first, value=leaf) if argument is first else argument for argument in args]
+                return self.call_op(op, leaf_args, span, in_scope)
 
-            return self.each_case(first.value, one, span)
+            return self.each_case(first.value, call_with, span)
         operands: list[tuple[Value, Span]] = []
         attributes: dict[str, Value] = {}
         names = attribute_names(op)
-        given, shared = self.apart(given, (*names, *op.operands))
+        args, weights_arg = self.split_weights_arg(args, (*names, *op.operands))
         positional = iter(names)
-        for argument in given:
+        for argument in args:
             if (
                 argument.name is None
                 and not attributes
@@ -94,129 +99,139 @@ class Applier(Sharer):
                 continue
             name = argument.name or next(positional, None)
             if name is None:
-                takes = [_counted(len(op.operands), "tensor"), *([_counted(len(names), "attribute")] if names else [])]
-                return self.error("A0207", f"`{op.name}` takes {' and '.join(takes)} at the most", argument.span)
+                takes = [
+                    _count_phrase(len(op.operands), "tensor"),
+                    *([_count_phrase(len(names), "attribute")] if names else []),
+                ]
+                return self.error("A0207", f"`{op.name}` takes at most {' and '.join(takes)}", argument.span)
             if name in op.operands and name not in names and op.operands.index(name) == len(operands):
                 operands.append((argument.value, argument.span))
                 continue
             if name not in names:
-                hint = about_attribute(name, names)
+                hint = attribute_hint(name, names)
                 return self.error("A0203", f"`{op.name}` has no attribute `{name}`", argument.span, hint)
             if name in attributes:
                 return self.error("A0207", f"`{op.name}` is given `{name}` twice", argument.span)
             attributes[name] = self.attribute_value(op, name, argument)
-        for value, place in operands:
+        for value, operand_span in operands:
             if not is_tensor(value) and value is not POISON:
                 text = f"`{op.name}`'s operand must be a tensor, got {kind(value)}"
-                hint = OF_NUMBERS.get(op.name, f"write `x |> {op.name}(...)`")
-                return self.error("A0404", text, place, hint)
-        nodes = [self.node(value, place, f"`{op.name}`'s operand") for value, place in operands]
+                hint = NUMBER_HINTS.get(op.name, f"write `x |> {op.name}(...)`")
+                return self.error("A0404", text, operand_span, hint)
+        nodes = [self.node(value, operand_span, f"`{op.name}`'s operand") for value, operand_span in operands]
         missing = op.operands[len(nodes) : len(op.operands) - op.optional]
         if missing and not (variadic and nodes):
-            wanted = missing[0].lstrip("*")
-            return self.error("A0207", f"`{op.name}` needs a tensor `{wanted}`", span)
-        for name in needed_attributes(op):
+            operand_name = missing[0].lstrip("*")
+            return self.error("A0207", f"`{op.name}` needs a tensor `{operand_name}`", span)
+        for name in required_attributes(op):
             if name not in attributes:
                 return self.error("A0207", f"`{op.name}` needs `{name}`", span)
         if None in nodes or any(value is POISON for value in attributes.values()):
             return POISON
-        scope = self.named(op.name, here) if shared is None else self._shared_scope(op, shared)
+        scope = self.node_scope(op.name, in_scope) if weights_arg is None else self._shared_scope(op, weights_arg)
         if scope is None:
             return POISON
         return self.add(op(**attributes), tuple(node for node in nodes if node is not None), span, scope)
 
-    def _shared_scope(self, op: type[Op], shared: Given) -> str | None:
+    def _shared_scope(self, op: type[Op], shared: ArgValue) -> str | None:
+        """Return the scope of the weights that a call shares; None after an error."""
         if op.weights is Op.weights:
             self.error("A0409", f"`{op.name}` has no weights to share", shared.span)
             return None
-        scope = self.set_of(shared)
+        scope = self.weights_scope(shared)
         return None if scope is None else scope.path
 
-    def _is_operand(self, op: type[Op], argument: Given, have: int, variadic: bool) -> bool:
+    def _is_operand(self, op: type[Op], argument: ArgValue, count: int, variadic: bool) -> bool:
+        """Return whether a positional argument is an operand; `count` operands came before it."""
         if variadic:
             return is_tensor(argument.value) or isinstance(argument.value, Items)
-        if have >= len(op.operands):
+        if count >= len(op.operands):
             return False
-        return is_tensor(argument.value) or have < len(op.operands) - op.optional
+        return is_tensor(argument.value) or count < len(op.operands) - op.optional
 
-    def _operands(self, argument: Given) -> list[tuple[Value, Span]]:
+    def _operands(self, argument: ArgValue) -> list[tuple[Value, Span]]:
         value = argument.value
         return [(item, argument.span) for item in value] if isinstance(value, Items) else [(value, argument.span)]
 
-    def attribute_value(self, op: type[Op], name: str, argument: Given) -> Value:
-        """An attribute's value in its declared type."""
-        wanted = attribute_types(op)[name]
+    def attribute_value(self, op: type[Op], name: str, argument: ArgValue) -> Value:
+        """Return an attribute's value, converted to its declared type."""
+        declared = attribute_types(op)[name]
         what = f"`{name}` of `{op.name}`"
-        value = self.checked(argument.span, flat, argument.value)
-        return self.checked(argument.span, lambda leaf: convert(leaf, wanted, what), value)
+        value = self.checked(argument.span, hoist_choices, argument.value)
+        return self.checked(argument.span, lambda leaf: convert(leaf, declared, what), value)
 
     # cases
 
     def each_case(self, value: Value, then: Any, span: Span) -> Value:
-        """`then` of each leaf, run where the value is that leaf."""
-        found: list[tuple[Value, Value]] = []
-        for leaf, condition in parted(value):
+        """Return `then(leaf)` for each leaf of a value, each evaluated under the condition that the value is that leaf,
+        merged."""
+        outcomes: list[tuple[Value, Value]] = []
+        for leaf, condition in leaf_conditions(value):
             with self.under(condition) as possible:
                 if possible:
-                    found.append((condition, then(leaf)))
-        return self.cases(found, span)
+                    outcomes.append((condition, then(leaf)))
+        return self.merge_cases(outcomes, span)
 
-    def cases(self, found: list[tuple[Value, Value]], span: Span) -> Value:
-        """Values merged by the conditions that they were found under, of which the last is what the others leave."""
-        if any(value is POISON for _, value in found):
+    def merge_cases(self, outcomes: list[tuple[Value, Value]], span: Span) -> Value:
+        """Merge (condition, value) pairs into one value; the last value holds wherever no other condition does."""
+        if any(value is POISON for _, value in outcomes):
             return POISON
-        result = self.only([value for _, value in found])
-        for condition, value in found[1:]:
-            result = self.merged(condition, value, result, span)
+        result = self.first_or_excluded([value for _, value in outcomes])
+        for condition, value in outcomes[1:]:
+            result = self.merge(condition, value, result, span)
         return result
 
 
 def _is_list_somewhere(value: Value) -> bool:
+    """Return whether a value is a list for some outcomes of the choices that it depends on."""
     return varies(value) and any(isinstance(leaf, Items) for leaf in leaves(value))
 
 
-def _counted(count: int, what: str) -> str:
+def _count_phrase(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def convert(value: Value, wanted: Any, what: str) -> Value:
-    """A plain value in an attribute's declared type. RuleError if it does not fit."""
-    options = get_args(wanted) if isinstance(wanted, types.UnionType) else (wanted,)
+def convert(value: Value, declared: Any, what: str) -> Value:
+    """Convert a plain value to the declared type of an attribute. Raises RuleError (A0309, A0603) if it does not
+    fit."""
+    options = get_args(declared) if isinstance(declared, types.UnionType) else (declared,)
     if value is None and type(None) in options:
         return None
     for option in options:
         if option is int and isinstance(value, int) and not isinstance(value, bool):
-            return _sized(value, what)
+            return _check_size(value, what)
         if option is bool and isinstance(value, bool):
             return value
         if option is str and isinstance(value, str):
             return value
         if option is float and static.is_number(value):
-            return static.decimal(value)
+            return static.to_float(value)
         if get_origin(option) is Literal and value in get_args(option):
             return value
         if get_origin(option) is tuple and isinstance(value, (Items, range)):
-            require(len(value) <= MOST_RANK, f"{what} has more than {MOST_RANK} items", code="A0603")
+            require(
+                len(value) <= MAX_ATTRIBUTE_ITEMS, f"{what} has more than {MAX_ATTRIBUTE_ITEMS} items", code="A0603"
+            )
             kind = get_args(option)[0]
             if kind is int:
-                return tuple(_sized(static.integer(item, f"each item of {what}"), what) for item in value)
+                return tuple(_check_size(static.integer(item, f"each item of {what}"), what) for item in value)
             return tuple(convert(item, kind, f"each item of {what}") for item in value)
     if int in options and (static.is_number(value) or not isinstance(value, (str, Items, Tensor))):
         return static.integer(value, what)
-    raise RuleError(f"{what} must be {_wanted(options)}, got {show(value)}", code="A0309")
+    raise RuleError(f"{what} must be {_type_phrase(options)}, got {show(value)}", code="A0309")
 
 
-def _sized(value: int, what: str) -> int:
-    require(abs(value) <= MOST_ELEMENTS, f"{what} must be less than 2**63", code="A0309")
+def _check_size(value: int, what: str) -> int:
+    require(abs(value) <= MAX_ELEMENTS, f"{what} must be less than 2**63", code="A0309")
     return value
 
 
-def _wanted(options: Sequence[Any]) -> str:
+def _type_phrase(options: Sequence[Any]) -> str:
     words = {int: "an integer", bool: "true or false", str: "a string", float: "a number", type(None): "none"}
-    found = []
+    phrases = []
     for option in options:
         if get_origin(option) is Literal:
-            found += [f'"{name}"' for name in get_args(option)]
+            phrases += [f'"{name}"' for name in get_args(option)]
         else:
-            found.append(words.get(option, "a list of integers" if int in get_args(option) else "a list of numbers"))
-    return " or ".join(found)
+            phrases.append(words.get(option, "a list of integers" if int in get_args(option) else "a list of numbers"))
+    return " or ".join(phrases)

@@ -1,4 +1,4 @@
-"""Calls of whatever can be called, blocks and cells among it, and pipes into them."""
+"""Calls of all callable values, in particular of blocks and cells, and pipes into them."""
 
 from __future__ import annotations
 
@@ -7,40 +7,44 @@ from dataclasses import dataclass, field, replace
 
 from archir.diagnostics.errors import Note, RuleError, Span, suggest
 from archir.diagnostics.work import WorkError
-from archir.diagrams.cases import Choice, Value, same, varies
-from archir.diagrams.conditions import both, either, hull
+from archir.diagrams.conditions import conjoin, disjoin, project
 from archir.diagrams.lifting import Excluded
+from archir.diagrams.mdd import Choice, Value, same, varies
 from archir.ir.op import attribute_names
 from archir.language.elaboration import static
-from archir.language.elaboration.apply import Applier
-from archir.language.elaboration.bounds import Bounds
-from archir.language.elaboration.cell_cache import Recorder, Recording, likeness, replay, tensors
-from archir.language.elaboration.context import A_CALL, A_STEP, MOST_CALLS, WEIGHTS, Frame, Limits, Scope
+from archir.language.elaboration.apply import OperationCaller
+from archir.language.elaboration.cell_cache import Recorder, Recording, call_key, replay, tensors
+from archir.language.elaboration.context import CALL_WORK, MAX_CALL_DEPTH, STEP_WORK, WEIGHTS, Frame, Limits, Scope
 from archir.language.elaboration.files import Module
 from archir.language.elaboration.network import is_tensor
-from archir.language.elaboration.shared import Given
+from archir.language.elaboration.node_bounds import NodeBounds
+from archir.language.elaboration.shared_weights import ArgValue
 from archir.language.elaboration.values import POISON, UNBOUND, Block, Builtin, Items, Operation, Tensor, kind
 from archir.language.syntax import ast
 
 
 @dataclass
-class Cell:
-    """What is known of a cell's choices: from its first call, and from the call in progress."""
+class CellState:
+    """Choices of a cell: those of its first call, and those met so far in the call in progress."""
 
     first: Span
+    """Span of the first call."""
     what: str
-    """What it is called in messages."""
-    path: Value = True
-    """The condition of the first call."""
-    known: dict[str, tuple[Choice, Value]] = field(default_factory=dict)
-    """Its choices, and the conditions under which they are there."""
+    """The cell as messages call it."""
+    guard: Value = True
+    """Condition under which the first call runs."""
+    choices: dict[str, tuple[Choice, Value]] = field(default_factory=dict)
+    """The cell's choices by path, each with the condition under which it is made."""
     met: dict[str, Value] = field(default_factory=dict)
+    """Choices that the call in progress has made so far, by path, with their conditions."""
     complete: bool = False
+    """Whether the first call has ended, so that all choices of the cell are known."""
     calls: dict[Hashable, Recording] = field(default_factory=dict)
+    """Recordings of earlier calls, by `call_key`."""
 
 
-class Caller(Applier):
-    """Evaluates calls."""
+class BlockCaller(OperationCaller):
+    """Evaluates calls and pipes."""
 
     assigned: ast.Name | None = None
     """The variable that the expression at hand is assigned to, which names a choice without a label."""
@@ -48,176 +52,184 @@ class Caller(Applier):
     def __init__(self, limits: Limits, module: Module, name: str) -> None:
         super().__init__(limits, module, name)
         self.start()
-        self.bounds = Bounds()
-        self.work = Bounds(calls=True)
-        self.cells: dict[str, Cell] = {}
-        self.cell: Cell | None = None
+        self.node_bounds = NodeBounds()
+        self.call_bounds = NodeBounds(calls=True)
+        self.cells: dict[str, CellState] = {}
+        self.cell: CellState | None = None
 
     def eval_call(self, tree: ast.Call) -> Value:
-        """`callee(arguments)`."""
+        """Evaluate `callee(arguments)`."""
         return self.call_tree(tree, ())
 
     def eval_pipe(self, tree: ast.Pipe) -> Value:
-        """`first |> target |> ...`."""
+        """Evaluate `first |> target |> ...`."""
         value, span = self.eval(tree.first), tree.first.span
         for target in tree.targets:
-            value = self.feed(target, Given(None, value, span))
-            self.seen(self, target.span, value)
+            value = self.pipe_into(target, ArgValue(None, value, span))
+            self.observer(self, target.span, value)
             span = span.to(target.span)
         return value
 
-    def feed(self, target: ast.Expr, given: Given, here: bool = False) -> Value:
-        """The target of a pipe, with the value that is piped into it. `here`: in the scope at hand, not one below."""
+    def pipe_into(self, target: ast.Expr, piped: ArgValue, in_scope: bool = False) -> Value:
+        """Evaluate the target of a pipe with the value piped into it. `in_scope`: in the current scope rather than one
+        below."""
         match target:
             case ast.Call():
-                return self.call_tree(target, (given,), here)
+                return self.call_tree(target, (piped,), in_scope)
             case ast.Pipe():
-                value, span = self.feed(target.first, given), given.span
+                value, span = self.pipe_into(target.first, piped), piped.span
                 for further in target.targets:
-                    value = self.feed(further, Given(None, value, span))
+                    value = self.pipe_into(further, ArgValue(None, value, span))
                 return value
             case ast.ChooseOne():
-                return self.choose_one(target, given)
+                return self.choose_one(target, piped)
             case ast.Match():
-                return self.match(target, given)
+                return self.match(target, piped)
             case ast.IfElse():
                 condition = self.condition(target.condition)
                 if condition is POISON:
                     return POISON
-                then, otherwise = target.then, target.otherwise
-                return self.either(
-                    condition, lambda: self.feed(then, given), lambda: self.feed(otherwise, given), target.span
+                then, orelse = target.then, target.orelse
+                return self.branch(
+                    condition, lambda: self.pipe_into(then, piped), lambda: self.pipe_into(orelse, piped), target.span
                 )
-        return self.call(self.eval(target), [given], target.span, here)
+        return self.call(self.eval(target), [piped], target.span, in_scope)
 
-    def choose_one(self, tree: ast.ChooseOne, given: Given | None) -> Value:
-        """A choice among expressions, or among targets of a pipe."""
+    def choose_one(self, tree: ast.ChooseOne, piped: ArgValue | None) -> Value:
+        """Evaluate a choice among expressions, or among targets of a pipe."""
         raise AssertionError
 
-    def match(self, tree: ast.Match, given: Given | None) -> Value:
-        """A match, into whose arms a value may be piped."""
+    def match(self, tree: ast.Match, piped: ArgValue | None) -> Value:
+        """Evaluate a match; a value may be piped into its arms."""
         raise AssertionError
 
-    def call_tree(self, tree: ast.Call, first: Sequence[Given], here: bool = False) -> Value:
-        """A call, with arguments that come before the written ones."""
+    def call_tree(self, tree: ast.Call, first: Sequence[ArgValue], in_scope: bool = False) -> Value:
+        """Evaluate a call; the arguments `first`, which were piped in, come before those of the syntax."""
         callee = self.eval(tree.callee)
-        given = [*first]
+        args = [*first]
         label, self.assigned = self.assigned, None
+        """Variable that the current expression is assigned to; it names a choice without a label."""
         for argument in tree.arguments:
             name = argument.name.text if argument.name else None
             span = argument.name.span if argument.name else argument.value.span
-            given.append(Given(name, self.eval(argument.value), span))
+            args.append(ArgValue(name, self.eval(argument.value), span))
         self.assigned = label
-        if callee is POISON or any(argument.value is POISON for argument in given):
+        if callee is POISON or any(argument.value is POISON for argument in args):
             return POISON
         if tree.own or (isinstance(callee, Block) and callee.definition.own):
-            if (shared := self.apart(given, _parameters_of(callee))[1]) is not None:
-                return self.error("A0409", "a call with weights of its `own` does not share them", shared.span)
-            given = [replace(argument, value=self._one_tensor(argument)) for argument in given]
-            if any(argument.value is POISON for argument in given):
+            if (weights_arg := self.split_weights_arg(args, _parameters_of(callee))[1]) is not None:
+                text = "a call cannot have both `own` weights and shared weights"
+                return self.error("A0409", text, weights_arg.span)
+            args = [replace(argument, value=self._collapse_arg(argument)) for argument in args]
+            if any(argument.value is POISON for argument in args):
                 return POISON
-            if any(varies(argument.value) for argument in given):
-                return self._own(callee, given, tree.span)
-        return self.call(callee, given, tree.span, here)
+            if any(varies(argument.value) for argument in args):
+                return self._call_with_own_weights(callee, args, tree.span)
+        return self.call(callee, args, tree.span, in_scope)
 
-    def call(self, callee: Value, given: list[Given], span: Span, here: bool = False) -> Value:
-        """A call of whatever the callee is, for each of the things it may be."""
-        if callee is POISON or any(argument.value is POISON for argument in given):
+    def call(self, callee: Value, args: list[ArgValue], span: Span, in_scope: bool = False) -> Value:
+        """Call a value; if the callee depends on choices, each value that it may be."""
+        if callee is POISON or any(argument.value is POISON for argument in args):
             return POISON
         if varies(callee):
-            return self.each_case(callee, lambda leaf: self.call(leaf, given, span), span)
+            return self.each_case(callee, lambda leaf: self.call(leaf, args, span), span)
         if isinstance(callee, Operation):
-            if callee.op.name in static.FUNCTIONS and not any(is_tensor(argument.value) for argument in given):
-                return self.call_builtin(callee.op.name, given, span)
-            return self.call_op(callee.op, given, span, here)
+            if callee.op.name in static.FUNCTIONS and not any(is_tensor(argument.value) for argument in args):
+                return self.call_builtin(callee.op.name, args, span)
+            return self.call_op(callee.op, args, span, in_scope)
         if isinstance(callee, Block):
-            return self.call_block(callee, given, span, here)
+            return self.call_block(callee, args, span, in_scope)
         if isinstance(callee, Builtin):
-            return self.call_builtin(callee.name, given, span)
+            return self.call_builtin(callee.name, args, span)
         hints = {int: "to scale, write `x * 2`", Tensor: "operations are called: `x |> relu`", Items: "`items[0]`"}
         hint = next((hint for type_, hint in hints.items() if isinstance(callee, type_)), None)
         return self.error("A0206", f"{kind(callee)} cannot be called", span, hint)
 
-    def _one_tensor(self, argument: Given) -> Value:
-        """A tensor as one node, whatever it depends on; any other value as it is."""
+    def _collapse_arg(self, argument: ArgValue) -> Value:
+        """Return a tensor that depends on choices as one node; other values unchanged."""
         try:
-            return self.settled(argument.value, set(), argument.span)
+            return self.collapse(argument.value, set(), argument.span)
         except RuleError as error:
-            return self.refuse(error, argument.span)
+            return self.report_rule_error(error, argument.span)
 
-    def _own(self, callee: Value, given: list[Given], span: Span) -> Value:
-        """A call for each combination of values that its arguments may have, with weights of its own."""
-        varied = [argument.value for argument in given if varies(argument.value)]
+    def _call_with_own_weights(self, callee: Value, args: list[ArgValue], span: Span) -> Value:
+        """Call once for each combination of values that the arguments may have, each call with separate weights."""
+        varied = [argument.value for argument in args if varies(argument.value)]
         combined = self.lift(span, lambda *values: Items(values), *varied)
         if combined is POISON:
             return POISON
 
-        def one(leaf: Items) -> Value:
+        def call_with(leaf: Items) -> Value:
             values = iter(leaf)
-            plain = [Given(a.name, next(values) if varies(a.value) else a.value, a.span) for a in given]
+            plain = [ArgValue(a.name, next(values) if varies(a.value) else a.value, a.span) for a in args]
             return self.call(callee, plain, span)
 
-        return self.each_case(combined, one, span) if varies(combined) else one(combined)
+        return self.each_case(combined, call_with, span) if varies(combined) else call_with(combined)
 
     # blocks
 
-    def call_block(self, block: Block, given: list[Given], span: Span, here: bool) -> Value:
-        """A block expanded in place, in a scope of its own; a cell's choices are made once."""
-        self.spend(A_CALL, span)
-        frame = self._entered(block, span)
-        least = self.bounds.block(block)
-        if len(self.graph) + least > self.limits.nodes:
+    def call_block(self, block: Block, args: list[ArgValue], span: Span, in_scope: bool) -> Value:
+        """Expand a block in place, in a scope of its own. A cell's choices are made once for all its calls."""
+        self.spend(CALL_WORK, span)
+        frame = self._new_frame(block, span)
+        min_nodes = self.node_bounds.block(block)
+        if len(self.graph) + min_nodes > self.limits.nodes:
             self.too_many_nodes(span)
-        least_work = (A_STEP + 1) * self.work.block(block)
-        if least_work > self.budget.left:
-            self.refuse(WorkError(), span)
+        min_work = (STEP_WORK + 1) * self.call_bounds.block(block)
+        if min_work > self.budget.left:
+            self.report_rule_error(WorkError(), span)
         cell = block.definition.word == "cell"
-        given, shared = self.apart(given, _parameters_of(block))
-        if shared is not None:
-            named = self.set_of(shared)
-            if named is None:
+        args, weights_arg = self.split_weights_arg(args, _parameters_of(block))
+        if weights_arg is not None:
+            weights_scope = self.weights_scope(weights_arg)
+            if weights_scope is None:
                 return POISON
-            scope = named
+            scope = weights_scope
         else:
-            scope = self.scope if here and not self.scope.used else self.scope.child(block.name)
-        made = frame.home = Scope(scope.path, block.name) if cell else scope
-        if not self.bind_params(frame, made, block, given, span):
+            scope = self.scope if in_scope and not self.scope.used else self.scope.child(block.name)
+        body_scope = frame.base_scope = Scope(scope.path, block.name) if cell else scope
+        if not self.bind_params(frame, body_scope, block, args, span):
             return POISON
-        if shared is not None:
-            with self.repeating():
-                known = (block.name, f"cell `{block.name}`") if cell else (scope.path, f"`{scope.path}`")
-                return self._in_cell(block, frame, made, span, *known)
-        if not self.repeated:
+        if weights_arg is not None:
+            with self.sharing():
+                name_and_title = (block.name, f"cell `{block.name}`") if cell else (scope.path, f"`{scope.path}`")
+                return self._call_cell(block, frame, body_scope, span, *name_and_title)
+        if not self.sharing_depth:
             self.graph.blocks[scope.path] = block.name
         if cell:
-            return self._in_cell(block, frame, made, span, block.name, f"cell `{block.name}`")
-        return self._in_frame(frame, scope, block.definition)
+            return self._call_cell(block, frame, body_scope, span, block.name, f"cell `{block.name}`")
+        return self._run_frame(frame, scope, block.definition)
 
-    def _entered(self, block: Block, span: Span) -> Frame:
-        depth, again = 0, False
+    def _new_frame(self, block: Block, span: Span) -> Frame:
+        """Return a frame for a call of a block, after checking the depth of calls and recursion."""
+        depth, is_recursive = 0, False
         caller: Frame | None = self.frame
         while caller is not None:
-            again |= caller.block is not None and caller.block.definition is block.definition
+            is_recursive |= caller.block is not None and caller.block.definition is block.definition
             caller, depth = caller.caller, depth + 1
-        if again and block.definition.word == "cell":
-            self.stop("A0210", f"`{block.name}` calls itself", span, "a cell chooses once: a `block` may call itself")
-        if again and depth > MOST_CALLS:
-            hint = "it needs a case in which it does not, such as `return x if n == 0 else ...`"
-            self.stop("A0210", f"`{block.name}` calls itself more than {MOST_CALLS} levels deep", span, hint)
-        if depth > MOST_CALLS:
-            self.stop("A0602", f"calls nest deeper than {MOST_CALLS} levels", span)
-        return Frame(block.module, block=block, called=span, caller=self.frame, local=block.local)
+        if is_recursive and block.definition.word == "cell":
+            hint = "a cell makes its choices once and cannot be recursive: use a `block`"
+            self.abort("A0210", f"`{block.name}` calls itself", span, hint)
+        if is_recursive and depth > MAX_CALL_DEPTH:
+            hint = "it needs a case that ends the recursion, such as `return x if n == 0 else ...`"
+            self.abort("A0210", f"`{block.name}` calls itself more than {MAX_CALL_DEPTH} levels deep", span, hint)
+        if depth > MAX_CALL_DEPTH:
+            self.abort("A0602", f"calls nest deeper than {MAX_CALL_DEPTH} levels", span)
+        return Frame(block.module, block=block, call_span=span, caller=self.frame, local_names=block.local_names)
 
-    def bind_params(self, frame: Frame, scope: Scope, block: Block, given: list[Given], span: Span) -> bool:
-        """Put arguments, and defaults that are evaluated in a scope, into the callee's frame; whether they fit."""
+    def bind_params(self, frame: Frame, scope: Scope, block: Block, args: list[ArgValue], span: Span) -> bool:
+        """Bind arguments and defaults in the callee's frame; return whether they fit the parameters.
+
+        Defaults are evaluated in `scope`.
+        """
         params = block.definition.params
         names = [param.name.text for param in params]
         note = Note(f"`{block.name}` is defined here", block.definition.name.span)
-        self.spend(len(given) * len(names) / 64, span)
-        for position, argument in enumerate(given):
+        self.spend(len(args) * len(names) / 64, span)
+        for position, argument in enumerate(args):
             name = argument.name if argument.name else names[position] if position < len(names) else None
             if name is None:
-                text = f"`{block.name}` takes {len(names)} arguments, got {len(given)}"
+                text = f"`{block.name}` takes {len(names)} arguments, got {len(args)}"
                 self.error("A0207", text, argument.span, None, note)
                 return False
             if name not in names:
@@ -239,15 +251,17 @@ class Caller(Applier):
                         self.error("A0207", f"`{block.name}` needs `{param.name}`", span, None, note)
                         return False
                     name, default = f"{block.name}.{param.name}", param.default
-                    whole = block.definition.word == "cell"
-                    frame.env[param.name.text] = self._once(name, default, span) if whole else self.eval(default)
+                    is_cell = block.definition.word == "cell"
+                    frame.env[param.name.text] = (
+                        self._cell_default(name, default, span) if is_cell else self.eval(default)
+                    )
         finally:
             self.frame, self.scope = caller, outer
         return not any(value is POISON for value in frame.env.values())
 
-    def _once(self, name: str, default: ast.Expr, span: Span) -> Value:
-        """A default of a cell, which makes its choices once, as cells do, for all calls that have it."""
-        cell = self.cells.setdefault(name, Cell(span, f"cell `{name}`"))
+    def _cell_default(self, name: str, default: ast.Expr, span: Span) -> Value:
+        """Evaluate a default of a cell's parameter; its choices are made once for all calls that use the default."""
+        cell = self.cells.setdefault(name, CellState(span, f"cell `{name}`"))
         outer, self.cell = self.cell, cell
         cell.met = {}
         try:
@@ -258,46 +272,56 @@ class Caller(Applier):
             self._compare_cell(cell, span)
         return value
 
-    def _in_cell(self, block: Block, frame: Frame, scope: Scope, span: Span, name: str, what: str) -> Value:
-        """A call whose choices are made once for all of its name."""
-        cell = self.cells.setdefault(name, Cell(span, what))
-        question = likeness(self, block, frame.env) if self.path is True and not self.repeated else None
-        known = cell.calls.get(question) if question is not None else None
-        if known is not None and len(self.graph) + known.stop - known.start <= self.limits.nodes:
-            return replay(self, known, scope.path, tensors(frame.env))
-        recorder, problems = Recorder(self, scope.path, frame.env), len(self.problems)
+    def _call_cell(self, block: Block, frame: Frame, scope: Scope, span: Span, name: str, what: str) -> Value:
+        """Evaluate a call whose choices are shared by all calls with the same cell `name`.
+
+        A call like an earlier one replays the recorded nodes.
+        """
+        cell = self.cells.setdefault(name, CellState(span, what))
+        cache_key = call_key(self, block, frame.env) if self.guard is True and not self.sharing_depth else None
+        earlier = cell.calls.get(cache_key) if cache_key is not None else None
+        if earlier is not None and len(self.graph) + earlier.stop - earlier.start <= self.limits.nodes:
+            return replay(self, earlier, scope.path, tensors(frame.env))
+        recorder, problem_count = Recorder(self, scope.path, frame.env), len(self.problems)
         outer, self.cell = self.cell, cell
         cell.met = {}
         try:
-            result = self._in_frame(frame, scope, block.definition)
+            result = self._run_frame(frame, scope, block.definition)
         finally:
             self.cell = outer
         if result is not POISON or not cell.complete:
             self._compare_cell(cell, span)
-        recording = recorder.recording(result) if question is not None and len(self.problems) == problems else None
+        recording = (
+            recorder.recording(result) if cache_key is not None and len(self.problems) == problem_count else None
+        )
         if recording is not None:
-            cell.calls[question] = recording
+            cell.calls[cache_key] = recording
         return result
 
-    def _compare_cell(self, cell: Cell, span: Span) -> None:
+    def _compare_cell(self, cell: CellState, span: Span) -> None:
+        """Store the choices of a cell's first call, or report (A0507) that a later call made other choices."""
         if not cell.complete:
-            cell.complete, cell.path = True, self.path
-            cell.known = {path: (self.graph.decisions[path].choice, active) for path, active in cell.met.items()}
+            cell.complete, cell.guard = True, self.guard
+            cell.choices = {path: (self.graph.decisions[path].choice, active) for path, active in cell.met.items()}
             return
-        own = {choice for choice, _ in cell.known.values()}
-        for path in [*cell.known, *cell.met]:
-            known, met = cell.known.get(path), cell.met.get(path)
-            if known is None or met is None or not _agree((cell.path, known[1]), (self.path, met), own):
+        own = {choice for choice, _ in cell.choices.values()}
+        for path in [*cell.choices, *cell.met]:
+            recorded, current = cell.choices.get(path), cell.met.get(path)
+            if (
+                recorded is None
+                or current is None
+                or not _same_choice((cell.guard, recorded[1]), (self.guard, current), own)
+            ):
                 self.cell_differs(path, cell, span)
                 return
 
-    def cell_differs(self, path: str, cell: Cell, span: Span) -> Value:
-        """Report that two calls of a cell do not make the same choices."""
-        text = f"the choice `{path}` of {cell.what} does not come out alike in two calls"
-        hint = "a cell's choices must not depend on its arguments; a `block` has its own"
+    def cell_differs(self, path: str, cell: CellState, span: Span) -> Value:
+        """Report (A0507) that two calls of a cell do not make the same choices."""
+        text = f"the choice `{path}` of {cell.what} differs between two calls"
+        hint = "a cell's choices must not depend on its arguments; each call of a `block` makes its own choices"
         return self.error("A0507", text, span, hint, Note("the other call", cell.first))
 
-    def _in_frame(self, frame: Frame, scope: Scope, definition: ast.Definition) -> Value:
+    def _run_frame(self, frame: Frame, scope: Scope, definition: ast.Definition) -> Value:
         caller, self.frame = self.frame, frame
         try:
             with self.inside(scope):
@@ -311,42 +335,50 @@ class Caller(Applier):
         raise AssertionError
 
     def result(self, frame: Frame, definition: ast.Definition) -> Value:
-        """What a frame returned, merged over the conditions under which it did."""
+        """Merge the values that a frame returned, by the conditions under which it returned them.
+
+        Reports A0211 if the frame does not return for all outcomes.
+        """
         if not frame.returned:
             name = definition.name
             last = next(reversed(frame.env), "x")
             return self.error("A0211", f"`{name}` returns nothing", name.span, f"end it with `return {last}`")
         returns: Value = False
         value: Value = UNBOUND
-        for condition, one in reversed(frame.returned):
-            if one is POISON:
+        for condition, returned in reversed(frame.returned):
+            if returned is POISON:
                 return POISON
-            if one is not UNBOUND:
-                value = one if value is UNBOUND else self.merged(condition, one, value, definition.name.span)
-            returns = either(returns, condition)
-        missing = self.checked(definition.name.span, lambda here: _returns(here, definition.name.text), returns)
+            if returned is not UNBOUND:
+                value = returned if value is UNBOUND else self.merge(condition, returned, value, definition.name.span)
+            returns = disjoin(returns, condition)
+        missing = self.checked(definition.name.span, lambda here: _check_returns(here, definition.name.text), returns)
         if value is UNBOUND:
             raise Excluded
         return POISON if missing is POISON else value
 
 
 def _parameters_of(callee: Value) -> list[str]:
+    """Return the names of the arguments that a callee takes."""
     if isinstance(callee, Block):
         return [param.name.text for param in callee.definition.params]
     return [*attribute_names(callee.op), *callee.op.operands] if isinstance(callee, Operation) else [WEIGHTS]
 
 
-def _agree(one: tuple[Value, Value], other: tuple[Value, Value], own: Container[Choice]) -> bool:
-    """Whether a choice is there alike in two calls of a cell, each with the condition of the call and of the choice:
-    where both are made, and seen from the cell's `own` choices alone."""
-    (path, active), (path_2, active_2) = one, other
-    if not same(both(active, path_2), both(active_2, path)):
+def _same_choice(first_call: tuple[Value, Value], second_call: tuple[Value, Value], own: Container[Choice]) -> bool:
+    """Return whether a choice is made under the same condition in two calls of a cell.
+
+    `first_call` and `second_call` are pairs: the condition of the call and that of the choice. The two choices must
+    exist under the same conditions where both calls run, also after all choices but the cell's `own` are projected
+    away.
+    """
+    (path, active), (path_2, active_2) = first_call, second_call
+    if not same(conjoin(active, path_2), conjoin(active_2, path)):
         return False
-    path, active, path_2, active_2 = (hull(condition, own) for condition in (path, active, path_2, active_2))
-    return same(both(active, path_2), both(active_2, path))
+    path, active, path_2, active_2 = (project(condition, own) for condition in (path, active, path_2, active_2))
+    return same(conjoin(active, path_2), conjoin(active_2, path))
 
 
-def _returns(here: bool, name: str) -> bool:
-    if not here:
+def _check_returns(returns: bool, name: str) -> bool:
+    if not returns:
         raise RuleError(f"`{name}` does not return on every path", code="A0211")
-    return here
+    return returns

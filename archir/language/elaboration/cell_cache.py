@@ -1,8 +1,8 @@
-"""Calls of a cell that are like an earlier one: the nodes are copied, rather than worked out again.
+"""Replay cell calls that are like an earlier one: copy its nodes rather than evaluate the body again.
 
-A cell decides its choices once per net, so where it is called again with arguments of the same types and the same
-static values, it makes the same nodes on other operands and under another scope. Stacked cells are built several times
-as fast like that.
+A cell decides its choices once per net. So a call with arguments of the same types and the same static values makes the
+same nodes, on other operands and under another scope. Networks of stacked cells are built several times as fast this
+way.
 """
 
 from __future__ import annotations
@@ -12,51 +12,54 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from archir.diagrams.cases import Case, Value, case, key, leaves, varies
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Diagram, Value, leaves, make_diagram, value_key, varies
 from archir.ir.graph import Node, NodeId
-from archir.language.elaboration.context import A_COPY
-from archir.language.elaboration.network import Network
+from archir.language.elaboration.context import COPY_WORK
+from archir.language.elaboration.network import GraphBuilder
 from archir.language.elaboration.values import Block, Items, Tensor
 
 _Key = TypeVar("_Key")
-_Known = TypeVar("_Known")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What a call added: the nodes from `start` to before `stop`, under `scope`, reading `arguments`."""
+    """The nodes that a call added: those from `start` to `stop - 1`, under `scope`, reading `arguments`."""
 
     start: NodeId
     stop: NodeId
     scope: str
     arguments: tuple[NodeId, ...]
     blocks: tuple[tuple[str, str], ...]
-    """The calls inside: where below the scope, and of what."""
-    selected: Mapping[NodeId, Case]
-    """What the select nodes among them stand for."""
+    """Calls of blocks inside: (path below the scope, name of the block)."""
+    selected: Mapping[NodeId, Diagram]
+    """For each select node, the choice-dependent value that it implements."""
     result: Value
 
 
-def likeness(network: Network, block: Block, arguments: Mapping[str, Value]) -> Hashable | None:
-    """Equal for calls that only differ in which tensors they are given; None if that cannot be told."""
-    places: dict[NodeId, int] = {}
-    for place, node in enumerate(tensors(arguments)):
-        places.setdefault(node, place)
+def call_key(network: GraphBuilder, block: Block, arguments: Mapping[str, Value]) -> Hashable | None:
+    """Return the cache key of a call.
+
+    Keys are equal for calls that differ only in which tensors they get; types and static values must agree.
+    """
+    positions: dict[NodeId, int] = {}
+    for position, node in enumerate(tensors(arguments)):
+        positions.setdefault(node, position)
 
     def like(value: Value) -> Hashable:
         if isinstance(value, Tensor):
-            return network.types[value.node], places[value.node]
+            return network.types[value.node], positions[value.node]
         if isinstance(value, Items):
             return (Items, *map(like, value))
-        found: Hashable = lift(like, value) if varies(value) else key(value)
-        return found
+        result: Hashable = lift(like, value) if varies(value) else value_key(value)
+        return result
 
     return (block, *zip(arguments, map(like, arguments.values()), strict=True))
 
 
 def tensors(arguments: Mapping[str, Value]) -> tuple[NodeId, ...]:
-    """The nodes among a call's arguments, those in lists and in what depends on choices too."""
+    """Return the nodes among a call's arguments, including those in lists and in values that depend on choices."""
     return tuple(node for value in arguments.values() for node in _nodes(value))
 
 
@@ -70,66 +73,73 @@ def _nodes(value: Value) -> Iterator[NodeId]:
 
 
 def _copyable(result: Value) -> bool:
-    """Whether a result is made of tensors alone, so that it can be told what stands for it in a copy."""
+    """Return whether a result consists of tensors only, so that a copy can map it to its own nodes."""
     return all(
         isinstance(leaf, Tensor) or (isinstance(leaf, Items) and all(map(_copyable, leaf))) for leaf in leaves(result)
     )
 
 
 class Recorder:
-    """Takes down what a call adds, from when it is made on."""
+    """Records the nodes that are added to a graph after its construction."""
 
-    def __init__(self, network: Network, scope: str, arguments: Mapping[str, Value]) -> None:
+    def __init__(self, network: GraphBuilder, scope: str, arguments: Mapping[str, Value]) -> None:
         self.network, self.scope, self.arguments = network, scope, tensors(arguments)
-        self.start, self.called, self.selected = len(network.graph), len(network.graph.blocks), len(network.selected)
+        self.start, self.called, self.selected = (
+            len(network.graph),
+            len(network.graph.blocks),
+            len(network.select_nodes),
+        )
 
     def recording(self, result: Value) -> Recording | None:
-        """What was added since; None if it cannot be copied."""
-        graph, known = self.network.graph, {*self.arguments}
+        """Return the nodes added since construction; None if they cannot be copied."""
+        graph, arguments = self.network.graph, {*self.arguments}
         added = range(self.start, len(graph))
-        alone = all(operand in added or operand in known for number in added for operand in graph.operands(number))
-        if not (alone and _copyable(result)):
+        is_closed = all(
+            operand in added or operand in arguments for number in added for operand in graph.operands(number)
+        )
+        if not (is_closed and _copyable(result)):
             return None
-        blocks = [(path[len(self.scope) :], name) for path, name in _latest(graph.blocks, self.called)]
-        selected = {number: stood for stood, number in _latest(self.network.selected, self.selected)}
+        blocks = [(path[len(self.scope) :], name) for path, name in _entries_since(graph.blocks, self.called)]
+        selected = {number: value for value, number in _entries_since(self.network.select_nodes, self.selected)}
         return Recording(self.start, len(graph), self.scope, self.arguments, tuple(blocks), selected, result)
 
 
-def _latest(known: dict[_Key, _Known], before: int) -> list[tuple[_Key, _Known]]:
-    """What was put into a dictionary since it held so many."""
-    return [*islice(reversed(known.items()), len(known) - before)][::-1]
+def _entries_since(entries: dict[_Key, _Value], count: int) -> list[tuple[_Key, _Value]]:
+    """Return the entries that a dictionary got since it held `count` entries."""
+    return [*islice(reversed(entries.items()), len(entries) - count)][::-1]
 
 
-def replay(network: Network, recording: Recording, scope: str, arguments: tuple[NodeId, ...]) -> Value:
-    """Add the recorded nodes once more, under another scope and reading other arguments; the call's result."""
+def replay(network: GraphBuilder, recording: Recording, scope: str, arguments: tuple[NodeId, ...]) -> Value:
+    """Add the recorded nodes once more, under another scope and reading other arguments; return the result of the
+    call."""
     graph = network.graph
-    moved = _Moved(dict(zip(recording.arguments, arguments, strict=True)))
-    before = len(recording.scope)
+    mapping = _NodeMapping(dict(zip(recording.arguments, arguments, strict=True)))
+    prefix = len(recording.scope)
     for number in range(recording.start, recording.stop):
         node = graph[number]
-        stood = moved.of(recording.selected[number]) if number in recording.selected else None
-        if stood in network.selected:
-            moved.nodes[number] = network.selected[stood]
+        value = mapping.of(recording.selected[number]) if number in recording.selected else None
+        if value in network.select_nodes:
+            mapping.nodes[number] = network.select_nodes[value]
             continue
-        if stood is None:  # select nodes are named by their choice
-            node = Node(node.op, node.span, scope + node.scope[before:])
-        operands = tuple([moved.nodes[operand] for operand in graph.operands(number)])
-        made = moved.nodes[number] = network.append(node, operands, graph.made[number], A_COPY)
-        network.types.like(made, network.types, number)
-        if number in network.excused:
-            network.excused.add(made)
-        if stood is not None:
-            network.selected[stood] = made
+        if value is None:  # select nodes are named by their choice
+            node = Node(node.op, node.span, scope + node.scope[prefix:])
+        operands = tuple([mapping.nodes[operand] for operand in graph.operands(number)])
+        copy = mapping.nodes[number] = network.append(node, operands, graph.creation_conditions[number], COPY_WORK)
+        network.types.alias(copy, network.types, number)
+        if number in network.valid_if_required:
+            network.valid_if_required.add(copy)
+        if value is not None:
+            network.select_nodes[value] = copy
     graph.blocks.update((scope + below, name) for below, name in recording.blocks)
-    return moved.of(recording.result)
+    return mapping.of(recording.result)
 
 
-class _Moved:
-    """Values made of the nodes of a recording, made of those of its copy."""
+class _NodeMapping:
+    """Maps values of a recording's nodes to values of their copies."""
 
     def __init__(self, nodes: dict[NodeId, NodeId]) -> None:
         self.nodes = nodes
-        self._known: dict[Case, Value] = {}
+        self._memo: dict[Diagram, Value] = {}
 
     def of(self, value: Value) -> Value:
         if isinstance(value, Tensor):
@@ -138,6 +148,6 @@ class _Moved:
             return Items(map(self.of, value))
         if not varies(value):
             return value
-        if value not in self._known:
-            self._known[value] = case(value.choice, map(self.of, value.branches))
-        return self._known[value]
+        if value not in self._memo:
+            self._memo[value] = make_diagram(value.choice, map(self.of, value.branches))
+        return self._memo[value]

@@ -1,4 +1,4 @@
-"""Choices: the three forms of `choose`, and `match` on what was chosen."""
+"""Choices: the three forms of `choose`, and `match` on their values."""
 
 from __future__ import annotations
 
@@ -8,139 +8,163 @@ from functools import partial, reduce
 from typing import Any
 
 from archir.diagnostics.errors import Note, RuleError, Span
-from archir.diagrams.cases import MOST_OUTCOMES, Choice, Label, Value, case, key, leaves, subsets, varies, when
-from archir.diagrams.conditions import both, either, negate, outcomes, restrict, switch
+from archir.diagrams.conditions import conjoin, disjoin, negate, possible_outcomes, restrict, switch
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import (
+    MAX_OUTCOMES,
+    Choice,
+    Label,
+    Value,
+    leaves,
+    make_diagram,
+    outcome_in,
+    subset_count,
+    value_key,
+    varies,
+)
 from archir.ir.graph import Constraint, Decision
 from archir.language.elaboration import static
-from archir.language.elaboration.calls import Caller
+from archir.language.elaboration.calls import BlockCaller
 from archir.language.elaboration.context import Scope, join
-from archir.language.elaboration.shared import Given
+from archir.language.elaboration.shared_weights import ArgValue
 from archir.language.elaboration.values import POISON, UNBOUND, Items, Library, Tensor, show
 from archir.language.syntax import ast
 
-A_CHOICE = 30
-"""Units of work."""
+CHOICE_WORK = 30
+"""Units of work for a choice."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What may be picked: the condition under which it is there, how to get it where it is picked, and what it may be
-    called: by its value, by the variable that it comes from."""
+    """An alternative of a choice that may not exist for all outcomes of other choices.
+
+    `exists` is the condition under which it exists; `value` evaluates it where it is picked; `label` and `variable` are
+    names for it, after its value and after the variable that holds it.
+    """
 
     exists: Value
     value: Callable[[], Value]
     label: Label | None = None
     variable: str | None = None
-    known: bool = False
-    """Whether getting it makes nothing."""
+    is_evaluated: bool = False
+    """Whether the value was evaluated before, so that `value` makes no choice and no node."""
 
 
-class Chooser(Caller):
-    """Evaluates choices. A choice is named by its label, or by the variable it is assigned to."""
+class ChoiceEvaluator(BlockCaller):
+    """Evaluates choices. A choice is named by its label, or by the variable that it is assigned to."""
 
     def eval_choose_value(self, tree: ast.ChooseValue) -> Value:
-        """`choose kernel(3, 5, 7)`; one argument that is a list stands for its items."""
+        """Evaluate `choose kernel(3, 5, 7)`; a single argument that is a list stands for its items."""
         label = self._label(tree)
         if label is None:
             return POISON
         values = tree.values
         if len(values) == 1 and isinstance(values[0], ast.Sequence):
             values = values[0].items
-        elif len(values) == 1 and not (isinstance(values[0], ast.Comprehension) and self._decides(values[0].item)):
+        elif len(values) == 1 and not (isinstance(values[0], ast.Comprehension) and self._has_effects(values[0].item)):
             value = self.eval(values[0])
             if any(isinstance(leaf, (Items, range)) for leaf in leaves(value)):
                 return self._choose_listed(tree, label, value)
-            return POISON if value is POISON else self._choose_from(tree, label, [_settled(value, values[0])])
+            return (
+                POISON if value is POISON else self._choose_from(tree, label, [_evaluated_candidate(value, values[0])])
+            )
         elif len(values) == 1:
             elements = self.elements(values[0])
             if elements is None:
                 return POISON
             return self._choose_from(tree, label, [Candidate(*element) for element in elements])
         candidates = [self._candidate(value) for value in values]
-        return POISON if None in candidates else self._choose_from(tree, label, [one for one in candidates if one])
+        return (
+            POISON
+            if None in candidates
+            else self._choose_from(tree, label, [candidate for candidate in candidates if candidate])
+        )
 
     def _candidate(self, tree: ast.Expr) -> Candidate | None:
-        """An alternative; one that may make a choice or a node waits for its own to be taken. None after an error."""
-        if self._decides(tree):
+        """Return the candidate of an alternative; None after an error.
+
+        Expressions that may make a choice or a node are not evaluated before the alternative is picked.
+        """
+        if self._has_effects(tree):
             return Candidate(True, partial(self.eval, tree))
         value = self.eval(tree)
-        return None if value is POISON else _settled(value, tree)
+        return None if value is POISON else _evaluated_candidate(value, tree)
 
     def _choose_listed(self, tree: ast.ChooseValue, label: str, value: Value) -> Value:
-        """A choice among the items of a list, or of several lists that it may be: each item once, there where it is."""
+        """Evaluate a choice among the items of a list; if the list depends on choices, each item exists where its list
+        has it."""
         lists = [leaf if isinstance(leaf, (Items, range)) else Items([leaf]) for leaf in leaves(value)]
         longest = max(map(len, lists))
-        if longest > MOST_OUTCOMES:
+        if longest > MAX_OUTCOMES:
             return self._too_many(tree, longest)
         if len(lists) == 1:
-            return self._choose_from(tree, label, [_settled(item) for item in lists[0]])
-        items = {key(item): item for one in lists for item in one}
+            return self._choose_from(tree, label, [_evaluated_candidate(item) for item in lists[0]])
+        items = {value_key(item): item for items_of_leaf in lists for item in items_of_leaf}
         candidates = []
         for name, item in items.items():
-            exists = self.lift(tree.span, lambda leaf, name=name: _holds(leaf, name), value)
+            exists = self.lift(tree.span, lambda leaf, name=name: _contains_once(leaf, name), value)
             if exists is POISON:
                 return POISON
-            candidates.append(replace(_settled(item), exists=exists))
+            candidates.append(replace(_evaluated_candidate(item), exists=exists))
         return self._choose_from(tree, label, candidates)
 
     def _choose_from(self, tree: ast.ChooseValue, label: str, candidates: Sequence[Candidate]) -> Value:
-        if self._enough(tree, 1, candidates) is POISON:
+        if self._check_count(tree, 1, candidates) is POISON:
             return POISON
-        choice = self.decide(tree, label, _called(candidates))
+        choice = self.decide(tree, label, _candidate_labels(candidates))
         if choice is None:
             return POISON
-        self._only_existing(tree, choice, candidates)
-        found: list[Value] = [UNBOUND] * len(candidates)
-        open_ = outcomes(choice, self.path)
+        self._require_existing(tree, choice, candidates)
+        values: list[Value] = [UNBOUND] * len(candidates)
+        open_outcomes = possible_outcomes(choice, self.guard)
         for outcome, candidate in enumerate(candidates):
-            if candidate.known and candidate.exists is True:
-                if outcome in open_:
-                    found[outcome] = candidate.value()
+            if candidate.is_evaluated and candidate.exists is True:
+                if outcome in open_outcomes:
+                    values[outcome] = candidate.value()
                 continue
             with self.under_choice(choice, [outcome]), self.under(candidate.exists) as possible:
                 if possible:
-                    found[outcome] = candidate.value()
-        return self._joined(choice, found, tree.span)
+                    values[outcome] = candidate.value()
+        return self._join(choice, values, tree.span)
 
-    def _enough(self, tree: ast.Choose, take: int, candidates: Sequence[Candidate]) -> Value:
-        """POISON, with a complaint, if for some outcomes of other choices there are fewer candidates than are taken."""
+    def _check_count(self, tree: ast.Choose, k: int, candidates: Sequence[Candidate]) -> Value:
+        """Report an error and return POISON if, for some outcomes of other choices, fewer than `k` candidates exist."""
         count: Value = 0
         for candidate in candidates:
             count = self.lift(tree.span, lambda n, here: n + here, count, candidate.exists)
 
         def check(have: int) -> int:
             if have == 0 and isinstance(tree, ast.ChooseValue):
-                raise RuleError("a choice of nothing", code="A0501")
-            if not 1 <= take <= have:
-                raise RuleError(f"cannot take {take} of {have}", code="A0502")
+                raise RuleError("this choice has no alternatives", code="A0501")
+            if not 1 <= k <= have:
+                raise RuleError(f"cannot choose {k} of {have} items", code="A0502")
             return have
 
-        place = tree.take.span.to(tree.items.span) if isinstance(tree, ast.ChooseSubset) else tree.span
-        return self.lift(place, check, count)
+        span = tree.count.span.to(tree.items.span) if isinstance(tree, ast.ChooseSubset) else tree.span
+        return self.lift(span, check, count)
 
-    def _only_existing(self, tree: ast.Choose, choice: Choice, candidates: Sequence[Candidate]) -> None:
-        """State that what is picked exists."""
+    def _require_existing(self, tree: ast.Choose, choice: Choice, candidates: Sequence[Candidate]) -> None:
+        """Add the constraint that picked candidates exist."""
         if all(candidate.exists is True for candidate in candidates):
             return
-        exist = [reduce(both, (candidates[i].exists for i in subset), True) for subset in choice.subsets]
+        exist = [reduce(conjoin, (candidates[i].exists for i in subset), True) for subset in choice.subsets]
         holds = switch(choice, exist)
         items = tree.items if isinstance(tree, ast.ChooseSubset) else tree
-        self.constrain(Constraint(either(negate(self.path), holds), "where", f"in {items.span.text}", items.span))
+        self.constrain(Constraint(disjoin(negate(self.guard), holds), "where", f"in {items.span.text}", items.span))
 
     def eval_choose_one(self, tree: ast.ChooseOne) -> Value:
-        """`choose op { name: expr ... }`."""
+        """Evaluate `choose op { name: expr ... }`."""
         return self.choose_one(tree, None)
 
-    def choose_one(self, tree: ast.ChooseOne, given: Given | None) -> Value:
-        """A choice among expressions; what is piped in feeds every alternative."""
+    def choose_one(self, tree: ast.ChooseOne, piped: ArgValue | None) -> Value:
+        """Evaluate a choice among expressions; a piped value is the input of every alternative."""
         label = self._label(tree)
-        if label is None or (given is not None and given.value is POISON):
+        if label is None or (piped is not None and piped.value is POISON):
             return POISON
         names = [alternative.name for alternative in tree.alternatives]
-        twice = repeated([name.text for name in names])
-        if twice is not None:
-            return self.error("A0503", f"the alternative `{names[twice]}` is there twice", names[twice].span)
+        duplicate = first_duplicate([name.text for name in names])
+        if duplicate is not None:
+            return self.error("A0503", f"the alternative `{names[duplicate]}` is listed twice", names[duplicate].span)
         choice = self.decide(tree, label, [name.text for name in names])
         if choice is None:
             return POISON
@@ -148,60 +172,61 @@ class Chooser(Caller):
         component = choice.path.rsplit(".", 1)[-1]
         for outcome, alternative in enumerate(tree.alternatives):
             below = f"{component}.{alternative.name}"
-            made = Scope(join(self.scope.path, below), join(self.scope.choices, below))
-            with self.inside(made), self.under_choice(choice, [outcome]) as possible:
+            scope = Scope(join(self.scope.path, below), join(self.scope.choices, below))
+            with self.inside(scope), self.under_choice(choice, [outcome]) as possible:
                 if possible:
-                    values[outcome] = self._alternative(alternative.value, given)
-        return self._joined(choice, values, tree.span)
+                    values[outcome] = self._alternative(alternative.value, piped)
+        return self._join(choice, values, tree.span)
 
-    def _alternative(self, tree: ast.Expr, given: Given | None) -> Value:
+    def _alternative(self, tree: ast.Expr, piped: ArgValue | None) -> Value:
         self.assigned = None
-        if given is not None:
-            return self.feed(tree, given, here=True)
-        return self.call_tree(tree, (), here=True) if isinstance(tree, ast.Call) else self.eval(tree)
+        if piped is not None:
+            return self.pipe_into(tree, piped, in_scope=True)
+        return self.call_tree(tree, (), in_scope=True) if isinstance(tree, ast.Call) else self.eval(tree)
 
     def eval_choose_subset(self, tree: ast.ChooseSubset) -> Value:
-        """`choose inputs 2 of [a, b, c] where condition`: the list of the chosen ones."""
+        """Evaluate `choose inputs 2 of [a, b, c] where condition`: the list of the chosen items."""
         label = self._label(tree)
-        take = self.lift(tree.take.span, lambda leaf: static.integer(leaf, "the number to take"), self.eval(tree.take))
+        k = self.lift(tree.count.span, lambda leaf: static.integer(leaf, "the number to take"), self.eval(tree.count))
         elements = self.elements(tree.items)
-        if label is None or take is POISON or elements is None:
+        if label is None or k is POISON or elements is None:
             return POISON
-        if not isinstance(take, int):
-            return self.error("A0506", "how many are taken must not depend on a choice", tree.take.span)
-        labels = _labels(tree.items, len(elements))
+        if not isinstance(k, int):
+            return self.error("A0506", "the number of items to choose must not depend on a choice", tree.count.span)
+        labels = _element_labels(tree.items, len(elements))
         candidates = [Candidate(*element) for element in elements]
-        if self._enough(tree, take, candidates) is POISON:
+        if self._check_count(tree, k, candidates) is POISON:
             return POISON
-        if subsets(len(elements), take) > MOST_OUTCOMES:
-            return self._too_many(tree, subsets(len(elements), take))
-        self.spend(take * subsets(len(elements), take) / 4, tree.span)
-        choice = self.decide(tree, label, labels, take)
+        if subset_count(len(elements), k) > MAX_OUTCOMES:
+            return self._too_many(tree, subset_count(len(elements), k))
+        self.spend(k * subset_count(len(elements), k) / 4, tree.span)
+        choice = self.decide(tree, label, labels, k)
         if choice is None:
             return POISON
-        self._only_existing(tree, choice, candidates)
-        picking: list[list[int]] = [[] for _ in candidates]
+        self._require_existing(tree, choice, candidates)
+        outcomes_with: list[list[int]] = [[] for _ in candidates]
         for number, subset in enumerate(choice.subsets):
             for position in subset:
-                picking[position].append(number)
+                outcomes_with[position].append(number)
         values: list[Value] = [UNBOUND] * len(candidates)
         for position, candidate in enumerate(candidates):
-            with self.under_choice(choice, picking[position]), self.under(candidate.exists) as possible:
+            with self.under_choice(choice, outcomes_with[position]), self.under(candidate.exists) as possible:
                 if possible:
                     values[position] = candidate.value()
         if any(value is POISON for value in values):
             return POISON
-        values = [self.settled(value, {choice}, tree.span) for value in values]
-        known = [o for o, subset in enumerate(choice.subsets) if all(values[i] is not UNBOUND for i in subset)]
-        self.only(known)
-        outcome = restrict(case(choice, range(choice.outcomes)), when(choice, known))
-        picked = [lift(lambda o, i=i: values[choice.subsets[o][i]], outcome) for i in range(take)]
-        result = self.items(picked, tree.span)
+        values = [self.collapse(value, {choice}, tree.span) for value in values]
+        evaluated = [o for o, subset in enumerate(choice.subsets) if all(values[i] is not UNBOUND for i in subset)]
+        self.first_or_excluded(evaluated)
+        outcome = restrict(make_diagram(choice, range(choice.outcome_count)), outcome_in(choice, evaluated))
+        chosen = [lift(lambda o, i=i: values[choice.subsets[o][i]], outcome) for i in range(k)]
+        result = self.items(chosen, tree.span)
         if tree.where is not None and result is not POISON:
             self._where(tree.where, label, result)
         return result
 
     def _where(self, tree: ast.Expr, label: str, chosen: Value) -> None:
+        """Add the constraint of a `where` clause, in which the label stands for the list of chosen items."""
         before = self.frame.env
         self.frame.env = {**before, label: chosen}
         try:
@@ -209,35 +234,38 @@ class Chooser(Caller):
         finally:
             self.frame.env = before
         if condition is not POISON:
-            holds = either(negate(self.path), condition)
+            holds = disjoin(negate(self.guard), condition)
             self.constrain(Constraint(holds, "where", tree.span.text, tree.span))
 
-    def _joined(self, choice: Choice, values: list[Value], span: Span) -> Value:
+    def _join(self, choice: Choice, values: list[Value], span: Span) -> Value:
+        """Return the value that depends on the choice: one value per outcome, UNBOUND for outcomes that cannot
+        occur."""
         if any(value is POISON for value in values):
             return POISON
-        values = [self.settled(value, {choice}, span) for value in values]
-        usual = self.only([value for value in values if value is not UNBOUND])
-        values = [usual if value is UNBOUND else value for value in values]
+        values = [self.collapse(value, {choice}, span) for value in values]
+        default = self.first_or_excluded([value for value in values if value is not UNBOUND])
+        values = [default if value is UNBOUND else value for value in values]
         if not any(varies(value) for value in values):
-            return case(choice, values)
+            return make_diagram(choice, values)
         return switch(choice, values)
 
     # deciding
 
-    def _decides(self, tree: Any) -> bool:
-        """Whether evaluating an expression may make a choice or a node."""
+    def _has_effects(self, tree: Any) -> bool:
+        """Return whether evaluating an expression may make a choice or a node."""
         if isinstance(tree, ast.Call) and isinstance(tree.callee, ast.Name):
-            name, known = tree.callee.text, self.frame.module.lookup(tree.callee.text) is not None
-            if name in static.FUNCTIONS and name not in self.frame.env and not known:
-                return self._decides(tree.arguments)
+            name, is_defined = tree.callee.text, self.frame.module.lookup(tree.callee.text) is not None
+            if name in static.FUNCTIONS and name not in self.frame.env and not is_defined:
+                return self._has_effects(tree.arguments)
         if isinstance(tree, (ast.Choose, ast.Call, ast.Pipe)):
             return True
         if isinstance(tree, tuple):
-            return any(self._decides(part) for part in tree)
+            return any(self._has_effects(part) for part in tree)
         parts = (getattr(tree, f.name) for f in fields(tree) if f.name != "span") if isinstance(tree, ast.Tree) else ()
-        return any(self._decides(part) for part in parts)
+        return any(self._has_effects(part) for part in parts)
 
     def _label(self, tree: ast.Choose) -> str | None:
+        """Return the name of a choice, from its label or the assigned variable; None after an error (A0505)."""
         name = tree.label or self.assigned
         self.assigned = None
         if name is None:
@@ -246,40 +274,43 @@ class Chooser(Caller):
         return name.text
 
     def _too_many(self, tree: ast.Expr, outcomes: int) -> Value:
-        return self.error("A0508", f"a choice of {outcomes} outcomes is too large", tree.span)
+        text = f"a choice of {outcomes} outcomes is too large: at most {MAX_OUTCOMES} are allowed"
+        return self.error("A0508", text, tree.span)
 
-    def decide(self, tree: ast.Choose, label: str, labels: Sequence[Label], take: int | None = None) -> Choice | None:
-        """The choice at this place, new, or in a cell the one of its first call. None after an error."""
+    def decide(self, tree: ast.Choose, label: str, labels: Sequence[Label], k: int | None = None) -> Choice | None:
+        """Return the choice of a `choose`: a new one, or in a later call of a cell that of its first call. None after
+        an error."""
         span = tree.label.span if tree.label else tree.span
         if not labels:
-            self.error("A0501", "a choice of nothing", tree.span)
+            self.error("A0501", "this choice has no alternatives", tree.span)
             return None
-        twice = repeated([str(name) for name in labels])
-        if twice is not None:
-            self.error("A0503", f"the alternative `{labels[twice]}` is there twice", tree.span)
+        duplicate = first_duplicate([str(name) for name in labels])
+        if duplicate is not None:
+            self.error("A0503", f"the alternative `{labels[duplicate]}` is listed twice", tree.span)
             return None
         path = join(self.scope.choices, label + "".join(f"[{i}]" for i in self.scope.loops))
-        self.spend(A_CHOICE + len(labels) / 4, span)
-        places = _places(tree, len(labels))
-        choice = Choice(path, tuple(labels), len(self.graph.decisions), take, frozenset(tree.tags), span, places)
-        known = self.graph.decisions.get(path)
-        if known is None:
+        self.spend(CHOICE_WORK + len(labels) / 4, span)
+        places = _alternative_spans(tree, len(labels))
+        choice = Choice(path, tuple(labels), len(self.graph.decisions), k, frozenset(tree.tags), span, places)
+        earlier = self.graph.decisions.get(path)
+        if earlier is None:
             if self.cell is not None and self.cell.complete:
                 self._differs(path, span)
                 return None
-            self.graph.decisions[path] = Decision(choice, self.path)
+            self.graph.decisions[path] = Decision(choice, self.guard)
         elif self.cell is None or path in self.cell.met or not self.cell.complete:
-            hint = "give each a label of its own: `choose label ...`"
-            self.error("A0504", f"two choices are named `{path}`", span, hint, Note("the other one", known.choice.span))
+            hint = "give each choice its own label: `choose label ...`"
+            note = Note("the other choice", earlier.choice.span)
+            self.error("A0504", f"two choices are named `{path}`", span, hint, note)
             return None
-        elif (known.choice.alternatives, known.choice.take) != (choice.alternatives, take):
+        elif (earlier.choice.alternatives, earlier.choice.k) != (choice.alternatives, k):
             self._differs(path, span)
             return None
         else:
-            choice = known.choice
-            self.graph.decisions[path] = replace(known, active=either(known.active, self.path))
+            choice = earlier.choice
+            self.graph.decisions[path] = replace(earlier, active=disjoin(earlier.active, self.guard))
         if self.cell is not None:
-            self.cell.met[path] = self.path
+            self.cell.met[path] = self.guard
         return choice
 
     def _differs(self, path: str, span: Span) -> None:
@@ -287,42 +318,44 @@ class Chooser(Caller):
         self.cell_differs(path, self.cell, span)
 
     def under_choice(self, choice: Choice, outcomes: Sequence[int]) -> Any:
-        """Code that runs only for some outcomes of a choice."""
-        return self.under(when(choice, outcomes))
+        """Return a context manager for code that runs only for some outcomes of a choice."""
+        return self.under(outcome_in(choice, outcomes))
 
     # match
 
     def eval_match(self, tree: ast.Match) -> Value:
-        """`match subject { pattern => value ... }`."""
+        """Evaluate `match subject { pattern => value ... }`."""
         return self.match(tree, None)
 
-    def match(self, tree: ast.Match, given: Given | None) -> Value:
-        """The value of the first arm whose pattern equals the subject; what is piped in feeds every arm."""
+    def match(self, tree: ast.Match, piped: ArgValue | None) -> Value:
+        """Return the value of the first arm with a pattern equal to the subject; a piped value is the input of every
+        arm."""
         assigned, self.assigned = self.assigned, None
         subject = self.eval(tree.subject)
         if subject is POISON:
             return POISON
-        found: list[tuple[Value, Value]] = []
-        open_: Value = True
+        cases: list[tuple[Value, Value]] = []
+        unmatched: Value = True
         for arm in tree.arms:
             holds: Value = False
-            with self.under(open_) as possible:
+            with self.under(unmatched) as possible:
                 holds = self._matches(arm, subject) if possible else False
             if holds is POISON:
                 return POISON
-            taken = both(open_, holds)
+            taken = conjoin(unmatched, holds)
             with self.under(taken) as possible:
                 if possible:
                     self.assigned = assigned
-                    value = self.eval(arm.value) if given is None else self.feed(arm.value, given)
-                    found.append((taken, value))
-            open_ = both(open_, negate(holds))
+                    value = self.eval(arm.value) if piped is None else self.pipe_into(arm.value, piped)
+                    cases.append((taken, value))
+            unmatched = conjoin(unmatched, negate(holds))
         self.assigned = None
-        if self.lift(tree.subject.span, _covered, open_, subject) is POISON:
+        if self.lift(tree.subject.span, _check_covered, unmatched, subject) is POISON:
             return POISON
-        return self.cases(found, tree.span)
+        return self.merge_cases(cases, tree.span)
 
     def _matches(self, arm: ast.Arm, subject: Value) -> Value:
+        """Return the condition under which the subject equals one of an arm's patterns."""
         holds: Value = not arm.patterns
         for pattern in arm.patterns:
             same = self.compare("==", subject, self.eval(pattern), pattern.span)
@@ -330,33 +363,35 @@ class Chooser(Caller):
         return holds
 
 
-def repeated(names: Sequence[str]) -> int | None:
-    """The position of the first name that was there before."""
-    known: set[str] = set()
+def first_duplicate(names: Sequence[str]) -> int | None:
+    """Return the position of the first name that occurred before, None if all are distinct."""
+    seen: set[str] = set()
     for position, name in enumerate(names):
-        if name in known:
+        if name in seen:
             return position
-        known.add(name)
+        seen.add(name)
     return None
 
 
-def _places(tree: ast.Choose, count: int) -> tuple[Span, ...]:
-    written: tuple[ast.Tree, ...] = ()
+def _alternative_spans(tree: ast.Choose, count: int) -> tuple[Span, ...]:
+    """Return the spans of the alternatives; () if they do not correspond to the outcomes."""
+    alternatives: tuple[ast.Tree, ...] = ()
     if isinstance(tree, ast.ChooseOne):
-        written = tree.alternatives
+        alternatives = tree.alternatives
     elif isinstance(tree, ast.ChooseValue):
-        written = tree.values
-    return tuple(part.span for part in written) if len(written) == count else ()
+        alternatives = tree.values
+    return tuple(part.span for part in alternatives) if len(alternatives) == count else ()
 
 
-def _covered(open_: bool, subject: Value) -> bool:
-    if open_:
+def _check_covered(unmatched: bool, subject: Value) -> bool:
+    if unmatched:
         raise RuleError(f"no arm matches {show(subject)}", "add an arm `else => ...`", "A0310")
     return True
 
 
-def _labels(tree: ast.Expr, count: int) -> list[Label]:
-    """Names of a list's elements: variables' names if they are variables, positions otherwise."""
+def _element_labels(tree: ast.Expr, count: int) -> list[Label]:
+    """Return labels for the elements of a list: variables' names if all elements are distinct variables, otherwise
+    positions."""
     if isinstance(tree, ast.Sequence) and all(isinstance(item, ast.Name) for item in tree.items):
         names = [str(item) for item in tree.items]
         if len(set(names)) == len(names):
@@ -364,32 +399,36 @@ def _labels(tree: ast.Expr, count: int) -> list[Label]:
     return list(range(count))
 
 
-def _settled(value: Value, tree: ast.Expr | None = None) -> Candidate:
-    """A candidate of a value that is known."""
-    label = value if type(value) in (int, str) else show(value) if _plain(value) else None
-    return Candidate(True, lambda: value, label, tree.text if isinstance(tree, ast.Name) else None, known=True)
+def _evaluated_candidate(value: Value, tree: ast.Expr | None = None) -> Candidate:
+    """Return the candidate of a value that was evaluated from `tree`."""
+    label = value if type(value) in (int, str) else show(value) if _is_literal(value) else None
+    return Candidate(True, lambda: value, label, tree.text if isinstance(tree, ast.Name) else None, is_evaluated=True)
 
 
-def _called(candidates: Sequence[Candidate]) -> list[Label]:
-    """Labels of candidates: by their values if all have one; if not, by variables and positions."""
+def _candidate_labels(candidates: Sequence[Candidate]) -> list[Label]:
+    """Return labels of candidates: by value if all have such a label, otherwise by variables and positions."""
     labels = [candidate.label for candidate in candidates if candidate.label is not None]
     if len(labels) == len(candidates):
         return labels
-    names: list[Label] = [i if one.variable is None else one.variable for i, one in enumerate(candidates)]
+    names: list[Label] = [i if item.variable is None else item.variable for i, item in enumerate(candidates)]
     return names if len(set(names)) == len(names) else list(range(len(candidates)))
 
 
-def _plain(value: Value) -> bool:
-    """Whether a value can be written."""
+def _is_literal(value: Value) -> bool:
+    """Return whether a value has a text in the language that does not depend on choices."""
     if isinstance(value, Items):
-        return all(_plain(item) for item in value)
+        return all(_is_literal(item) for item in value)
     return not isinstance(value, (Tensor, Library)) and not varies(value)
 
 
-def _holds(leaf: Value, name: Hashable) -> bool:
-    """Whether an item is in a list. RuleError if it is there twice."""
-    count = [key(item) for item in leaf].count(name) if isinstance(leaf, (Items, range)) else int(key(leaf) == name)
+def _contains_once(leaf: Value, item_key: Hashable) -> bool:
+    """Return whether an item is in a list. Raises RuleError (A0503) if it is there twice."""
+    count = (
+        [value_key(item) for item in leaf].count(item_key)
+        if isinstance(leaf, (Items, range))
+        else int(value_key(leaf) == item_key)
+    )
     if count > 1:
-        twice = next(item for item in leaf if key(item) == name)
-        raise RuleError(f"the alternative `{show(twice)}` is there twice", code="A0503")
+        duplicate = next(item for item in leaf if value_key(item) == item_key)
+        raise RuleError(f"the alternative `{show(duplicate)}` is listed twice", code="A0503")
     return count == 1

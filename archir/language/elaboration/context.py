@@ -1,4 +1,4 @@
-"""Where elaboration stands: the frame, the scope, the condition under which code runs, and what went wrong."""
+"""State of elaboration: the frame, the scope, the condition under which code runs, and the problems found so far."""
 
 from __future__ import annotations
 
@@ -9,60 +9,62 @@ from dataclasses import dataclass, field, replace
 
 from archir.diagnostics import work
 from archir.diagnostics.errors import FAULTS, ArchError, Diagnostic, Note, RuleError, Span
-from archir.diagnostics.work import MOST_WORK, WorkError
-from archir.diagrams.cases import Value, leaves, same, varies
-from archir.diagrams.conditions import Restriction, both, narrowed
-from archir.diagrams.lifting import CaseError, Excluded, lift
+from archir.diagnostics.work import MAX_WORK, WorkError
+from archir.diagrams.conditions import Restrictor, conjoin, conjoin_assumptions
+from archir.diagrams.lifting import CombinationError, Excluded, lift
+from archir.diagrams.mdd import Value, leaves, same, varies
 from archir.ir.graph import Constraint, Graph
 from archir.language.elaboration.files import Module
-from archir.language.elaboration.origins import origins
+from archir.language.elaboration.provenance import provenance_notes
 from archir.language.elaboration.values import POISON, Block
 
-MOST_CALLS = 64
-"""Depth of calls."""
-MOST_DIAGNOSTICS = 50
+MAX_CALL_DEPTH = 64
+"""Maximum depth of nested calls."""
+MAX_DIAGNOSTICS = 50
+"""Maximum number of diagnostics that are reported."""
 WEIGHTS = "weights"
-"""The argument that names weights which calls share, of all that has no parameter of that name itself."""
-A_STEP, A_NODE, A_COPY, A_CALL = 2, 15, 8, 40
-"""Units of work: of an expression or a statement, of a node, of one that is copied, of a call of a block."""
+"""Name of the argument that names weights which calls share, for callees without a parameter of this name."""
+STEP_WORK, NODE_WORK, COPY_WORK, CALL_WORK = 2, 15, 8, 40
+"""Units of work of: evaluating an expression or statement, adding a node, copying a node, calling a block."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What an expansion may take before it is refused."""
+    """Limits of elaboration."""
 
     nodes: int = 200_000
-    work: int = MOST_WORK
-    """Units of `archir.diagnostics.work`, where there is no budget yet."""
+    """Maximum number of nodes of the graph."""
+    work: int = MAX_WORK
+    """Units of work (`archir.diagnostics.work`) of elaboration, where no budget is set."""
     guess: bool = False
-    """Whether a node whose operands should be alike, and are not, has the type of the first one, so that what comes
-    after it is looked at, too."""
+    """Whether a node whose operands should agree in type, and do not, gets the type of the first operand, so that the
+    code after it is checked, too."""
 
 
 class Problems:
-    """Diagnostics in the order found; the same one at the same place is kept once."""
+    """Collected diagnostics, in the order they were found; the same code at the same place is kept once."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, object, object], Diagnostic] = {}
+        self._diagnostics: dict[tuple[str, object, object], Diagnostic] = {}
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Keep a diagnostic."""
-        self._found.setdefault(_key(diagnostic.code, diagnostic.span), diagnostic)
+        """Add a diagnostic."""
+        self._diagnostics.setdefault(_key(diagnostic.code, diagnostic.span), diagnostic)
 
-    def known(self, code: str, span: Span) -> bool:
-        """Whether there is one of a code at a place."""
-        return _key(code, span) in self._found
+    def has(self, code: str, span: Span) -> bool:
+        """Return whether there is a diagnostic with this code at this place."""
+        return _key(code, span) in self._diagnostics
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._diagnostics)
 
     def raise_any(self) -> None:
-        """Raise ArchError if anything was found, sorted by place within each file."""
-        found = list(self._found.values())
-        if found:
-            files = list(dict.fromkeys(d.span.source.name if d.span else "" for d in found))
-            found.sort(key=lambda d: (files.index(d.span.source.name), d.span.start) if d.span else (-1, 0))
-            raise ArchError(*found[:MOST_DIAGNOSTICS])
+        """Raise ArchError if there are diagnostics, sorted by place within each file."""
+        diagnostics = list(self._diagnostics.values())
+        if diagnostics:
+            files = list(dict.fromkeys(d.span.source.name if d.span else "" for d in diagnostics))
+            diagnostics.sort(key=lambda d: (files.index(d.span.source.name), d.span.start) if d.span else (-1, 0))
+            raise ArchError(*diagnostics[:MAX_DIAGNOSTICS])
 
 
 def _key(code: str, span: Span | None) -> tuple[str, object, object]:
@@ -71,7 +73,11 @@ def _key(code: str, span: Span | None) -> tuple[str, object, object]:
 
 @dataclass
 class Scope:
-    """A place in the hierarchy: `path` names weights, `choices` names choices (they part inside a cell)."""
+    """A place in the hierarchy of the net.
+
+    `path` is the prefix of names of weights, `choices` that of names of choices; they differ inside of a cell. `loops`
+    are the positions in the enclosing loops.
+    """
 
     path: str = ""
     choices: str = ""
@@ -80,12 +86,14 @@ class Scope:
     counts: dict[str, int] = field(default_factory=dict)
     depths: dict[str, int] = field(default_factory=dict)
     shared: set[str] = field(default_factory=set)
-    """Names of weights that calls share here."""
+    """Names of weights that calls share in this scope."""
 
     def component(self, name: str) -> str:
-        """A component that is new here: `name`, `name_2`, ...; with the positions of the enclosing loops.
+        """Return a component that is new in this scope: `name`, `name_2`, ...; with the positions in the enclosing
+        loops.
 
-        One name is either alone or a list, as deep everywhere: `b` and `b[0]` would not be told apart as attributes.
+        A name is used either without positions or with the same number of them everywhere: as attributes of modules,
+        `b` and `b[0]` could not be distinguished.
         """
         place = "".join(f"[{i}]" for i in self.loops)
         number = self.counts.get(name + place, 0)
@@ -99,172 +107,190 @@ class Scope:
         return base + place
 
     def child(self, name: str) -> Scope:
-        """A new scope below this one."""
+        """Return a new scope below this one."""
         component = self.component(name)
         return Scope(join(self.path, component), join(self.choices, component))
 
 
 def join(path: str, component: str) -> str:
-    """A path one component longer."""
+    """Return the path with one more component."""
     return f"{path}.{component}" if path else component
 
 
 @dataclass
 class Frame:
-    """A call in progress: variables, the file its names come from, and what it returned so far."""
+    """A call in progress: its variables, the module that resolves its names, and the values returned so far."""
 
     module: Module
     env: dict[str, Value] = field(default_factory=dict)
     block: Block | None = None
-    called: Span | None = None
+    call_span: Span | None = None
     caller: Frame | None = None
     returned: list[tuple[Value, Value]] = field(default_factory=list)
-    local: frozenset[str] = frozenset()
-    """Names that the body gives a value to, somewhere."""
-    home: Scope = field(default_factory=Scope)
-    """Where the call stands, whatever loops and alternatives it is in."""
+    """Pairs: the condition of a `return`, and its value."""
+    local_names: frozenset[str] = frozenset()
+    """Names that the body assigns somewhere."""
+    base_scope: Scope = field(default_factory=Scope)
+    """Scope of the call itself, without the loops and alternatives inside of it."""
 
-    def place(self, span: Span) -> Span:
-        """The place in what the user wrote: of what is in a library, where it is called; there it can be mended."""
+    def user_span(self, span: Span) -> Span:
+        """Return the place in the user's program: for code in archir's libraries the call, which the user can fix."""
         frame: Frame = self
         while frame.module.library and frame.block is not None and frame.caller is not None:
-            span, frame = frame.called or span, frame.caller
+            span, frame = frame.call_span or span, frame.caller
         return span
 
-    def head(self, span: Span) -> tuple[Span, tuple[Note, ...]]:
-        """The place of a problem, and how the program came there."""
-        place = self.place(span)
+    def location(self, span: Span) -> tuple[Span, tuple[Note, ...]]:
+        """Return the place of a problem, and notes on the calls that led there."""
+        place = self.user_span(span)
         notes: list[Note] = []
         if self.block is not None and place is not span:
             notes.append(Note(f"in `{self.block.name}`", span))
-        walk: Frame | None = self
-        while walk is not None and walk.block is not None:
-            if walk.called is not place:
-                notes.append(Note(f"in `{walk.block.name}`, called at {walk.called}"))
-            walk = walk.caller
-        return place, _few(notes)
+        frame: Frame | None = self
+        while frame is not None and frame.block is not None:
+            if frame.call_span is not place:
+                notes.append(Note(f"in `{frame.block.name}`, called at {frame.call_span}"))
+            frame = frame.caller
+        return place, _abridge(notes)
 
 
-def _few(notes: list[Note]) -> tuple[Note, ...]:
-    """Calls, as many as are read: those of one place once, for what recurs comes from the call that is there once."""
+def _abridge(notes: list[Note]) -> tuple[Note, ...]:
+    """Return at most 6 notes on calls: repeated calls once with their count, then the first and the last ones."""
     if len(notes) <= 6:
         return tuple(notes)
     times = Counter(note.text for note in notes)
     once = list({note.text: note for note in notes}.values())
-    few = [replace(one, text=f"{one.text} ({times[one.text]} times)") if times[one.text] > 1 else one for one in once]
-    return tuple(few) if len(few) <= 6 else (*few[:3], Note(f"... {len(few) - 5} more calls"), *few[-2:])
+    unique = [
+        replace(entry, text=f"{entry.text} ({times[entry.text]} times)") if times[entry.text] > 1 else entry
+        for entry in once
+    ]
+    return tuple(unique) if len(unique) <= 6 else (*unique[:3], Note(f"... {len(unique) - 5} more calls"), *unique[-2:])
 
 
-def _elsewhere(notes: Sequence[Note], shown: Sequence[Span | None]) -> tuple[Note, ...]:
-    """Notes on lines that are not shown already, one of each."""
-    lines = {(one.source.name, one.line) for one in shown if one is not None}
-    left = {(one.span.source.name, one.span.line): one for one in notes if one.span is not None}
-    return tuple(one for line, one in left.items() if line not in lines)
+def _on_other_lines(notes: Sequence[Note], shown: Sequence[Span | None]) -> tuple[Note, ...]:
+    """Return the notes on lines that are not shown already, one for each line."""
+    lines = {(item.source.name, item.line) for item in shown if item is not None}
+    by_line = {(item.span.source.name, item.span.line): item for item in notes if item.span is not None}
+    return tuple(item for line, item in by_line.items() if line not in lines)
 
 
-def _chosen(error: CaseError, shown: Sequence[Span | None]) -> tuple[Note, ...]:
-    """Where numbers are chosen for which a rule refuses what comes of them."""
-    plain = [c for c in error.assignment if c.take is None and not any(isinstance(a, str) for a in c.alternatives)]
-    return _elsewhere([Note(f"`{choice}` is chosen here", choice.span) for choice in plain], shown)[:2]
+def _choice_notes(error: CombinationError, shown: Sequence[Span | None]) -> tuple[Note, ...]:
+    """Return notes on the numeric choices for which a rule refuses its operands."""
+    plain = [c for c in error.assignment if c.k is None and not any(isinstance(a, str) for a in c.alternatives)]
+    return _on_other_lines([Note(f"`{choice}` is chosen here", choice.span) for choice in plain], shown)[:2]
 
 
-def _place(error: CaseError, span: Span) -> Span | None:
-    """Where the alternative is written that a rule refuses, if it is one and elsewhere."""
-    places = [choice.places[o] for choice, o in error.assignment.items() if choice.take is None and choice.places]
+def _alternative_span(error: CombinationError, span: Span) -> Span | None:
+    """Return the span of the alternative that a rule refuses, if there is exactly one and it is not at `span`
+    itself."""
+    places = [
+        choice.alternative_spans[o]
+        for choice, o in error.assignment.items()
+        if choice.k is None and choice.alternative_spans
+    ]
     return places[0] if len(places) == 1 == len(error.assignment) and str(places[0]) != str(span) else None
 
 
-def unseen(context: Context, span: Span, value: Value) -> None:
-    """Nobody looks on."""
+def ignore_value(context: Context, span: Span, value: Value) -> None:
+    """Do nothing: the default observer of values."""
 
 
 class LimitError(Exception):
-    """A limit was passed: elaboration cannot go on."""
+    """Raised after a limit was exceeded and reported: elaboration cannot continue."""
 
 
 class Context:
-    """State and reporting, under everything that elaborates."""
+    """State and error reporting; base class of all evaluators."""
 
     def __init__(self, limits: Limits, module: Module, name: str) -> None:
         self.limits = limits
         self.graph = Graph(name)
         self.problems = Problems()
         self.scope = Scope()
-        self.frame = Frame(module, home=self.scope)
-        self.path: Value = True
-        """The condition under which the code at hand runs."""
-        self.given: list[Value] = []
-        """What the requirements so far say of choices. It excuses what they rule out; what exists depends on `path`
-        alone."""
+        self.frame = Frame(module, base_scope=self.scope)
+        self.guard: Value = True
+        """Path condition: the condition on choices under which the current code runs."""
+        self.assumptions: list[Value] = []
+        """Conditions on choices that the constraints so far impose.
+
+        Errors in combinations of choices that they exclude are not reported. Which nodes exist depends on `guard`
+        alone.
+        """
         self._stated: set[Constraint] = set()
-        self._restriction = Restriction()
-        self.budget = work.current()
-        self.seen: Callable[[Context, Span, Value], None] = unseen
-        """Is told what pipes and names come to."""
+        self._restriction = Restrictor()
+        self.budget = work.current_budget()
+        self.observer: Callable[[Context, Span, Value], None] = ignore_value
+        """Called with the context, the span and the value of each target of a pipe and each assigned variable."""
 
     def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
-        """Report a problem; the value to go on with. Raises Excluded where requirements rule the code at hand out."""
-        if self.given and narrowed(self.path, self.given) is False:
+        """Report a problem and return POISON, the value to continue with. Raises Excluded if the requirements exclude
+        the code."""
+        if self.assumptions and conjoin_assumptions(self.guard, self.assumptions) is False:
             raise Excluded
-        return self.complain(code, message, span, hint, *notes)
+        return self.report(code, message, span, hint, *notes)
 
-    def complain(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
-        """Report a problem, whatever is required."""
-        place, chain = self.frame.head(span)
+    def report(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
+        """Report a problem and return POISON, even if the requirements exclude the code."""
+        place, chain = self.frame.location(span)
         self.problems.add(Diagnostic(code, message, place, hint, (*notes, *chain)))
         return POISON
 
-    def refuse(self, error: RuleError, span: Span, prefix: str = "", made: Sequence[Note] = ()) -> Value:
-        """Report a rule's refusal at a place, with the choices that lead to it, and where is `made` what it refuses."""
+    def report_rule_error(
+        self, error: RuleError, span: Span, prefix: str = "", size_notes: Sequence[Note] = ()
+    ) -> Value:
+        """Report the error of a rule at a place, with notes on the choices that lead to it, and return POISON.
+
+        `size_notes` are notes on the nodes that produce the sizes that the rule refuses.
+        """
         if isinstance(error, WorkError):
-            self.stop(error.code, error.message, span, error.hint)
+            self.abort(error.code, error.message, span, error.hint)
         notes: tuple[Note, ...] = ()
-        if isinstance(error, CaseError) and error.assignment:
-            notes = (error.note(_place(error, span)),)
-        if not self.problems.known(error.code, self.frame.place(span)):
-            written = origins(self.frame, span, error.message, notes, bool(made))
-            shown = (span, self.frame.place(span), *(note.span for note in (*notes, *written)))
-            notes += (*written, *_elsewhere(made, shown))
-            if not notes[1:] and isinstance(error, CaseError):
-                notes += _chosen(error, shown)
+        if isinstance(error, CombinationError) and error.assignment:
+            notes = (error.note(_alternative_span(error, span)),)
+        if not self.problems.has(error.code, self.frame.user_span(span)):
+            literal_notes = provenance_notes(self.frame, span, error.message, notes, bool(size_notes))
+            shown = (span, self.frame.user_span(span), *(note.span for note in (*notes, *literal_notes)))
+            notes += (*literal_notes, *_on_other_lines(size_notes, shown))
+            if not notes[1:] and isinstance(error, CombinationError):
+                notes += _choice_notes(error, shown)
         return self.error(error.code, f"{prefix}{error.message}", span, error.hint, *notes)
 
-    def stop(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
-        """Report that a limit was passed, and give up."""
-        self.complain(code, message, span, hint)
+    def abort(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
+        """Report that a limit was exceeded, and raise LimitError."""
+        self.report(code, message, span, hint)
         raise LimitError
 
     def step(self, span: Span) -> None:
-        """Count a step of elaboration."""
-        self.budget.left -= A_STEP
+        """Charge the work of one step of elaboration; stop at the place if the budget is spent."""
+        self.budget.left -= STEP_WORK
         if self.budget.left < 0:
-            self.refuse(WorkError(), span)
+            self.report_rule_error(WorkError(), span)
 
     def spend(self, amount: float, span: Span) -> None:
-        """Count work; stop at a place if there is none left."""
+        """Charge units of work; stop at the place if the budget is spent."""
         try:
             self.budget.spend(amount)
         except WorkError as error:
-            self.refuse(error, span)
+            self.report_rule_error(error, span)
 
     def lift(self, span: Span, rule: Callable[..., Value], *values: Value) -> Value:
-        """`rule` on values that may depend on choices; refusals are reported at `span`."""
+        """Apply a rule to values that may depend on choices; errors are reported at `span`."""
         for value in values:
             if value is POISON:
                 return POISON
         try:
-            return lift(rule, *values, under=self.path, given=self.given)
+            return lift(rule, *values, under=self.guard, assumptions=self.assumptions)
         except RuleError as error:
-            return self.refuse(error, span)
+            return self.report_rule_error(error, span)
 
-    def here(self, value: Value) -> Value:
-        """A value where the code at hand runs; elsewhere whatever makes it small."""
-        return self._restriction.of(value, self.path)
+    def restricted(self, value: Value) -> Value:
+        """Return the value restricted to the path condition: outcomes for which the code does not run are dropped."""
+        return self._restriction.restrict(value, self.guard)
 
     def checked(self, span: Span, rule: Callable[..., Value], value: Value) -> Value:
-        """As `lift`, of a rule that leaves most values as they are, or refuses them."""
+        """Apply a rule as `lift` does; faster for rules that return most values unchanged or refuse them."""
         if varies(value):
-            value = self.here(value)
+            value = self.restricted(value)
             try:
                 if all(same(rule(leaf), leaf) for leaf in leaves(value)):
                     return value
@@ -273,31 +299,31 @@ class Context:
         return self.lift(span, rule, value)
 
     def constrain(self, constraint: Constraint) -> None:
-        """Add a constraint; a cell states its own in every call."""
+        """Add a constraint once; each call of a cell states the same ones."""
         if constraint not in self._stated:
             self._stated.add(constraint)
             self.graph.constraints.append(constraint)
             if constraint.cost is None and constraint.condition is not True:
-                self.given.append(constraint.condition)
+                self.assumptions.append(constraint.condition)
 
     @contextmanager
     def under(self, condition: Value) -> Iterator[bool]:
-        """Code that runs only where `condition` holds too; yields whether it can run at all.
+        """Context manager for code that runs only where `condition` holds, too; yields whether it can run at all.
 
-        Code that turns out to run under no combination that the requirements allow is left where it is.
+        Code that raises Excluded, since the requirements exclude all its outcomes, ends there silently.
         """
-        before = self.path
-        self.path = both(before, condition)
+        before = self.guard
+        self.guard = conjoin(before, condition)
         try:
-            yield self.path is not False
+            yield self.guard is not False
         except Excluded:
             pass
         finally:
-            self.path = before
+            self.guard = before
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:
-        """Code in another scope."""
+        """Context manager for code in another scope."""
         before, self.scope = self.scope, scope
         try:
             yield

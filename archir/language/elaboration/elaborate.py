@@ -1,4 +1,4 @@
-"""Nets to graphs: statements are run, costs are related to `require`s, everything wrong is reported together."""
+"""Elaborate a net to a graph: run its statements, relate costs to `require`s, and report all errors together."""
 
 from __future__ import annotations
 
@@ -9,65 +9,75 @@ from functools import reduce
 from pathlib import Path
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Note, RuleError, Source, Span, fail, suggest
-from archir.diagnostics.work import WorkError, bounded
-from archir.diagrams.cases import Value, same, varies
-from archir.diagrams.conditions import both, if_else, negate
+from archir.diagnostics.work import WorkError, work_budget
+from archir.diagrams.conditions import conjoin, if_else, negate
 from archir.diagrams.lifting import Excluded
-from archir.ir.contradictions import contradiction, together
+from archir.diagrams.mdd import Value, same, varies
+from archir.ir.contradictions import contradiction, is_contradictory
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
 from archir.ir.types import DTYPES
-from archir.ir.typing import prove
+from archir.ir.typing import record_types
 from archir.language.elaboration import static
-from archir.language.elaboration.choose import Chooser
-from archir.language.elaboration.context import Context, Frame, LimitError, Limits, unseen
-from archir.language.elaboration.costs import completed, spelled
+from archir.language.elaboration.choose import ChoiceEvaluator
+from archir.language.elaboration.context import Context, Frame, LimitError, Limits, ignore_value
+from archir.language.elaboration.cost_calls import cost_call, cost_call_text
 from archir.language.elaboration.files import Loader, Module
-from archir.language.elaboration.foreign import about_dtype
-from archir.language.elaboration.given import give
-from archir.language.elaboration.locals import COSTS, FURTHER, LATENCY, assigned, latency_name, names_read, walk
-from archir.language.elaboration.recursion import deeply
-from archir.language.elaboration.unused_bodies import check_names
+from archir.language.elaboration.foreign_names import dtype_hint
+from archir.language.elaboration.name_analysis import (
+    COST_DEFAULTS,
+    COSTS,
+    LATENCY,
+    assigned,
+    latency_name,
+    names_read,
+    walk,
+)
+from archir.language.elaboration.name_checks import check_names
+from archir.language.elaboration.net_arguments import bind_net_arguments
+from archir.language.elaboration.recursion import with_deep_recursion
 from archir.language.elaboration.values import POISON, UNBOUND
 from archir.language.syntax import ast
 from archir.passes.prune import prune, prune_excluded
 
-_RELATIONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+"""For each comparison, the one that holds when the sides are swapped."""
 
 
-class Elaborator(Chooser):
-    """Runs the statements of a net."""
+class Elaborator(ChoiceEvaluator):
+    """Executes the statements of blocks and nets."""
 
     def __init__(self, limits: Limits, module: Module, name: str, loader: Loader) -> None:
         super().__init__(limits, module, name)
         self.loader = loader
 
     def execute(self, body: ast.Body) -> None:
-        """Run statements, each under the condition that nothing was returned before."""
+        """Run statements, each under the condition that the call has not returned before."""
         before = len(self.frame.returned)
-        path = self.path
+        path = self.guard
         try:
             for statement in body:
                 self.step(statement.span)
-                self.path = both(self.path, self.unreturned(before))
+                self.guard = conjoin(self.guard, self.unreturned(before))
                 before = len(self.frame.returned)
-                if self.path is False:
+                if self.guard is False:
                     return
                 try:
                     self._run(statement)
                 except RuleError as error:
-                    self.refuse(error, statement.span)
+                    self.report_rule_error(error, statement.span)
                 except Excluded:
-                    if self.path is path:
+                    if self.guard is path:
                         raise
-                    self.frame.returned.append((self.path, UNBOUND))  # what the requirements leave has returned before
+                    # all outcomes that the requirements allow have returned before this statement
+                    self.frame.returned.append((self.guard, UNBOUND))
                     return
         finally:
-            self.path = path
+            self.guard = path
 
     def unreturned(self, since: int) -> Value:
-        """The condition under which the call at hand has not returned by any `return` after the first `since`."""
-        return reduce(both, (negate(condition) for condition, _ in self.frame.returned[since:]), True)
+        """Return the condition that the current call has not returned by any `return` after the first `since` ones."""
+        return reduce(conjoin, (negate(condition) for condition, _ in self.frame.returned[since:]), True)
 
     def _run(self, statement: ast.Statement) -> None:
         match statement:
@@ -78,14 +88,15 @@ class Elaborator(Chooser):
                 self.assigned = None
                 self.bind(statement.targets, value)
                 if len(statement.targets) == 1:
-                    self.seen(self, statement.targets[0].span, value)
+                    self.observer(self, statement.targets[0].span, value)
             case ast.Return():
                 values = [self.eval(value) for value in statement.values]
                 if self.frame.block is None:
-                    self.error("A0208", "a net returns nothing: it has outputs", statement.span, "`output logits = x`")
+                    text = "a net cannot return a value: it has outputs"
+                    self.error("A0208", text, statement.span, "`output logits = x`")
                     return
                 value = values[0] if len(values) == 1 else self.items(values, statement.span)
-                self.frame.returned.append((self.path, value))
+                self.frame.returned.append((self.guard, value))
             case ast.ForLoop():
                 items = self.checked(statement.items.span, static.sequence, self.eval(statement.items))
                 self._loop(statement.targets, items, statement.items.span, statement.body)
@@ -94,7 +105,9 @@ class Elaborator(Chooser):
                 times = self.eval(statement.times)
                 self.assigned = None
                 items = self.lift(
-                    statement.times.span, lambda n: static.interval(0, static.integer(n, "a number of times")), times
+                    statement.times.span,
+                    lambda n: static.integer_range(0, static.integer(n, "a number of times")),
+                    times,
                 )
                 targets = (statement.index,) if statement.index else ()
                 self._loop(targets, items, statement.times.span, statement.body)
@@ -114,18 +127,18 @@ class Elaborator(Chooser):
             for target in targets:
                 self.frame.env[target.text] = POISON
             return
-        least = self.bounds.body(body, self.frame.module, {})
-        if not varies(items) and len(self.graph) + least * len(items) > self.limits.nodes:
+        min_nodes = self.node_bounds.body(body, self.frame.module, {})
+        if not varies(items) and len(self.graph) + min_nodes * len(items) > self.limits.nodes:
             self.too_many_nodes(span)
-        outer, returned = self.scope.loops, len(self.frame.returned)
+        outer_loops, returned = self.scope.loops, len(self.frame.returned)
         try:
             for position, (exists, item) in enumerate(self.each(items, span)):
                 self.step(span)
                 self.spend(len(self.frame.env) / 32, span)
                 before = dict(self.frame.env)
-                self.scope.loops = (*outer, position)
-                still = self.unreturned(returned)
-                with self.under(both(exists, still)) as possible:
+                self.scope.loops = (*outer_loops, position)
+                not_returned = self.unreturned(returned)
+                with self.under(conjoin(exists, not_returned)) as possible:
                     if not possible or (targets and not self.bind(targets, item())):
                         return
                     self.execute(body)
@@ -133,52 +146,54 @@ class Elaborator(Chooser):
                     continue
                 self.frame.env = before
         finally:
-            self.scope.loops = outer
+            self.scope.loops = outer_loops
 
     def _if(self, statement: ast.If) -> None:
         condition = self.condition(statement.condition)
         if condition is POISON:
             return
-        condition = self.here(condition)
+        condition = self.restricted(condition)
         if not varies(condition):
-            self.execute(statement.then if condition else statement.otherwise)
+            self.execute(statement.then if condition else statement.orelse)
             return
         self.spend(len(self.frame.env) / 32, statement.span)
         before = self.frame.env
-        ends: dict[bool, dict[str, Value]] = {}
-        for holds, body in ((True, statement.then), (False, statement.otherwise)):
+        envs: dict[bool, dict[str, Value]] = {}
+        for holds, body in ((True, statement.then), (False, statement.orelse)):
             self.frame.env = dict(before)
             with self.under(condition if holds else negate(condition)):
                 self.execute(body)
-                ends[holds] = self.frame.env
-        self.frame.env = before if len(ends) == 2 else self.only(ends.values())
-        if len(ends) == 2:
-            self._merge(condition, ends[True], ends[False], statement.span)
+                envs[holds] = self.frame.env
+        self.frame.env = before if len(envs) == 2 else self.first_or_excluded(envs.values())
+        if len(envs) == 2:
+            self._merge(condition, envs[True], envs[False], statement.span)
 
-    def _merge(self, condition: Value, then: dict[str, Value], otherwise: dict[str, Value], span: Span) -> None:
-        """Variables after a branch: from `then` where the condition holds, from `otherwise` elsewhere."""
+    def _merge(self, condition: Value, then: dict[str, Value], orelse: dict[str, Value], span: Span) -> None:
+        """Merge the variables after a branch: from `then` where the condition holds, from `orelse` elsewhere."""
         if condition is True:
             self.frame.env = then
             return
         self.spend(len(then) / 4, span)
         merged: dict[str, Value] = {}
-        for name in [*then, *(name for name in otherwise if name not in then)]:
-            one, other = then.get(name, UNBOUND), otherwise.get(name, UNBOUND)
-            if one is POISON or other is POISON:
+        for name in [*then, *(name for name in orelse if name not in then)]:
+            then_value, else_value = then.get(name, UNBOUND), orelse.get(name, UNBOUND)
+            if then_value is POISON or else_value is POISON:
                 merged[name] = POISON
             else:
-                merged[name] = one if same(one, other) else self.merged(condition, one, other, span)
+                merged[name] = (
+                    then_value if same(then_value, else_value) else self.merge(condition, then_value, else_value, span)
+                )
         self.frame.env = merged
 
     # nets
 
     def _input(self, statement: ast.Input) -> None:
-        if self.frame.block is not None or self.path is not True:
-            self.error("A0208", "inputs stand at the top of a net", statement.span)
+        if self.frame.block is not None or self.guard is not True:
+            self.error("A0208", "inputs are only allowed at the top level of a net", statement.span)
             return
         name, dtype = statement.name.text, statement.type.dtype
         if dtype.text not in DTYPES:
-            self.error("A0212", f"there is no element type `{dtype}`", dtype.span, about_dtype(dtype.text, DTYPES))
+            self.error("A0212", f"there is no element type `{dtype}`", dtype.span, dtype_hint(dtype.text, DTYPES))
         if name in self.graph.inputs:
             self.error("A0202", f"the input `{name}` is defined twice", statement.name.span)
             return
@@ -186,13 +201,13 @@ class Elaborator(Chooser):
         self.frame.env[name] = POISON
         if POISON not in dims and dtype.text in DTYPES:
             self.scope.used.add(name)
-            made = Input.of(name, dims, dtype.text)
-            self.frame.env[name] = self.add(made, (), statement.name.span, name)
+            op = Input.of(name, dims, dtype.text)
+            self.frame.env[name] = self.add(op, (), statement.name.span, name)
 
     def _output(self, statement: ast.Output) -> None:
         name = statement.name.text
-        if self.frame.block is not None or self.path is not True:
-            self.error("A0208", "outputs stand at the top level of a net", statement.span)
+        if self.frame.block is not None or self.guard is not True:
+            self.error("A0208", "outputs are only allowed at the top level of a net", statement.span)
             return
         if name in self.graph.outputs:
             self.error("A0202", f"the output `{name}` is defined twice", statement.name.span)
@@ -213,37 +228,38 @@ class Elaborator(Chooser):
             condition = self.condition(tree)
             if condition is POISON:
                 return
-            holds = if_else(self.path, condition, True)
+            holds = if_else(self.guard, condition, True)
             if holds is False:
                 self.error("A0510", "no architecture satisfies this", tree.span)
             self.constrain(Constraint(holds, "require", tree.span.text, tree.span))
 
     def _require_cost(self, tree: ast.Expr) -> None:
-        """A bound on a cost; what an architecture costs is known only when it is complete."""
-        sides = [tree.first, *(operand for _, operand in tree.rest)] if isinstance(tree, ast.Comparison) else []
+        """Add the constraint of a bound on a cost, which is checked for complete architectures only."""
+        sides = [tree.first, *(operand for _, operand in tree.links)] if isinstance(tree, ast.Comparison) else []
         costs = [i for i, side in enumerate(sides) if self._is_cost(side)]
         others = [side for i, side in enumerate(sides) if i not in costs]
-        plain = all(names_read(side).isdisjoint(self._costs()) for side in others)
-        if not isinstance(tree, ast.Comparison) or len(sides) != 2 or len(costs) != 1 or not plain:
+        is_plain = all(names_read(side).isdisjoint(self._costs()) for side in others)
+        if not isinstance(tree, ast.Comparison) or len(sides) != 2 or len(costs) != 1 or not is_plain:
             hint = 'latency("cpu.json") <= 5ms' if LATENCY in names_read(tree) else "macs <= 600M"
-            self.error("A0509", "a cost is compared, by itself, with a number", tree.span, f"such as `require {hint}`")
+            text = "a bound must compare a single cost, without arithmetic, with a number"
+            self.error("A0509", text, tree.span, f"such as `require {hint}`")
             return
-        cost, relation = sides[costs[0]], tree.rest[0][0]
+        cost, relation = sides[costs[0]], tree.links[0][0]
         other = sides[1 - costs[0]]
-        if relation not in _RELATIONS:
+        if relation not in _SWAPPED:
             self.error("A0509", f"a cost cannot be compared by `{relation}`", tree.span)
             return
         limit = self.lift(other.span, lambda leaf: static.integer(leaf, "a bound on a cost"), self.eval(other))
-        named = self._cost(cost)
-        if limit is POISON or named is None:
+        name_and_table = self._cost(cost)
+        if limit is POISON or name_and_table is None:
             return
-        name, table = named
-        relation = relation if costs[0] == 0 else _RELATIONS[relation]
-        bound = Constraint(self.path, "require", tree.span.text, tree.span, name, relation, limit, table)
+        name, table = name_and_table
+        relation = relation if costs[0] == 0 else _SWAPPED[relation]
+        bound = Constraint(self.guard, "require", tree.span.text, tree.span, name, relation, limit, table)
         self.constrain(bound)
 
     def _costs(self) -> list[str]:
-        """The names that mean costs here, and no variables."""
+        """Return the names that stand for costs here, since no variable has them."""
         return [name for name in (*COSTS, LATENCY) if name not in self.frame.env]
 
     def _is_cost(self, tree: ast.Expr) -> bool:
@@ -251,53 +267,56 @@ class Elaborator(Chooser):
             case ast.Name(text=name):
                 return name in self._costs() and name != LATENCY
             case ast.Call(callee=ast.Name(text=name)):
-                return name in self._costs() and (name == LATENCY or name in FURTHER)
+                return name in self._costs() and (name == LATENCY or name in COST_DEFAULTS)
         return False
 
     def _cost(self, tree: ast.Expr) -> tuple[str, Path | None] | None:
-        """A cost's name, and the file of its table; None, with a complaint, if there is none."""
+        """Return a cost's name and the file of its table; None after an error."""
         if isinstance(tree, ast.Name):
             return tree.text, None
         assert isinstance(tree, ast.Call)
-        if isinstance(tree.callee, ast.Name) and tree.callee.text in FURTHER:
+        if isinstance(tree.callee, ast.Name) and tree.callee.text in COST_DEFAULTS:
             return self._further_cost(tree.callee.text, tree)
         file, confidence = self._latency(tree)
         if isinstance(file, str) and (confidence is None or isinstance(confidence, int | float | Fraction)):
             try:
                 name = latency_name(file, None if confidence is None else float(confidence))
-                return name, self.loader.located(file, self.frame.module.folder, tree.span)[0]
+                return name, self.loader.locate(file, self.frame.module.folder, tree.span)[0]
             except ArchError as error:
                 self.problems.add(error.diagnostics[0])
         elif POISON not in (file, confidence):
             hint = '`latency("cpu.json") <= 5ms` or `latency("model.json", confidence=0.95) <= 5ms`'
-            self.error("A0509", "`latency` takes the file of a table, or of a model and a confidence", tree.span, hint)
+            text = "`latency` takes the file of a table, or the file of a model and a confidence"
+            self.error("A0509", text, tree.span, hint)
         return None
 
     def _latency(self, tree: ast.Call) -> tuple[Value, Value]:
-        """The file and the confidence that a latency is given; for other arguments, no file."""
-        names = [one.name.text if one.name else None for one in tree.arguments]
+        """Return the file and the confidence of a call of `latency`; no file if there are other arguments."""
+        names = [argument.name.text if argument.name else None for argument in tree.arguments]
         if names not in ([None], [None, "confidence"]):
             return None, None
-        file, confidence = [self.eval(one.value) for one in tree.arguments] + [None] * (2 - len(names))
+        file, confidence = [self.eval(argument.value) for argument in tree.arguments] + [None] * (2 - len(names))
         return file, confidence
 
     def _further_cost(self, name: str, tree: ast.Call) -> tuple[str, None] | None:
-        """A cost that takes arguments, by its name and these."""
-        given = [(one.name.text if one.name else None, self.eval(one.value)) for one in tree.arguments]
-        if any(value is POISON for _, value in given):
+        """Return the text of a cost with arguments; None after an error."""
+        arguments = [
+            (argument.name.text if argument.name else None, self.eval(argument.value)) for argument in tree.arguments
+        ]
+        if any(value is POISON for _, value in arguments):
             return None
-        if any(varies(value) for _, value in given):
-            self.error("A3321", f"what `{name}` takes cannot depend on a choice", tree.span)
+        if any(varies(value) for _, value in arguments):
+            self.error("A3321", f"the arguments of `{name}` cannot depend on a choice", tree.span)
             return None
         try:
-            completed(name, given)
+            cost_call(name, arguments)
         except ArchError as error:
             self.problems.add(replace(error.diagnostics[0], span=tree.span))
             return None
-        return spelled(name, given), None
+        return cost_call_text(name, arguments), None
 
     def constants(self, module: Module) -> None:
-        """Evaluate the constants of a file."""
+        """Evaluate the constants of a module."""
         caller, self.frame = self.frame, Frame(module)
         try:
             for const in module.constants():
@@ -327,25 +346,26 @@ def elaborate(
     net: str | None = None,
     parameters: Mapping[str, Value] | None = None,
     limits: Limits | None = None,
-    seen: Callable[[Context, Span, Value], None] = unseen,
+    observer: Callable[[Context, Span, Value], None] = ignore_value,
 ) -> Graph:
-    """The graph of a net of a text. `folder` is where relative imports start, `root` the folder they must stay in.
+    """Parse and elaborate a net to a graph.
 
-    `seen` is told what pipes and names come to. Raises ArchError with everything that is wrong with the text.
+    `folder` is where relative imports start, `root` the folder that they must stay in. `observer` is called with the
+    value of each target of a pipe and each assigned variable. Raises ArchError with all errors of the program.
     """
     limits = limits or Limits()
     loader = Loader(root if root is not None else folder)
     if folder is not None:
-        loader.opened(folder / Path(path).name)
-    with bounded(limits.work):
+        loader.mark_open(folder / Path(path).name)
+    with work_budget(limits.work):
         module = loader.load(text, path, folder)
-        return deeply(lambda: net_graph(module, loader, net, dict(parameters or {}), limits, seen))
+        return with_deep_recursion(lambda: net_graph(module, loader, net, dict(parameters or {}), limits, observer))
 
 
 def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
-    """Bounds on costs, as `require` takes them: `macs <= 600M and params < 5M`. Raises ArchError.
+    """Return the constraints of bounds on costs, in the form that `require` takes: `macs <= 600M and params < 5M`.
 
-    Tables of latencies are looked for from the current folder on.
+    Files of latencies are relative to the current folder. Raises ArchError.
     """
     source = Source(name, text)
     lines = text.splitlines()
@@ -354,19 +374,19 @@ def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
     before = "net bounded {\n    input x: f32[1]\n    require "
     try:
         loader = Loader(Path.cwd(), anywhere=True)
-        with bounded():
+        with work_budget():
             module = loader.load(f"{before}{text}\n    output y = x\n}}\n", name, Path.cwd())
-            graph = deeply(lambda: net_graph(module, loader, None, {}, Limits()))
+            graph = with_deep_recursion(lambda: net_graph(module, loader, None, {}, Limits()))
     except ArchError as error:
-        raise ArchError(*(moved(problem, source, len(before)) for problem in error.diagnostics)) from None
+        raise ArchError(*(relocated(problem, source, len(before)) for problem in error.diagnostics)) from None
     plain = [constraint.span for constraint in graph.constraints if constraint.cost is None]
     if plain or not graph.constraints:
         raise fail("A0509", "a bound compares a cost with a number, such as `macs <= 600M`", Span(source, 0, len(text)))
-    return [replace(one, span=_shifted(one.span, source, len(before))) for one in graph.constraints]
+    return [replace(bound, span=_shifted(bound.span, source, len(before))) for bound in graph.constraints]
 
 
-def moved(problem: Diagnostic, source: Source, by: int) -> Diagnostic:
-    """A problem of a text that was read behind `by` characters of another one, at its place in its own source."""
+def relocated(problem: Diagnostic, source: Source, by: int) -> Diagnostic:
+    """Return a problem that was found after `by` characters of prepended text with its span in its own source."""
     return replace(problem, span=_shifted(problem.span, source, by) if problem.span else None)
 
 
@@ -378,16 +398,16 @@ def _shifted(span: Span, source: Source, by: int) -> Span:
 def survey(
     text: str, path: str = "<input>", *, folder: Path | None = None, root: Path | None = None
 ) -> tuple[list[str], list[Diagnostic]]:
-    """The nets of a text, which need not have any, and what is wrong with its names and constants.
+    """Return the names of the nets of a program, which may have none, and the problems with its names and constants.
 
-    Raises ArchError where nothing can be known: it cannot be read.
+    Raises ArchError if the program cannot be parsed.
     """
     loader = Loader(root if root is not None else folder)
     if folder is not None:
-        loader.opened(folder / Path(path).name)
-    with bounded():
+        loader.mark_open(folder / Path(path).name)
+    with work_budget():
         module = loader.load(text, path, folder)
-        context = deeply(lambda: _prepared(module, loader, Limits(), module.path))
+        context = with_deep_recursion(lambda: _prepare(module, loader, Limits(), module.path))
     try:
         context.problems.raise_any()
     except ArchError as error:
@@ -395,19 +415,20 @@ def survey(
     return list(module.nets), []
 
 
-def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elaborator:
+def _prepare(module: Module, loader: Loader, limits: Limits, name: str) -> Elaborator:
+    """Return an elaborator after evaluating the constants and checking the names of all modules."""
     context = Elaborator(limits, module, name, loader)
     for problem in loader.problems:
         context.problems.add(problem)
     try:
         for other in [*loader.modules, module]:
             context.constants(other)
-            for found in check_names(other):
-                context.problems.add(found)
+            for name_problem in check_names(other):
+                context.problems.add(name_problem)
     except LimitError:
         context.problems.raise_any()
     except WorkError as error:
-        raise error.at(module.tree.span) from None
+        raise error.with_span(module.tree.span) from None
     return context
 
 
@@ -417,52 +438,57 @@ def net_graph(
     net: str | None,
     parameters: dict[str, Value],
     limits: Limits,
-    seen: Callable[[Context, Span, Value], None] = unseen,
+    observer: Callable[[Context, Span, Value], None] = ignore_value,
 ) -> Graph:
-    """The graph of a net of a module. Raises ArchError with everything that is wrong."""
-    context = _prepared(module, loader, limits, net or module.path)
-    context.seen = seen
+    """Return the graph of a net of a module. Raises ArchError with all errors."""
+    context = _prepare(module, loader, limits, net or module.path)
+    context.observer = observer
     try:
-        definition = _pick(module, net)
+        definition = _find_net(module, net)
     except ArchError as error:
         for problem in error.diagnostics:
             context.problems.add(problem)
         context.problems.raise_any()
         raise
     context.graph.name = definition.name.text
-    context.frame.local = frozenset(assigned(definition.body))
+    context.frame.local_names = frozenset(assigned(definition.body))
     try:
-        give(context, definition, parameters)
+        bind_net_arguments(context, definition, parameters)
         context.execute(definition.body)
     except LimitError:
         context.problems.raise_any()
     except WorkError as error:
-        raise error.at(definition.name.span) from None
+        raise error.with_span(definition.name.span) from None
     except Excluded:
         context.problems.raise_any()
-        raise ArchError(contradiction(context.graph.constraints, together)) from None
+        raise ArchError(contradiction(context.graph.constraints, is_contradictory)) from None
     except RecursionError:
         raise fail("A0602", "the program nests too deep", definition.name.span) from None
-    said = any(isinstance(statement, ast.Return) for statement in walk(definition.body))
-    if not said and not any(isinstance(statement, ast.Output) for statement in definition.body):
-        last = [Note("is it this?", one.span) for one in definition.body[-1:] if isinstance(one, ast.Assign)]
-        said_so = f"net `{definition.name}` has no output"
-        context.complain("A0209", said_so, definition.name.span, "`output logits = x`", *last)
+    has_return = any(isinstance(statement, ast.Return) for statement in walk(definition.body))
+    if not has_return and not any(isinstance(statement, ast.Output) for statement in definition.body):
+        notes = [
+            Note("is this the output?", assignment.span)
+            for assignment in definition.body[-1:]
+            if isinstance(assignment, ast.Assign)
+        ]
+        text = f"net `{definition.name}` has no output"
+        context.report("A0209", text, definition.name.span, "`output logits = x`", *notes)
     if not any(isinstance(statement, ast.Input) for statement in definition.body):
-        context.complain(
+        context.report(
             "A0209", f"net `{definition.name}` has no input", definition.name.span, "`input image: f32[3, 32, 32]`"
         )
     context.problems.raise_any()
     try:
-        graph = prune_excluded(context.graph, context.excused)
+        graph = prune_excluded(context.graph, context.valid_if_required)
         if graph is context.graph:
-            prove(graph, context.types)
+            record_types(graph, context.types)
         return prune(graph)
     except WorkError as error:
-        raise error.at(definition.name.span) from None
+        raise error.with_span(definition.name.span) from None
 
 
-def _pick(module: Module, net: str | None) -> ast.Definition:
+def _find_net(module: Module, net: str | None) -> ast.Definition:
+    """Return the definition of the net of this name, or of the only net. Raises ArchError (A0808)."""
     if net is not None and net not in module.nets:
         raise fail("A0808", f"{module.path} has no net `{net}`", None, suggest(net, module.nets))
     if net is not None:

@@ -1,4 +1,4 @@
-"""Whether values are equal, and whether they ever could be."""
+"""Equality of values, and whether two values could ever be equal."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 
 from archir.diagnostics.errors import RuleError
 from archir.diagnostics.work import spend
-from archir.diagrams.cases import Value
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Value
 from archir.language.elaboration.static import is_number
 from archir.language.elaboration.values import Block, Builtin, Items, Operation, Tensor, kind
 
-Likeness = bool | None
-"""Whether two values are equal; None if they are of kinds that never are."""
+Equality = bool | None
+"""Whether two values are equal; None if their kinds are never equal."""
 
 
-def alike(a: Value, b: Value) -> Value:
-    """The likeness of two values, which may depend on choices, and so may what is inside of lists.
+def equal(a: Value, b: Value) -> Value:
+    """Return the equality of two values, which may depend on choices, as may the items of lists.
 
-    Numbers are compared by value, lists and ranges item by item, everything else with its kind. `none` may be compared
-    with anything.
+    Numbers are compared by value, lists and ranges item by item, other values with values of their own kind. `none` may
+    be compared with any value.
     """
-    return lift(_alike, a, b)
+    return lift(_equal_plain, a, b)
 
 
-def _alike(a: Value, b: Value) -> Value:
+def _equal_plain(a: Value, b: Value) -> Value:
     if a is None or b is None:
         return a is b
     if isinstance(a, range) and isinstance(b, range):
@@ -36,7 +36,7 @@ def _alike(a: Value, b: Value) -> Value:
         result: Value = True
         spend(2 * len(a))
         for x, y in zip(a, b, strict=True):
-            result = lift(_and, result, alike(x, y))
+            result = lift(_and, result, equal(x, y))
         return result
     if isinstance(a, Tensor) or _family(a) != _family(b):
         return None
@@ -44,22 +44,23 @@ def _alike(a: Value, b: Value) -> Value:
 
 
 def _family(value: Value) -> type:
-    """Values of one family can be equal."""
+    """Return the family of a value; only values of one family can be equal."""
     if is_number(value):
         return int
     return Operation if isinstance(value, (Block, Operation, Builtin)) else type(value)
 
 
-def _and(one: Likeness, other: Likeness) -> Likeness:
-    return None if one is None or other is None else one and other
+def _and(left: Equality, right: Equality) -> Equality:
+    return None if left is None or right is None else left and right
 
 
-def _or(one: Likeness, other: Likeness) -> Likeness:
-    return other if one is None else one or bool(other)
+def _or(left: Equality, right: Equality) -> Equality:
+    return right if left is None else left or bool(right)
 
 
 def contains(item: Value, items: Value) -> Value:
-    """The likeness of a value and any item of a plain list. RuleError if it is no list, nor a string."""
+    """Return the equality of a value and any item of a plain list or string. Raises RuleError (A0301) for other
+    containers."""
     if isinstance(items, str):
         return item in items if isinstance(item, str) else None
     if not isinstance(items, (Items, range)):
@@ -68,24 +69,24 @@ def contains(item: Value, items: Value) -> Value:
         return item == int(item) and int(item) in items
     result: Value = None if items else False
     spend(2 * len(items))
-    for one in items:
-        result = lift(_or, result, alike(item, one))
+    for element in items:
+        result = lift(_or, result, equal(item, element))
     return result
 
 
 RULES: dict[str, Callable[[Value, Value], Value]] = {
-    "==": _alike,
-    "!=": _alike,
+    "==": _equal_plain,
+    "!=": _equal_plain,
     "in": contains,
     "not in": contains,
 }
-"""The likeness that a comparison asks for."""
+"""For each comparison operator, the rule for the equality that it asks for."""
 
 
-def refuse(op: str, a: Value, b: Value) -> Any:
-    """Complain of a comparison between kinds that are never equal."""
+def raise_never_equal(op: str, a: Value, b: Value) -> Any:
+    """Raise RuleError (A0311) for a comparison between kinds that are never equal."""
     always = "never" if op in ("==", "in") else "always"
     if isinstance(b, (Items, range)) and op in ("in", "not in"):
-        raise RuleError(f"`{op}` {always} holds: the list has nothing like {kind(a)}", code="A0311")
+        raise RuleError(f"`{op}` {always} holds: no item of the list can equal {kind(a)}", code="A0311")
     hint = "tensors have values only when the network runs" if Tensor in (type(a), type(b)) else None
     raise RuleError(f"`{op}` {always} holds between {kind(a)} and {kind(b)}", hint, "A0311")

@@ -1,4 +1,4 @@
-"""Files: reading, importing, and what names a file brings along."""
+"""Load program files and their imports."""
 
 from __future__ import annotations
 
@@ -11,37 +11,43 @@ from importlib.resources import files
 from pathlib import Path
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Note, Span, fail, suggest
-from archir.diagrams.cases import Value
+from archir.diagrams.mdd import Value
 from archir.language.elaboration.values import Block, Library
 from archir.language.syntax import ast
-from archir.language.syntax.parse import MOST_BYTES, parse
+from archir.language.syntax.parse import MAX_BYTES, parse
 from archir.plugins.libraries import library_file, library_names
-from archir.plugins.registry import with_door
-from archir.utils.files import read_bytes, reading
+from archir.plugins.registry import with_plugin_hint
+from archir.utils.files import open_regular, read_bytes
 
-MOST_IMPORTS = 64
-MOST_PATH = 4_096
-"""Characters of a path: systems open no longer ones, and finding out takes as long as the square of their length."""
-_SMALL = 2**16
+MAX_IMPORTS = 64
+"""Maximum number of imported files, and of files that are looked at in a folder for hints."""
+MAX_PATH_LENGTH = 4_096
+"""Maximum number of characters of a path: systems open no longer ones, and resolving takes quadratic time."""
+_MAX_HINT_BYTES = 2**16
+"""Maximum size in bytes of files that are searched for hints."""
 _STD = files("archir.language") / "std"
-_INSTEAD: ContextVar[Mapping[Path, str] | None] = ContextVar("instead", default=None)
+_OVERLAY: ContextVar[Mapping[Path, str] | None] = ContextVar("instead", default=None)
 
 
 @contextmanager
-def instead(texts: Mapping[Path, str]) -> Iterator[None]:
-    """Texts that are read in place of files, which need not be there: cells of notebooks that others import."""
-    token = _INSTEAD.set(texts)
+def file_overlay(texts: Mapping[Path, str]) -> Iterator[None]:
+    """Context manager: read these texts instead of the files at these paths, which need not exist.
+
+    It lets programs import cells of notebooks.
+    """
+    token = _OVERLAY.set(texts)
     try:
         yield
     finally:
-        _INSTEAD.reset(token)
+        _OVERLAY.reset(token)
 
 
 @dataclass(eq=False)
 class Module:
-    """A parsed file. `names` are its own definitions and constants; `imported` says which file a name comes from.
+    """A parsed file.
 
-    Relative paths start at `folder`; without one, there are none.
+    `names` are its own definitions and constants; `imported` maps imported names to the module that defines them.
+    Relative imports start at `folder`; None forbids them.
     """
 
     path: str
@@ -52,70 +58,72 @@ class Module:
     nets: dict[str, ast.Definition] = field(default_factory=dict)
     imports: list[Module] = field(default_factory=list)
     library: bool = False
-    """Whether it is one of archir's own, which its users do not mend."""
+    """Whether it is one of archir's own libraries, which users do not fix."""
     incomplete: bool = False
-    """Whether an import failed: what is not known may be its."""
+    """Whether an import failed, so that unknown names may be its names."""
 
     def lookup(self, name: str) -> Value | None:
-        """What a name means at the top level of the file."""
+        """Return what a name stands for at the top level of the file; None if it is undefined."""
         home = self if name in self.names else self.imported.get(name)
         return home.names.get(name) if isinstance(home, Module) else home
 
-    def brings(self) -> Iterator[str]:
-        """What an import of the file makes known."""
+    def exported_names(self) -> Iterator[str]:
+        """Yield the names that importing the file defines."""
         yield from self.names
         yield from (const.name.text for const in self.constants() if const.name.text not in self.names)
 
     @cached_property
-    def beside(self) -> dict[str, str]:
-        """The texts of the programs in its folder but for itself, by name."""
+    def sibling_programs(self) -> dict[str, str]:
+        """Texts of the other programs in its folder, by file name."""
         return {name: text for name, text in self._texts("*.arch").items() if name != Path(self.path).name}
 
     @cached_property
-    def modules_beside(self) -> dict[str, str]:
-        """The texts of the Python files in its folder, by name; they are looked at, and not imported."""
+    def sibling_python(self) -> dict[str, str]:
+        """Texts of the Python files in its folder, by file name; they are read, not imported."""
         return self._texts("*.py")
 
     def _texts(self, pattern: str) -> dict[str, str]:
-        """Files of its folder: the first ones, as far as they are small."""
+        """Return the texts of the first `MAX_IMPORTS` files of its folder that match, large ones left out."""
         if self.folder is None:
             return {}
         try:
             paths = sorted(self.folder.glob(pattern))
-            small = [path for path in paths[:MOST_IMPORTS] if path.is_file() and path.stat().st_size <= _SMALL]
-            return {path.name: read_bytes(path, _SMALL).decode("utf-8") for path in small}
+            readable = [
+                path for path in paths[:MAX_IMPORTS] if path.is_file() and path.stat().st_size <= _MAX_HINT_BYTES
+            ]
+            return {path.name: read_bytes(path, _MAX_HINT_BYTES).decode("utf-8") for path in readable}
         except (OSError, ValueError):
             return {}
 
     def definitions(self) -> list[ast.Definition]:
-        """All blocks, cells and nets."""
+        """Return all blocks, cells and nets."""
         return [item for item in self.tree.items if isinstance(item, ast.Definition)]
 
     def constants(self) -> list[ast.Const]:
-        """All constants."""
+        """Return all constants."""
         return [item for item in self.tree.items if isinstance(item, ast.Const)]
 
 
 class Loader:
-    """Reads a file and everything it imports, each file once. Collects problems; raises ArchError at the end.
+    """Loads a file and all its imports, each file once. Collects the problems of imports.
 
-    Files are those below `root`; with `anywhere`, what is given to the command line or to Python may lie elsewhere.
+    Files must be below `root`; with `anywhere`, for paths from the command line or from Python, they may be elsewhere.
     """
 
-    def __init__(self, root: Path | None, most_bytes: int = MOST_BYTES, anywhere: bool = False) -> None:
+    def __init__(self, root: Path | None, max_bytes: int = MAX_BYTES, anywhere: bool = False) -> None:
         self.root = root.resolve() if root is not None else None
         self.anywhere = anywhere
-        self.most_bytes = most_bytes
+        self.max_bytes = max_bytes
         self.problems: list[Diagnostic] = []
         self._modules: dict[str, Module] = {}
         self._open: list[str] = []
 
     def load(self, text: str, path: str, folder: Path | None) -> Module:
-        """The module of a text. `folder` is where its relative imports start; None forbids them."""
-        return self.of(parse(text, path, self.most_bytes), path, folder)
+        """Return the module of a program's text. `folder` is where its relative imports start; None forbids them."""
+        return self.load_tree(parse(text, path, self.max_bytes), path, folder)
 
-    def of(self, tree: ast.File, path: str, folder: Path | None) -> Module:
-        """The module of a tree, which may be what could be read of a text."""
+    def load_tree(self, tree: ast.File, path: str, folder: Path | None) -> Module:
+        """Return the module of a syntax tree, which may be incomplete after error recovery."""
         return self._module(tree, path, folder)
 
     def _module(self, tree: ast.File, path: str, folder: Path | None) -> Module:
@@ -149,27 +157,28 @@ class Loader:
         if item.alias is not None:
             module.imported[item.alias.text] = Library(other)
             return
-        for name in other.brings():
+        for name in other.exported_names():
             if module.imported.setdefault(name, other) is not other:
                 hint = "import one of the two files `as` a name of its own"
                 raise fail("A0806", f"`{name}` is imported from two files", item.span, hint)
 
     def _relative(self, item: ast.Import, folder: Path | None) -> Module:
-        path, root = self.located(item.path, folder, item.span)
+        path, root = self.locate(item.path, folder, item.span)
         try:
-            text = read(path, self.most_bytes, item.path)
+            text = read_program(path, self.max_bytes, item.path)
         except ArchError as error:
             problem = error.diagnostics[0]
-            raise fail(problem.code, problem.message, item.span, _near(path)) from None
+            raise fail(problem.code, problem.message, item.span, _similar_file(path)) from None
         name = str(path.relative_to(root))
-        return self._once(str(path), lambda: parse(text, name, self.most_bytes), name, path.parent, item.span)
+        return self._load_once(str(path), lambda: parse(text, name, self.max_bytes), name, path.parent, item.span)
 
-    def located(self, name: str, folder: Path | None, span: Span) -> tuple[Path, Path]:
-        """The file of a relative path in a module, and the root folder. Raises ArchError (A0802, A0803)."""
+    def locate(self, name: str, folder: Path | None, span: Span) -> tuple[Path, Path]:
+        """Return the file of a relative path in a module, and the root folder. Raises ArchError (A0801, A0802,
+        A0803)."""
         if folder is None or self.root is None:
-            raise fail("A0802", "a text that is no file cannot read other files", span)
-        if len(name) > MOST_PATH:
-            raise fail("A0801", f"a path of more than {MOST_PATH:,} characters", span)
+            raise fail("A0802", "a program that was not read from a file cannot import files by path", span)
+        if len(name) > MAX_PATH_LENGTH:
+            raise fail("A0801", f"a path of more than {MAX_PATH_LENGTH:,} characters", span)
         try:
             path = (folder / name).resolve()
         except (OSError, ValueError, RuntimeError) as error:
@@ -179,28 +188,29 @@ class Loader:
         return path, self.root
 
     def _library(self, item: ast.Import) -> Module:
-        first, *rest = item.path.split(".")
-        if first != "std" and (brought := library_file(item.path)) is not None:
-            text, path = read(brought, self.most_bytes), str(brought)
-            return self._once(item.path, lambda: parse(text, path, self.most_bytes), path, None, item.span)
-        known = sorted(f"std.{entry.name[:-5]}" for entry in _STD.iterdir() if entry.name.endswith(".arch"))
-        if first != "std" or item.path not in known:
-            known += library_names()
-            hint = suggest(item.path, known) or f"there are {', '.join(known)}"
-            hint = hint if first == "std" else with_door(hint)
+        first, *parts = item.path.split(".")
+        if first != "std" and (plugin_file := library_file(item.path)) is not None:
+            text, path = read_program(plugin_file, self.max_bytes), str(plugin_file)
+            return self._load_once(item.path, lambda: parse(text, path, self.max_bytes), path, None, item.span)
+        libraries = sorted(f"std.{entry.name[:-5]}" for entry in _STD.iterdir() if entry.name.endswith(".arch"))
+        if first != "std" or item.path not in libraries:
+            libraries += library_names()
+            hint = suggest(item.path, libraries) or f"there are {', '.join(libraries)}"
+            hint = hint if first == "std" else with_plugin_hint(hint)
             raise fail("A0804", f"there is no library `{item.path}`", item.span, hint)
-        name = f"{'/'.join(rest)}.arch"
-        module = self._once(item.path, lambda: _of_library(name), f"std/{name}", None, item.span)
+        name = f"{'/'.join(parts)}.arch"
+        module = self._load_once(item.path, lambda: _parse_std(name), f"std/{name}", None, item.span)
         module.library = True
         return module
 
-    def _once(self, key: str, tree: Callable[[], ast.File], path: str, folder: Path | None, span: Span) -> Module:
+    def _load_once(self, key: str, tree: Callable[[], ast.File], path: str, folder: Path | None, span: Span) -> Module:
+        """Return the module with this key, loaded on the first call. Raises ArchError (A0805, A0807)."""
         if key in self._open:
-            ring = " -> ".join(Path(name).name for name in [*self._open[self._open.index(key) :], key])
-            raise fail("A0805", f"files import each other in a ring: {ring}", span)
+            cycle = " -> ".join(Path(name).name for name in [*self._open[self._open.index(key) :], key])
+            raise fail("A0805", f"files import each other in a ring: {cycle}", span)
         if key not in self._modules:
-            if len(self._modules) >= MOST_IMPORTS:
-                raise fail("A0807", f"more than {MOST_IMPORTS} files are imported", span)
+            if len(self._modules) >= MAX_IMPORTS:
+                raise fail("A0807", f"more than {MAX_IMPORTS} files are imported", span)
             self._open.append(key)
             try:
                 self._modules[key] = self._module(tree(), path, folder)
@@ -208,53 +218,56 @@ class Loader:
                 self._open.pop()
         return self._modules[key]
 
-    def opened(self, path: Path) -> Loader:
-        """This loader, with `path` open, so that importing it again is a ring."""
+    def mark_open(self, path: Path) -> Loader:
+        """Mark `path` as being loaded, so that importing it is an import cycle; return this loader."""
         self._open.append(str(path.resolve()))
         return self
 
     @property
     def modules(self) -> list[Module]:
-        """Every imported module, once."""
+        """All imported modules, each once."""
         return list(self._modules.values())
 
 
-def split(path: str) -> tuple[str, str | None]:
-    """A path and the net it names, if it names one."""
+def split_net(path: str) -> tuple[str, str | None]:
+    """Split `FILE:NET` into the path and the net; the net is None if the argument names none."""
     file, colon, net = path.rpartition(":")
     return (file, net) if colon and net.isidentifier() and not Path(path).exists() else (path, None)
 
 
 @cache
-def _of_library(name: str) -> ast.File:
-    """A file of archir's own, which is read once, and out of nobody's budget: what is refused does not depend on it."""
+def _parse_std(name: str) -> ast.File:
+    """Return the tree of one of archir's own libraries, parsed once.
+
+    It is parsed outside of the work budget, so that errors do not depend on which program imports it first.
+    """
     return Context().run(parse, (_STD / name).read_text("utf-8"), f"std/{name}")
 
 
-def _near(path: Path) -> str | None:
-    """Which file beside one that cannot be read may be meant."""
+def _similar_file(path: Path) -> str | None:
+    """Return a hint with a similarly named program in the same folder, None if there is none."""
     try:
-        return suggest(path.name, [beside.name for beside in path.parent.glob("*.arch")])
+        return suggest(path.name, [sibling.name for sibling in path.parent.glob("*.arch")])
     except OSError:
         return None
 
 
-def read(path: Path, most_bytes: int = MOST_BYTES, shown: str = "") -> str:
-    """The text of a file, which messages call `shown`. Raises ArchError (A0801, A0105, A0107)."""
+def read_program(path: Path, max_bytes: int = MAX_BYTES, shown: str = "") -> str:
+    """Return the text of a program file; messages call it `shown`. Raises ArchError (A0801, A0105, A0107)."""
     shown = shown or str(path)
-    text = (_INSTEAD.get() or {}).get(path)
+    text = (_OVERLAY.get() or {}).get(path)
     if text is not None:
         return text
     try:
         if path.is_dir():
             raise fail("A0801", f"{shown} is a folder")
-        with reading(path) as stream:
-            data = stream.read(most_bytes + 1)
+        with open_regular(path) as stream:
+            data = stream.read(max_bytes + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise fail("A0801", f"cannot read {shown}: {reason}") from None
-    if len(data) > most_bytes:
-        raise fail("A0105", f"{shown} is larger than {most_bytes} bytes")
+    if len(data) > max_bytes:
+        raise fail("A0105", f"{shown} is larger than {max_bytes} bytes")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

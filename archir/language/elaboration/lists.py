@@ -1,4 +1,4 @@
-"""Lists: whose elements may exist or not, as choices have it, and that a choice may be made of one by one."""
+"""Evaluation of lists whose elements may exist or not, depending on choices."""
 
 from __future__ import annotations
 
@@ -7,71 +7,73 @@ from collections.abc import Callable
 from functools import partial
 
 from archir.diagnostics.errors import RuleError, Span
-from archir.diagrams.cases import Value, leaves
-from archir.diagrams.conditions import both
+from archir.diagrams.conditions import conjoin
+from archir.diagrams.mdd import Value, leaves
 from archir.language.elaboration import static
-from archir.language.elaboration.network import Network
+from archir.language.elaboration.network import GraphBuilder
 from archir.language.elaboration.values import POISON, Items, kind
 from archir.language.syntax import ast
 
-MOST_TIMES = 100_000
-"""Iterations of one loop."""
+MAX_ITERATIONS = 100_000
+"""Maximum number of iterations of one loop."""
 
 Element = Callable[[], Value]
+"""Function that evaluates one element of a list."""
 
 
-class Lists(Network):
-    """Evaluates lists, and what goes through them."""
+class ListEvaluator(GraphBuilder):
+    """Evaluates lists, comprehensions and assignments to several names."""
 
     @abstractmethod
     def eval(self, tree: ast.Expr) -> Value:
-        """The value of an expression."""
+        """Return the value of an expression."""
 
     @abstractmethod
     def condition(self, tree: ast.Expr) -> Value:
-        """An expression that must be true or false."""
+        """Evaluate an expression that must be true or false."""
 
     def eval_sequence(self, tree: ast.Sequence) -> Value:
-        """A list or tuple."""
+        """Evaluate a list or tuple."""
         return self.items([self.eval(item) for item in tree.items], tree.span)
 
     def items(self, values: list[Value], span: Span) -> Value:
-        """A list value."""
+        """Return a list of values; POISON after an error."""
         if any(value is POISON for value in values):
             return POISON
         try:
             return Items(values)
         except RuleError as error:
-            return self.refuse(error, span)
+            return self.report_rule_error(error, span)
 
     def eval_comprehension(self, tree: ast.Comprehension) -> Value:
-        """All elements of a comprehension, as a list."""
+        """Evaluate a comprehension to a list."""
         elements = self.elements(tree)
         if elements is None:
             return POISON
-        found: list[tuple[Value, Value]] = []
+        values: list[tuple[Value, Value]] = []
         for exists, element in elements:
             with self.under(exists) as possible:
                 if possible:
-                    found.append((exists, element()))
-        return self.gathered(found, tree.span)
+                    values.append((exists, element()))
+        return self.existing_items(values, tree.span)
 
-    def gathered(self, found: list[tuple[Value, Value]], span: Span) -> Value:
-        """The list of those values that exist, each with the condition under which it does."""
-        if any(value is POISON for _, value in found):
+    def existing_items(self, values: list[tuple[Value, Value]], span: Span) -> Value:
+        """Return the list of the values that exist, given (condition, value) pairs."""
+        if any(value is POISON for _, value in values):
             return POISON
-        sure = next((i for i, (exists, _) in enumerate(found) if exists is not True), len(found))
-        result = self.items([value for _, value in found[:sure]], span)
-        for exists, value in found[sure:]:
+        unconditional = next((i for i, (exists, _) in enumerate(values) if exists is not True), len(values))
+        result = self.items([value for _, value in values[:unconditional]], span)
+        for exists, value in values[unconditional:]:
             result = self.lift(
                 span, lambda here, items, value=value: Items((*items, value)) if here else items, exists, result
             )
         return result
 
     def elements(self, tree: ast.Expr) -> list[tuple[Value, Element]] | None:
-        """The elements of a list before they are evaluated: the condition under which each exists, and how to get it.
+        """Return the elements of a list unevaluated: pairs of the condition under which each exists, and a function for
+        its value.
 
-        Choices met in an element can so be made conditional on the element's being picked. None after an error.
+        This allows a choice inside of an element to be made only if the element is picked. Returns None after an error.
         """
         if isinstance(tree, ast.Sequence):
             return [(True, partial(self.eval, item)) for item in tree.items]
@@ -80,18 +82,19 @@ class Lists(Network):
             if value is POISON:
                 return None
             return self.each(value, tree.span)
-        found: list[tuple[Value, Element]] = []
-        if not self._comprehend(tree, tree.parts, True, found):
+        elements: list[tuple[Value, Element]] = []
+        if not self._comprehend(tree, tree.parts, True, elements):
             return None
-        return [(self.here(exists), element) for exists, element in found]
+        return [(self.restricted(exists), element) for exists, element in elements]
 
     def _comprehend(
         self,
         tree: ast.Comprehension,
         parts: tuple[ast.For | ast.Filter, ...],
-        here: Value,
-        found: list[tuple[Value, Element]],
+        exists_here: Value,
+        elements: list[tuple[Value, Element]],
     ) -> bool:
+        """Append the elements of a comprehension's remaining parts to `elements`; return False after an error."""
         self.step(tree.span)
         if not parts:
             self.spend(len(self.frame.env) / 2, tree.span)
@@ -105,15 +108,17 @@ class Lists(Network):
                 finally:
                     self.frame.env, self.scope.loops = before, outer
 
-            found.append((here, element))
+            elements.append((exists_here, element))
             return True
-        part, *rest = parts
+        part, *remaining = parts
         if isinstance(part, ast.Filter):
             condition = self.condition(part.condition)
             if condition is POISON:
                 return False
             with self.under(condition) as possible:
-                return not possible or self._comprehend(tree, tuple(rest), both(here, condition), found)
+                return not possible or self._comprehend(
+                    tree, tuple(remaining), conjoin(exists_here, condition), elements
+                )
             return True
         value = self.checked(part.items.span, static.sequence, self.eval(part.items))
         if value is POISON:
@@ -126,30 +131,30 @@ class Lists(Network):
                 with self.under(exists):
                     if not self.bind(part.targets, item()):
                         return False
-                    if not self._comprehend(tree, tuple(rest), both(here, exists), found):
+                    if not self._comprehend(tree, tuple(remaining), conjoin(exists_here, exists), elements):
                         return False
         finally:
             self.frame.env, self.scope.loops = env, loops
         return True
 
     def each(self, value: Value, span: Span) -> list[tuple[Value, Element]]:
-        """The items of a list whose length may depend on choices: the condition under which each exists, and how to
-        get it there."""
+        """Return the items of a list whose length may depend on choices: pairs of the condition under which an item
+        exists, and a function for its value there."""
         longest = max(len(leaf) for leaf in leaves(value))
-        if longest > MOST_TIMES:
-            self.stop("A0603", f"a list of {longest} items is too long", span)
-        found: list[tuple[Value, Element]] = []
+        if longest > MAX_ITERATIONS:
+            self.abort("A0603", f"a list of {longest} items is too long", span)
+        elements: list[tuple[Value, Element]] = []
         for position in range(longest):
             self.step(span)
             exists = self.lift(span, lambda leaf, position=position: len(leaf) > position, value)
             if exists is False:
                 break
             item = partial(self.lift, span, lambda leaf, position=position: leaf[position], value)
-            found.append((exists, item))
-        return found
+            elements.append((exists, item))
+        return elements
 
     def bind(self, targets: tuple[ast.Name, ...], value: Value) -> bool:
-        """Assign a value, taken apart if there are several targets; whether that worked."""
+        """Assign a value to the targets, unpacking it if there are several; return whether that succeeded."""
         if len(targets) == 1:
             self.frame.env[targets[0].text] = value
             return value is not POISON
@@ -157,9 +162,9 @@ class Lists(Network):
 
         def check(leaf: Value) -> Value:
             if not isinstance(leaf, Items):
-                raise RuleError(f"cannot take {kind(leaf)} apart into {len(targets)} names", code="A0306")
+                raise RuleError(f"cannot unpack {kind(leaf)} into {len(targets)} names", code="A0306")
             if len(leaf) != len(targets):
-                raise RuleError(f"cannot take {len(leaf)} values apart into {len(targets)} names", code="A0306")
+                raise RuleError(f"cannot unpack {len(leaf)} values into {len(targets)} names", code="A0306")
             return leaf
 
         value = self.lift(span, check, value)

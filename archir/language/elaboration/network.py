@@ -1,4 +1,4 @@
-"""Nodes of the graph under construction: typed as they are added, selected where values depend on choices."""
+"""The graph under construction: nodes are typed when they are added, and selected where values depend on choices."""
 
 from __future__ import annotations
 
@@ -6,134 +6,146 @@ from collections.abc import Iterator
 from functools import partial
 
 from archir.diagnostics.errors import RuleError, Span, require
-from archir.diagrams.cases import Case, Choice, Value, first, leaves, support, varies
-from archir.diagrams.conditions import both, if_else
+from archir.diagrams.conditions import conjoin, if_else
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Choice, Diagram, Value, first_leaf, leaves, support, varies
 from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op
-from archir.ir.structure import Select, merge
+from archir.ir.structure import Select, require_mergeable
 from archir.ir.types import TensorType
-from archir.ir.typing import Typing, infer_op, joined_type, lifted
-from archir.ir.verify import told, weight_shapes
-from archir.language.elaboration.context import A_NODE, Context, Scope
-from archir.language.elaboration.makers import makers
+from archir.ir.typing import LazyTypes, infer_op, join_types, lift_rule
+from archir.ir.verify import resolve_shapes, weight_shapes
+from archir.language.elaboration.context import NODE_WORK, Context, Scope
+from archir.language.elaboration.size_sources import size_source_notes
 from archir.language.elaboration.values import POISON, UNBOUND, Tensor, kind, not_applied
 
 
 def is_tensor(value: Value) -> bool:
-    """Whether a value is a tensor, for some outcome of the choices at least."""
+    """Return whether a value is a tensor, at least for some outcomes of the choices."""
     return type(value) is Tensor or (varies(value) and any(type(leaf) is Tensor for leaf in leaves(value)))
 
 
-def _worded(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
+def _shapes_text(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
     return ", ".join(f"{name} {list(shape)}" for name, shape in shapes) or "nothing"
 
 
-def _type_of(types: Typing, tensor: Tensor) -> TensorType:
+def _type_of(types: LazyTypes, tensor: Tensor) -> TensorType:
     return types[tensor.node]
 
 
-class Network(Context):
+class GraphBuilder(Context):
     """Adds nodes, and turns tensors that depend on choices into `select` nodes."""
 
     def start(self) -> None:
-        """Begin with no nodes."""
-        self.types = Typing()
-        self.selected: dict[Case, NodeId] = {}
-        """The select nodes, by what they stand for."""
-        self._weighed: dict[str, NodeId] = {}
-        self.excused: set[NodeId] = set()
-        """Nodes that only what is required makes right."""
-        self._inferred: dict[tuple[Op, tuple[TensorType, ...], Value], tuple[TensorType, bool]] = {}
+        """Initialise an empty graph."""
+        self.types = LazyTypes()
+        self.select_nodes: dict[Diagram, NodeId] = {}
+        """The select nodes, by the choice-dependent values that they implement."""
+        self._weight_owners: dict[str, NodeId] = {}
+        """For each scope, the first node with weights there."""
+        self.valid_if_required: set[NodeId] = set()
+        """Nodes whose types are valid only for architectures that satisfy the requirements."""
+        self._type_cache: dict[tuple[Op, tuple[TensorType, ...], Value], tuple[TensorType, bool]] = {}
 
     def add(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
-        """A new node as a tensor; POISON if its rule refuses the operands."""
+        """Add a node and return its tensor; POISON if the operation's type rule refuses the operands."""
         self.step(span)
         if len(self.graph) >= self.limits.nodes:
             self.too_many_nodes(span)
         try:
-            type_, excused = self._infer(op, tuple([self.types[operand] for operand in operands]))
+            type_, if_required = self._infer(op, tuple([self.types[operand] for operand in operands]))
         except RuleError as error:
-            made = makers(self.graph, self.types, operands, error) if "shapes differ" in error.message else ()
-            found = self.refuse(error, span, f"{op.name}: ", made)
-            return self._guessed(op, operands, span, scope) if self.limits.guess else found
-        if not _looked_up(self, op, operands, span):
+            size_notes = (
+                size_source_notes(self.graph, self.types, operands, error) if "shapes differ" in error.message else ()
+            )
+            poison = self.report_rule_error(error, span, f"{op.name}: ", size_notes)
+            return self._add_guessed(op, operands, span, scope) if self.limits.guess else poison
+        if not _check_lookups(self, op, operands, span):
             return POISON
-        number = self.append(Node(op, self.frame.place(span), scope), operands, self.path)
+        number = self.append(Node(op, self.frame.user_span(span), scope), operands, self.guard)
         self.types[number] = type_
-        if excused:
-            self.excused.add(number)
-        if type(op).weights is not Op.weights and self._weighed.setdefault(scope, number) != number:
-            return self._shared(number, self._weighed[scope], span)
+        if if_required:
+            self.valid_if_required.add(number)
+        if type(op).weights is not Op.weights and self._weight_owners.setdefault(scope, number) != number:
+            return self._check_shared_weights(number, self._weight_owners[scope], span)
         return Tensor(number)
 
-    def _guessed(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
-        """A node that is wrong, with the type that it would have if its operands were alike."""
-        if type(op).ties is not Op.ties or len({self.types[operand].rank for operand in operands}) > 1:
+    def _add_guessed(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
+        """Add a node with a type error: it gets its first operand's type if all operands have one rank; else POISON."""
+        if not operands or type(op).ties is not Op.ties or len({self.types[operand].rank for operand in operands}) > 1:
             return POISON
-        number = self.append(Node(op, self.frame.place(span), scope), operands, self.path)
+        number = self.append(Node(op, self.frame.user_span(span), scope), operands, self.guard)
         self.types[number] = self.types[operands[0]]
         return Tensor(number)
 
-    def _shared(self, number: NodeId, other: NodeId, span: Span) -> Value:
-        """A node whose weights another one has, too; POISON unless they are alike wherever both are made."""
+    def _check_shared_weights(self, number: NodeId, other: NodeId, span: Span) -> Value:
+        """Return the tensor of a node that shares the weights of another; POISON unless their shapes agree where both
+        exist."""
 
         def shapes(of: NodeId) -> Value:
             op, operands = self.graph[of].op, [self.types[operand] for operand in self.graph.operands(of)]
-            return lifted(weight_shapes, op, operands, self.graph.made[of], self.given, told)
+            return lift_rule(
+                weight_shapes, op, operands, self.graph.creation_conditions[of], self.assumptions, resolve_shapes
+            )
 
-        def compare(here: Value, there: Value) -> int:
-            if here != there:
+        def compare(shapes_here: Value, shapes_there: Value) -> int:
+            if shapes_here != shapes_there:
                 text = (
-                    f"the shared `{self.graph[number].scope}` would be {_worded(here)}, and {_worded(there)} elsewhere"
+                    f"the shared weights `{self.graph[number].scope}` would be {_shapes_text(shapes_here)} here "
+                    f"and {_shapes_text(shapes_there)} in another call"
                 )
                 raise RuleError(text, code="A0409")
             return number
 
-        together = both(self.graph.made[number], self.graph.made[other])
-        if together is False:
+        both_exist = conjoin(self.graph.creation_conditions[number], self.graph.creation_conditions[other])
+        if both_exist is False:
             return Tensor(number)
         try:
-            lift(compare, shapes(number), shapes(other), under=together, given=self.given)
+            lift(compare, shapes(number), shapes(other), under=both_exist, assumptions=self.assumptions)
         except RuleError as error:
-            return self.refuse(error, span, f"{self.graph[number].op.name}: ")
+            return self.report_rule_error(error, span, f"{self.graph[number].op.name}: ")
         return Tensor(number)
 
     def _infer(self, op: Op, types: tuple[TensorType, ...]) -> tuple[TensorType, bool]:
-        """The type of a node's result here, and whether it takes what is required to make it right.
+        """Return the type of a node's result, and whether it is valid only under the requirements.
 
-        Networks repeat themselves: what is known is not worked out again.
+        Results are cached, since networks repeat themselves.
         """
-        plain = not (op.varied or any(x.varied for x in types))
-        question = (op, types, True if plain else self.path)  # what depends on no choice is the same everywhere
-        if question not in self._inferred:
+        is_constant = not (op.varying_attributes or any(x.is_varying for x in types))
+        cache_key = (
+            op,
+            types,
+            True if is_constant else self.guard,
+        )  # types without choices do not depend on the condition
+        if cache_key not in self._type_cache:
             try:
-                self._inferred[question] = infer_op(op, types, self.path), False
+                self._type_cache[cache_key] = infer_op(op, types, self.guard), False
             except RuleError:
-                if not self.given:
+                if not self.assumptions:
                     raise
-                excused = infer_op(op, types, self.path, None, self.given), True
-                if plain:
-                    return excused
-                self._inferred[question] = excused
-        return self._inferred[question]
+                if_required = infer_op(op, types, self.guard, None, self.assumptions), True
+                if is_constant:
+                    return if_required
+                self._type_cache[cache_key] = if_required
+        return self._type_cache[cache_key]
 
     def too_many_nodes(self, span: Span) -> None:
-        """Stop: the graph gets too large."""
-        self.stop(
+        """Report (A0601) that the graph is too large, and stop."""
+        self.abort(
             "A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --limit NODES"
         )
 
-    def append(self, node: Node, operands: tuple[NodeId, ...], path: Value, work: int = A_NODE) -> NodeId:
-        """A new node, made under a condition."""
+    def append(self, node: Node, operands: tuple[NodeId, ...], path: Value, work: int = NODE_WORK) -> NodeId:
+        """Add a node under a condition, without inferring its type; return its number."""
         number = self.graph.add(node, *operands)
-        self.graph.made[number] = path
-        self.budget.left -= work  # the next step tells
+        self.graph.creation_conditions[number] = path
+        self.budget.left -= work  # checked by the next `step`
         return number
 
     def node(self, value: Value, span: Span, what: str = "this") -> NodeId | None:
-        """The node of a tensor; `select` nodes are made where it depends on choices. None if it is no tensor."""
-        value = self.here(value)
+        """Return the node of a tensor, adding `select` nodes where the tensor depends on choices. None after an
+        error."""
+        value = self.restricted(value)
         if value is POISON:
             return None
         if type(value) is Tensor:
@@ -153,111 +165,125 @@ class Network(Context):
         try:
             return self._select(value, span)
         except RuleError as error:
-            self.refuse(error, span)
+            self.report_rule_error(error, span)
             return None
 
     def _select(self, value: Value, span: Span) -> NodeId:
-        number = self._selection(value, span)
-        _ = self.types[number]  # refused here, if at all
+        number = self._select_node(value, span)
+        _ = self.types[number]  # infers the type, to raise its errors here
         return number
 
-    def _selection(self, value: Value, span: Span) -> NodeId:
-        """The node of a tensor; its type is found when it is asked for: of selections in selections, nobody does."""
+    def _select_node(self, value: Value, span: Span) -> NodeId:
+        """Return the node of a tensor.
+
+        Types of select nodes are inferred when they are first read: those of nested selections never are.
+        """
         if type(value) is Tensor:
             return value.node
-        if value not in self.selected:
+        if value not in self.select_nodes:
             choice: Choice = value.choice
-            operands = [self._selection(branch, span) for branch in value.branches]
+            operands = [self._select_node(branch, span) for branch in value.branches]
             distinct = list(dict.fromkeys(operands))
             if len(distinct) == 1:
                 return distinct[0]
             op = Select(choice.path, tuple(distinct.index(operand) for operand in operands))
-            self._check_alike(value, distinct)
-            node = Node(op, self.frame.place(span), choice.path)
-            number = self.selected[value] = self.append(node, tuple(distinct), True)
-            self.types.later(number, partial(joined_type, value, partial(_type_of, self.types)))
-        return self.selected[value]
+            self._check_mergeable(value, distinct)
+            node = Node(op, self.frame.user_span(span), choice.path)
+            number = self.select_nodes[value] = self.append(node, tuple(distinct), True)
+            self.types.defer(number, partial(join_types, value, partial(_type_of, self.types)))
+        return self.select_nodes[value]
 
-    def merged(self, condition: Value, one: Value, other: Value, span: Span) -> Value:
-        """`one` where the condition holds, `other` elsewhere.
+    def merge(self, condition: Value, then: Value, orelse: Value, span: Span) -> Value:
+        """Return the value that is `then` where the condition holds and `orelse` elsewhere.
 
-        Tensors that depend on choices the condition knows nothing of are selected first: diagrams stay small, and
+        Tensors that depend on choices the condition does not depend on are selected first: diagrams stay small, and
         selections nest as the program does.
         """
-        about = set(support(condition))
-        one, other = (self.settled(value, about, span) for value in (one, other))
-        return if_else(condition, one, other)
+        kept_choices = set(support(condition))
+        then, orelse = (self.collapse(value, kept_choices, span) for value in (then, orelse))
+        return if_else(condition, then, orelse)
 
-    def settled(self, value: Value, about: set[Choice], span: Span) -> Value:
-        """A tensor that depends on choices, none of them in `about`, as one node; any other value as it is."""
+    def collapse(self, value: Value, kept_choices: set[Choice], span: Span) -> Value:
+        """Return a tensor that depends on choices as one select node.
+
+        Other values, and tensors that depend on a single choice of `kept_choices`, are returned unchanged.
+        """
         if not varies(value):
             return value
         depends = support(value)
-        if len(depends) == 1 and depends[0] in about:
+        if len(depends) == 1 and depends[0] in kept_choices:
             return value
         if not all(type(leaf) is Tensor for leaf in leaves(value)):
             return value
         return Tensor(self._select(value, span))
 
-    def _check_alike(self, value: Case, nodes: list[NodeId]) -> None:
-        """RuleError unless the alternatives agree in rank and element type."""
+    def _check_mergeable(self, value: Diagram, nodes: list[NodeId]) -> None:
+        """Raise RuleError unless the alternatives agree in rank and element type."""
         try:
-            merge([self.types[first(branch).node] for branch in value.branches])
+            require_mergeable([self.types[first_leaf(branch).node] for branch in value.branches])
             return
         except RuleError:
             pass
         try:
-            merge([self.types[node] for node in nodes])
+            require_mergeable([self.types[node] for node in nodes])
         except RuleError as error:
             raise RuleError(f"`{value.choice.path}`: {error.message}", error.hint, error.code) from None
 
-    def named(self, name: str, here: bool) -> str:
-        """The scope of a new node: the scope at hand itself, or a component of it."""
-        if here and not self.scope.used:
+    def node_scope(self, name: str, in_scope: bool) -> str:
+        """Return the scope of a new node: the current scope itself if `in_scope` and nothing else is in it, or a new
+        component of it."""
+        if in_scope and not self.scope.used:
             return self.scope.path
-        made: Scope = self.scope.child(name)
-        return made.path
+        child: Scope = self.scope.child(name)
+        return child.path
 
 
-def _looked_up(network: Network, op: Op, operands: tuple[NodeId, ...], span: Span) -> bool:
-    """Whether integers that the program itself makes are below what they are looked up in, whatever is chosen."""
+def _check_lookups(network: GraphBuilder, op: Op, operands: tuple[NodeId, ...], span: Span) -> bool:
+    """Check that integers which the program itself produces are in the range of the table that they index, for all
+    choices.
+
+    Reports an error and returns False otherwise.
+    """
     if type(op).limits is Op.limits:
         return True
     types = [network.types[operand] for operand in operands]
-    under, given = network.path, network.given
-    for place, operand in enumerate(operands):
-        for source in _makers(network, operand):
-            made = network.graph[source].op
+    guard, assumptions = network.guard, network.assumptions
+    for position, operand in enumerate(operands):
+        for source in _integer_sources(network, operand):
+            source_op = network.graph[source].op
             try:
-                limit = lifted(lambda op, *types, place=place: op.limits(*types)[place], op, types, under, given)
-                around = [network.types[one] for one in (source, *network.graph.operands(source))]
-                integers = lifted(lambda op, *types: op.between(*types), made, around, under, given)
-                lift(_within, limit, integers, under=under, given=given)
+                limit = lift_rule(
+                    lambda op, *types, position=position: op.limits(*types)[position], op, types, guard, assumptions
+                )
+                types_around = [network.types[number] for number in (source, *network.graph.operands(source))]
+                integers = lift_rule(lambda op, *types: op.between(*types), source_op, types_around, guard, assumptions)
+                lift(_check_range, limit, integers, under=guard, assumptions=assumptions)
             except RuleError as error:
-                network.refuse(error, span, f"{op.name}: ")
+                network.report_rule_error(error, span, f"{op.name}: ")
                 return False
     return True
 
 
-def _makers(network: Network, number: NodeId) -> Iterator[NodeId]:
-    """The nodes that make all integers of a node, which may be any of them."""
+def _integer_sources(network: GraphBuilder, number: NodeId) -> Iterator[NodeId]:
+    """Yield the nodes that produce the integers of a node, through selections."""
     seen, stack = set(), [number]
     while stack:
-        one = stack.pop()
-        if one in seen or network.types[one].numeric:
+        node = stack.pop()
+        if node in seen or network.types[node].is_floating:
             continue
-        seen.add(one)
-        op = network.graph[one].op
+        seen.add(node)
+        op = network.graph[node].op
         if type(op).between is not Op.between:
-            yield one
+            yield node
         elif isinstance(op, Select):
-            stack += network.graph.operands(one)
+            stack += network.graph.operands(node)
 
 
-def _within(limit: int | None, integers: tuple[int, int] | None) -> bool:
+def _check_range(limit: int | None, integers: tuple[int, int] | None) -> bool:
+    """Raise RuleError unless the range of integers is within `0..limit`; None stands for unknown."""
     if limit is None or integers is None:
         return True
     low, high = integers
-    require(low >= 0, f"{low} is looked up, and what is looked up begins at 0")
+    require(low >= 0, f"{low} is looked up, and indices start at 0")
     require(high < limit, f"{high} is looked up, and there are {limit}: from 0 to {limit - 1}")
     return True

@@ -1,8 +1,8 @@
-"""Comparisons with what was never to choose from: `k == "c"` after `k = choose k("a", "b")`.
+"""Find comparisons with values that a choice cannot have: `k == "c"` after `k = choose k("a", "b")`.
 
-Only what is written out is looked at, in one body: a variable that is given nothing but choices among literals, and
-literals, compared with a literal. What a block is given may differ from call to call, so that a comparison that never
-holds in one of them is no mistake.
+The analysis is syntactic and within one body: it looks at variables that are only assigned literals and choices among
+literals, and are compared with a literal. Arguments of blocks differ from call to call, so a comparison that never
+holds in one call is no mistake.
 """
 
 from __future__ import annotations
@@ -12,69 +12,69 @@ from itertools import pairwise
 from typing import Any
 
 from archir.diagnostics.errors import Diagnostic, suggest
-from archir.language.elaboration.equality import RULES, alike
+from archir.language.elaboration.equality import RULES, equal
 from archir.language.elaboration.files import Module
-from archir.language.elaboration.locals import assigned, walk
+from archir.language.elaboration.name_analysis import assigned, walk
 from archir.language.elaboration.values import Items, show
 from archir.language.syntax import ast
 
 
-def never_chosen(definition: ast.Definition, module: Module) -> Iterator[Diagnostic]:
-    """Comparisons and patterns of a body that never hold, whatever is chosen."""
-    known = _options(definition, module)
+def impossible_comparisons(definition: ast.Definition, module: Module) -> Iterator[Diagnostic]:
+    """Yield diagnostics (A0312) of comparisons and patterns in a body that hold for no outcome of the choices."""
+    options = _options(definition, module)
     for tree in walk(definition.body):
         match tree:
             case ast.Comparison():
-                sides = [tree.first, *(operand for _, operand in tree.rest)]
-                for (op, _), (left, right) in zip(tree.rest, pairwise(sides), strict=True):
-                    yield from _compared(op, left, right, known)
-            case ast.Match(subject=ast.Name(text=name)) if name in known:
+                sides = [tree.first, *(operand for _, operand in tree.links)]
+                for (op, _), (left, right) in zip(tree.links, pairwise(sides), strict=True):
+                    yield from _check_comparison(op, left, right, options)
+            case ast.Match(subject=ast.Name(text=name)) if name in options:
                 for pattern in (pattern for arm in tree.arms for pattern in arm.patterns):
-                    yield from _never(name, [pattern], known[name])
+                    yield from _check_literals(name, [pattern], options[name])
 
 
-def _compared(op: str, left: ast.Expr, right: ast.Expr, known: dict[str, list[Any]]) -> Iterator[Diagnostic]:
+def _check_comparison(op: str, left: ast.Expr, right: ast.Expr, options: dict[str, list[Any]]) -> Iterator[Diagnostic]:
     if op not in RULES:
         return
     if op in ("==", "!="):
-        for one, other in ((left, right), (right, left)):
-            if isinstance(one, ast.Name) and one.text in known:
-                yield from _never(one.text, [other], known[one.text])
-    elif isinstance(left, ast.Name) and left.text in known and isinstance(right, ast.Sequence) and right.items:
-        yield from _never(left.text, right.items, known[left.text])
+        for variable, literal in ((left, right), (right, left)):
+            if isinstance(variable, ast.Name) and variable.text in options:
+                yield from _check_literals(variable.text, [literal], options[variable.text])
+    elif isinstance(left, ast.Name) and left.text in options and isinstance(right, ast.Sequence) and right.items:
+        yield from _check_literals(left.text, right.items, options[left.text])
 
 
-def _never(name: str, trees: Sequence[ast.Expr], options: list[Any]) -> Iterator[Diagnostic]:
-    """A complaint if none of these literals is among the options, though some are like them."""
+def _check_literals(name: str, trees: Sequence[ast.Expr], options: list[Any]) -> Iterator[Diagnostic]:
+    """Yield a diagnostic if none of these literals is among the options, though their kinds could be equal."""
     values = [tree.value for tree in trees if isinstance(tree, ast.Literal)]
-    likeness = [alike(value, option) for value in values for option in options]
-    if len(values) < len(trees) or True in likeness or False not in likeness:
+    equalities = [equal(value, option) for value in values for option in options]
+    if len(values) < len(trees) or True in equalities or False not in equalities:
         return
     texts = [option for option in options if isinstance(option, str)]
     hint = suggest(str(values[0]), texts) or f"it is one of {', '.join(map(show, options[:8]))}"
-    never = show(values[0]) if len(values) == 1 else "any of these"
-    yield Diagnostic("A0312", f"`{name}` is never {never}", trees[0].span.to(trees[-1].span), hint)
+    shown = show(values[0]) if len(values) == 1 else "any of these"
+    yield Diagnostic("A0312", f"`{name}` is never {shown}", trees[0].span.to(trees[-1].span), hint)
 
 
 def _options(definition: ast.Definition, module: Module) -> dict[str, list[Any]]:
-    """The variables that only get what is chosen from literals, and these."""
-    found: dict[str, list[Any]] = {}
+    """Return the variables that are only assigned literals and choices among literals, each with all these literals."""
+    literals: dict[str, list[Any]] = {}
     chosen: set[str] = set()
     unknown = {param.name.text for param in definition.params}
     local = unknown | set(assigned(definition.body))
     for tree in walk(definition.body):
         if isinstance(tree, ast.Assign) and len(tree.targets) == 1:
-            options = _written(tree.value, module, local)
+            options = _possible_literals(tree.value, module, local)
             if options is not None:
-                found.setdefault(tree.targets[0].text, []).extend(options)
+                literals.setdefault(tree.targets[0].text, []).extend(options)
                 chosen.update([tree.targets[0].text] if isinstance(tree.value, ast.Choose) else [])
                 continue
-        unknown.update(_given(tree))
-    return {name: found[name] for name in chosen - unknown}
+        unknown.update(_assigned_names(tree))
+    return {name: literals[name] for name in chosen - unknown}
 
 
-def _given(tree: ast.Tree) -> Iterator[str]:
-    """Names that a piece of syntax itself gives values to."""
+def _assigned_names(tree: ast.Tree) -> Iterator[str]:
+    """Yield the names that a syntax node itself assigns."""
     match tree:
         case ast.Assign() | ast.ForLoop() | ast.For():
             yield from (target.text for target in tree.targets)
@@ -84,8 +84,8 @@ def _given(tree: ast.Tree) -> Iterator[str]:
             yield tree.name.text
 
 
-def _written(tree: ast.Expr, module: Module, local: set[str]) -> list[Any] | None:
-    """The literals that an expression is one of; None if it may be anything else."""
+def _possible_literals(tree: ast.Expr, module: Module, local: set[str]) -> list[Any] | None:
+    """Return the literals that an expression may be; None if it may be another value."""
     match tree:
         case ast.Literal():
             return [tree.value]

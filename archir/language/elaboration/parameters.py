@@ -1,36 +1,36 @@
-"""Net parameters as they are written on a command line."""
+"""Parse net parameters from the command line."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 from archir.diagnostics.errors import ArchError, fail
-from archir.diagnostics.work import bounded
-from archir.diagrams.cases import Value
+from archir.diagnostics.work import work_budget
+from archir.diagrams.mdd import Value
 from archir.language.elaboration.context import LimitError, Limits
 from archir.language.elaboration.elaborate import Elaborator
 from archir.language.elaboration.files import Loader
 
 
 def parse_parameter(text: str) -> tuple[str, Value]:
-    """`channels=96`, `ratio=1/4`, `form=imagenet`, `depths=[2, 2]`: the name, and the value as in a `.arch` file.
+    """Parse `channels=96`, `ratio=1/4`, `form=imagenet` or `depths=[2, 2]` to name and value.
 
-    A bare word is a string. Raises ArchError (A1202).
+    The value is parsed as in a program, but a bare word is a string. Raises ArchError (A1202).
     """
-    name, equals, written = text.partition("=")
-    name, written = name.strip(), written.strip()
-    if not equals or not name.isidentifier() or not written:
+    name, equals, value_text = text.partition("=")
+    name, value_text = name.strip(), value_text.strip()
+    if not equals or not name.isidentifier() or not value_text:
         raise fail("A1202", f"a parameter is written name=value, got `{text}`")
-    if written.isidentifier() and written not in ("true", "false", "none"):
-        return name, written
+    if value_text.isidentifier() and value_text not in ("true", "false", "none"):
+        return name, value_text
     try:
-        with bounded():
+        with work_budget():
             loader = Loader(None)
-            module = loader.load(f"const value = {written}", "-p", None)
+            module = loader.load(f"const value = {value_text}", "-p", None)
             context = Elaborator(Limits(), module, name, loader)
             with suppress(LimitError):
                 context.constants(module)
         context.problems.raise_any()
     except ArchError as error:
-        raise fail("A1202", f"`{written}` is no value: {error.diagnostics[0].message}") from None
+        raise fail("A1202", f"`{value_text}` is no value: {error.diagnostics[0].message}") from None
     return name, module.names["value"]

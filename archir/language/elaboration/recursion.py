@@ -1,4 +1,4 @@
-"""Room for deep recursion: of nested expressions and calls, which are bounded, but above Python's default."""
+"""Run deeply recursive code: nested expressions and calls are bounded, but deeper than Python's default limit."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-MOST_FRAMES = 40_000
+MAX_FRAMES = 40_000
+"""Python's recursion limit during elaboration."""
 
 
-def deeply(work: Callable[[], T]) -> T:
-    """What `work()` returns."""
+def with_deep_recursion(work: Callable[[], T]) -> T:
+    """Return `work()`, run with a raised recursion limit and without garbage collection."""
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, MOST_FRAMES))
+    sys.setrecursionlimit(max(before, MAX_FRAMES))
     try:
-        with keeping():
-            return _roomy(work)
+        with without_gc():
+            return _with_large_frame(work)
     finally:
         sys.setrecursionlimit(before)
 
 
 @contextmanager
-def keeping() -> Iterator[None]:
-    """Meanwhile nothing looks for cyclic garbage: all that is made is kept, and looking takes a third of the time."""
+def without_gc() -> Iterator[None]:
+    """Context manager: turn cyclic garbage collection off.
+
+    For code that keeps all that it allocates: there, collection takes a third of the time and frees nothing.
+    """
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -36,10 +40,10 @@ def keeping() -> Iterator[None]:
             gc.enable()
 
 
-def _roomy(work: Callable[[], T]) -> T:
+def _with_large_frame(work: Callable[[], T]) -> T:
     return work()
 
 
-# CPython keeps frames in chunks of 16 KiB, and where a loop's calls cross the end of one it maps and unmaps memory at
-# every call, which took half of the time. A frame that is declared to be larger than a megabyte makes a chunk of two.
-_roomy.__code__ = _roomy.__code__.replace(co_stacksize=2**17 + 2**14)
+# CPython allocates frames in chunks of 16 KiB. A loop whose calls cross the end of a chunk maps and unmaps memory at
+# every call, which took half of the time. A frame that declares more than one megabyte gets a chunk of two megabytes.
+_with_large_frame.__code__ = _with_large_frame.__code__.replace(co_stacksize=2**17 + 2**14)

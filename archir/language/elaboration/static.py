@@ -1,6 +1,6 @@
-"""Arithmetic, comparison and functions on plain static values.
+"""Arithmetic, comparison and functions of plain static values.
 
-Rules raise RuleError; `archir.diagrams.lifting.lift` carries them over values that depend on choices.
+Rules raise RuleError; `archir.diagrams.lifting.lift` applies them to values that depend on choices.
 """
 
 from __future__ import annotations
@@ -12,66 +12,67 @@ from typing import Any
 
 from archir.diagnostics.errors import RuleError, require
 from archir.diagnostics.work import spend
-from archir.diagrams.cases import Value
-from archir.language.elaboration.values import MOST_BITS, Items, kind, not_applied, show
+from archir.diagrams.mdd import Value
+from archir.language.elaboration.values import MAX_BITS, Items, kind, not_applied, show
 
 Number = int | Fraction | float
 
-MOST_TEXT = 10_000
-"""Characters of a string that is made."""
-MOST_RANGE = 2**62
-"""Items of a range, which is not written out."""
+MAX_TEXT = 10_000
+"""Maximum number of characters of a computed string."""
+MAX_RANGE = 2**62
+"""Maximum number of items of a range, whose items are not stored."""
 
 
-_SHORT = 2**256
+_FAST_LIMIT = 2**256
+"""Integers below this magnitude need no checks."""
 
 
 def is_number(value: Value) -> bool:
-    """Whether a plain value is a number (booleans are not)."""
+    """Return whether a plain value is a number; booleans are not."""
     return isinstance(value, (int, Fraction, float)) and not isinstance(value, bool)
 
 
-def settle(value: Number) -> Number:
-    """A result in its simplest exact form, within bounds."""
-    if type(value) is int and -_SHORT < value < _SHORT:
+def normalized(value: Number) -> Number:
+    """Return a number in its simplest exact form. Raises RuleError (A0302, A0604) if it is not finite or too long."""
+    if type(value) is int and -_FAST_LIMIT < value < _FAST_LIMIT:
         return value
     if isinstance(value, Fraction) and value.denominator == 1:
         value = value.numerator
     if isinstance(value, float):
         require(math.isfinite(value), "this is not a finite number", code="A0302")
         return value
-    digits = (
+    bits = (
         value.bit_length()
         if isinstance(value, int)
         else max(value.numerator.bit_length(), value.denominator.bit_length())
     )
-    if digits > 256:
-        spend(digits / 64)
-    require(digits <= MOST_BITS, f"a number of more than {MOST_BITS} bits", code="A0604")
+    if bits > 256:
+        spend(bits / 64)
+    require(bits <= MAX_BITS, f"a number of more than {MAX_BITS} bits", code="A0604")
     return value
 
 
 def binary(op: str, a: Value, b: Value) -> Value:
-    """`a op b` for plain values."""
-    if type(a) is int and type(b) is int and op in _EXACT:
-        return settle(_EXACT[op](a, b))
+    """Return `a op b` of plain values."""
+    if type(a) is int and type(b) is int and op in _INTEGER_OPERATORS:
+        return normalized(_INTEGER_OPERATORS[op](a, b))
     if op == "+" and isinstance(a, Items) and isinstance(b, Items):
         return Items((*a, *b))
     if op == "+" and isinstance(a, str) and isinstance(b, str):
-        return text(a + b)
+        return check_text(a + b)
     if not (is_number(a) and is_number(b)):
-        raise unfit(op, a, b)
+        raise operand_error(op, a, b)
     if op in ("/", "//", "%"):
         require(b != 0, "division by zero", code="A0303")
     if op == "**":
         return _power(a, b)
     if op == "/" and isinstance(a, int) and isinstance(b, int):
-        return settle(Fraction(a, b))
-    return settle(_finite(_ARITHMETIC[op], a, b))
+        return normalized(Fraction(a, b))
+    return normalized(_arithmetic(_OPERATORS[op], a, b))
 
 
-def _finite(rule: Callable[..., Any], *numbers: Any) -> Any:
-    """What a rule of arithmetic gives; where that is no finite number, a refusal."""
+def _arithmetic(rule: Callable[..., Any], *numbers: Any) -> Any:
+    """Apply a rule of arithmetic. Raises RuleError (A0302, A0303) where there is no finite result."""
     try:
         return rule(*numbers)
     except ZeroDivisionError:
@@ -80,7 +81,7 @@ def _finite(rule: Callable[..., Any], *numbers: Any) -> Any:
         raise RuleError("this is not a finite number", code="A0302") from None
 
 
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
@@ -90,8 +91,8 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-_EXACT = {op: _ARITHMETIC[op] for op in ("+", "-", "*")}
-"""What makes integers of integers."""
+_INTEGER_OPERATORS = {op: _OPERATORS[op] for op in ("+", "-", "*")}
+"""Operators whose results are integers if both operands are."""
 
 
 def _power(a: Any, b: Any) -> Value:
@@ -99,22 +100,26 @@ def _power(a: Any, b: Any) -> Value:
     if isinstance(b, int) and not isinstance(a, float):
         size = max(a.numerator.bit_length(), a.denominator.bit_length())
         require(
-            size * abs(b) <= MOST_BITS or abs(a) == 1 or a == 0, f"a number of more than {MOST_BITS} bits", code="A0604"
+            size * abs(b) <= MAX_BITS or abs(a) == 1 or a == 0, f"a number of more than {MAX_BITS} bits", code="A0604"
         )
-        return settle(Fraction(a) ** b) if b < 0 else settle(a**b)
-    result = _finite(lambda x, y: float(x) ** float(y), a, b)
+        return normalized(Fraction(a) ** b) if b < 0 else normalized(a**b)
+    result = _arithmetic(lambda x, y: float(x) ** float(y), a, b)
     require(not isinstance(result, complex), "the root of a negative number", code="A0302")
-    return settle(result)
+    return normalized(result)
 
 
-def unfit(op: str, a: Value, b: Value, code: str = "A0301") -> RuleError:
-    """The refusal of two values that an operator does not work on."""
-    return RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", not_applied(a, b) or _instead(op, a, b), code)
+def operand_error(op: str, a: Value, b: Value, code: str = "A0301") -> RuleError:
+    """Return the error for two values that an operator does not work on."""
+    return RuleError(
+        f"`{op}` does not work on {kind(a)} and {kind(b)}", not_applied(a, b) or _operand_hint(op, a, b), code
+    )
 
 
-def _instead(op: str, a: Value, b: Value) -> str | None:
-    """What to write instead of what works on texts and lists elsewhere."""
-    if op == "+" and any(isinstance(one, str) and is_number(other) for one, other in ((a, b), (b, a))):
+def _operand_hint(op: str, a: Value, b: Value) -> str | None:
+    """Return a hint for operations on strings and lists that other languages have."""
+    if op == "+" and any(
+        isinstance(text_operand, str) and is_number(number_operand) for text_operand, number_operand in ((a, b), (b, a))
+    ):
         return "`str` makes a string of a number"
     if op == "*" and isinstance(a, Items) and is_number(b):
         return "to repeat, write `[a for i in 0..3]`"
@@ -122,35 +127,35 @@ def _instead(op: str, a: Value, b: Value) -> str | None:
 
 
 def sign(op: str, a: Value) -> Value:
-    """`-a` or `+a`."""
+    """Return `-a` or `+a`."""
     if not is_number(a):
         raise RuleError(f"`{op}` does not work on {kind(a)}", code="A0301")
     return -a if op == "-" else a
 
 
 def compare(op: str, a: Value, b: Value) -> bool:
-    """Which of two plain values is larger."""
+    """Compare the order of two plain values."""
     if not (is_number(a) and is_number(b)) and not (isinstance(a, str) and isinstance(b, str)):
-        raise unfit(op, a, b)
+        raise operand_error(op, a, b)
     return bool({"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op])
 
 
-def text(value: str) -> str:
-    """A string, of bounded length."""
-    require(len(value) <= MOST_TEXT, f"a string of more than {MOST_TEXT} characters", code="A0603")
+def check_text(value: str) -> str:
+    """Return a string after checking its length."""
+    require(len(value) <= MAX_TEXT, f"a string of more than {MAX_TEXT} characters", code="A0603")
     spend(len(value) / 3)
     return value
 
 
-def truth(value: Value) -> bool:
-    """A condition's value; only booleans are conditions."""
+def boolean(value: Value) -> bool:
+    """Return a condition's value; only booleans are conditions."""
     if not isinstance(value, bool):
         raise RuleError(f"a condition must be true or false, got {kind(value)}", code="A0304")
     return value
 
 
 def integer(value: Value, what: str = "this") -> int:
-    """An integer; exact fractions and floats are refused."""
+    """Return a value that must be an integer. Raises RuleError (A0305) for fractions, floats and other values."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     hint = None
@@ -159,21 +164,21 @@ def integer(value: Value, what: str = "this") -> int:
     raise RuleError(f"{what} must be an integer, got {show(value) if is_number(value) else kind(value)}", hint, "A0305")
 
 
-def interval(start: Value, stop: Value) -> range:
-    """The integers from `start` up to `stop`, without it."""
-    found = range(integer(start, "the start of a range"), integer(stop, "the end of a range"))
-    if found and found[-1] - found[0] >= MOST_RANGE:
-        raise RuleError(f"a range of more than {MOST_RANGE} items", code="A0603")
-    return found
+def integer_range(start: Value, stop: Value) -> range:
+    """Return the integers from `start` to `stop - 1`."""
+    result = range(integer(start, "the start of a range"), integer(stop, "the end of a range"))
+    if result and result[-1] - result[0] >= MAX_RANGE:
+        raise RuleError(f"a range of more than {MAX_RANGE} items", code="A0603")
+    return result
 
 
-def decimal(value: Value) -> float:
-    """A number as a float. RuleError if it is too large for one."""
-    return float(_finite(float, value))
+def to_float(value: Value) -> float:
+    """Convert a number to a float. Raises RuleError (A0302) if it is too large."""
+    return float(_arithmetic(float, value))
 
 
 def sequence(value: Value) -> Items | range:
-    """A list or range."""
+    """Return a value that must be a list or range. Raises RuleError (A0306)."""
     if isinstance(value, (Items, range)):
         return value
     hint = "to count, write `0..n`" if isinstance(value, int) else None
@@ -181,20 +186,20 @@ def sequence(value: Value) -> Items | range:
 
 
 def index(items: Value, position: Value) -> Value:
-    """`items[position]`, negative positions from the end."""
+    """Return `items[position]`; negative positions count from the end."""
     if not isinstance(items, (Items, range, str)):
         raise RuleError(f"{kind(items)} cannot be indexed", code="A0306")
-    place = integer(position, "an index")
-    if not -len(items) <= place < len(items):
-        raise RuleError(f"index {place} of a list of {len(items)}", code="A0307")
-    return items[place]
+    offset = integer(position, "an index")
+    if not -len(items) <= offset < len(items):
+        raise RuleError(f"index {offset} is out of range: the length is {len(items)}", code="A0307")
+    return items[offset]
 
 
-def part(items: Value, start: Value, stop: Value) -> Value:
-    """`items[start:stop]`."""
-    found = sequence(items)
+def slice_items(items: Value, start: Value, stop: Value) -> Value:
+    """Return `items[start:stop]`."""
+    sliceable = sequence(items)
     bounds = slice(*(None if bound is None else integer(bound, "a slice bound") for bound in (start, stop)))
-    return found[bounds] if isinstance(found, range) else Items(found[bounds])
+    return sliceable[bounds] if isinstance(sliceable, range) else Items(sliceable[bounds])
 
 
 def _number(name: str, value: Value) -> Any:
@@ -203,7 +208,7 @@ def _number(name: str, value: Value) -> Any:
     return value
 
 
-def _listed(value: Value) -> Items:
+def _to_items(value: Value) -> Items:
     items = sequence(value)
     require(len(items) <= 100_000, "a list of more than 100000 items", code="A0603")
     return Items(items)
@@ -212,22 +217,22 @@ def _listed(value: Value) -> Items:
 def _root(value: Value) -> Value:
     require(_number("sqrt", value) >= 0, "the root of a negative number", code="A0302")
     exact = math.isqrt(value) if isinstance(value, int) else None
-    return exact if exact is not None and exact**2 == value else _finite(math.sqrt, value)
+    return exact if exact is not None and exact**2 == value else _arithmetic(math.sqrt, value)
 
 
 def _log2(value: Value) -> Value:
     require(_number("log2", value) > 0, "the logarithm of a number that is not positive", code="A0302")
-    if isinstance(value, Fraction):  # each part may be larger than floats are
+    if isinstance(value, Fraction):  # numerator and denominator may each exceed the range of floats
         return math.log2(value.numerator) - math.log2(value.denominator)
     return math.log2(value)
 
 
-def _rounded(value: Value, to: Value) -> Value:
-    """Round to a multiple, never below 90% of the value (MobileNet's rule)."""
-    value, to = _number("round_to", value), integer(to, "the divisor")
-    require(to >= 1, "the divisor must be at least 1", code="A0301")
-    nearest = max(to, int(Fraction(value) + Fraction(to, 2)) // to * to)
-    return settle(nearest + to if nearest < Fraction(9, 10) * Fraction(value) else nearest)
+def _round_to(value: Value, divisor: Value) -> Value:
+    """Round to a multiple of `divisor`, but never below 90% of the value (MobileNet's rule)."""
+    value, divisor = _number("round_to", value), integer(divisor, "the divisor")
+    require(divisor >= 1, "the divisor must be at least 1", code="A0301")
+    multiple = max(divisor, int(Fraction(value) + Fraction(divisor, 2)) // divisor * divisor)
+    return normalized(multiple + divisor if multiple < Fraction(9, 10) * Fraction(value) else multiple)
 
 
 FUNCTIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
@@ -236,30 +241,30 @@ FUNCTIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "floor": (1, 1, lambda value: math.floor(_number("floor", value))),
     "ceil": (1, 1, lambda value: math.ceil(_number("ceil", value))),
     "round": (1, 1, lambda value: round(_number("round", value))),
-    "round_to": (2, 2, _rounded),
+    "round_to": (2, 2, _round_to),
     "sqrt": (1, 1, _root),
     "log2": (1, 1, _log2),
-    "zip": (1, 99, lambda *lists: Items(Items(row) for row in zip(*map(_listed, lists), strict=False))),
-    "enumerate": (1, 1, lambda items: Items(Items(pair) for pair in enumerate(_listed(items)))),
-    "reversed": (1, 1, lambda items: Items(reversed(_listed(items)))),
-    "sorted": (1, 1, lambda items: Items(sorted(_number("sorted", item) for item in _listed(items)))),
-    "list": (1, 1, _listed),
-    "str": (1, 1, lambda value: value if isinstance(value, str) else text(show(value))),
+    "zip": (1, 99, lambda *lists: Items(Items(row) for row in zip(*map(_to_items, lists), strict=False))),
+    "enumerate": (1, 1, lambda items: Items(Items(pair) for pair in enumerate(_to_items(items)))),
+    "reversed": (1, 1, lambda items: Items(reversed(_to_items(items)))),
+    "sorted": (1, 1, lambda items: Items(sorted(_number("sorted", item) for item in _to_items(items)))),
+    "list": (1, 1, _to_items),
+    "str": (1, 1, lambda value: value if isinstance(value, str) else check_text(show(value))),
 }
-"""Static functions: least and most arguments, and the rule."""
-DEEP = {"sorted", "str"}
-"""Those that look at what is inside of lists."""
+"""Static functions: least and greatest number of arguments, and the rule."""
+ITEM_FUNCTIONS = {"sorted", "str"}
+"""Functions that read the items of lists, so that their arguments must have no choices inside of lists."""
 
 
-def _either(name: str, pick: Callable[[Any, Any], Any]) -> Callable[[Value, Value], Value]:
+def _pick_number(name: str, pick: Callable[[Any, Any], Any]) -> Callable[[Value, Value], Value]:
     return lambda a, b: pick(_number(name, a), _number(name, b))
 
 
 FOLDS: dict[str, tuple[Value, Callable[[Value, Value], Value]]] = {
     "sum": (0, lambda a, b: binary("+", a, b)),
-    "min": (None, _either("min", min)),
-    "max": (None, _either("max", max)),
-    "any": (False, lambda a, b: truth(a) or truth(b)),
-    "all": (True, lambda a, b: truth(a) and truth(b)),
+    "min": (None, _pick_number("min", min)),
+    "max": (None, _pick_number("max", max)),
+    "any": (False, lambda a, b: boolean(a) or boolean(b)),
+    "all": (True, lambda a, b: boolean(a) and boolean(b)),
 }
-"""Functions of a list that take it item by item: what an empty list gives (None: it is refused), and the rule."""
+"""Functions that fold a list: the result for an empty list (None: an error), and the rule for two items."""

@@ -1,4 +1,4 @@
-"""What expressions of the language evaluate to, beyond Python's numbers, strings, booleans and None."""
+"""Values of expressions, beyond Python's numbers, strings, booleans and None."""
 
 from __future__ import annotations
 
@@ -9,41 +9,44 @@ from typing import TYPE_CHECKING, Any
 
 from archir.diagnostics.errors import RuleError
 from archir.diagnostics.work import spend
-from archir.diagrams.cases import Value, leaves, varies, worded
 from archir.diagrams.lifting import lift
+from archir.diagrams.mdd import Value, describe_leaves, leaves, varies
 from archir.ir.op import Op
-from archir.language.elaboration.locals import assigned
+from archir.language.elaboration.name_analysis import assigned
 
 if TYPE_CHECKING:
     from archir.language.elaboration.files import Module
     from archir.language.syntax import ast
 
-MOST_ITEMS = 100_000
-MOST_BITS = 4096
-CHARACTERS_A_UNIT = 3
-"""Characters of a list's text that take a unit of work."""
+MAX_ITEMS = 100_000
+"""Maximum number of items of a list, nested lists included."""
+MAX_BITS = 4096
+"""Maximum number of bits of a number."""
+CHARACTERS_PER_UNIT = 3
+"""Characters of a list's text per unit of work."""
 
 
 class Items(tuple[Value, ...]):
-    """A list or tuple of the language. `size` counts what is inside, all the way down."""
+    """A list or tuple of the language. `size` counts the list and all its items, those of nested lists included."""
 
     size: int
 
     def __new__(cls, items: Any = ()) -> Items:
-        """RuleError if there are more items than memory should hold."""
-        made = super().__new__(cls, items)
-        spend(2 + len(made) / 3)
-        made.size = 1 + sum(item.size if isinstance(item, Items) else 1 for item in made)
-        if made.size > MOST_ITEMS:
-            raise RuleError(f"a list of more than {MOST_ITEMS} items", code="A0603")
-        return made
+        """Create a list. Raises RuleError (A0603) for more than `MAX_ITEMS` items."""
+        self = super().__new__(cls, items)
+        spend(2 + len(self) / 3)
+        self.size = 1 + sum(item.size if isinstance(item, Items) else 1 for item in self)
+        if self.size > MAX_ITEMS:
+            raise RuleError(f"a list of more than {MAX_ITEMS} items", code="A0603")
+        return self
 
 
-def flat(value: Value) -> Value:
-    """A value in which what depends on choices does so as a whole: no list of it has items that do."""
+def hoist_choices(value: Value) -> Value:
+    """Return a value whose lists have no choices inside: the list itself depends on the choices that its items depended
+    on."""
     if not isinstance(value, Items) or not any(isinstance(item, Items) or varies(item) for item in value):
         return value
-    return lift(lambda *items: Items(items), *(lift(flat, item) for item in value))
+    return lift(lambda *items: Items(items), *(lift(hoist_choices, item) for item in value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +58,19 @@ class Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A `block` or `cell` as a value."""
+    """A `block` or `cell` as a value, with the module that it is defined in."""
 
     definition: ast.Definition
     module: Module
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the block."""
         return self.definition.name.text
 
     @cached_property
-    def local(self) -> frozenset[str]:
-        """The names that its body gives values to."""
+    def local_names(self) -> frozenset[str]:
+        """Names that the body assigns."""
         return frozenset(assigned(self.definition.body))
 
 
@@ -79,7 +82,7 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the operation."""
         return self.op.name
 
 
@@ -97,21 +100,21 @@ class Library:
     module: Module
 
 
-class Mark:
-    """A value that is none."""
+class Sentinel:
+    """A marker in place of a value."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
-UNBOUND = Mark("unbound")
-"""Of a variable, where it was not assigned."""
-POISON = Mark("poison")
-"""Of an expression that was already complained about: silences what follows from it."""
+UNBOUND = Sentinel("unbound")
+"""Value of a variable where it is not assigned."""
+POISON = Sentinel("poison")
+"""Value of an expression with a reported error; it suppresses errors that follow from the first."""
 
 
 def kind(value: Value) -> str:
-    """What a value is, for messages."""
+    """Return the kind of a value, for messages."""
     if varies(value):
         kinds = {kind(leaf) for leaf in leaves(value)}
         return kinds.pop() if len(kinds) == 1 else " or ".join(sorted(kinds))
@@ -134,13 +137,14 @@ def kind(value: Value) -> str:
 
 
 def not_applied(*values: Value) -> str | None:
-    """A hint where an operation or a block stands for its result."""
+    """Return a hint if a value is an operation or block where its result was expected."""
     name = next((value.name for value in values if isinstance(value, (Operation, Block))), None)
     return f"to apply it, write `x |> {name}`" if name is not None else None
 
 
 def show(value: Value) -> str:
-    """A value as the language writes it; one that depends on choices as what it may be. Raises WorkError."""
+    """Return the text of a value in the language; for a value that depends on choices, all that it may be. Raises
+    WorkError."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -151,12 +155,12 @@ def show(value: Value) -> str:
         parts = []
         for item in value:
             parts.append(show(item))
-            spend(len(parts[-1]) / CHARACTERS_A_UNIT)
+            spend(len(parts[-1]) / CHARACTERS_PER_UNIT)
         return f"[{', '.join(parts)}]"
     if isinstance(value, range):
         return f"{value.start}..{value.stop}"
     if isinstance(value, (Block, Operation, Builtin)):
         return value.name
     if varies(value):
-        return worded(value, show)
-    return kind(value) if isinstance(value, (Tensor, Library, Mark)) else str(value)
+        return describe_leaves(value, show)
+    return kind(value) if isinstance(value, (Tensor, Library, Sentinel)) else str(value)

@@ -1,1 +1,1 @@
-"""From a network to a space that it is the largest architecture of, by an edit of its text."""
+"""Elastic spaces: edits the text of a network so that it becomes a space whose largest architecture is the network."""

@@ -1,4 +1,4 @@
-"""Choices written into a text: everything else of it stays where it is."""
+"""Inserts choices into a program's text; everything else in the text stays unchanged."""
 
 from __future__ import annotations
 
@@ -10,49 +10,53 @@ from functools import reduce
 from math import gcd
 
 from archir.diagnostics.errors import Span
+from archir.language.elastic.choice_values import Kind, Request, Values, choice_values, format_values
 from archir.language.elastic.flow import Home
-from archir.language.elastic.ladders import Asked, Kind, Ladder, ladder, spelt
-from archir.language.elastic.sites import Site, after, spelt_argument
+from archir.language.elastic.sites import Site, argument_place, argument_text
 from archir.language.syntax import ast
 
-_WORDS: dict[Kind, str] = {
+_LABELS: dict[Kind, str] = {
     "widths": "width", "depths": "depth", "heads": "heads", "kernels": "kernel", "ratios": "ratio",
 }  # fmt: skip
+"""Labels of choices by kind."""
 
 
 @dataclass(eq=False)
 class Group:
-    """Sites that one choice sets: each is so many times its value."""
+    """Sites that one choice sets; the number at each site is a fixed multiple of the choice's value."""
 
     sites: list[Site]
     named: bool = False
-    """Whether it is a variable at the top of its definition, rather than made where it is used."""
+    """True if the choice is assigned to a variable at the top of its definition, False if it is written where it is
+    used."""
     dropped: set[Fraction] = field(default_factory=set)
-    """Values that something is wrong with."""
+    """Values that are excluded because an architecture with them is invalid."""
     reason: str = ""
-    """Why it has fewer values than it might have; if there are none, why it is not open."""
-    place: Span | None = None
+    """Why values are excluded; if only the trained value is left, why the group is not a choice."""
+    reason_span: Span | None = None
+    """Where the reason applies in the text."""
     per_head: tuple[str, int] | None = None
-    """Of heads: the parameter that says how wide all are together, and how wide each is."""
+    """For heads: the parameter of the total width of all heads, and the width of one head."""
 
     @property
     def kind(self) -> Kind | None:
-        """What is chosen; None for what has not been tied to anything."""
+        """Kind of the choice; None if the group is not merged with any site that has a kind."""
         return next((site.kind for site in self.sites if site.kind is not None), None)
 
     @property
     def home(self) -> Home:
-        """The definition that its sites are in."""
+        """Definition that contains the sites."""
         return self.sites[0].home
 
     @property
     def parameter(self) -> Site | None:
-        """The site that is the default of a parameter, by whose name others can have it."""
+        """Site that is the default of a parameter, so that other sites can refer to the choice by the parameter's name;
+        or None."""
         return next((site for site in self.sites if site.form == "number" and site.name), None)
 
     @property
     def base(self) -> Fraction:
-        """The trained value of the choice."""
+        """Trained value of the choice."""
         if self.parameter is not None:
             return self.parameter.trained
         trained = [site.trained for site in self.sites]
@@ -61,58 +65,58 @@ class Group:
             return least
         return Fraction(reduce(gcd, (int(value) for value in trained)))
 
-    def values(self, asked: Asked) -> Ladder:
-        """What can be chosen, upwards to the trained value."""
+    def values(self, request: Request) -> Values:
+        """Return the values of the choice in ascending order, the trained value last."""
         kind = self.kind or "widths"
-        found = ladder(kind, self.base, asked[kind])
+        candidates = choice_values(kind, self.base, request[kind])
         scales = [site.trained / self.base for site in self.sites]
-        whole = [v for v in found if kind == "ratios" or all((v * scale).denominator == 1 for scale in scales)]
-        return tuple(value for value in whole if value not in self.dropped)
+        integral = [v for v in candidates if kind == "ratios" or all((v * scale).denominator == 1 for scale in scales)]
+        return tuple(value for value in integral if value not in self.dropped)
 
 
 @dataclass(frozen=True)
-class Edited:
-    """A text with choices, and the groups by the labels of these."""
+class EditedText:
+    """An edited text, and the groups by the labels of their choices."""
 
     text: str
     labels: dict[str, Group]
 
 
-def edit(text: str, groups: Iterable[Group], asked: Asked) -> Edited:
-    """The text in which these groups are choices."""
+def edit(text: str, groups: Iterable[Group], request: Request) -> EditedText:
+    """Return the text with these groups as choices."""
     taken = set(re.findall(r"[A-Za-z_]\w*", text))
     labels: dict[str, Group] = {}
     changes: list[tuple[int, int, str]] = []
-    tops: dict[int, list[str]] = {}
+    lines_by_home: dict[int, list[str]] = {}
     homes: dict[int, Home] = {}
-    for group in sorted(groups, key=lambda one: one.sites[0].span.start):
+    for group in sorted(groups, key=lambda item: item.sites[0].span.start):
         parameter, kind = group.parameter, group.kind or "widths"
         label = parameter.name if parameter is not None and parameter.name not in labels else ""
-        label = label or fresh(_WORDS[kind], taken)
+        label = label or unused_name(_LABELS[kind], taken)
         taken.add(label)
         labels[label] = group
-        choice = f"choose {label}({spelt(group.values(asked))})"
+        choice = f"choose {label}({format_values(group.values(request))})"
         if parameter is not None:
             changes.append((parameter.span.start, parameter.span.end, choice))
         elif group.named:
             homes[id(group.home)] = group.home
-            tops.setdefault(id(group.home), []).append(f"{label} = {choice}")
+            lines_by_home.setdefault(id(group.home), []).append(f"{label} = {choice}")
         for site in group.sites:
             if site is not parameter:
-                changes.append(_change(site, site.trained / group.base, label, choice, group))
+                changes.append(_site_edit(site, site.trained / group.base, label, choice, group))
         if group.per_head is not None:
             name, width = group.per_head
             use = group.sites[0].use
-            assert use is not None, "heads that have a width are those of a call"
-            place = after(use)
-            changes.append((place.start, place.end, spelt_argument(use, name, f"{width} * {label}")))
-    for key, lines in tops.items():
-        changes.append(_top(homes[key].definition, text, lines))
-    return Edited(applied(text, changes), labels)
+            assert use is not None, "a head width belongs to the heads of a call"
+            insertion = argument_place(use)
+            changes.append((insertion.start, insertion.end, argument_text(use, name, f"{width} * {label}")))
+    for key, lines in lines_by_home.items():
+        changes.append(_top_edit(homes[key].definition, text, lines))
+    return EditedText(apply_edits(text, changes), labels)
 
 
-def fresh(word: str, taken: set[str]) -> str:
-    """A word that is not taken, with a number behind it if it is."""
+def unused_name(word: str, taken: set[str]) -> str:
+    """Return the word, with a number appended if it is taken."""
     number = 2
     name = word
     while name in taken:
@@ -121,7 +125,8 @@ def fresh(word: str, taken: set[str]) -> str:
     return name
 
 
-def _change(site: Site, scale: Fraction, label: str, choice: str, group: Group) -> tuple[int, int, str]:
+def _site_edit(site: Site, scale: Fraction, label: str, choice: str, group: Group) -> tuple[int, int, str]:
+    """Return the edit (start, end, new text) of one site."""
     value = label if group.named or group.parameter is not None else choice
     if site.form == "factor":
         text = f"({site.span.text})" if site.inside else site.span.text
@@ -131,16 +136,16 @@ def _change(site: Site, scale: Fraction, label: str, choice: str, group: Group) 
         value = f"{value} / {scale.denominator}" if scale.denominator != 1 else value
         value = f"({value})" if site.inside else value
     if site.form == "argument":
-        assert site.use is not None, "an argument is one of a call"
-        value = spelt_argument(site.use, site.name, value)
+        assert site.use is not None, "an argument belongs to a call"
+        value = argument_text(site.use, site.name, value)
     return site.span.start, site.span.end, value
 
 
-def _top(definition: ast.Definition, text: str, lines: Sequence[str]) -> tuple[int, int, str]:
-    """Statements at the top of a body: behind the inputs of a net."""
+def _top_edit(definition: ast.Definition, text: str, lines: Sequence[str]) -> tuple[int, int, str]:
+    """Return the edit that inserts statements at the top of a body, after the inputs of a net."""
     inputs = [statement for statement in definition.body if isinstance(statement, ast.Input)]
     first = next(statement for statement in definition.body if not isinstance(statement, ast.Input))
-    leading = [one for one in inputs if one.span.start < first.span.start]
+    leading = [candidate for candidate in inputs if candidate.span.start < first.span.start]
     if leading:
         start = text.rfind("\n", 0, leading[-1].span.start) + 1
         before = text[start : leading[-1].span.start]
@@ -152,10 +157,10 @@ def _top(definition: ast.Definition, text: str, lines: Sequence[str]) -> tuple[i
     return first.span.start, first.span.start, "".join(f"{line}\n{indent}" for line in lines)
 
 
-def applied(text: str, changes: list[tuple[int, int, str]]) -> str:
-    """A text in which what is from one place to another is something else."""
-    parts, at = [], 0
+def apply_edits(text: str, changes: list[tuple[int, int, str]]) -> str:
+    """Return the text with the edits (start, end, new text) applied."""
+    parts, position = [], 0
     for start, end, new in sorted(changes, key=lambda change: change[:2]):
-        parts += [text[at:start], new]
-        at = end
-    return "".join([*parts, text[at:]])
+        parts += [text[position:start], new]
+        position = end
+    return "".join([*parts, text[position:]])

@@ -1,4 +1,5 @@
-"""What the numbers of a program set: a literal is followed through parameters, variables and lists to an operation."""
+"""Data flow of numbers in a program: follows literals through parameters, variables and lists to the operations they
+set."""
 
 from __future__ import annotations
 
@@ -11,24 +12,28 @@ from typing import Literal
 
 from archir.ir.op import OPS, Op, attribute_names
 from archir.language.elaboration.files import Module
-from archir.language.elaboration.locals import walk
+from archir.language.elaboration.name_analysis import walk
 from archir.language.elaboration.values import Block, Library
 from archir.language.syntax import ast
 
 Role = Literal["width", "kernel", "heads", "depth", "ratio", "follows", "groups", "order"]
-"""What is set; shapes, bounds of slices (`follows`) and `groups` go with a width or stay. The groups that channels are
-dealt out of are an `order` of them, which trained weights behind it know, and stay."""
-_SET: dict[str, Role] = {"kernel": "kernel", "heads": "heads", "channels": "width", "groups": "groups"}
-_MOVED = {"shape": "follows", "start": "follows", "stop": "follows"}
-_SCALES = ("*", "/", "//")
+"""What a number sets. Shapes and bounds of slices (`follows`) and `groups` change together with a width, or stay.
+`order` is the number of groups of an operation that reorders channels; later trained weights depend on that order, so
+it stays."""
+_ARGUMENT_ROLES: dict[str, Role] = {"kernel": "kernel", "heads": "heads", "channels": "width", "groups": "groups"}
+"""Roles of arguments of operations."""
+_FOLLOWING_ARGUMENTS = {"shape": "follows", "start": "follows", "stop": "follows"}
+"""Arguments, possibly lists, whose numbers change together with a width."""
+_SCALING_OPERATORS = ("*", "/", "//")
+"""Operators that scale a number."""
 
 
 def constant(expr: ast.Expr) -> Fraction | None:
-    """The number that an expression is as it is written, such as `64` or `1/4`."""
+    """Return the value of a literal number such as `64` or `1/4`, None for other expressions."""
     match expr:
         case ast.Literal(value=int() | Fraction() as value) if not isinstance(value, bool):
             return Fraction(value)
-        case ast.Chain(first=first, rest=(("/", divisor),)):
+        case ast.Chain(first=first, links=(("/", divisor),)):
             above, below = constant(first), constant(divisor)
             return above / below if above is not None and below else None
     return None
@@ -36,15 +41,15 @@ def constant(expr: ast.Expr) -> Fraction | None:
 
 @dataclass(frozen=True, eq=False)
 class Home:
-    """A definition, and the file that it is in."""
+    """A definition (net, block or cell) and the module that contains it."""
 
     definition: ast.Definition
     module: Module
 
 
 @dataclass(frozen=True, eq=False)
-class Use:
-    """A call of an operation or a block: the expressions of its arguments, by parameter."""
+class CallSite:
+    """Call of an operation or a block, with the expressions of its arguments by parameter."""
 
     home: Home
     callee: type[Op] | Block
@@ -53,45 +58,50 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Reached:
-    """An expression that sets something. `scaled`: it is a factor of a product. `missing`: it is not written in this
-    call, which could give the parameter of this name something else than its default."""
+class Setter:
+    """Expression that sets something.
+
+    `scaled`: it is a factor of a product. `missing`: the call leaves the parameter of this name at its default, and
+    could pass another value.
+    """
 
     expr: ast.Expr
     role: Role
     home: Home
     scaled: bool = False
-    missing: tuple[Use, str] | None = None
+    missing: tuple[CallSite, str] | None = None
 
 
 class Flow:
-    """The calls below a net, and what its numbers come to be."""
+    """Calls that a net makes, directly or not, and the data flow of the numbers in them."""
 
     def __init__(self, module: Module, net: ast.Definition) -> None:
         self.homes: list[Home] = []
-        self.uses: list[Use] = []
-        self._known: dict[int, Home] = {}
-        self._given: list[tuple[Home, ast.Name, tuple[ast.Expr, tuple[ast.Argument, ...], bool]]] = []
+        self.uses: list[CallSite] = []
+        self._homes_by_definition: dict[int, Home] = {}
+        self._parameter_calls: list[tuple[Home, ast.Name, tuple[ast.Expr, tuple[ast.Argument, ...], bool]]] = []
         self._resolved: set[tuple[int, int]] = set()
         self._enter(net, module)
         done = 0
-        while done < len(self.homes):  # each may call others, and those what they are given
+        while done < len(self.homes):  # definitions call further ones, and blocks that are passed to them
             self._collect(self.homes[done])
             done += 1
             if done == len(self.homes):
                 self._follow_blocks()
-        self._calls: dict[int, list[Use]] = defaultdict(list)
+        self._calls: dict[int, list[CallSite]] = defaultdict(list)
         for use in self.uses:
             if isinstance(use.callee, Block):
                 self._calls[id(use.callee.definition)].append(use)
         self._seen: set[tuple[int, Role, bool, int]] = set()
 
     def _enter(self, definition: ast.Definition, module: Module) -> None:
-        if id(definition) not in self._known:
-            self._known[id(definition)] = Home(definition, module)
-            self.homes.append(self._known[id(definition)])
+        """Register a definition that is not registered yet."""
+        if id(definition) not in self._homes_by_definition:
+            self._homes_by_definition[id(definition)] = Home(definition, module)
+            self.homes.append(self._homes_by_definition[id(definition)])
 
     def _collect(self, home: Home) -> None:
+        """Record the calls in a definition."""
         piped = {
             id(target) for part in walk(home.definition.body) if isinstance(part, ast.Pipe) for target in part.targets
         }
@@ -99,54 +109,59 @@ class Flow:
         for part in walk((home.definition.params, home.definition.body)):
             if isinstance(part, ast.Call):
                 callees.add(id(part.callee))
-                self._use(home, part, part.callee, part.arguments, id(part) in piped)
+                self._resolve_call(home, part, part.callee, part.arguments, id(part) in piped)
             elif isinstance(part, (ast.Name, ast.Attribute)) and id(part) not in callees:
-                self._use(home, part, part, (), id(part) in piped)
+                self._resolve_call(home, part, part, (), id(part) in piped)
 
-    def _use(self, home: Home, call: ast.Expr, callee: ast.Expr, given: tuple[ast.Argument, ...], piped: bool) -> None:
+    def _resolve_call(
+        self, home: Home, call: ast.Expr, callee: ast.Expr, arguments: tuple[ast.Argument, ...], piped: bool
+    ) -> None:
+        """Record a call, if its callee is known; calls of block parameters are resolved later."""
         if isinstance(callee, ast.Name) and callee.text in self._params(home):
-            self._given.append((home, callee, (call, given, piped)))
+            self._parameter_calls.append((home, callee, (call, arguments, piped)))
             return
-        found = self._meaning(home, callee)
-        if found is not None:
-            self._used(home, found, call, callee, given, piped)
+        target = self._resolve(home, callee)
+        if target is not None:
+            self._add_call(home, target, call, callee, arguments, piped)
 
-    def _used(
-        self, home: Home, found: type[Op] | Block, call: ast.Expr, callee: ast.Expr, given: tuple[ast.Argument, ...],
+    def _add_call(
+        self, home: Home, target: type[Op] | Block, call: ast.Expr, callee: ast.Expr, passed: tuple[ast.Argument, ...],
         piped: bool,
     ) -> None:  # fmt: skip
-        if isinstance(found, Block):
-            self._enter(found.definition, found.module)
-            names = [param.name.text for param in found.definition.params]
+        """Record a call of a known operation or block."""
+        if isinstance(target, Block):
+            self._enter(target.definition, target.module)
+            names = [param.name.text for param in target.definition.params]
         else:
-            names = [*found.operands[: len(found.operands) - found.optional], *attribute_names(found)]
-        if call is callee and not piped:  # the block itself is passed on
+            names = [*target.operands[: len(target.operands) - target.optional], *attribute_names(target)]
+        if call is callee and not piped:  # no call: the block itself is passed as an argument
             return
         arguments, position = {}, 1 if piped else 0
-        for argument in given:
+        for argument in passed:
             if argument.name is not None:
                 arguments[argument.name.text] = argument.value
             elif position < len(names) and not any(name.startswith("*") for name in names[: position + 1]):
                 arguments[names[position]] = argument.value
                 position += 1
-        self.uses.append(Use(home, found, arguments, call))
+        self.uses.append(CallSite(home, target, arguments, call))
 
     def _follow_blocks(self) -> None:
-        """Calls of what a block was given: of each that it is given anywhere, or by default."""
-        for home, callee, (call, given, piped) in self._given:
+        """Resolve calls of block parameters: to the default and to each block that any call passes."""
+        for home, callee, (call, passed, piped) in self._parameter_calls:
             default = self._params(home)[callee.text].default
             values = [(home, default)] if default is not None else []
             for use in self.uses:
                 if isinstance(use.callee, Block) and use.callee.definition is home.definition:
                     values += [(use.home, value)] if (value := use.arguments.get(callee.text)) is not None else []
-            for of, value in values:
-                found = self._meaning(of, value)
-                key = id(call), id(found.definition) if isinstance(found, Block) else id(found)
-                if found is not None and key not in self._resolved:
+            for origin, value in values:
+                target = self._resolve(origin, value)
+                key = id(call), id(target.definition) if isinstance(target, Block) else id(target)
+                if target is not None and key not in self._resolved:
                     self._resolved.add(key)
-                    self._used(home, found, call, callee, given, piped)
+                    self._add_call(home, target, call, callee, passed, piped)
 
-    def _meaning(self, home: Home, callee: ast.Expr) -> type[Op] | Block | None:
+    def _resolve(self, home: Home, callee: ast.Expr) -> type[Op] | Block | None:
+        """Return the operation or block that an expression names, or None."""
         if isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):
             library = home.module.imported.get(callee.value.text)
             value = library.module.lookup(callee.name.text) if isinstance(library, Library) else None
@@ -160,48 +175,49 @@ class Flow:
 
     @staticmethod
     def _params(home: Home) -> dict[str, ast.Param]:
+        """Return the parameters of a definition by name."""
         return {param.name.text: param for param in home.definition.params}
 
-    # what sets something
+    # which expressions set something
 
     @cached_property
-    def reached(self) -> list[Reached]:
-        """Every expression that sets a width, a kernel, a depth and so on, in the order in which they were met."""
-        found: list[Reached] = []
+    def setters(self) -> list[Setter]:
+        """Expressions that set a width, a kernel, a depth and so on, in the order in which they are reached."""
+        setters: list[Setter] = []
         for use in self.uses:
             if isinstance(use.callee, Block):
                 continue
             for name, expr in use.arguments.items():
-                role = _SET.get(name)
+                role = _ARGUMENT_ROLES.get(name)
                 if name == "kernel" and not {"channels", "heads"} & {*attribute_names(use.callee)}:
-                    role = None  # that of a pooling has no weights
+                    role = None  # the kernel of a pooling layer has no weights
                 if name == "groups" and use.callee.weights is Op.weights:
                     role = "order"
                 if role is not None:
-                    found += self.follow(use.home, expr, role)
-                elif name in _MOVED:
+                    setters += self.follow(use.home, expr, role)
+                elif name in _FOLLOWING_ARGUMENTS:
                     items = expr.items if isinstance(expr, ast.Sequence) else (expr,)
                     for item in items:
-                        found += self.follow(use.home, item, "follows")
+                        setters += self.follow(use.home, item, "follows")
         for home in self.homes:
             for part in walk(home.definition.body):
                 match part:
                     case ast.Repeat():
-                        found += self.follow(home, part.times, "depth")
+                        setters += self.follow(home, part.times, "depth")
                     case ast.ForLoop(items=ast.Range() as counted):
-                        found += self.follow(home, counted.stop, "depth")
+                        setters += self.follow(home, counted.stop, "depth")
                     case ast.Slice():
                         for bound in (part.start, part.stop):
-                            found += self.follow(home, bound, "follows") if bound is not None else ()
-        return found
+                            setters += self.follow(home, bound, "follows") if bound is not None else ()
+        return setters
 
-    def follow(self, home: Home, expr: ast.Expr, role: Role, scaled: bool = False) -> Iterator[Reached]:
-        """What an expression takes its value from; itself at least."""
+    def follow(self, home: Home, expr: ast.Expr, role: Role, scaled: bool = False) -> Iterator[Setter]:
+        """Yield an expression and the expressions that it takes its value from."""
         key = id(expr), role, scaled, id(home)
         if key in self._seen:
             return
         self._seen.add(key)
-        yield Reached(expr, role, home, scaled)
+        yield Setter(expr, role, home, scaled)
         if constant(expr) is not None:
             return
         match expr:
@@ -209,10 +225,10 @@ class Flow:
                 yield from self._name(home, expr.text, role, scaled)
             case ast.IfElse():
                 yield from self.follow(home, expr.then, role, scaled)
-                yield from self.follow(home, expr.otherwise, role, scaled)
-            case ast.Chain() if all(sign in _SCALES for sign, _ in expr.rest):
+                yield from self.follow(home, expr.orelse, role, scaled)
+            case ast.Chain() if all(sign in _SCALING_OPERATORS for sign, _ in expr.links):
                 yield from self.follow(home, expr.first, role, True)
-                for sign, factor in expr.rest:
+                for sign, factor in expr.links:
                     if sign == "*":
                         yield from self.follow(home, factor, role, True)
             case ast.Call(callee=ast.Name(text="round_to"), arguments=(first, *_)):
@@ -220,7 +236,8 @@ class Flow:
             case ast.Index():
                 yield from self._items(home, expr.value, None, role, scaled)
 
-    def _name(self, home: Home, name: str, role: Role, scaled: bool) -> Iterator[Reached]:
+    def _name(self, home: Home, name: str, role: Role, scaled: bool) -> Iterator[Setter]:
+        """Follow a parameter, a variable or a loop variable of a definition."""
         if name in (params := self._params(home)):
             yield from self._parameter(home, params[name], role, scaled)
         for part in walk(home.definition.body):
@@ -231,19 +248,20 @@ class Flow:
                     position = names.index(name) if len(names) > 1 else None
                     yield from self._items(home, part.items, position, role, scaled)
 
-    def _parameter(self, home: Home, param: ast.Param, role: Role, scaled: bool) -> Iterator[Reached]:
+    def _parameter(self, home: Home, param: ast.Param, role: Role, scaled: bool) -> Iterator[Setter]:
+        """Follow a parameter to its default and to the arguments of all calls."""
         default = param.default
         if default is not None:
             yield from self.follow(home, default, role, scaled)
         for use in self._calls[id(home.definition)]:
-            given = use.arguments.get(param.name.text)
-            if given is not None:
-                yield from self.follow(use.home, given, role, scaled)
+            argument = use.arguments.get(param.name.text)
+            if argument is not None:
+                yield from self.follow(use.home, argument, role, scaled)
             elif default is not None and home.module.library:
-                yield Reached(default, role, use.home, scaled, (use, param.name.text))
+                yield Setter(default, role, use.home, scaled, (use, param.name.text))
 
-    def _items(self, home: Home, items: ast.Expr, position: int | None, role: Role, scaled: bool) -> Iterator[Reached]:
-        """Items of a list; of each, the one at a position."""
+    def _items(self, home: Home, items: ast.Expr, position: int | None, role: Role, scaled: bool) -> Iterator[Setter]:
+        """Follow the items of a list; if they are lists themselves, their items at `position`."""
         match items:
             case ast.Sequence():
                 for item in items.items:

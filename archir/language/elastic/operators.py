@@ -1,11 +1,11 @@
-"""Other operations offered beside trained ones: each stays the last alternative, under the name that it has.
+"""Offers alternatives to trained operations; each trained operation stays the last alternative, under its name.
 
 `y = x |> conv(64) |> relu` becomes
 
     after = x |> conv(64)
     y = choose operator { none: x, separable: x |> own conv(x.channels, groups=x.channels) |> ..., kept: after } |> relu
 
-so that trained weights keep their names. As with numbers, the checker is asked which of it is a network.
+so that trained weights keep their names. As for numbers, the checker decides which alternatives give valid networks.
 """
 
 from __future__ import annotations
@@ -16,54 +16,57 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from archir.diagnostics.errors import ArchError, Span
-from archir.diagrams.cases import same
+from archir.diagrams.mdd import same
 from archir.ir.graph import Graph
 from archir.ir.op import OPS, Op
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
-from archir.language.elaboration.locals import walk
+from archir.language.elaboration.name_analysis import walk
 from archir.language.elaboration.values import Block
-from archir.language.elastic.edit import applied, fresh
-from archir.language.elastic.flow import Flow, Use, constant
-from archir.language.elastic.scopes import label_of, within
+from archir.language.elastic.edit import apply_edits, unused_name
+from archir.language.elastic.flow import CallSite, Flow, constant
+from archir.language.elastic.scopes import label_of, matches_scope
 from archir.language.syntax import ast
 
 NONE, SEPARABLE, KEPT = "none", "separable", "kept"
-WORD = "operator"
-_SLID = ("kernel", "stride", "padding", "dilation", "groups")
-"""What a convolution of one position does not have."""
+"""Names of alternatives: no operation, a separable convolution, and the trained operation."""
+LABEL = "operator"
+"""Label of the choices."""
+_SPATIAL_ARGUMENTS = ("kernel", "stride", "padding", "dilation", "groups")
+"""Arguments of a convolution that a pointwise one (kernel 1) leaves at their defaults."""
 
 
 @dataclass(eq=False)
 class Operator:
-    """A call with weights in a pipe, and what may stand in its place. `left` says what may not, and why."""
+    """Call with weights in a pipe, and the alternatives `offered` that may replace it. `rejected` has the others, with
+    reasons."""
 
-    use: Use
+    use: CallSite
     statement: ast.Statement
     pipe: ast.Pipe
-    others: list[str]
+    offered: list[str]
     label: str = ""
-    left: list[str] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
 
     @property
     def span(self) -> Span:
-        """The call's."""
+        """Span of the call."""
         return self.use.call.span
 
     @property
     def alternatives(self) -> list[str]:
-        """By name, what was trained last."""
-        return [*self.others, KEPT]
+        """Names of all alternatives, the trained operation last."""
+        return [*self.offered, KEPT]
 
     def drop(self, name: str, reason: str) -> None:
-        """Offer one less."""
-        self.others.remove(name)
-        self.left.append(f"{name}: {reason}")
+        """Reject an alternative."""
+        self.offered.remove(name)
+        self.rejected.append(f"{name}: {reason}")
 
 
-class Offered(NamedTuple):
-    """A text in which operators are choices, its graph, and the operators: those that are open, and the others."""
+class OfferedOperators(NamedTuple):
+    """A text in which operators are choices, its graph, the operators that became choices, and those that did not."""
 
     text: str
     graph: Graph
@@ -71,37 +74,50 @@ class Offered(NamedTuple):
     left: list[Operator]
 
 
-def offer(text: str, flow: Flow, graph: Graph, where: str | None, made: Callable[[str], Graph]) -> Offered:
-    """Others beside the operators of a text, where the checker has nothing against them. `graph` is that of the text.
-    Raises what `made` raises of the text as it is."""
-    found = list(_found(flow))
+def offer_operators(
+    text: str, flow: Flow, graph: Graph, where: str | None, build: Callable[[str], Graph]
+) -> OfferedOperators:
+    """Add alternatives to the operators of a text as far as the result is a valid space. `graph` is the graph of the
+    text.
+
+    Raises the errors that `build` raises for the text without alternatives.
+    """
+    operators = list(_operators_of(flow))
     while True:
-        still = [one for one in found if one.others]
-        edited = _edited(text, still)
+        remaining = [operator for operator in operators if operator.offered]
+        edited = _edit(text, remaining)
         try:
-            space = made(edited) if still else graph
+            space = build(edited) if remaining else graph
         except ArchError as error:
-            _learn(error, still)
+            _drop_invalid(error, remaining)
             continue
-        if not _unfit(space, still, where):
-            return Offered(edited, space, still, [one for one in found if not one.others])
+        if not _drop_mismatched(space, remaining, where):
+            return OfferedOperators(
+                edited, space, remaining, [operator for operator in operators if not operator.offered]
+            )
 
 
-# what there is
+# operators of the text
 
 
-def _found(flow: Flow) -> Iterator[Operator]:
-    by_call = {id(use.call): use for use in flow.uses if use.home.module is flow.homes[0].module and _weighs(use, flow)}
+def _operators_of(flow: Flow) -> Iterator[Operator]:
+    """Yield the calls with weights that can become choices."""
+    by_call = {
+        id(use.call): use for use in flow.uses if use.home.module is flow.homes[0].module and _has_layer(use, flow)
+    }
     for home in flow.homes:
         for statement in walk(home.definition.body):
             for pipe in _pipes(statement):
                 for target in pipe.targets:
                     use = by_call.get(id(target))
-                    if use is not None and isinstance(statement, ast.Statement) and _alone(statement):
-                        yield Operator(use, statement, pipe, [NONE, *([SEPARABLE] if _dense(use) else [])])
+                    if use is not None and isinstance(statement, ast.Statement) and _begins_line(statement):
+                        yield Operator(
+                            use, statement, pipe, [NONE, *([SEPARABLE] if _is_dense_convolution(use) else [])]
+                        )
 
 
 def _pipes(statement: ast.Tree) -> list[ast.Pipe]:
+    """Return the pipe that is the value of a statement, as a list; empty for other statements."""
     match statement:
         case ast.Assign(targets=(_,), value=ast.Pipe() as pipe) | ast.Output(value=ast.Pipe() as pipe):
             return [pipe]
@@ -110,41 +126,43 @@ def _pipes(statement: ast.Tree) -> list[ast.Pipe]:
     return []
 
 
-def _alone(statement: ast.Statement) -> bool:
-    """Whether a statement begins its line, so that others can stand above it."""
+def _begins_line(statement: ast.Statement) -> bool:
+    """Return True if a statement is the first on its line, so that statements can be inserted above it."""
     span = statement.span
     text = span.source.text
     return not text[text.rfind("\n", 0, span.start) + 1 : span.start].strip()
 
 
-def _weighs(use: Use, flow: Flow) -> bool:
-    """Whether a call has a layer inside: something with weights that makes channels."""
+def _has_layer(use: CallSite, flow: Flow) -> bool:
+    """Return True if a call contains a layer: an operation with weights and an argument `channels`."""
     if not isinstance(use.callee, Block):
         return _makes_channels(use.callee)
-    reached, ahead = {id(use.callee.definition)}, [use.callee.definition]
-    while ahead:
-        definition = ahead.pop()
-        for one in flow.uses:
-            if one.home.definition is definition:
-                if not isinstance(one.callee, Block):
-                    if _makes_channels(one.callee):
+    visited, pending = {id(use.callee.definition)}, [use.callee.definition]
+    while pending:
+        definition = pending.pop()
+        for inner_use in flow.uses:
+            if inner_use.home.definition is definition:
+                if not isinstance(inner_use.callee, Block):
+                    if _makes_channels(inner_use.callee):
                         return True
-                elif id(one.callee.definition) not in reached:
-                    reached.add(id(one.callee.definition))
-                    ahead.append(one.callee.definition)
+                elif id(inner_use.callee.definition) not in visited:
+                    visited.add(id(inner_use.callee.definition))
+                    pending.append(inner_use.callee.definition)
     return False
 
 
 def _makes_channels(op: type[Op]) -> bool:
+    """Return True if an operation has weights and an argument `channels`."""
     return op.weights is not Op.weights and "channels" in op.__dataclass_fields__
 
 
-def _dense(use: Use) -> bool:
-    """Whether a call is a convolution, or a block around one, of one group and more than one position."""
+def _is_dense_convolution(use: CallSite) -> bool:
+    """Return True for a convolution, or a block around one, that leaves `groups` at its default and whose kernel is not
+    1."""
     if isinstance(use.callee, Block):
         defaults = {param.name.text: param.default for param in use.callee.definition.params}
     elif use.callee is OPS["conv"]:
-        defaults = dict.fromkeys(("channels", *_SLID))
+        defaults = dict.fromkeys(("channels", *_SPATIAL_ARGUMENTS))
     else:
         return False
     if not {"channels", "kernel", "groups"} <= defaults.keys() or "groups" in use.arguments:
@@ -153,47 +171,48 @@ def _dense(use: Use) -> bool:
     return "channels" in use.arguments and (kernel is None or constant(kernel) != 1)
 
 
-# the text
+# edits of the text
 
 
-def _edited(text: str, operators: list[Operator]) -> str:
+def _edit(text: str, operators: list[Operator]) -> str:
+    """Return the text with the operators as choices."""
     taken = set(re.findall(r"[A-Za-z_]\w*", text))
     by_statement: dict[int, list[Operator]] = {}
-    for one in operators:
-        one.label = fresh(WORD, taken)
-        taken.add(one.label)
-        by_statement.setdefault(one.statement.span.start, []).append(one)
+    for operator in operators:
+        operator.label = unused_name(LABEL, taken)
+        taken.add(operator.label)
+        by_statement.setdefault(operator.statement.span.start, []).append(operator)
     changes = []
     for several in by_statement.values():
         span, pipe = several[0].statement.span, several[0].pipe.span
         indent = text[text.rfind("\n", 0, span.start) + 1 : span.start]
-        *before, value = _lines(text, several, taken)
+        *before, value = _statements_of(text, several, taken)
         lines = [*before, text[span.start : pipe.start] + value]
         changes.append((span.start, pipe.end, f"\n{indent}".join(lines)))
-    return applied(text, changes)
+    return apply_edits(text, changes)
 
 
-def _lines(text: str, several: list[Operator], taken: set[str]) -> list[str]:
-    """Statements above one that has operators, and what is left of its value."""
+def _statements_of(text: str, several: list[Operator], taken: set[str]) -> list[str]:
+    """Return the statements to insert above a statement with operators, followed by its new value."""
     pipe, lines = several[0].pipe, []
-    by_target = {id(one.use.call): one for one in several}
-    value, plain = _source(text, pipe.first.span), isinstance(pipe.first, ast.Name)
+    by_target = {id(operator.use.call): operator for operator in several}
+    value, is_name = _source(text, pipe.first.span), isinstance(pipe.first, ast.Name)
     for target in pipe.targets:
-        one = by_target.get(id(target))
-        if one is None:
-            value, plain = f"{value} |> {_source(text, target.span)}", False
+        operator = by_target.get(id(target))
+        if operator is None:
+            value, is_name = f"{value} |> {_source(text, target.span)}", False
             continue
-        if not plain:
-            before = fresh("before", taken)
+        if not is_name:
+            before = unused_name("before", taken)
             taken.add(before)
             lines.append(f"{before} = {value}")
             value = before
-        after = fresh("after", taken)
+        after = unused_name("after", taken)
         taken.add(after)
         lines.append(f"{after} = {value} |> {_source(text, target.span)}")
-        offered = {NONE: value, SEPARABLE: _separable(text, one.use, value, after), KEPT: after}
-        told = ", ".join(f"{name}: {offered[name]}" for name in one.alternatives)
-        value, plain = f"choose {one.label} {{ {told} }}", False
+        offered = {NONE: value, SEPARABLE: _separable_text(text, operator.use, value, after), KEPT: after}
+        alternatives = ", ".join(f"{name}: {offered[name]}" for name in operator.alternatives)
+        value, is_name = f"choose {operator.label} {{ {alternatives} }}", False
     return [*lines, value]
 
 
@@ -201,65 +220,70 @@ def _source(text: str, span: Span) -> str:
     return text[span.start : span.end]
 
 
-def _separable(text: str, use: Use, x: str, trained: str) -> str:
-    """A convolution of each channel, and one of each position, as wide as the trained one."""
+def _separable_text(text: str, use: CallSite, x: str, trained: str) -> str:
+    """Return the text of a depthwise and a pointwise convolution, with as many output channels as the trained one."""
     if "channels" not in use.arguments:
         return x
-    assert isinstance(use.call, ast.Call), "it has arguments"
+    assert isinstance(use.call, ast.Call), "a call with arguments"
     callee = _source(text, use.call.callee.span)
-    given = {name: _source(text, expr.span) for name, expr in use.arguments.items() if name != "channels"}
-    each = [f"{x}.channels", *(f"{name}={value}" for name, value in given.items()), f"groups={x}.channels"]
-    rest = [f"{name}={value}" for name, value in given.items() if name not in _SLID]
-    wide = [f"{trained}.channels", "kernel=1", *rest]
-    return f"{x} |> own {callee}({', '.join(each)}) |> own {callee}({', '.join(wide)})"
+    arguments = {name: _source(text, expr.span) for name, expr in use.arguments.items() if name != "channels"}
+    depthwise = [f"{x}.channels", *(f"{name}={value}" for name, value in arguments.items()), f"groups={x}.channels"]
+    unslid = [f"{name}={value}" for name, value in arguments.items() if name not in _SPATIAL_ARGUMENTS]
+    pointwise = [f"{trained}.channels", "kernel=1", *unslid]
+    return f"{x} |> own {callee}({', '.join(depthwise)}) |> own {callee}({', '.join(pointwise)})"
 
 
-# what the checker says
+# errors of the checker
 
 
-def _learn(error: ArchError, operators: list[Operator]) -> None:
-    """Drop what is in the combinations that break the network; if none is shown, what is offered most."""
-    by_label, changed = {one.label: one for one in operators}, False
+def _drop_invalid(error: ArchError, operators: list[Operator]) -> None:
+    """Reject the alternatives in the combinations that are invalid.
+
+    If the errors show no combination, `none` is rejected everywhere, or `separable` once `none` is gone.
+    """
+    by_label, changed = {operator.label: operator for operator in operators}, False
     for diagnostic in error.diagnostics:
-        combined = [
-            (one, one.others[code])
+        candidates = [
+            (operator, operator.offered[code])
             for path, code in (outcome for note in diagnostic.notes for outcome in note.outcomes)
-            if (one := by_label.get(label_of(path))) is not None and code < len(one.others)
+            if (operator := by_label.get(label_of(path))) is not None and code < len(operator.offered)
         ]
-        if combined:  # what leaves shapes as they are is seldom what is wrong
-            one, name = min(combined, key=lambda pair: pair[1] != NONE)
-            one.drop(name, diagnostic.message)
+        if candidates:  # `none` keeps shapes, so it is rarely the cause
+            operator, name = min(candidates, key=lambda pair: pair[1] != NONE)
+            operator.drop(name, diagnostic.message)
             changed = True
     if not changed:
         if not operators:
             raise error
-        name = NONE if any(NONE in one.others for one in operators) else SEPARABLE
-        for one in operators:
-            if name in one.others:
-                one.drop(name, error.diagnostics[0].message)
+        name = NONE if any(NONE in operator.offered for operator in operators) else SEPARABLE
+        for operator in operators:
+            if name in operator.offered:
+                operator.drop(name, error.diagnostics[0].message)
 
 
-def _unfit(graph: Graph, operators: list[Operator], where: str | None) -> bool:
-    """Drop what is a network, and not one of the same trained channels: other shapes, other scopes."""
-    types, by_label, changed = infer(graph), {one.label: one for one in operators}, False
-    names = {one.label: one.alternatives for one in operators}
+def _drop_mismatched(graph: Graph, operators: list[Operator], where: str | None) -> bool:
+    """Reject alternatives that are valid but change output shapes or are outside of `where`. Returns True if any was
+    rejected."""
+    types, by_label, changed = infer(graph), {operator.label: operator for operator in operators}, False
+    names = {operator.label: operator.alternatives for operator in operators}
     for number in graph:
         op = graph[number].op
-        one = by_label.get(label_of(op.choice)) if isinstance(op, Select) else None
-        if one is None or not isinstance(op, Select):
+        operator = by_label.get(label_of(op.choice)) if isinstance(op, Select) else None
+        if operator is None or not isinstance(op, Select):
             continue
         operands = graph.operands(number)
-        offered = dict(zip(names[one.label], (operands[case] for case in op.cases), strict=False))
+        offered = dict(zip(names[operator.label], (operands[case] for case in op.cases), strict=False))
         scope = graph[offered[KEPT]].scope if KEPT in offered else ""
-        if where is not None and one.others and not within(scope, where):
-            one.others, one.left, changed = [], [f"`{scope}` is not in {where}"], True
-        for name in [*one.others]:
-            if name in offered and not _alike(types[offered[name]], types[offered[KEPT]]):
+        if where is not None and operator.offered and not matches_scope(scope, where):
+            operator.offered, operator.rejected, changed = [], [f"`{scope}` is not in {where}"], True
+        for name in [*operator.offered]:
+            if name in offered and not _is_same_shape(types[offered[name]], types[offered[KEPT]]):
                 shapes = f"{types[offered[name]]} and {types[offered[KEPT]]}"
-                one.drop(name, f"shapes differ: {shapes}")
+                operator.drop(name, f"shapes differ: {shapes}")
                 changed = True
     return changed
 
 
-def _alike(one: TensorType, other: TensorType) -> bool:
-    return one.rank == other.rank and all(same(a, b) for a, b in zip(one.dims, other.dims, strict=True))
+def _is_same_shape(left: TensorType, right: TensorType) -> bool:
+    """Return True if two types have equal shapes."""
+    return left.rank == right.rank and all(same(a, b) for a, b in zip(left.dims, right.dims, strict=True))

@@ -1,4 +1,4 @@
-"""The places in a text where a number is set that may be chosen."""
+"""Sites: places in a program's text where a number is set that can become a choice."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from typing import Literal
 from archir.diagnostics.errors import Span
 from archir.language.elaboration.files import Module
 from archir.language.elaboration.values import Block
-from archir.language.elastic.flow import Flow, Home, Reached, Role, Use, constant
-from archir.language.elastic.ladders import Kind
+from archir.language.elastic.choice_values import Kind
+from archir.language.elastic.flow import CallSite, Flow, Home, Role, Setter, constant
 from archir.language.syntax import ast
 
-MOST_FACTOR = 8
-"""A greater number in a product is a width, and no ratio."""
+MAX_RATIO = 8
+"""Maximum factor in a product that is a ratio; a greater one is a width."""
 _KINDS: dict[Role, Kind] = {"width": "widths", "kernel": "kernels", "heads": "heads", "depth": "depths"}
+"""Kinds of choices by the role of their numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """Something in the text that a choice can stand for.
+    """Place in the text that can be replaced by a choice.
 
-    `form`: a number as it is written; an argument that is not written, to stand at `span`; a factor of what is at
-    `span`. `kind` is None for what only goes with a width: a shape, `groups`, the bound of a slice.
+    `form`: "number" for a number that is written there, "argument" for an argument to insert at the empty `span`,
+    "factor" for a factor of the expression at `span`. `kind` is None for a number that only follows a width: a shape,
+    `groups`, the bound of a slice.
     """
 
     kind: Kind | None
@@ -33,64 +35,67 @@ class Site:
     trained: Fraction
     form: Literal["number", "argument", "factor"] = "number"
     name: str = ""
-    """That of the argument, or of the parameter that this is the default of."""
+    """Name of the argument, or of the parameter whose default is the number."""
     inside: bool = False
-    """Whether it is part of a product or the like."""
-    use: Use | None = field(default=None, repr=False)
-    """The call that it is an argument of, if it is heads."""
+    """True if the number is part of a larger expression such as a product."""
+    use: CallSite | None = field(default=None, repr=False)
+    """Call that the number is an argument of, or None."""
     groups: bool = False
-    """Whether it is a number of groups."""
+    """True if the number is a number of groups."""
 
 
 def sites(flow: Flow, module: Module) -> list[Site]:
-    """Every place in a file, in the order of the text."""
-    found = [*_numbers(flow, module), *_arguments(flow, module), *_factors(flow, module)]
-    return sorted(found, key=lambda site: (site.span.start, site.form))
+    """Return all sites of a file in the order of the text."""
+    all_sites = [*_number_sites(flow, module), *_default_sites(flow, module), *_inner_width_sites(flow, module)]
+    return sorted(all_sites, key=lambda site: (site.span.start, site.form))
 
 
-def _numbers(flow: Flow, module: Module) -> list[Site]:
-    places: dict[int, list[Reached]] = defaultdict(list)
-    for one in flow.reached:
-        if one.home.module is module and one.missing is None and constant(one.expr) is not None:
-            places[one.expr.span.start].append(one)
-    return [site for several in places.values() if (site := _number(several, flow)) is not None]
+def _number_sites(flow: Flow, module: Module) -> list[Site]:
+    """Return the sites of numbers that are written in the file."""
+    places: dict[int, list[Setter]] = defaultdict(list)
+    for setter in flow.setters:
+        if setter.home.module is module and setter.missing is None and constant(setter.expr) is not None:
+            places[setter.expr.span.start].append(setter)
+    return [site for several in places.values() if (site := _number_site(several, flow)) is not None]
 
 
-def _number(several: list[Reached], flow: Flow) -> Site | None:
-    """The site of a number, of all that it sets."""
-    one, value = several[0], constant(several[0].expr)
-    assert value is not None, "it was looked at before"
-    scaled = all(reached.scaled for reached in several)
-    every = {reached.role for reached in several}
-    roles = every - {"follows", "groups"}
+def _number_site(setters: list[Setter], flow: Flow) -> Site | None:
+    """Return the site of a number from all the settings that reach it, or None if it cannot be a choice."""
+    first, value = setters[0], constant(setters[0].expr)
+    assert value is not None, "the caller selects constants"
+    scaled = all(setter.scaled for setter in setters)
+    all_roles = {setter.role for setter in setters}
+    roles = all_roles - {"follows", "groups"}
     if value <= 0 or len(roles) > 1 or "order" in roles:
         return None
     kind = _KINDS[next(iter(roles))] if roles else None
-    if scaled and kind == "widths" and (value <= MOST_FACTOR or value.denominator > 1):
+    if scaled and kind == "widths" and (value <= MAX_RATIO or value.denominator > 1):
         kind = "ratios"
     elif value.denominator > 1 or value == 1 or (scaled and kind not in ("widths", None)):
         return None
-    name = next((p.name.text for p in one.home.definition.params if p.default is one.expr), "")
-    use = next((use for use in flow.uses if any(given is one.expr for given in use.arguments.values())), None)
-    inside, groups = any(r.scaled for r in several), "groups" in every
-    return Site(kind, one.home, one.expr.span, value, name=name, inside=inside, use=use, groups=groups)
+    name = next((p.name.text for p in first.home.definition.params if p.default is first.expr), "")
+    use = next((use for use in flow.uses if any(argument is first.expr for argument in use.arguments.values())), None)
+    inside, groups = any(r.scaled for r in setters), "groups" in all_roles
+    return Site(kind, first.home, first.expr.span, value, name=name, inside=inside, use=use, groups=groups)
 
 
-def _arguments(flow: Flow, module: Module) -> list[Site]:
-    """Ratios that a call of the library leaves at their default."""
-    found: dict[tuple[int, str], Site] = {}
-    for one in flow.reached:
-        value = constant(one.expr)
-        if one.missing is None or one.home.module is not module or value is None:
+def _default_sites(flow: Flow, module: Module) -> list[Site]:
+    """Return sites for ratios that calls of library blocks leave at their defaults."""
+    sites_by_argument: dict[tuple[int, str], Site] = {}
+    for setter in flow.setters:
+        value = constant(setter.expr)
+        if setter.missing is None or setter.home.module is not module or value is None:
             continue
-        if one.role == "width" and one.scaled and value != 1:
-            use, name = one.missing
-            found[id(use.call), name] = Site("ratios", one.home, after(use), value, "argument", name, use=use)
-    return list(found.values())
+        if setter.role == "width" and setter.scaled and value != 1:
+            use, name = setter.missing
+            sites_by_argument[id(use.call), name] = Site(
+                "ratios", setter.home, argument_place(use), value, "argument", name, use=use
+            )
+    return list(sites_by_argument.values())
 
 
-def after(use: Use) -> Span:
-    """Where a further argument of a call is written: the empty span behind the last one."""
+def argument_place(use: CallSite) -> Span:
+    """Return where a further argument of a call can be inserted: an empty span after the last argument."""
     match use.call:
         case ast.Call(arguments=(*_, last)):
             end = last.value.span.end
@@ -101,8 +106,8 @@ def after(use: Use) -> Span:
     return Span(use.call.span.source, end, end)
 
 
-def spelt_argument(use: Use, name: str, value: str) -> str:
-    """A further argument of a call, as it is written there."""
+def argument_text(use: CallSite, name: str, value: str) -> str:
+    """Return the text of a further argument of a call, with the punctuation that it needs there."""
     match use.call:
         case ast.Call(arguments=(_, *_)):
             return f", {name}={value}"
@@ -111,49 +116,55 @@ def spelt_argument(use: Use, name: str, value: str) -> str:
     return f"({name}={value})"
 
 
-def _factors(flow: Flow, module: Module) -> list[Site]:
-    """Widths in blocks that follow from others, and that others do not all follow: those in between. Groups are widths
-    where there are as many as channels."""
-    reached = [one for one in flow.reached if one.home.module is module]
-    widths = {id(one.expr) for one in reached if one.role == "width"}
-    groups = {id(one.expr) for one in reached if one.role == "groups"}
+def _inner_width_sites(flow: Flow, module: Module) -> list[Site]:
+    """Return sites for widths inside of blocks that are computed from other widths.
+
+    Each can get a ratio of its own. A parameter counts only if the block passes it on more than once, and products that
+    already have a constant factor are left out. A number of groups counts as a width if it equals the number of
+    channels.
+    """
+    reached = [item for item in flow.setters if item.home.module is module]
+    widths = {id(item.expr) for item in reached if item.role == "width"}
+    groups = {id(item.expr) for item in reached if item.role == "groups"}
     depthwise = [use.arguments for use in flow.uses if {"channels", "groups"} <= use.arguments.keys()]
-    widths |= {id(one["groups"]) for one in depthwise if _alike(one["groups"], one["channels"])} & groups
+    widths |= {id(item["groups"]) for item in depthwise if _is_same_text(item["groups"], item["channels"])} & groups
     blocks = [use for use in flow.uses if use.home.module is module and use.home.definition.word != "net"]
-    given = [(use, expr) for use in blocks for expr in use.arguments.values() if id(expr) in widths]
-    often = Counter((id(use.home), expr.text) for use, expr in given if isinstance(expr, ast.Name))
-    found = []
-    for use, expr in given:
+    width_arguments = [(use, expr) for use in blocks for expr in use.arguments.values() if id(expr) in widths]
+    counts = Counter((id(use.home), expr.text) for use, expr in width_arguments if isinstance(expr, ast.Name))
+    width_sites = []
+    for use, expr in width_arguments:
         match expr:
             case ast.Name(text=text):
-                if text not in {p.name.text for p in use.home.definition.params} or often[id(use.home), text] < 2:
+                if text not in {p.name.text for p in use.home.definition.params} or counts[id(use.home), text] < 2:
                     continue
             case ast.Attribute():
                 pass
-            case ast.Chain(first=first, rest=rest):
+            case ast.Chain(first=first, links=rest):
                 if any(constant(part) not in (None, 1) and sign == "*" for sign, part in (("*", first), *rest)):
                     continue
             case _:
                 continue
         inside = isinstance(expr, ast.Chain)
-        found.append(Site("ratios", use.home, expr.span, Fraction(1), "factor", inside=inside))
-    return found
+        width_sites.append(Site("ratios", use.home, expr.span, Fraction(1), "factor", inside=inside))
+    return width_sites
 
 
-def _alike(one: ast.Expr, other: ast.Expr) -> bool:
-    return isinstance(one, (ast.Name, ast.Attribute)) and one.span.text == other.span.text
+def _is_same_text(left: ast.Expr, right: ast.Expr) -> bool:
+    """Return True if two expressions are the same name or attribute."""
+    return isinstance(left, (ast.Name, ast.Attribute)) and left.span.text == right.span.text
 
 
-def inner_width(flow: Flow, use: Use) -> str | None:
-    """The parameter of a block, not given in a call, that says how wide it is inside: `none` by default."""
+def inner_width(flow: Flow, use: CallSite) -> str | None:
+    """Return the parameter of a block that sets its inner width, is `none` by default and is not passed in the call; or
+    None."""
     if not isinstance(use.callee, Block):
         return None
     for param in use.callee.definition.params:
         default, name = param.default, param.name.text
         if name in use.arguments or not isinstance(default, ast.Literal) or default.value is not None:
             continue
-        for one in flow.reached:
-            inside = one.home.definition is use.callee.definition
-            if inside and one.role == "width" and isinstance(one.expr, ast.Name) and one.expr.text == name:
+        for setter in flow.setters:
+            inside = setter.home.definition is use.callee.definition
+            if inside and setter.role == "width" and isinstance(setter.expr, ast.Name) and setter.expr.text == name:
                 return name
     return None

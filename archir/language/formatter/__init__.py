@@ -1,14 +1,14 @@
-"""The one layout of a file: what `archir fmt` writes.
+"""Format a program in the one canonical layout, as `archir fmt` does.
 
-Tokens become words with the gaps between them, words a tree of brackets, that a document, and that lines. No token is
-lost on the way, so that the meaning stays: all that is added and taken away are commas at the end of lists and commas
-between alternatives.
+Four passes: tokens to words with the gaps between them, words to a tree of brackets, the tree to a document, the
+document to lines. No token is lost, so that the meaning stays. The only tokens that are added or removed are commas at
+the end of lists and commas between alternatives.
 """
 
 from __future__ import annotations
 
-from archir.diagnostics.work import MOST_WORK, bounded
-from archir.language.formatter.group import bracketed
+from archir.diagnostics.work import MAX_WORK, work_budget
+from archir.language.formatter.bracket_tree import bracket_tree
 from archir.language.formatter.layout import file
 from archir.language.formatter.printer import render
 from archir.language.formatter.tokens import words
@@ -17,15 +17,14 @@ from archir.language.syntax.parse import tokens
 __all__ = ["canonical"]
 
 
-def canonical(text: str, name: str = "<input>", most: float = MOST_WORK) -> str:
-    """The text in the canonical layout. Raises ArchError (A01xx).
+def canonical(text: str, name: str = "<input>", max_work: float = MAX_WORK) -> str:
+    """Return the text in the canonical layout. Raises ArchError (A01xx) if it has syntax errors.
 
-    Lines end with a newline alone, whatever they ended with, and a mark of byte order is left out. It may take so many
-    units of work.
+    Line ends become `\\n`, and a byte order mark is removed. `max_work` is the work budget if none is set.
     """
     text = text.removeprefix("\ufeff")
-    with bounded(most):
-        found = tokens(text, name)
-    last = max((token.end_pos or 0 for token in found if token.type != "_NL"), default=0)
-    lines = render(file(bracketed(words(found, text), text[last:]))).lstrip("\n")
+    with work_budget(max_work):
+        file_tokens = tokens(text, name)
+    end = max((token.end_pos or 0 for token in file_tokens if token.type != "_NL"), default=0)
+    lines = render(file(bracket_tree(words(file_tokens, text), text[end:]))).lstrip("\n")
     return lines + "\n" if lines else ""

@@ -1,7 +1,7 @@
-"""Documents: text with places where lines may break, and how to print it in `WIDTH` columns.
+"""Documents: text with possible line breaks, to be printed in `WIDTH` columns.
 
 After Wadler's "A prettier printer" (2003), as used by other formatters, with two additions: alternatives in braces,
-whose lines do not force what is around them onto lines of its own, and comments, which do not count as width.
+whose line breaks do not force their surroundings to break, and comments, which do not count as width.
 """
 
 from __future__ import annotations
@@ -11,40 +11,42 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 WIDTH = 120
-STEP = 4
+"""Maximum number of columns of a line, comments at its end not counted."""
+INDENT_WIDTH = 4
+"""Columns of one level of indentation."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line break; `flat` is what stands there while its group is on one line."""
+    """A possible line break; `flat` is the text printed instead while its group is on one line."""
 
     flat: str = ""
 
 
 @dataclass(frozen=True)
 class Newline:
-    """A line break in any case, maybe with a blank line."""
+    """A forced line break, after a blank line if `blank`."""
 
     blank: bool = False
 
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment at the end of a line; a line break follows."""
+    """A comment at the end of a line; a line break follows it."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class IfBroken:
-    """A text that is there only when its group is not on one line."""
+    """Text that is printed only if its group is broken over several lines."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Indent:
-    """Lines of `content` are indented, when its group is not on one line."""
+    """Content whose line breaks are indented by one level if its group is broken."""
 
     content: Doc
     broken: bool = field(init=False)
@@ -57,10 +59,11 @@ class Indent:
 
 @dataclass(frozen=True)
 class Group:
-    """Content whose own lines all break, or none; that must break if `broken`, and is on several lines if `tall`.
+    """Content whose own lines break all together or not at all.
 
-    A `chain` may stay unbroken around alternatives in braces and groups that `hug`: those start and end with a bracket,
-    and break before the chain does. Other groups break when there are several lines in them.
+    It must break if `broken`, and takes several lines if `tall`. A group breaks if its content takes several lines,
+    except a `chain`: it may stay unbroken around alternatives in braces and around groups that `hug`. Those start and
+    end with a bracket, and break before the chain does.
     """
 
     content: Sequence[Doc]
@@ -77,9 +80,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Row:
-    """An alternative: what stands above it, `name:` or `pattern =>`, its value and a comment at the end."""
+    """An alternative of `choose` or `match`: the lines above it, its key (`name:` or `pattern =>`), its value, and the
+    comment at its end.
 
-    apart: bool
+    `blank_before` says whether a blank line comes before it, which ends the alignment of values.
+    """
+
+    blank_before: bool
     lead: Sequence[Doc]
     key: Doc
     value: Doc
@@ -88,7 +95,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Braces:
-    """Alternatives: on one line, or one a line with their values aligned."""
+    """Alternatives in braces: on one line, or one on each line with their values aligned."""
 
     rows: Sequence[Row]
     broken: bool
@@ -96,7 +103,7 @@ class Braces:
     end: Sequence[Doc] = ()
 
     def flat(self) -> Doc:
-        """All on one line."""
+        """Return the document of all alternatives on one line."""
         if not self.rows:
             return "{}"
         rows = [[", ", row.key, " ", row.value] for row in self.rows]
@@ -107,7 +114,7 @@ Doc: TypeAlias = str | Line | Newline | Comment | IfBroken | Indent | Group | Br
 
 
 def is_broken(doc: Doc) -> bool:
-    """Whether a document cannot stand on one line, what hugs aside."""
+    """Return whether a document cannot be printed on one line; groups that hug are not counted."""
     match doc:
         case str() | Line() | IfBroken() | Braces():
             return False
@@ -122,7 +129,7 @@ def is_broken(doc: Doc) -> bool:
 
 
 def is_tall(doc: Doc) -> bool:
-    """Whether a document takes several lines in any case."""
+    """Return whether a document takes several lines, however wide the page is."""
     match doc:
         case str() | Line() | IfBroken():
             return False

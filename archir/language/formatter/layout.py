@@ -1,26 +1,58 @@
-"""The layout of the language: from brackets, parts and words to a document."""
+"""The layout rules of the language: bracket tree to document."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from archir.language.formatter.bracket_tree import Bracket, Part, Piece, first
 from archir.language.formatter.doc import Braces, Comment, Doc, Group, IfBroken, Indent, Line, Newline, Row, is_tall
-from archir.language.formatter.group import Bracket, Part, Piece, first
 from archir.language.formatter.tokens import Word
-from archir.language.formatter.trivia import Gap, gap
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Trivia between two words: the comment at the end of the line, then lines of comments; blank lines are empty
+    strings."""
+
+    comment: str = ""
+    lines: tuple[str, ...] = ()
+    has_newline: bool = False
+    """Whether the two words are on different lines."""
+
+    @property
+    def has_comments(self) -> bool:
+        """Whether the gap has any comment."""
+        return bool(self.comment) or any(self.lines)
+
+    @property
+    def comments(self) -> tuple[str, ...]:
+        """Comments on lines of their own."""
+        return tuple(line for line in self.lines if line)
+
+
+def gap(text: str) -> Gap:
+    """Parse the text of a gap (blanks, newlines and comments); several blank lines in a row become one."""
+    if not text.strip(" "):
+        return Gap()
+    comment, *lines = (line.strip() for line in text.split("\n"))
+    lines = lines[:-1]  # the last line is the indentation of the next word
+    return Gap(comment, tuple(line for i, line in enumerate(lines) if line or i == 0 or lines[i - 1]), "\n" in text)
+
 
 _DEFINITIONS = {"own", "block", "cell", "net"}
-_LOOSEST = [{"|>"}, {"if", "else"}, {"or"}, {"and"}, {"+", "-"}, {"*", "/", "//", "%"}]
-"""Words in front of which a line in brackets may break: the first of these sets of which there is one."""
+_BREAK_OPERATORS = [{"|>"}, {"if", "else"}, {"or"}, {"and"}, {"+", "-"}, {"*", "/", "//", "%"}]
+"""Operators before which a line in brackets may break, loosest first: it breaks before those of the first set that
+occurs."""
 
 
 def file(content: Bracket) -> Doc:
-    """The document of a file; it starts with line breaks."""
+    """Return the document of a file; it starts with line breaks."""
     docs: list[Doc] = []
     for i, part in enumerate(content.parts):
         between = gap(part.before if i else "\n" + part.before)
-        apart = i > 0 and (_defines(part) or _defines(content.parts[i - 1]))
-        docs += [_comment(between), _lead(between, first=i == 0, apart=apart), _statement(part.pieces)]
+        blank_before = i > 0 and (_defines(part) or _defines(content.parts[i - 1]))
+        docs += [_comment(between), _lead(between, first=i == 0, blank_before=blank_before), _statement(part.pieces)]
     end = gap(content.end + "\n" if content.parts else "\n" + content.end + "\n")
     return [docs, _comment(end), _comments(end, first=not content.parts)]
 
@@ -30,7 +62,8 @@ def _defines(part: Part) -> bool:
 
 
 def _statement(pieces: Sequence[Piece]) -> Doc:
-    """What stands between bodies is a line each: `if a {body} else {body}`."""
+    """Return the document of a statement; the text between two bodies is a line each, as in `if a {body} else
+    {body}`."""
     docs: list[Doc] = []
     line: list[Piece] = []
     for piece in pieces:
@@ -53,34 +86,34 @@ def _body(body: Bracket) -> Doc:
 
 
 def _line(pieces: Sequence[Piece], inside: bool = False, indented: bool = True) -> Doc:
-    """Pieces on one line, or broken in front of the operators that bind loosest: outside of brackets, of `|>` alone.
+    """Lay out pieces on one line, or break them before the loosest operators; outside of brackets only before `|>`.
 
-    Where the author broke a chain of `|>` it stays broken, and in other places only as far as lines get too long. A
-    chain that was not broken and does not fit breaks in front of each, or in the brackets of its last call: if it has
-    one `|>`, or if the author broke it there.
+    If the author broke a chain of `|>`, it stays broken; other lines break only if they are too long. A chain that the
+    author did not break and that does not fit breaks before each `|>`. It breaks in the brackets of its last call
+    instead if it has only one `|>`, or if the author broke it there.
     """
-    breaks = _breaks(pieces, inside)
+    breaks = _break_positions(pieces, inside)
     if not breaks:
-        return _words(pieces)
+        return _unbroken(pieces)
     between = [gap(first(pieces[i]).before) for i in breaks]
     is_pipe = first(pieces[breaks[0]]).kind == "|>"
-    by_author = is_pipe and any(one.breaks for one in between)
+    by_author = is_pipe and any(break_gap.has_newline for break_gap in between)
     last = pieces[-1]
-    hug = not inside and not by_author and isinstance(last, Bracket) and (len(breaks) == 1 or last.breaks)
+    hug = not inside and not by_author and isinstance(last, Bracket) and (len(breaks) == 1 or last.has_newline)
     tail: list[Doc] = []
-    for one, start, end in zip(between, breaks, [*breaks[1:], len(pieces)], strict=True):
-        words = _words(pieces[start:end], hug and end == len(pieces))
-        if one.has_comments:
-            tail += [_comment(one), _comments(one), Newline(), words]
-        elif by_author and not one.breaks:
+    for break_gap, start, end in zip(between, breaks, [*breaks[1:], len(pieces)], strict=True):
+        words = _unbroken(pieces[start:end], hug and end == len(pieces))
+        if break_gap.has_comments:
+            tail += [_comment(break_gap), _comments(break_gap), Newline(), words]
+        elif by_author and not break_gap.has_newline:
             tail.append(Group([Line(" "), words], chain=True))
         else:
             tail += [Line(" "), words]
-    return Group([_words(pieces[: breaks[0]]), Indent(tail) if indented else tail], by_author, chain=True)
+    return Group([_unbroken(pieces[: breaks[0]]), Indent(tail) if indented else tail], by_author, chain=True)
 
 
-def _words(pieces: Sequence[Piece], hug: bool = False) -> Doc:
-    """Pieces on one line, but for comments between them; `hug` is for brackets at the end."""
+def _unbroken(pieces: Sequence[Piece], hug: bool = False) -> Doc:
+    """Lay out pieces on one line, except for comments between them; with `hug` the bracket at the end may break."""
     docs: list[Doc] = []
     for i, piece in enumerate(pieces):
         word = first(piece)
@@ -93,21 +126,21 @@ def _words(pieces: Sequence[Piece], hug: bool = False) -> Doc:
     return docs
 
 
-def _breaks(pieces: Sequence[Piece], inside: bool) -> list[int]:
-    """The positions of the pieces in front of which a line may break."""
+def _break_positions(pieces: Sequence[Piece], inside: bool) -> list[int]:
+    """Return the positions of the pieces before which a line may break."""
     kinds = [piece.kind if isinstance(piece, Word) and piece.spaced and not piece.unary else "" for piece in pieces]
     if "for" in kinds and inside:
         start = kinds.index("for")
         return [i for i, kind in enumerate(kinds) if kind == "for" or (kind == "if" and i > start)]
-    allowed = _LOOSEST if inside else _LOOSEST[:1]
+    allowed = _BREAK_OPERATORS if inside else _BREAK_OPERATORS[:1]
     words: set[str] = next((words for words in allowed if words & set(kinds)), set())
     return [i for i, kind in enumerate(kinds) if kind in words and i > 0]
 
 
 def _bracket(bracket: Bracket, hug: bool = False) -> Doc:
-    """Brackets on one line, or their content on a line of its own, or else one element a line.
+    """Lay out brackets on one line, or their content on a line of its own, or else one element a line.
 
-    Several elements on several lines stay on those lines if neither of the first two fits.
+    Several elements on several lines stay on those lines if neither of the first two layouts fits.
     """
     if bracket.role == "alternatives":
         return _alternatives(bracket)
@@ -125,25 +158,26 @@ def _bracket(bracket: Bracket, hug: bool = False) -> Doc:
 
 def _elements(bracket: Bracket) -> Doc:
     between = [gap(part.before) for part in bracket.parts[1:]]
-    alone = not between
-    by_author = any(one.breaks for one in between)
-    docs: list[Doc] = [_line(bracket.parts[0].pieces, inside=True, indented=not alone)]
-    for one, part in zip(between, bracket.parts[1:], strict=True):
+    is_single = not between
+    by_author = any(part_gap.has_newline for part_gap in between)
+    docs: list[Doc] = [_line(bracket.parts[0].pieces, inside=True, indented=not is_single)]
+    for part_gap, part in zip(between, bracket.parts[1:], strict=True):
         line = _line(part.pieces, inside=True)
-        docs += [",", _comment(one)]
-        if by_author and not one.breaks:
+        docs += [",", _comment(part_gap)]
+        if by_author and not part_gap.has_newline:
             docs.append(Group([Line(" "), line]))
         else:
-            docs += [Line(" "), [[comment, Newline()] for comment in one.comments], line]
-    if alone and bracket.trailing_comma and bracket.role == "group" and bracket.closed_by == ")":
+            docs += [Line(" "), [[comment, Newline()] for comment in part_gap.comments], line]
+    if is_single and bracket.trailing_comma and bracket.role == "group" and bracket.closed_by == ")":
         return [docs, ","]
-    if bracket.trailing_comma or not (alone or by_author):
+    if bracket.trailing_comma or not (is_single or by_author):
         docs.append(IfBroken(","))
     return Group(docs, broken=bracket.trailing_comma)
 
 
 def _holds_bracket(bracket: Bracket) -> bool:
-    """Whether what is inside opens and closes on the lines of the bracket: `sum([...])`, `(x |> choose op {...})`."""
+    """Return whether the content opens and closes on the lines of the bracket: `sum([...])`, `(x |> choose op
+    {...})`."""
     if len(bracket.parts) > 1 or bracket.trailing_comma or gap(bracket.parts[0].before + bracket.end).has_comments:
         return False
     pieces = bracket.parts[0].pieces
@@ -160,7 +194,7 @@ def _alternatives(bracket: Bracket) -> Doc:
         for i, (part, follows) in enumerate(zip(bracket.parts, after if bracket.parts else [], strict=True))
     ]
     tall = any(is_tall([row.key, row.value]) for row in rows)
-    broken = bracket.breaks or tall
+    broken = bracket.has_newline or tall
     return Braces(rows, broken, [_comment(begin)], [_comments(end, first=not rows)])
 
 
@@ -174,12 +208,13 @@ def _row(part: Part, follows: Gap, first: bool) -> Row:
 
 
 def _comment(between: Gap) -> Doc:
-    """The comment at the end of a line."""
+    """Return the comment at the end of a line, "" if there is none."""
     return Comment(between.comment) if between.comment else ""
 
 
 def _comments(between: Gap, first: bool = False) -> Doc:
-    """Comments on lines of their own, each after a line break; no blank lines in front if they come `first`."""
+    """Return the comments on lines of their own, each after a line break; no blank line before them if they come
+    `first`."""
     docs: list[Doc] = []
     blank = False
     for line in between.lines:
@@ -189,8 +224,9 @@ def _comments(between: Gap, first: bool = False) -> Doc:
     return docs
 
 
-def _lead(between: Gap, first: bool, apart: bool = False) -> Doc:
-    """Comments in front of a statement, and the line break that it comes after; `apart` asks for a blank line."""
-    lines = ("", *between.lines) if apart and "" not in between.lines else between.lines
+def _lead(between: Gap, first: bool, blank_before: bool = False) -> Doc:
+    """Return the comments before a statement and its line break, with a blank line if `blank_before` or if the author
+    left one."""
+    lines = ("", *between.lines) if blank_before and "" not in between.lines else between.lines
     blank = bool(lines) and not lines[-1] and not (first and not any(lines))
     return [_comments(Gap("", lines), first), Newline(blank)]

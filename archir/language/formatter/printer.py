@@ -1,4 +1,4 @@
-"""Printing documents."""
+"""Print documents as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from archir.language.formatter.doc import (
-    STEP,
+    INDENT_WIDTH,
     WIDTH,
     Braces,
     Comment,
@@ -23,7 +23,11 @@ from archir.language.formatter.doc import (
 
 
 class Mode(Enum):
-    """How the lines of a group are: broken; flat, but for what hugs; flat, with all that is inside."""
+    """How the lines of a group are printed.
+
+    BROKEN: each on a line of its own. LOOSE: on one line, except for braces and groups that hug. FLAT: on one line with
+    everything inside.
+    """
 
     BROKEN = 0
     LOOSE = 1
@@ -31,16 +35,16 @@ class Mode(Enum):
 
 
 Piece: TypeAlias = tuple[int, Mode, Doc]
-"""A document, how far its lines are indented, and the mode of its group."""
+"""Indentation in columns, mode of the enclosing group, and a document."""
 
 
 def render(doc: Doc) -> str:
-    """The text of a document."""
+    """Return the text of a document."""
     out: list[str] = []
     column = 0
-    left: list[Piece] = [(0, Mode.BROKEN, doc)]
-    while left:
-        indent, mode, doc = left.pop()
+    stack: list[Piece] = [(0, Mode.BROKEN, doc)]
+    while stack:
+        indent, mode, doc = stack.pop()
         match doc:
             case str():
                 out.append(doc)
@@ -55,124 +59,129 @@ def render(doc: Doc) -> str:
             case Comment():
                 out.append(f"  {doc.text}")
             case IfBroken() if mode is Mode.BROKEN:
-                left.append((indent, mode, doc.text))
+                stack.append((indent, mode, doc.text))
             case IfBroken():
                 pass
             case Indent():
-                left.append((_inner(indent, mode), mode, doc.content))
+                stack.append((_inner_indent(indent, mode), mode, doc.content))
             case Group():
-                left.append((indent, _mode(doc, indent, mode, WIDTH - column, left), doc.content))
+                stack.append((indent, _mode(doc, indent, mode, WIDTH - column, stack), doc.content))
             case Braces():
                 one_line: Piece = (indent, Mode.FLAT, doc.flat())
-                if mode is Mode.FLAT or (not doc.broken and _fits(WIDTH - column, one_line, left)):
-                    left.append(one_line)
+                if mode is Mode.FLAT or (not doc.broken and _fits(WIDTH - column, one_line, stack)):
+                    stack.append(one_line)
                 else:
-                    rows = [*doc.start, *_rows(doc, indent + STEP), *doc.end]
-                    left.append((indent, Mode.BROKEN, ["{", Indent(rows), Newline(), "}"]))
+                    rows = [*doc.start, *_rows(doc, indent + INDENT_WIDTH), *doc.end]
+                    stack.append((indent, Mode.BROKEN, ["{", Indent(rows), Newline(), "}"]))
             case _:
-                left += [(indent, mode, part) for part in reversed(doc)]
+                stack += [(indent, mode, part) for part in reversed(doc)]
     return "".join(out)
 
 
-def _inner(indent: int, mode: Mode) -> int:
-    return indent + STEP if mode is Mode.BROKEN else indent
+def _inner_indent(indent: int, mode: Mode) -> int:
+    return indent + INDENT_WIDTH if mode is Mode.BROKEN else indent
 
 
-def _mode(group: Group, indent: int, outer: Mode, room: int, after: Sequence[Piece]) -> Mode:
-    if outer is Mode.FLAT or (outer is Mode.LOOSE and not (group.chain or group.hug)):
+def _mode(group: Group, indent: int, enclosing: Mode, width_left: int, after: Sequence[Piece]) -> Mode:
+    """Choose the mode of a group: the flattest that fits the columns left on the line."""
+    if enclosing is Mode.FLAT or (enclosing is Mode.LOOSE and not (group.chain or group.hug)):
         return Mode.FLAT
-    if not group.tall and _fits(room, (indent, Mode.FLAT, group.content), after):
+    if not group.tall and _fits(width_left, (indent, Mode.FLAT, group.content), after):
         return Mode.FLAT
-    if group.chain and not group.broken and _fits(room, (indent, Mode.LOOSE, group.content), after):
+    if group.chain and not group.broken and _fits(width_left, (indent, Mode.LOOSE, group.content), after):
         return Mode.LOOSE
     return Mode.BROKEN
 
 
-def _fits(room: int, piece: Piece, after: Sequence[Piece]) -> bool:
-    """Whether the lines of a piece have `room`, with what is `after` it, the last first, up to where that may break."""
+def _fits(width_left: int, piece: Piece, after: Sequence[Piece]) -> bool:
+    """Return whether a piece fits in the `width_left` columns left on the line, together with the text after it up to
+    the next possible break.
+
+    `after` is the stack of pieces that follow, the next one last.
+    """
     own: list[Piece] = [piece]
-    rest: list[Piece] = []
+    following: list[Piece] = []
     position = len(after)
-    while room >= 0:
-        if not own and not rest:
+    while width_left >= 0:
+        if not own and not following:
             if position == 0:
                 return True
             position -= 1
-            rest.append(after[position])
-        mine = bool(own)
-        todo = own or rest
+            following.append(after[position])
+        is_own = bool(own)
+        todo = own or following
         indent, mode, doc = todo.pop()
         match doc:
             case str():
-                room -= len(doc)
+                width_left -= len(doc)
             case Line() if mode is not Mode.BROKEN:
-                room -= len(doc.flat)
+                width_left -= len(doc.flat)
             case Line() | Newline() | Comment():
                 return True
             case IfBroken():
-                room -= len(doc.text) if mode is Mode.BROKEN else 0
+                width_left -= len(doc.text) if mode is Mode.BROKEN else 0
             case Indent():
-                todo.append((_inner(indent, mode), mode, doc.content))
+                todo.append((_inner_indent(indent, mode), mode, doc.content))
             case Braces() if mode is Mode.FLAT:
                 todo.append((indent, mode, doc.flat()))
             case Group() if mode is not Mode.LOOSE or doc.chain:
                 todo.append((indent, mode, doc.content))
             case Group() if not doc.hug:
                 todo.append((indent, Mode.FLAT, doc.content))
-            case Group() | Braces():  # the line ends with the opening bracket, and another starts with the closing one
-                if not mine or room < 1:
-                    return room >= 1
-                room = WIDTH - indent - 1
+            case Group() | Braces():  # it breaks: one line ends with the opening bracket, another starts at the closing
+                if not is_own or width_left < 1:
+                    return width_left >= 1
+                width_left = WIDTH - indent - 1
             case _:
                 todo += [(indent, mode, part) for part in reversed(doc)]
     return False
 
 
 def _rows(braces: Braces, indent: int) -> list[Doc]:
-    """One alternative a line; the values of named neighbours that fit on a line are aligned."""
-    keys = [_key(row, indent) for row in braces.rows]
+    """Lay out one alternative a line; the values of neighbours with names that fit on a line are aligned."""
+    keys = [_alignment_key(row, indent) for row in braces.rows]
     docs: list[Doc] = []
     column = 0
     for i, (row, key) in enumerate(zip(braces.rows, keys, strict=True)):
-        if i == 0 or not keys[i - 1] or row.apart:
-            column = max(map(len, _run(braces.rows, keys, i)), default=0)
+        if i == 0 or not keys[i - 1] or row.blank_before:
+            column = max(map(len, _aligned_keys(braces.rows, keys, i)), default=0)
         fits = key and indent + column + 1 + len(flat_text(row.value)) <= WIDTH
         space = " " * (column - len(key)) if fits else ""
         docs.append([*row.lead, row.key, space, " ", row.value, *row.comment])
     return docs
 
 
-def _run(rows: Sequence[Row], keys: Sequence[str], start: int) -> Iterator[str]:
-    """The keys from `start` on that are aligned with each other."""
+def _aligned_keys(rows: Sequence[Row], keys: Sequence[str], start: int) -> Iterator[str]:
+    """Yield the keys from `start` on that are aligned with each other."""
     for i in range(start, len(rows)):
-        if not keys[i] or (i > start and rows[i].apart):
+        if not keys[i] or (i > start and rows[i].blank_before):
             return
         yield keys[i]
 
 
-def _key(row: Row, indent: int) -> str:
-    """The text of a key that is aligned with others, or nothing."""
+def _alignment_key(row: Row, indent: int) -> str:
+    """Return the text of a key that is aligned with others; "" for alternatives that are not aligned."""
     key = flat_text(row.key)
-    alone = not is_tall([row.key, row.value]) and indent + len(key) + 1 + len(flat_text(row.value)) <= WIDTH
-    return key if alone and key.endswith(":") else ""
+    fits_line = not is_tall([row.key, row.value]) and indent + len(key) + 1 + len(flat_text(row.value)) <= WIDTH
+    return key if fits_line and key.endswith(":") else ""
 
 
 def flat_text(doc: Doc) -> str:
-    """The text of a document that is not tall, on one line."""
+    """Return the text of a document that is not tall, on one line."""
     out: list[str] = []
-    left = [doc]
-    while left:
-        match left.pop():
+    stack = [doc]
+    while stack:
+        match stack.pop():
             case str() as text:
                 out.append(text)
             case Line() as line:
                 out.append(line.flat)
             case Indent() | Group() as inner:
-                left.append(inner.content)
+                stack.append(inner.content)
             case Braces() as braces:
-                left.append(braces.flat())
+                stack.append(braces.flat())
             case Newline() | Comment() | IfBroken():
                 pass
             case parts:
-                left += reversed(parts)
+                stack += reversed(parts)
     return "".join(out)

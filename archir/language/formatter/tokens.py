@@ -1,4 +1,4 @@
-"""The words of a file: its tokens, what their brackets are for, and the space in front of each."""
+"""Tokens as words: with the role of each bracket, and the space before each word."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from lark import Token
 
 _TYPES = {"NAME", "INT", "FLOAT", "STRING", "TAG"}
 _OPERANDS = {"NAME", "INT", "FLOAT", "STRING", "true", "false", "none", ")", "]", "}"}
-"""Kinds that an operand ends with: a sign after one is binary, a bracket after one belongs to it."""
+"""Kinds of tokens that an operand ends with: after one, a sign is binary and a bracket is a call or an index."""
 _TIGHT_AFTER = {"(", "[", ".", ".."}
+"""Kinds of tokens that no space follows."""
 _TIGHT_BEFORE = {")", "]", ",", ":", ".", ".."}
+"""Kinds of tokens that no space precedes."""
 _DEFINITIONS = {"block", "cell", "net"}
 
 
 @dataclass(frozen=True)
 class Word:
-    """A token.
+    """A token of the formatter.
 
-    `kind` is NAME, INT, FLOAT, STRING, TAG, or the text itself. `role` says of an opening bracket what it is for:
-    `params`, `call`, `index`, `group` (a list, a tuple, parentheses), `body` or `alternatives`. `before` is the text
-    of the gap in front.
+    `kind` is NAME, INT, FLOAT, STRING, TAG, or the text itself. `role` says what an opening bracket is for: `params`,
+    `call`, `index`, `group` (a list, a tuple, parentheses), `body` or `alternatives`; it is "" for other tokens.
+    `before` is the text of the gap before the token.
     """
 
     text: str
@@ -30,47 +32,50 @@ class Word:
     before: str
     role: str = ""
     spaced: bool = False
-    """Whether a space stands in front when the word before is on the same line."""
+    """Whether a space separates the word from the previous one on the same line."""
     unary: bool = False
-    """Whether it is a sign of one operand."""
+    """Whether the word is the sign of one operand."""
     separates: bool = False
-    """Whether a newline that ends a statement or an alternative stands in front."""
+    """Whether the word follows a newline that ends a statement or an alternative."""
 
 
-class _Bracket:
-    """An open bracket: its role, and how many words `match` in it wait for their alternatives."""
+class _OpenBracket:
+    """An open bracket: its role, and how many `match` keywords in it still expect their alternatives."""
 
     def __init__(self, role: str) -> None:
         self.role = role
-        self.matches = 0
+        self.pending_matches = 0
 
 
 def words(tokens: Sequence[Token], text: str) -> list[Word]:
-    """The words of a text's tokens."""
-    solid = [token for token in tokens if token.type != "_NL"]
-    kinds = [token.type if token.type in _TYPES else str(token) for token in solid]
+    """Return the words of a text's tokens."""
+    visible = [token for token in tokens if token.type != "_NL"]
+    kinds = [token.type if token.type in _TYPES else str(token) for token in visible]
     after_newline = {id(token) for before, token in pairwise(tokens) if before.type == "_NL"}
-    found: list[Word] = []
-    open_brackets = [_Bracket("body")]
+    result: list[Word] = []
+    open_brackets = [_OpenBracket("body")]
     end = 0
-    for i, (token, kind) in enumerate(zip(solid, kinds, strict=True)):
+    for i, (token, kind) in enumerate(zip(visible, kinds, strict=True)):
         start = token.start_pos or 0
         inner = open_brackets[-1]
         role = _role(kinds, i, inner)
         unary = kind in "+-" and (i == 0 or kinds[i - 1] not in _OPERANDS)
-        spaced = i > 0 and not found[-1].unary and _spaced(kinds, i, role, inner.role)
-        found.append(Word(str(token), kind, text[end:start], role, spaced, unary, id(token) in after_newline))
-        inner.matches += kind == "match"
+        spaced = i > 0 and not result[-1].unary and _spaced(kinds, i, role, inner.role)
+        result.append(Word(str(token), kind, text[end:start], role, spaced, unary, id(token) in after_newline))
+        inner.pending_matches += kind == "match"
         if role:
-            inner.matches -= role == "alternatives" and inner.matches > 0 and not _after_choose(kinds, i)
-            open_brackets.append(_Bracket(role))
+            inner.pending_matches -= (
+                role == "alternatives" and inner.pending_matches > 0 and not _after_choose(kinds, i)
+            )
+            open_brackets.append(_OpenBracket(role))
         elif kind in {")", "]", "}"}:
             open_brackets.pop()
         end = start + len(token)
-    return found
+    return result
 
 
-def _role(kinds: Sequence[str], i: int, inner: _Bracket) -> str:
+def _role(kinds: Sequence[str], i: int, inner: _OpenBracket) -> str:
+    """Return the role of an opening bracket, "" for other tokens."""
     operand_before = i > 0 and (kinds[i - 1] in _OPERANDS or kinds[i - 1] in {"TAG", "choose"})
     match kinds[i]:
         case "(" if i > 1 and kinds[i - 1] == "NAME" and kinds[i - 2] in _DEFINITIONS:
@@ -80,13 +85,13 @@ def _role(kinds: Sequence[str], i: int, inner: _Bracket) -> str:
         case "[":
             return "index" if operand_before else "group"
         case "{":
-            return "alternatives" if inner.matches or _after_choose(kinds, i) else "body"
+            return "alternatives" if inner.pending_matches or _after_choose(kinds, i) else "body"
         case _:
             return ""
 
 
 def _after_choose(kinds: Sequence[str], i: int) -> bool:
-    """Whether word `i` comes after `choose`, a label and tags."""
+    """Return whether word `i` follows `choose`, an optional label and tags."""
     i -= 1
     while i > 0 and kinds[i] == "TAG":
         i -= 1
@@ -105,7 +110,7 @@ def _spaced(kinds: Sequence[str], i: int, role: str, inside: str) -> bool:
 
 
 def _is_fraction(kinds: Sequence[str], i: int) -> bool:
-    """Whether word `i` divides two numbers, as in `1/2`, and nothing binds closer to either."""
+    """Return whether word `i` divides two numbers, as in `1/2`, and no neighbouring operator binds as tightly."""
     if i < 1 or kinds[i - 1 : i + 2] != ["INT", "/", "INT"]:
         return False
     earlier = kinds[i - 2] if i > 1 else ""

@@ -1,1 +1,1 @@
-"""Text to syntax tree."""
+"""Parsing: text to syntax tree."""

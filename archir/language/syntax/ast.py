@@ -1,4 +1,4 @@
-"""The syntax tree: one frozen class per construct, each with the span it was written at."""
+"""The syntax tree: one frozen class for each construct; every node has the span of its text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from archir.diagnostics.errors import Span
 
 @dataclass(frozen=True)
 class Tree:
-    """Any piece of syntax. `depth` is the height of the tree, bounded when parsing so that walking it may recurse."""
+    """Base class of syntax nodes.
+
+    `depth` is the height of the tree, which the parser bounds so that walking the tree may recurse.
+    """
 
     span: Span = field(repr=False, compare=False)
     depth: int = field(repr=False, compare=False)
@@ -26,7 +29,7 @@ class Statement(Tree):
 
 @dataclass(frozen=True)
 class Name(Expr):
-    """A name, as an expression or wherever something is given one."""
+    """An identifier: as an expression, or where a construct names something."""
 
     text: str
 
@@ -50,7 +53,7 @@ class Sequence(Expr):
 
 @dataclass(frozen=True)
 class For(Tree):
-    """`for targets in items` inside a comprehension."""
+    """`for targets in items` in a comprehension."""
 
     targets: tuple[Name, ...]
     items: Expr
@@ -58,7 +61,7 @@ class For(Tree):
 
 @dataclass(frozen=True)
 class Filter(Tree):
-    """`if condition` inside a comprehension."""
+    """`if condition` in a comprehension."""
 
     condition: Expr
 
@@ -73,18 +76,18 @@ class Comprehension(Expr):
 
 @dataclass(frozen=True)
 class Chain(Expr):
-    """`first op operand op operand ...`, applied from the left; arithmetic of one precedence level."""
+    """`first op operand op operand ...`: arithmetic operators of one precedence level, evaluated from the left."""
 
     first: Expr
-    rest: tuple[tuple[str, Expr], ...]
+    links: tuple[tuple[str, Expr], ...]
 
 
 @dataclass(frozen=True)
 class Comparison(Expr):
-    """`a < b <= c`: each neighbouring pair holds."""
+    """`a < b <= c`: true if every neighbouring pair compares true."""
 
     first: Expr
-    rest: tuple[tuple[str, Expr], ...]
+    links: tuple[tuple[str, Expr], ...]
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ class Logical(Expr):
 
 @dataclass(frozen=True)
 class Range(Expr):
-    """`start..stop`, without `stop`."""
+    """`start..stop`: the integers from `start` to `stop - 1`."""
 
     start: Expr
     stop: Expr
@@ -120,16 +123,16 @@ class Range(Expr):
 
 @dataclass(frozen=True)
 class IfElse(Expr):
-    """`then if condition else otherwise`."""
+    """`then if condition else orelse`."""
 
     then: Expr
     condition: Expr
-    otherwise: Expr
+    orelse: Expr
 
 
 @dataclass(frozen=True)
 class Argument(Tree):
-    """An argument of a call."""
+    """A positional or named argument of a call."""
 
     name: Name | None
     value: Expr
@@ -137,7 +140,10 @@ class Argument(Tree):
 
 @dataclass(frozen=True)
 class Call(Expr):
-    """`callee(arguments)`; `own` keeps separate weights per alternative of what its arguments depend on."""
+    """`callee(arguments)`.
+
+    With `own`, each combination of the values that the arguments may have gets a call with separate weights.
+    """
 
     callee: Expr
     arguments: tuple[Argument, ...]
@@ -187,7 +193,7 @@ class Alternative(Tree):
 
 @dataclass(frozen=True)
 class Choose(Expr):
-    """What the three forms of `choose` have in common."""
+    """Base class of the three forms of `choose`: an optional label and tags."""
 
     label: Name | None
     tags: tuple[str, ...]
@@ -211,14 +217,14 @@ class ChooseOne(Choose):
 class ChooseSubset(Choose):
     """`choose inputs 2 of [a, b, c] where condition`."""
 
-    take: Expr
+    count: Expr
     items: Expr
     where: Expr | None
 
 
 @dataclass(frozen=True)
 class Arm(Tree):
-    """`pattern | pattern => value`; no patterns: `else`."""
+    """`pattern | pattern => value` of a `match`; the `else` arm has no patterns."""
 
     patterns: tuple[Expr, ...]
     value: Expr
@@ -234,7 +240,7 @@ class Match(Expr):
 
 @dataclass(frozen=True)
 class Type(Tree):
-    """`f32[3, 32, 32]`."""
+    """A tensor type: `f32[3, 32, 32]`."""
 
     dtype: Name
     dims: tuple[Expr, ...]
@@ -294,11 +300,11 @@ class Repeat(Statement):
 
 @dataclass(frozen=True)
 class If(Statement):
-    """`if condition { ... } else { ... }`."""
+    """`if condition { then } else { orelse }`."""
 
     condition: Expr
     then: Body
-    otherwise: Body
+    orelse: Body
 
 
 @dataclass(frozen=True)
@@ -310,7 +316,7 @@ class Require(Statement):
 
 @dataclass(frozen=True)
 class Param(Tree):
-    """A parameter and its default."""
+    """A parameter of a block, cell or net, with its default."""
 
     name: Name
     default: Expr | None
@@ -318,12 +324,13 @@ class Param(Tree):
 
 @dataclass(frozen=True)
 class Item(Tree):
-    """Something at the top level of a file."""
+    """Base class of items: what may appear at the top level of a file."""
 
 
 @dataclass(frozen=True)
 class Import(Item):
-    """`import std.attention` (a dotted path) or `import "blocks.arch"` (a relative file), maybe `as alias`."""
+    """`import std.attention` (a dotted path) or `import "blocks.arch"` (a relative file), with an optional `as
+    alias`."""
 
     path: str
     relative: bool
@@ -340,7 +347,7 @@ class Const(Item):
 
 @dataclass(frozen=True)
 class Definition(Item):
-    """A `block`, `cell` or `net`."""
+    """A `block`, `cell` or `net`; `word` is the keyword."""
 
     word: str
     name: Name
@@ -351,6 +358,6 @@ class Definition(Item):
 
 @dataclass(frozen=True)
 class File(Tree):
-    """A whole file."""
+    """The syntax tree of a whole file."""
 
     items: tuple[Item, ...]

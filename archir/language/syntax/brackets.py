@@ -1,4 +1,4 @@
-"""Which bracket is at fault where brackets do not match: indentation says what was meant."""
+"""Find the bracket at fault where brackets do not match, using indentation as evidence of what was meant."""
 
 from __future__ import annotations
 
@@ -10,76 +10,81 @@ from archir.diagnostics.errors import Diagnostic, Note, Source, Span
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _OPENING = {closing: opening for opening, closing in _CLOSING.items()}
 _BRACKET = re.compile(r"[()\[\]{}]")
-_OPAQUE = re.compile(r'"[^"\n]*"|#[^\n]*')
+_STRING_OR_COMMENT = re.compile(r'"[^"\n]*"|#[^\n]*')
 
 
-def code(text: str) -> str:
-    """The text without what comments and strings say; every other character stands where it stood."""
-    return _OPAQUE.sub(_blank, text)
+def mask_text(text: str) -> str:
+    """Return the text with the contents of strings and comments masked; all other characters keep their offsets."""
+    return _STRING_OR_COMMENT.sub(_mask, text)
 
 
-def _blank(found: re.Match[str]) -> str:
-    text = found[0]
+def _mask(match: re.Match[str]) -> str:
+    text = match[0]
     return f'"{"_" * (len(text) - 2)}"' if text[0] == '"' else " " * len(text)
 
 
 @dataclass(frozen=True)
 class _Fault:
-    """A bracket at fault, and the place that shows it: where one that is not closed must have been."""
+    """A bracket at fault.
+
+    `start` is its offset. `evidence` is the offset that proves the fault: where a bracket must have been closed at the
+    latest, or `start` itself for a closing bracket without an opening one.
+    """
 
     start: int
     bracket: str
-    shown: int
+    evidence: int
 
 
-def mismatch(source: Source, plain: str, error: int) -> Diagnostic | None:
-    """The bracket that explains a syntax error at an offset; None if brackets have nothing to do with it.
+def bracket_problem(source: Source, masked: str, error: int) -> Diagnostic | None:
+    """Return the diagnostic (A0102) of the bracket that explains a syntax error at offset `error`.
 
-    `plain` is the source's `code`.
+    Returns None if the brackets do not explain the error. `masked` is the text of the source after `mask_text`.
     """
-    fault = None if _balanced(plain) else _fault(plain)
-    if fault is None or fault.start > error or (fault.shown > error and "\n" in plain[fault.start : error]):
+    fault = None if _balanced(masked) else _first_fault(masked)
+    if fault is None or fault.start > error or (fault.evidence > error and "\n" in masked[fault.start : error]):
         return None
     span = Span(source, fault.start, fault.start + 1)
     if fault.bracket in _OPENING:
         return Diagnostic("A0102", f"this `{fault.bracket}` closes no `{_OPENING[fault.bracket]}`", span)
-    wanted = _CLOSING[fault.bracket]
-    note = Note(f"`{wanted}` is missing at the end of the file")
-    if fault.shown < len(plain.rstrip()):
-        note = Note(f"`{wanted}` is missing before this", Span(source, fault.shown, fault.shown + 1))
+    closing = _CLOSING[fault.bracket]
+    note = Note(f"`{closing}` is missing at the end of the file")
+    if fault.evidence < len(masked.rstrip()):
+        note = Note(f"`{closing}` is missing before this", Span(source, fault.evidence, fault.evidence + 1))
     return Diagnostic("A0102", f"this `{fault.bracket}` is not closed", span, None, (note,))
 
 
-def _balanced(plain: str) -> bool:
-    open_: list[str] = []
-    for bracket in _BRACKET.findall(plain):
+def _balanced(masked: str) -> bool:
+    stack: list[str] = []
+    for bracket in _BRACKET.findall(masked):
         if bracket in _CLOSING:
-            open_.append(_CLOSING[bracket])
-        elif not open_ or open_.pop() != bracket:
+            stack.append(_CLOSING[bracket])
+        elif not stack or stack.pop() != bracket:
             return False
-    return not open_
+    return not stack
 
 
-def _fault(plain: str) -> _Fault | None:
-    """The first thing that is wrong with the brackets of a text; what comes behind it may follow from it."""
-    open_: list[tuple[int, int]] = []  # where, and how far its line is indented
-    begin = 0
-    for line in plain.split("\n"):
-        first = begin + len(line) - len(line.lstrip())
-        indent = len(line[: first - begin].expandtabs(4))
-        if line.strip() and open_ and indent <= open_[-1][1] and plain[first] not in _OPENING:
-            return _Fault(open_[-1][0], plain[open_[-1][0]], first)
-        for found in _BRACKET.finditer(line):
-            bracket, start = found[0], begin + found.start()
+def _first_fault(masked: str) -> _Fault | None:
+    """Return the first fault in the brackets of a masked text, None if there is none. Later faults may follow from the
+    first."""
+    stack: list[tuple[int, int]] = []  # offset of each open bracket, and the indentation of its line
+    line_start = 0
+    for line in masked.split("\n"):
+        text_start = line_start + len(line) - len(line.lstrip())
+        indent = len(line[: text_start - line_start].expandtabs(4))
+        if line.strip() and stack and indent <= stack[-1][1] and masked[text_start] not in _OPENING:
+            return _Fault(stack[-1][0], masked[stack[-1][0]], text_start)
+        for match in _BRACKET.finditer(line):
+            bracket, start = match[0], line_start + match.start()
             if bracket in _CLOSING:
-                open_.append((start, indent))
+                stack.append((start, indent))
                 continue
-            if all(plain[one] != _OPENING[bracket] for one, _ in open_):
+            if all(masked[offset] != _OPENING[bracket] for offset, _ in stack):
                 return _Fault(start, bracket, start)
-            last, outer = open_.pop()
-            if plain[last] != _OPENING[bracket] or (start == first and indent < outer):
-                return _Fault(last, plain[last], start)
-            if start == first and indent > outer and bracket == "}":
+            last, outer = stack.pop()
+            if masked[last] != _OPENING[bracket] or (start == text_start and indent < outer):
+                return _Fault(last, masked[last], start)
+            if start == text_start and indent > outer and bracket == "}":
                 return _Fault(start, bracket, start)
-        begin += len(line) + 1
-    return _Fault(open_[-1][0], plain[open_[-1][0]], len(plain)) if open_ else None
+        line_start += len(line) + 1
+    return _Fault(stack[-1][0], masked[stack[-1][0]], len(masked)) if stack else None

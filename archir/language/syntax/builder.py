@@ -1,4 +1,4 @@
-"""What the grammar's rules mean: pieces of syntax, each with its place."""
+"""Build syntax nodes from the reductions of the grammar's rules."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from archir.language.syntax import ast
 
 T = TypeVar("T", bound=ast.Tree)
 Place = tuple[int, int]
+"""Start and end offset of a node in the text."""
 
-MOST_DEPTH = 200
-MOST_DIGITS = 400
+MAX_DEPTH = 200
+"""Maximum height of a syntax tree."""
+MAX_DIGITS = 400
+"""Maximum number of digits of a number, underscores not counted."""
 SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "ns": 1, "us": 10**3, "ms": 10**6}
-"""What letters behind a number multiply it by; times are nanoseconds."""
+"""Factors of the suffixes of numbers; times are in nanoseconds."""
 
-_VALUES = {"true", "false", "none"}
-"""Words that the grammar would take for names where no value can stand."""
+_LITERAL_WORDS = {"true", "false", "none"}
+"""Words for literals, which the grammar would accept as names where no value may appear."""
 
 
 def _depth(*children: Any) -> int:
@@ -34,7 +37,7 @@ def _depth(*children: Any) -> int:
 
 
 class Builder:
-    """What rules mean: one method a rule, parts in the order of the grammar."""
+    """Callbacks of the parser: one method for each rule of the grammar, which gets the rule's parts in order."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -42,10 +45,10 @@ class Builder:
     def _make(self, kind: Callable[..., T], place: Place, *fields: Any) -> T:
         span = Span(self.source, *place)
         depth = 1 + _depth(*fields)
-        if depth > MOST_DEPTH:
+        if depth > MAX_DEPTH:
             raise fail(
                 "A0104",
-                f"the expression nests deeper than {MOST_DEPTH} levels",
+                f"the expression nests deeper than {MAX_DEPTH} levels",
                 Span(self.source, span.start, span.start + 1),
             )
         return kind(span, depth, *fields)
@@ -56,7 +59,7 @@ class Builder:
 
     def _name(self, token: Token) -> ast.Name:
         name = self._word(token)
-        if token in _VALUES:
+        if token in _LITERAL_WORDS:
             raise fail("A0102", f"`{token}` is a value and cannot be a name", name.span)
         return name
 
@@ -66,7 +69,7 @@ class Builder:
     # items
 
     def start(self, place: Place, items: list[Any]) -> ast.File:
-        return self._make(ast.File, place, _present(items))
+        return self._make(ast.File, place, _drop_none(items))
 
     def import_library(self, place: Place, names: list[Any]) -> ast.Import:
         *path, alias = names
@@ -95,7 +98,7 @@ class Builder:
         return self._make(ast.Definition, place, "net", self._name(name), params or (), body)
 
     def params(self, place: Place, params: list[Any]) -> tuple[ast.Param, ...]:
-        return _present(params)
+        return _drop_none(params)
 
     def param(self, place: Place, parts: list[Any]) -> ast.Param:
         return self._make(ast.Param, place, self._name(parts[0]), parts[1])
@@ -103,20 +106,20 @@ class Builder:
     # statements
 
     def body(self, place: Place, statements: list[Any]) -> ast.Body:
-        return _present(statements)
+        return _drop_none(statements)
 
     def input(self, place: Place, parts: list[Any]) -> ast.Input:
         return self._make(ast.Input, place, self._name(parts[0]), parts[1])
 
     def tensor_type(self, place: Place, parts: list[Any]) -> ast.Type:
-        return self._make(ast.Type, place, self._name(parts[0]), _present(parts[1:]))
+        return self._make(ast.Type, place, self._name(parts[0]), _drop_none(parts[1:]))
 
     def output(self, place: Place, parts: list[Any]) -> ast.Output:
         name = self._name(parts[0])
         return self._make(ast.Output, place, name, name if parts[1] is None else parts[1])
 
     def return_statement(self, place: Place, values: list[Any]) -> ast.Return:
-        return self._make(ast.Return, place, _present(values))
+        return self._make(ast.Return, place, _drop_none(values))
 
     def assign(self, place: Place, parts: list[Any]) -> ast.Assign:
         return self._make(ast.Assign, place, *parts)
@@ -132,10 +135,10 @@ class Builder:
         return self._make(ast.Repeat, place, times, self._maybe_name(index), body)
 
     def if_statement(self, place: Place, parts: list[Any]) -> ast.If:
-        condition, then, otherwise = parts
-        if isinstance(otherwise, ast.If):
-            otherwise = (otherwise,)
-        return self._make(ast.If, place, condition, then, otherwise or ())
+        condition, then, orelse = parts
+        if isinstance(orelse, ast.If):
+            orelse = (orelse,)
+        return self._make(ast.If, place, condition, then, orelse or ())
 
     def require(self, place: Place, parts: list[Any]) -> ast.Require:
         return self._make(ast.Require, place, *parts)
@@ -176,7 +179,7 @@ class Builder:
         return self._make(ast.Signed, place, str(parts[0]), parts[1])
 
     def call(self, place: Place, parts: list[Any]) -> ast.Call:
-        return self._make(ast.Call, place, parts[0], _present(parts[1:]))
+        return self._make(ast.Call, place, parts[0], _drop_none(parts[1:]))
 
     def own_call(self, place: Place, parts: list[Any]) -> ast.Call:
         call = parts[0]
@@ -204,17 +207,17 @@ class Builder:
         return self._name(parts[0])
 
     def integer(self, place: Place, parts: list[Any]) -> ast.Literal:
-        digits, factor = _suffixed(str(parts[0]))
-        if len(digits) > MOST_DIGITS:
-            raise fail("A0106", f"a number has more than {MOST_DIGITS} digits", self._make(ast.Literal, place, 0).span)
+        digits, factor = _split_suffix(str(parts[0]))
+        if len(digits) > MAX_DIGITS:
+            raise fail("A0106", f"a number has more than {MAX_DIGITS} digits", self._make(ast.Literal, place, 0).span)
         return self._make(ast.Literal, place, int(digits) * factor)
 
     def decimal(self, place: Place, parts: list[Any]) -> ast.Literal:
-        digits, factor = _suffixed(str(parts[0]))
-        if factor > 1 and len(digits) <= MOST_DIGITS:
+        digits, factor = _split_suffix(str(parts[0]))
+        if factor > 1 and len(digits) <= MAX_DIGITS:
             exact = Fraction(digits) * factor
             return self._make(ast.Literal, place, exact.numerator if exact.denominator == 1 else exact)
-        value = float(digits) if len(digits) <= MOST_DIGITS else float("inf")
+        value = float(digits) if len(digits) <= MAX_DIGITS else float("inf")
         if value == float("inf"):
             raise fail("A0106", "this number is too large", self._make(ast.Literal, place, 0).span)
         return self._make(ast.Literal, place, value)
@@ -232,7 +235,7 @@ class Builder:
         return self._make(ast.Literal, place, None)
 
     def sequence(self, place: Place, items: list[Any]) -> ast.Sequence:
-        return self._make(ast.Sequence, place, _present(items))
+        return self._make(ast.Sequence, place, _drop_none(items))
 
     def comprehension(self, place: Place, parts: list[Any]) -> ast.Comprehension:
         return self._make(ast.Comprehension, place, parts[0], tuple(parts[1:]))
@@ -248,33 +251,33 @@ class Builder:
 
     def choose_value(self, place: Place, parts: list[Any]) -> ast.ChooseValue:
         label, tags, *values = parts
-        return self._make(ast.ChooseValue, place, self._maybe_name(label), tags, _present(values))
+        return self._make(ast.ChooseValue, place, self._maybe_name(label), tags, _drop_none(values))
 
     def choose_one(self, place: Place, parts: list[Any]) -> ast.ChooseOne:
         label, tags, *alternatives = parts
-        return self._make(ast.ChooseOne, place, self._maybe_name(label), tags, _present(alternatives))
+        return self._make(ast.ChooseOne, place, self._maybe_name(label), tags, _drop_none(alternatives))
 
     def alternative(self, place: Place, parts: list[Any]) -> ast.Alternative:
         return self._make(ast.Alternative, place, self._word(parts[0]), parts[1])
 
     def choose_subset(self, place: Place, parts: list[Any]) -> ast.ChooseSubset:
-        label, tags, take, items, where = parts
-        return self._make(ast.ChooseSubset, place, self._maybe_name(label), tags, take, items, where)
+        label, tags, count, items, where = parts
+        return self._make(ast.ChooseSubset, place, self._maybe_name(label), tags, count, items, where)
 
     def match(self, place: Place, parts: list[Any]) -> ast.Match:
-        return self._make(ast.Match, place, parts[0], _present(parts[1:]))
+        return self._make(ast.Match, place, parts[0], _drop_none(parts[1:]))
 
     def arm(self, place: Place, parts: list[Any]) -> ast.Arm:
         return self._make(ast.Arm, place, *parts)
 
     def pattern(self, place: Place, patterns: list[Any]) -> tuple[ast.Expr, ...]:
-        return _present(patterns)
+        return _drop_none(patterns)
 
     def otherwise(self, place: Place, parts: list[Any]) -> tuple[ast.Expr, ...]:
         return ()
 
 
-def _present(children: list[Any]) -> tuple[Any, ...]:
+def _drop_none(children: list[Any]) -> tuple[Any, ...]:
     return tuple(child for child in children if child is not None)
 
 
@@ -282,6 +285,6 @@ def _pairs(parts: list[Any]) -> tuple[tuple[str, Any], ...]:
     return tuple((str(op), operand) for op, operand in zip(parts[1::2], parts[2::2], strict=True))
 
 
-def _suffixed(text: str) -> tuple[str, int]:
+def _split_suffix(text: str) -> tuple[str, int]:
     digits = text.rstrip("KMGnums")
     return digits.replace("_", ""), SUFFIXES.get(text[len(digits) :], 1)

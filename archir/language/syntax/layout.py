@@ -1,4 +1,4 @@
-"""Which newlines count, and how deep brackets may nest: a filter between lexer and parser."""
+"""Filter between lexer and parser: drops newlines that separate nothing, and bounds the nesting of brackets."""
 
 from __future__ import annotations
 
@@ -10,55 +10,56 @@ from lark.lark import PostLex
 from archir.diagnostics.errors import Diagnostic, Source, Span
 from archir.diagnostics.work import spend
 
-MOST_NESTING = 100
-A_TOKEN, _MANY = 20, 256
-"""Units of work for each token, and how many are counted at once."""
+MAX_NESTING = 100
+"""Maximum nesting depth of brackets."""
+TOKEN_WORK, _TOKEN_BATCH = 20, 256
+"""Units of work for each token, and the number of tokens after which work is charged."""
 _OPEN = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 _CLOSE = set(_OPEN.values())
 
 
 class NestingError(Exception):
-    """Brackets nest too deep."""
+    """Raised where brackets nest deeper than `MAX_NESTING`."""
 
     def __init__(self, token: Token) -> None:
         super().__init__()
         self.token = token
 
     def diagnostic(self, source: Source) -> Diagnostic:
-        """What to tell the user."""
+        """Return the diagnostic (A0104) at the bracket that is too deep."""
         start = self.token.start_pos or 0
-        message = f"brackets nest deeper than {MOST_NESTING} levels"
+        message = f"brackets nest deeper than {MAX_NESTING} levels"
         return Diagnostic("A0104", message, Span(source, start, start + 1))
 
 
 class Layout(PostLex):
-    """Drops newlines inside `(` and `[`, after `{`, after a comma and at the start of the file."""
+    """Token filter that drops newlines inside `(` and `[`, after `{`, after a comma and at the start of the file."""
 
-    always_accept = ("_NL", "NAME")  # a word is read to its end: `nettiny` is no `net`
+    always_accept = ("_NL", "NAME")  # so that the lexer reads words to their end: `nettiny` does not begin with `net`
 
     def __init__(self) -> None:
-        self.kept: list[Token] | None = None
-        """Where the tokens are kept, if anywhere."""
+        self.record: list[Token] | None = None
+        """List to which the tokens that pass the filter are appended; None to record none."""
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        """The tokens without the newlines that separate nothing."""
+        """Yield the tokens without the newlines that separate nothing. Raises NestingError."""
         brackets: list[str] = []
-        before, kept, number = "LBRACE", self.kept, 0
+        previous, record, number = "LBRACE", self.record, 0
         for number, token in enumerate(stream, 1):
-            if number % _MANY == 0:
-                spend(_MANY * A_TOKEN)
+            if number % _TOKEN_BATCH == 0:
+                spend(_TOKEN_BATCH * TOKEN_WORK)
             if token.type == "_NL":
                 inside = bool(brackets) and brackets[-1] != "RBRACE"
-                if inside or before in ("LBRACE", "COMMA"):
+                if inside or previous in ("LBRACE", "COMMA"):
                     continue
             elif token.type in _OPEN:
                 brackets.append(_OPEN[token.type])
-                if len(brackets) > MOST_NESTING:
+                if len(brackets) > MAX_NESTING:
                     raise NestingError(token)
             elif token.type in _CLOSE and brackets and brackets[-1] == token.type:
                 brackets.pop()
-            before = token.type
-            if kept is not None:
-                kept.append(token)
+            previous = token.type
+            if record is not None:
+                record.append(token)
             yield token
-        spend(number % _MANY * A_TOKEN)
+        spend(number % _TOKEN_BATCH * TOKEN_WORK)

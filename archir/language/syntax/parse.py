@@ -1,4 +1,4 @@
-"""Text to `ast.File`, or diagnostics that say what was expected where."""
+"""Parse text to `ast.File`, or raise diagnostics that say what was expected where."""
 
 from __future__ import annotations
 
@@ -9,61 +9,68 @@ from contextlib import contextmanager
 from lark import Token
 
 from archir.diagnostics.errors import ArchError, Source, Span, fail
-from archir.diagnostics.work import WorkError, current
+from archir.diagnostics.work import WorkError, current_budget
 from archir.language.syntax import ast
-from archir.language.syntax.reading import Kept, RefusedError, layout, read
-from archir.language.syntax.recovery import Recovered, recovered
+from archir.language.syntax.recovery import ParseResult, parse_recovering
+from archir.language.syntax.strict_parse import ItemCache, ParseError, layout, parse_source
 
-MOST_BYTES = 2**20
-
-
-def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast.File:
-    """The syntax tree of a file's text. Raises ArchError (A01xx) with all mistakes that can be told apart."""
-    found = partial(text, name, most_bytes)
-    if found.problems:
-        raise ArchError(*found.problems)
-    return found.file
+MAX_BYTES = 2**20
+"""Maximum size of a program, in bytes of UTF-8."""
 
 
-def partial(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES, kept: Kept | None = None) -> Recovered:
-    """What can be read of a text, and what is wrong with the rest. Raises ArchError for texts that are too large.
+def parse(text: str, name: str = "<input>", max_bytes: int = MAX_BYTES) -> ast.File:
+    """Return the syntax tree of a program. Raises ArchError (A01xx) with every mistake that recovery can separate."""
+    result = parse_partial(text, name, max_bytes)
+    if result.problems:
+        raise ArchError(*result.problems)
+    return result.file
 
-    Within a budget of work, a text is read once. What is `kept` of another text is not read again.
+
+def parse_partial(
+    text: str, name: str = "<input>", max_bytes: int = MAX_BYTES, cache: ItemCache | None = None
+) -> ParseResult:
+    """Parse a program with error recovery: return the items that could be parsed and the diagnostics of the others.
+
+    Raises ArchError (A0105) for texts that are too large. The result is cached in the work budget, so that within one
+    budget a text is parsed once. Items that `cache` holds from the previous text are not parsed again.
     """
-    known = current().known
-    if ("parse", name, text) not in known:
+    memo = current_budget().cache
+    if ("parse", name, text) not in memo:
         source = Source(name, text)
-        with _reading(source, most_bytes):
-            known["parse", name, text] = recovered(source, kept.of(text) if kept is not None else None)
-    found: Recovered = known["parse", name, text]
-    return found
+        with _parsing(source, max_bytes):
+            memo["parse", name, text] = parse_recovering(source, cache.update(text) if cache is not None else None)
+    result: ParseResult = memo["parse", name, text]
+    return result
 
 
 def tokens(text: str, name: str = "<input>") -> list[Token]:
-    """The tokens of a text; of newlines (`_NL`), those that separate. Raises ArchError (A01xx) as `parse` does."""
-    source, between = Source(name, text), layout()
-    found = between.kept = []
+    """Return the tokens of a program; of newlines (`_NL`) only those that separate. Raises ArchError (A01xx) as `parse`
+    does."""
+    source, newline_filter = Source(name, text), layout()
+    recorded = newline_filter.record = []
     try:
-        with _reading(source, MOST_BYTES):
-            read(source)
-    except RefusedError:
-        between.kept = None
-        raise ArchError(*partial(text, name).problems) from None
+        with _parsing(source, MAX_BYTES):
+            parse_source(source)
+    except ParseError:
+        newline_filter.record = None
+        raise ArchError(*parse_partial(text, name).problems) from None
     finally:
-        between.kept = None
-    return found
+        newline_filter.record = None
+    return recorded
 
 
 @contextmanager
-def _reading(source: Source, most_bytes: int) -> Iterator[None]:
-    if len(source.text.encode("utf-8", "replace")) > most_bytes:
-        raise fail("A0105", f"the source is larger than {most_bytes} bytes", Span(source, 0, 1))
+def _parsing(source: Source, max_bytes: int) -> Iterator[None]:
+    """Check the size of a text, and parse it with the garbage collector off and errors of the work budget at its
+    start."""
+    if len(source.text.encode("utf-8", "replace")) > max_bytes:
+        raise fail("A0105", f"the source is larger than {max_bytes} bytes", Span(source, 0, 1))
     collecting = gc.isenabled()
     gc.disable()  # parsing makes many small objects and no cycles: twice as fast without
     try:
         yield
     except WorkError as error:
-        raise error.at(Span(source, 0, 1)) from None
+        raise error.with_span(Span(source, 0, 1)) from None
     finally:
         if collecting:
             gc.enable()

@@ -1,9 +1,9 @@
-"""What is wrong with a text after its first mistake, and what can be read of it all the same.
+"""Error recovery: report further mistakes after the first, and parse as much of a broken text as possible.
 
-There is one grammar, and no second one for broken texts: the smallest stretch of lines around a mistake is blanked out
-that lets what follows be read, and the rest is read again. Stretches are found by indentation, as `fmt` lays it out: a
-line, then a line with those that are indented deeper, then the one which that belongs to, and so on up to an item of
-the file. Nothing is moved, so that places are those of the text.
+There is one grammar, and no second one for broken texts. Recovery blanks out the smallest range of lines around a
+mistake that lets the parser go on after it, and parses again. Candidate ranges follow the indentation that `fmt`
+produces: the line, then the line with the lines indented deeper, then the line that this one belongs to, and so on up
+to an item of the file. Blanking keeps all offsets, so that spans are those of the original text.
 """
 
 from __future__ import annotations
@@ -13,112 +13,117 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from archir.diagnostics.errors import Diagnostic, Source, Span
-from archir.diagnostics.work import WorkError, portion
+from archir.diagnostics.work import WorkError, budget_share
 from archir.language.syntax import ast
-from archir.language.syntax.reading import Known, RefusedError, parted, reach, read
+from archir.language.syntax.strict_parse import ParsedItems, ParseError, parse_source, parsed_until, split_items
 
-MOST_PROBLEMS = 20
-"""Mistakes that are told; what comes after so many is rarely read."""
-MOST_READ = 2**20
-"""Characters that are read again on the way."""
-_SHARE = 0.25
-"""Of the work that is left, what finding further mistakes may take."""
+MAX_PROBLEMS = 20
+"""Maximum number of mistakes that are reported; users rarely read more."""
+MAX_REPARSED = 2**20
+"""Maximum number of characters that recovery parses again."""
+_WORK_SHARE = 0.25
+"""Share of the remaining work budget that recovery may spend."""
 _VISIBLE = re.compile(r"[^\r\n]")
 
 
 @dataclass(frozen=True)
-class Recovered:
-    """What could be read of a text, its mistakes in the order of the text, and the stretches that were left out."""
+class ParseResult:
+    """Result of parsing with recovery: the tree of what could be parsed, the mistakes in the order of the text, and the
+    (start, end) offsets of the ranges that were blanked out."""
 
     file: ast.File
     problems: tuple[Diagnostic, ...] = ()
-    left_out: tuple[tuple[int, int], ...] = ()
+    skipped: tuple[tuple[int, int], ...] = ()
 
 
-def recovered(source: Source, known: Known | None = None) -> Recovered:
-    """A text with as many of its mistakes as can be told apart. Raises WorkError if reading it once is too much.
+def parse_recovering(source: Source, cache: ParsedItems | None = None) -> ParseResult:
+    """Parse a text, reporting as many of its mistakes as can be separated.
 
-    Items that are `known` are not read, and all that are read become known.
+    Items in the `cache` are not parsed again, and items that are parsed are added to it. Raises WorkError if the
+    budget does not suffice for parsing once.
     """
-    known = {} if known is None else known
+    cache = {} if cache is None else cache
     try:
-        return Recovered(read(source, source, known))
-    except RefusedError as error:
+        return ParseResult(parse_source(source, source, cache))
+    except ParseError as error:
         first = error
-    return _beyond(source, first, known)
+    return _recover(source, first, cache)
 
 
-def _beyond(source: Source, error: RefusedError, known: Known) -> Recovered:
+def _recover(source: Source, error: ParseError, cache: ParsedItems) -> ParseResult:
+    """Blank out ranges and parse again until the text is parsed or a limit is reached."""
     text, problems = source.text, [error.problem]
-    left_out: list[tuple[int, int]] = []
-    left = MOST_READ
+    skipped: list[tuple[int, int]] = []
+    budget = MAX_REPARSED
     try:
-        with portion(_SHARE):
-            while left > 0:
-                stretch, tried = _stretch(text, error)
+        with budget_share(_WORK_SHARE):
+            while budget > 0:
+                stretch, tried = _range_to_skip(text, error)
                 if stretch is None:
                     break
-                left_out.append(stretch)
-                text = _blanked(text, *stretch)
-                left -= tried + len(text)
+                skipped.append(stretch)
+                text = _blank_out(text, *stretch)
+                budget -= tried + len(text)
                 try:
-                    file = read(Source(source.name, text), source, known)
-                except RefusedError as further:
+                    file = parse_source(Source(source.name, text), source, cache)
+                except ParseError as further:
                     error = further
-                    if len(problems) == MOST_PROBLEMS:
+                    if len(problems) == MAX_PROBLEMS:
                         break
-                    problems.append(_moved(error.problem, source))
+                    problems.append(_rebase(error.problem, source))
                 else:
-                    return Recovered(file, _sorted(problems), tuple(left_out))
+                    return ParseResult(file, _sorted(problems), tuple(skipped))
     except WorkError:
         pass
     empty = ast.File(Span(source, 0, len(source.text)), 1, ())
-    return Recovered(empty, _sorted(problems), ((0, len(source.text)),))
+    return ParseResult(empty, _sorted(problems), ((0, len(source.text)),))
 
 
 def _sorted(problems: list[Diagnostic]) -> tuple[Diagnostic, ...]:
-    return tuple(sorted(problems, key=lambda one: one.span.start if one.span else 0))
+    return tuple(sorted(problems, key=lambda problem: problem.span.start if problem.span else 0))
 
 
-def _moved(problem: Diagnostic, source: Source) -> Diagnostic:
-    """The problem as one of the text that nothing was left out of."""
-    notes = [replace(note, span=_in(note.span, source)) if note.span else note for note in problem.notes]
-    return replace(problem, span=_in(problem.span, source), notes=tuple(notes))
+def _rebase(problem: Diagnostic, source: Source) -> Diagnostic:
+    """Return the diagnostic with its spans in the original text instead of the blanked one."""
+    notes = [replace(note, span=_rebase_span(note.span, source)) if note.span else note for note in problem.notes]
+    return replace(problem, span=_rebase_span(problem.span, source), notes=tuple(notes))
 
 
-def _in(span: Span | None, source: Source) -> Span | None:
+def _rebase_span(span: Span | None, source: Source) -> Span | None:
     return span and Span(source, span.start, span.end)
 
 
-def _stretch(text: str, error: RefusedError) -> tuple[tuple[int, int] | None, int]:
-    """The stretch to leave out for a mistake, None if nothing is left; and how many characters were read to find it."""
+def _range_to_skip(text: str, error: ParseError) -> tuple[tuple[int, int] | None, int]:
+    """Return the range to blank out for a mistake (None if nothing is left), and the number of characters parsed to
+    find it."""
     at = error.problem.span.start if error.problem.span is not None else error.at
     tried = 0
     for place in dict.fromkeys((min(at, max(len(text) - 1, 0)), min(error.at, max(len(text) - 1, 0)))):
-        begin, end = chunk(text, place)
-        before = reach(text, begin, end)
+        begin, end = item_range(text, place)
+        before = parsed_until(text, begin, end)
         tried += end - begin
         if before > end:
-            continue  # this item is whole: what is wrong stands elsewhere
-        for stretch, whole in _around(text, place, begin, end):
+            continue  # this item parses completely: the mistake is in another one
+        for stretch, is_complete in _enclosing_ranges(text, place, begin, end):
             tried += end - begin
-            further = reach(_blanked(text, *stretch), begin, end)
-            if further > end or (whole and further > max(before, stretch[1])):
+            further = parsed_until(_blank_out(text, *stretch), begin, end)
+            if further > end or (is_complete and further > max(before, stretch[1])):
                 return stretch, tried
         if text[begin:end].strip():
             return (begin, end), tried
     return ((0, len(text)) if text.strip() else None), tried
 
 
-def chunk(text: str, place: int) -> tuple[int, int]:
-    """The item of a file that a place is in, as far as it can be told by the first words of lines."""
-    return next((part for part in reversed(parted(text)) if part[0] <= place), (0, len(text)))
+def item_range(text: str, place: int) -> tuple[int, int]:
+    """Return the (start, end) offsets of the item around an offset, judging by the first words of lines."""
+    return next((part for part in reversed(split_items(text)) if part[0] <= place), (0, len(text)))
 
 
-def _around(text: str, place: int, begin: int, end: int) -> Iterator[tuple[tuple[int, int], bool]]:
-    """Stretches of lines around a place within an item, each wider than the last, but for the whole item.
+def _enclosing_ranges(text: str, place: int, begin: int, end: int) -> Iterator[tuple[tuple[int, int], bool]]:
+    """Yield ranges of lines around an offset within an item, each wider than the last; the whole item is not among
+    them.
 
-    With each, whether it is whole: has all the lines that are indented deeper than its first.
+    With each range: whether it is complete, that is includes all lines that are indented deeper than its first.
     """
     lines = _lines(text, begin, end)
     number = next((n for n, (start, stop, _) in enumerate(lines) if start <= place <= stop), len(lines) - 1)
@@ -141,16 +146,16 @@ def _around(text: str, place: int, begin: int, end: int) -> Iterator[tuple[tuple
 
 
 def _lines(text: str, begin: int, end: int) -> list[tuple[int, int, int]]:
-    """Where lines begin and end, and how far they are indented."""
-    found = []
+    """Return start offset, end offset and indentation of each line."""
+    lines = []
     while begin < end:
         stop = text.find("\n", begin, end)
         stop = end if stop < 0 else stop
         line = text[begin:stop]
-        found.append((begin, stop, len(line) - len(line.lstrip(" \t"))))
+        lines.append((begin, stop, len(line) - len(line.lstrip(" \t"))))
         begin = stop + 1
-    return found or [(begin, end, 0)]
+    return lines or [(begin, end, 0)]
 
 
-def _blanked(text: str, begin: int, end: int) -> str:
+def _blank_out(text: str, begin: int, end: int) -> str:
     return text[:begin] + _VISIBLE.sub(" ", text[begin:end]) + text[end:]

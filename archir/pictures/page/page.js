@@ -7,7 +7,7 @@
     level[part] = level[i] + (boxes[part].kind !== "choice" || !boxes[part].parts);
   }));
 
-  // Coordinates, as archir/pictures/place.py finds them.
+  // Layout, the same as in archir/pictures/place.py.
 
   function place(number) {
     const box = boxes[number];
@@ -122,7 +122,7 @@
   const view = document.getElementById("view"), ground = document.getElementById("sheet");
   const panel = document.getElementById("panel"), search = document.getElementById("search");
   const corner = new Map(), headings = [];
-  let selected = -1, scale = 1, panX = 0, panY = 0, whole = null, matches = [], at = -1;
+  let selected = -1, scale = 1, panX = 0, panY = 0, root = null, matches = [], at = -1;
 
   function make(name, attributes, ...inside) {
     const element = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -132,11 +132,11 @@
   }
 
   function draw() {
-    whole = place(0);
+    root = place(0);
     corner.clear();
     headings.length = 0;
     const parts = [];
-    drawParts(0, whole, 0, 0, parts);
+    drawParts(0, root, 0, 0, parts);
     ground.replaceChildren(...parts);
     highlight();
     move();
@@ -196,21 +196,21 @@
   }
 
   function highlight() {
-    const found = new Set(matches), holding = new Set(matches.map(visible));
+    const matching = new Set(matches), holding = new Set(matches.map(visible));
     for (const group of ground.querySelectorAll("g.box")) {
       const number = Number(group.dataset.number);
       group.classList.toggle("selected", number === selected);
-      group.classList.toggle("match", found.has(number));
-      group.classList.toggle("holds", holding.has(number) && !found.has(number));
+      group.classList.toggle("match", matching.has(number));
+      group.classList.toggle("holds", holding.has(number) && !matching.has(number));
     }
     for (const path of ground.querySelectorAll("path.edge")) {
       path.classList.toggle("lit", selected >= 0 && path.ends.includes(selected));
     }
   }
 
-  // Moving about.
+  // Panning and zooming.
 
-  /** Bring the sheet where it is looked at; headings stay in view as long as some of their box does. */
+  /** Apply pan and zoom; the heading of an open box stays in view as long as a part of the box does. */
   function move() {
     const left = (16 - panX) / scale;
     for (const [heading, first, last] of headings) heading.setAttribute("x", Math.max(first, Math.min(last, left)));
@@ -227,16 +227,16 @@
 
   function fit() {
     const wide = view.clientWidth - 48, high = view.clientHeight - 40;
-    scale = Math.min(1, wide / whole.width, high / whole.height);
-    panX = (view.clientWidth - whole.width * scale) / 2;
-    panY = Math.max(20 - sizes.header * scale, (view.clientHeight - (whole.height + sizes.header) * scale) / 2);
+    scale = Math.min(1, wide / root.width, high / root.height);
+    panX = (view.clientWidth - root.width * scale) / 2;
+    panY = Math.max(20 - sizes.header * scale, (view.clientHeight - (root.height + sizes.header) * scale) / 2);
     move();
   }
 
   function start() {
     const wide = view.clientWidth - 48;
-    scale = Math.max(0.5, Math.min(1, wide / whole.width));
-    panX = (view.clientWidth - whole.width * scale) / 2;
+    scale = Math.max(0.5, Math.min(1, wide / root.width));
+    panX = (view.clientWidth - root.width * scale) / 2;
     panY = 12 - sizes.header * scale;
     move();
   }
@@ -253,7 +253,7 @@
     if (handle) handle.focus({ preventScroll: true });
   }
 
-  // What is asked for.
+  // User actions.
 
   function toggle(number) {
     const [x, y, width] = corner.get(number);
@@ -269,7 +269,7 @@
     focus(number);
   }
 
-  /** Open a box, and the choices right inside it: their alternatives are the next level. */
+  /** Open a box, and the choices directly inside of it, so that their alternatives are visible as the next level. */
   function unfold(number) {
     if (!boxes[number].parts) return;
     open.add(number);
@@ -298,11 +298,11 @@
   }
 
   function button(text, action) {
-    const made = document.createElement("button");
-    made.type = "button";
-    made.textContent = text;
-    made.addEventListener("click", action);
-    return made;
+    const element = document.createElement("button");
+    element.type = "button";
+    element.textContent = text;
+    element.addEventListener("click", action);
+    return element;
   }
 
   function activate(number) {
@@ -320,7 +320,7 @@
       boxes.forEach((box, i) => {
         const operation = box.details.filter(([name]) => name === "operation" || name === "block").map(([, v]) => v);
         const texts = [box.title, box.scope, ...operation];
-        if (i && texts.some((one) => one.toLowerCase().includes(wanted))) matches.push(i);
+        if (i && texts.some((text) => text.toLowerCase().includes(wanted))) matches.push(i);
       });
     }
     document.getElementById("found").textContent = wanted ? `${matches.length} found` : "";

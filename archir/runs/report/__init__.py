@@ -1,1 +1,1 @@
-"""Reports of runs: pages, curves, TensorBoard."""
+"""Reports of runs: HTML pages, charts and TensorBoard files."""

@@ -1,4 +1,4 @@
-"""What a run's report shows."""
+"""Data of a run's report."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from archir.runs.report.trials import Trials
+from archir.runs.report.trials import TrialTable
 
 
 @dataclass(frozen=True)
 class PhaseRows:
-    """A phase's figures: a row for each epoch, or what it is called, as `Phase.rows` gives them."""
+    """Figures of a phase, as `Phase.rows` returns them; `unit` is what a row is called, such as epoch or generation."""
 
     name: str
     rows: Sequence[Mapping[str, Any]]
@@ -19,8 +19,9 @@ class PhaseRows:
 
 
 @dataclass(frozen=True)
-class Weighing:
-    """How a choice's alternatives were weighed: `probabilities[epoch][alternative]`, and which ones were derived."""
+class ChoiceProbabilities:
+    """Probabilities of a choice's alternatives over epochs, `probabilities[epoch][alternative]`, and the positions of
+    the alternatives that were derived (`chosen`)."""
 
     choice: str
     alternatives: Sequence[str]
@@ -31,23 +32,23 @@ class Weighing:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything on the page of a run. The page is a function of this alone.
+    """Data of a run's page, which depends on nothing else.
 
-    `picture` is an SVG document as `archir.pictures` writes it; `planes` are such documents of trials by their scores;
-    `verdict` is what it came to, which is shown first; `trials` is what phases tried.
-    `facts` are tables of names and values by heading, such as costs and what the export's verification found; `recipe`
-    is the recipe's text, and `overrides` are its changes by `--set`: start, end, new text.
+    `picture` is an SVG document as `archir.pictures` writes it; `scatter_plots` are SVG documents of trials by their
+    scores. `result` has the results of the run, which are shown first; `trials` are tables of the candidates of each
+    phase. `facts` are tables of names and values by heading, such as costs and the export's verification. `recipe` is
+    the text of the recipe, and `overrides` are its changes by `--set`: start, end, new text.
     """
 
     title: str
     subtitle: str = ""
     phases: Sequence[PhaseRows] = ()
-    weighings: Sequence[Weighing] = ()
+    choice_probabilities: Sequence[ChoiceProbabilities] = ()
     picture: str = ""
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     recipe: str = ""
     environment: Mapping[str, Any] = field(default_factory=dict)
-    planes: Sequence[str] = ()
-    verdict: Mapping[str, Any] = field(default_factory=dict)
-    trials: Sequence[Trials] = ()
+    scatter_plots: Sequence[str] = ()
+    result: Mapping[str, Any] = field(default_factory=dict)
+    trials: Sequence[TrialTable] = ()
     overrides: Sequence[tuple[int, int, str]] = ()

@@ -1,4 +1,4 @@
-"""The report of a run as a page: one file, without anything from elsewhere."""
+"""HTML page of a run's report: a single file without external resources."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from math import isfinite
 from statistics import median
 from typing import Any
 
-from archir.runs.report.choice_weights import extent, heat
-from archir.runs.report.contents import PhaseRows, Report, Weighing
-from archir.runs.report.curves import Chart, Value, curves
-from archir.runs.report.trials import view
+from archir.runs.report.choice_weights import heat_map, probability_range
+from archir.runs.report.contents import ChoiceProbabilities, PhaseRows, Report
+from archir.runs.report.curves import Chart, Value, line_chart
+from archir.runs.report.trials import trials_section
 
 _TIMES = {"seconds"}
-"""Columns that differ from one run to the next, and are shown apart."""
+"""Columns with times, which are not reproducible and are shown in a section of their own."""
 
 
 def page(report: Report) -> str:
-    """The HTML of a report."""
+    """Return the HTML page of a report."""
     return document(report.title, report.subtitle, list(_sections(report)))
 
 
 def document(title: str, subtitle: str, sections: Sequence[tuple[str, str]]) -> str:
-    """A page of sections, HTML by heading."""
+    """Return an HTML page; `sections` are pairs of a heading and its HTML."""
     style, script = _read("report.css"), _read("report.js")
     policy = f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     links = "".join(f'<a href="#{_anchor(name)}">{escape(name)}</a>' for name, _ in sections)
@@ -45,22 +45,24 @@ def document(title: str, subtitle: str, sections: Sequence[tuple[str, str]]) -> 
 
 
 def _image(picture: str, alt: str) -> str:
+    """Return the HTML of an SVG document as an image."""
     image = b64encode(picture.encode()).decode()
     return f'<div class="picture" tabindex="0"><img alt="{alt}" src="data:image/svg+xml;base64,{image}"></div>'
 
 
 def _sections(report: Report) -> Iterator[tuple[str, str]]:
-    if report.verdict:
-        yield "Result", _facts(report.verdict)
+    """Yield the sections of a report: heading and HTML."""
+    if report.result:
+        yield "Result", _facts(report.result)
     for phase in report.phases:
         yield f"Phase {phase.name}", _phase(phase)
-    if report.weighings:
-        yield "Architecture parameters", _weighings(report.weighings)
-    if report.planes:
-        alt = "trials by two scores, those that none dominates marked"
-        yield "Trials by their scores", "".join(_image(plane, alt) for plane in report.planes)
+    if report.choice_probabilities:
+        yield "Architecture parameters", _heat_maps(report.choice_probabilities)
+    if report.scatter_plots:
+        alt = "trials by two scores, with the Pareto front marked"
+        yield "Trials by their scores", "".join(_image(plane, alt) for plane in report.scatter_plots)
     for trials in report.trials:
-        yield f"Trials of {trials.phase}", view(trials)
+        yield f"Trials of {trials.phase}", trials_section(trials)
     if report.picture:
         yield "Derived network", _image(report.picture, "the derived network, drawn as a graph")
     for name, facts in report.facts.items():
@@ -75,24 +77,25 @@ def _sections(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _recipe(text: str, overrides: Sequence[tuple[int, int, str]]) -> str:
-    """The text of a recipe, with the settings that `--set` replaced and added marked."""
-    parts, at = [], 0
+    """Return the HTML of a recipe, in which the settings that `--set` replaced or added are marked."""
+    parts, position = [], 0
     for start, end, new in sorted(overrides):
-        parts.append(escape(text[at:start]))
-        parts.append(f"<del>{escape(text[max(at, start) : end])}</del> " if end > max(at, start) else "")
+        parts.append(escape(text[position:start]))
+        parts.append(f"<del>{escape(text[max(position, start) : end])}</del> " if end > max(position, start) else "")
         parts.append(f"<ins>{escape(new)}</ins>")
-        at = max(at, end)
+        position = max(position, end)
     note = "<p>Marked settings were replaced or added on the command line.</p>" if overrides else ""
-    return f'{note}<pre tabindex="0">{"".join(parts)}{escape(text[at:])}</pre>'
+    return f'{note}<pre tabindex="0">{"".join(parts)}{escape(text[position:])}</pre>'
 
 
 def _phase(phase: PhaseRows) -> str:
+    """Return the HTML of a phase: charts, and a table of all figures."""
     if not phase.rows:
         return f"<p>No {escape(phase.unit)} was done.</p>"
     columns = _columns(phase.rows)
     epochs = [int(row["epoch"]) + 1 for row in phase.rows]
     charts = "".join(
-        curves(Chart(title, epochs, {name: columns[name] for name in names}, title == "accuracy", phase.unit))
+        line_chart(Chart(title, epochs, {name: columns[name] for name in names}, title == "accuracy", phase.unit))
         for title, names in _grouped(columns)
     )
     names = [name for name in _names(phase.rows) if name not in _TIMES | {"epoch"}]
@@ -106,26 +109,27 @@ def _phase(phase: PhaseRows) -> str:
 
 
 def _names(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the names of all columns, in order of appearance."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Value]]:
-    """Columns that hold a number at least once."""
-    found = {}
+    """Return the columns that have at least one number, without times and epochs."""
+    columns = {}
     for name in _names(rows):
-        column = [number(row.get(name)) for row in rows]
+        column = [finite_number(row.get(name)) for row in rows]
         if name not in _TIMES | {"epoch"} and any(value is not None for value in column):
-            found[name] = column
-    return found
+            columns[name] = column
+    return columns
 
 
-def number(value: Any) -> Value:
-    """A figure that can be drawn; None for others."""
+def finite_number(value: Any) -> Value:
+    """Return a finite number as a float; None for any other value."""
     return float(value) if isinstance(value, int | float) and isfinite(value) else None
 
 
 def _grouped(columns: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """What shares a chart: losses, accuracies, everything else for itself."""
+    """Group columns into charts: losses, accuracies, and each other metric with its validation values."""
     groups: dict[str, list[str]] = {"loss": [], "accuracy": []}
     for name in columns:
         kind = next((kind for kind in ("loss", "accuracy") if kind in name), name.removeprefix("validation_"))
@@ -133,28 +137,30 @@ def _grouped(columns: Iterable[str]) -> list[tuple[str, list[str]]]:
     return [(kind, names) for kind, names in groups.items() if names]
 
 
-def _weighings(weighings: Sequence[Weighing]) -> str:
-    """Heat maps by phase; a bullet marks what was derived."""
+def _heat_maps(weighings: Sequence[ChoiceProbabilities]) -> str:
+    """Return the HTML of heat maps by phase; a bullet marks the derived alternatives."""
     parts = []
-    for phase in dict.fromkeys(one.phase for one in weighings):
+    for phase in dict.fromkeys(choice.phase for choice in weighings):
         if phase:
             parts.append(f"<h3>{escape(phase)}</h3>")
-        ours = [one for one in weighings if one.phase == phase]
-        low, high = extent(ours)
+        of_phase = [choice for choice in weighings if choice.phase == phase]
+        low, high = probability_range(of_phase)
         parts.append(
             f'<p class="scale">probability {100 * low:.3g}% <i></i> {100 * high:.3g}%, epochs to the right</p>'
         )
-        maps = "".join(heat(one, low, high) for one in ours)
+        maps = "".join(heat_map(choice, low, high) for choice in of_phase)
         parts.append(f'<div class="heats" tabindex="0">{maps}</div>')
     return "".join(parts)
 
 
 def _facts(facts: Mapping[str, Any]) -> str:
+    """Return the HTML of a table of names and values."""
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{_value(value)}</td></tr>" for name, value in facts.items())
     return f'<div class="scroll"><table class="facts">{rows}</table></div>'
 
 
 def _value(value: Any) -> str:
+    """Return the HTML of a value of a table."""
     match value:
         case None:
             return "-"
@@ -173,20 +179,23 @@ def _value(value: Any) -> str:
 
 
 def _times(phase: PhaseRows) -> dict[str, str]:
-    seconds = [value for row in phase.rows if (value := number(row.get("seconds"))) is not None]
+    """Return the total time and the median time of an epoch."""
+    seconds = [value for row in phase.rows if (value := finite_number(row.get("seconds"))) is not None]
     if not seconds:
         return {}
     return {"in all": f"{sum(seconds):.1f} s", "median of epochs": f"{median(seconds):.2f} s"}
 
 
 def _anchor(name: str) -> str:
+    """Return the id of the section with a heading."""
     return re.sub(r"\W+", "-", name.lower())
 
 
 def _read(name: str) -> str:
+    """Return the text of a file of `archir/runs/sheet`."""
     return (files("archir.runs") / "sheet" / name).read_text("utf-8")
 
 
 def _hash(source: str) -> str:
-    """What a content security policy calls an inline style or script: only these, as they are, may run."""
+    """Return the hash of an inline style or script for the content security policy, which allows only these to run."""
     return "sha256-" + b64encode(sha256(source.encode()).digest()).decode()

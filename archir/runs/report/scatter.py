@@ -1,4 +1,4 @@
-"""Trials of a search as points in a plane of two objectives: an SVG file, in the style of the curves of reports."""
+"""Scatter plot of a search's trials over two objectives, as an SVG file in the style of the reports' charts."""
 
 from __future__ import annotations
 
@@ -6,83 +6,93 @@ from collections.abc import Collection, Iterator, Sequence
 from html import escape
 
 from archir.pictures.plot import plot, scale
-from archir.runs.report.curves import label
+from archir.runs.report.curves import tick_label
 from archir.search.candidate import Candidate, Scores
-from archir.search.fronts.figures import is_part
-from archir.search.fronts.listing import heading, shown
+from archir.search.fronts.listing import format_value, heading
+from archir.search.fronts.metric_format import is_fraction
 from archir.search.objectives import Objective
 
-WIDE, HIGH = 640, 420
+WIDTH, HEIGHT = 640, 420
+"""Width and height of the plot, in pixels."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 20, 44, 52
+"""Margins around the plot area, in pixels."""
 
 STYLE = (
     ".trial{fill:var(--soft);opacity:.35}.front{fill:var(--mark)}"
     ".edge{fill:none;stroke:var(--mark);stroke-width:1.5;stroke-linejoin:round}"
 )
+"""CSS of points and of the front's boundary."""
 
 
 class _Axis:
-    """Where the values of an objective are, between two places in pixels."""
+    """Linear axis of an objective between two positions in pixels."""
 
     def __init__(self, objective: Objective, values: Sequence[float], first: float, last: float) -> None:
         self.name, self.first, self.last = objective.name, first, last
         self.low, self.high, self.step = scale(min(values), max(values))
-        self.caption = f"{heading(self.name)} ({'more' if objective.most else 'less'} is better)"
+        self.caption = f"{heading(self.name)} ({'more' if objective.maximize else 'less'} is better)"
 
     def at(self, value: float) -> float:
+        """Return the position of a value in pixels."""
         return self.first + (value - self.low) / (self.high - self.low) * (self.last - self.first)
 
     def ticks(self) -> Iterator[tuple[float, str]]:
+        """Yield the position and the label of each tick."""
         for number in range(round((self.high - self.low) / self.step) + 1):
             tick = self.low + number * self.step
-            yield self.at(tick), label(tick, self.step, is_part(self.name)).removesuffix("%")
+            yield self.at(tick), tick_label(tick, self.step, is_fraction(self.name)).removesuffix("%")
 
 
 def scatter(
     trials: Sequence[tuple[Candidate, Scores]], front: Collection[int], objectives: Sequence[Objective], title: str
 ) -> str:
-    """The picture of trials by their scores, of which the ids in `front` are on it.
+    """Return the SVG of trials by their scores; `front` has the ids of those on the Pareto front.
 
-    The second objective lies to the right, the first upwards. Of two objectives, the edge of what the front dominates
-    is drawn as well. Without trials there are no axes.
+    The first objective is the vertical axis, the second the horizontal one. With two objectives, the boundary of the
+    dominated region is drawn, too. Without trials there are no axes.
     """
-    return plot(WIDE, HIGH, title, (_LEFT, 26), STYLE, _drawn(trials, front, objectives) if trials else ())
+    return plot(WIDTH, HEIGHT, title, (_LEFT, 26), STYLE, _elements(trials, front, objectives) if trials else ())
 
 
-def _drawn(
+def _elements(
     trials: Sequence[tuple[Candidate, Scores]], front: Collection[int], objectives: Sequence[Objective]
 ) -> Iterator[str]:
+    """Yield the SVG elements of the plot."""
     up, right = objectives[:2]
-    x = _Axis(right, [scores[right.name] for _, scores in trials], _LEFT, WIDE - _RIGHT)
-    y = _Axis(up, [scores[up.name] for _, scores in trials], HIGH - _BOTTOM, _TOP)
-    for place, text in x.ticks():
-        yield f'<text x="{_n(place)}" y="{HIGH - _BOTTOM + 18}" text-anchor="middle">{text}</text>'
-    for place, text in y.ticks():
-        yield f'<path class="rule" d="M{_LEFT},{_n(place)}H{WIDE - _RIGHT}"/>'
-        yield f'<text x="{_LEFT - 8}" y="{_n(place + 4)}" text-anchor="end">{text}</text>'
-    yield f'<path class="axis" d="M{_LEFT},{_TOP}V{HIGH - _BOTTOM}H{WIDE - _RIGHT}"/>'
-    yield f'<text x="{(_LEFT + WIDE - _RIGHT) / 2}" y="{HIGH - 12}" text-anchor="middle">{escape(x.caption)}</text>'
-    middle = (_TOP + HIGH - _BOTTOM) / 2
+    x = _Axis(right, [scores[right.name] for _, scores in trials], _LEFT, WIDTH - _RIGHT)
+    y = _Axis(up, [scores[up.name] for _, scores in trials], HEIGHT - _BOTTOM, _TOP)
+    for position, text in x.ticks():
+        yield f'<text x="{_coordinate(position)}" y="{HEIGHT - _BOTTOM + 18}" text-anchor="middle">{text}</text>'
+    for position, text in y.ticks():
+        yield f'<path class="rule" d="M{_LEFT},{_coordinate(position)}H{WIDTH - _RIGHT}"/>'
+        yield f'<text x="{_LEFT - 8}" y="{_coordinate(position + 4)}" text-anchor="end">{text}</text>'
+    yield f'<path class="axis" d="M{_LEFT},{_TOP}V{HEIGHT - _BOTTOM}H{WIDTH - _RIGHT}"/>'
+    yield f'<text x="{(_LEFT + WIDTH - _RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{escape(x.caption)}</text>'
+    middle = (_TOP + HEIGHT - _BOTTOM) / 2
     yield f'<text transform="translate(18 {middle}) rotate(-90)" text-anchor="middle">{escape(y.caption)}</text>'
     best = sorted(
         (x.at(scores[right.name]), y.at(scores[up.name])) for candidate, scores in trials if candidate.id in front
     )
     if len(objectives) == 2 and best:
-        yield f'<path class="edge" d="{_edge(best if not right.most else best[::-1])}"/>'
+        yield f'<path class="edge" d="{_edge(best if not right.maximize else best[::-1])}"/>'
     for group, radius in (("trial", 2.6), ("front", 4.2)):
         for candidate, scores in trials:
             if (candidate.id in front) == (group == "front"):
-                centre = f'cx="{_n(x.at(scores[right.name]))}" cy="{_n(y.at(scores[up.name]))}"'
-                said = ", ".join(f"{heading(one.name)} {shown(one.name, scores[one.name])}" for one in objectives)
-                tip = escape(f"trial {candidate.id}: {said}")
+                centre = f'cx="{_coordinate(x.at(scores[right.name]))}" cy="{_coordinate(y.at(scores[up.name]))}"'
+                scores_text = ", ".join(
+                    f"{heading(objective.name)} {format_value(objective.name, scores[objective.name])}"
+                    for objective in objectives
+                )
+                tip = escape(f"trial {candidate.id}: {scores_text}")
                 yield f'<circle class="{group}" {centre} r="{radius}"><title>{tip}</title></circle>'
 
 
 def _edge(points: Sequence[tuple[float, float]]) -> str:
-    """Steps from the best to the right to the best upwards: what lies behind them is dominated."""
+    """Return the SVG path of the boundary of the dominated region: steps from the rightmost to the topmost point."""
     (x, y), *others = points
-    return f"M{_n(x)},{_n(y)}" + "".join(f"H{_n(x)}V{_n(y)}" for x, y in others)
+    return f"M{_coordinate(x)},{_coordinate(y)}" + "".join(f"H{_coordinate(x)}V{_coordinate(y)}" for x, y in others)
 
 
-def _n(value: float) -> str:
+def _coordinate(value: float) -> str:
+    """Format a coordinate with at most one decimal."""
     return f"{value:.1f}".removesuffix(".0")

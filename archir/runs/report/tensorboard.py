@@ -1,8 +1,9 @@
-"""Scalars as TensorBoard reads them: records of TensorFlow's format, each a protocol buffer `Event`.
+"""Write scalars in TensorBoard's file format: records of TensorFlow, each with a protocol buffer `Event`.
 
-A record is the length of its data (8 bytes, little-endian), the masked CRC-32C of these, the data, and their masked
-CRC-32C (tensorflow/core/lib/io/record_writer.h). Of `Event` (tensorflow/core/util/event.proto) the fields wall_time
-(1), step (2), file_version (3) and summary (5) are written; of a summary's values, tag (1) and simple_value (2).
+A record is the length of its data (8 bytes, little-endian), the masked CRC-32C of the length, the data, and the masked
+CRC-32C of the data (tensorflow/core/lib/io/record_writer.h). Of `Event` (tensorflow/core/util/event.proto) the fields
+wall_time (1), step (2), file_version (3) and summary (5) are written; of a summary's values, tag (1) and simple_value
+(2).
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import struct
 from collections.abc import Mapping
 
 _POLYNOMIAL = 0x82F63B78
-"""Castagnoli's, bits reversed."""
+"""Castagnoli polynomial with reversed bits."""
 
 
 def _table() -> list[int]:
+    """Compute the CRC-32C of each byte value."""
     table = []
     for byte in range(256):
         for _ in range(8):
@@ -27,7 +29,7 @@ _TABLE = _table()
 
 
 def crc32c(data: bytes) -> int:
-    """The CRC-32C of some bytes (RFC 3720, appendix B.4)."""
+    """Return the CRC-32C of some bytes (RFC 3720, appendix B.4)."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = crc >> 8 ^ _TABLE[(crc ^ byte) & 0xFF]
@@ -35,41 +37,47 @@ def crc32c(data: bytes) -> int:
 
 
 def header(wall_time: float) -> bytes:
-    """The record that a file of events begins with."""
+    """Return the first record of an event file."""
     return _record(_double(1, wall_time) + _bytes(3, b"brain.Event:2"))
 
 
 def scalars(wall_time: float, step: int, values: Mapping[str, float]) -> bytes:
-    """The record of some scalars at a step."""
+    """Return the record of some scalars at a step."""
     summary = b"".join(_bytes(1, _bytes(1, tag.encode()) + _float(2, value)) for tag, value in values.items())
     return _record(_double(1, wall_time) + _varint(2 << 3) + _varint(step) + _bytes(5, summary))
 
 
 def _record(data: bytes) -> bytes:
+    """Return data as a record of TensorFlow."""
     length = struct.pack("<Q", len(data))
     return length + _masked(length) + data + _masked(data)
 
 
 def _masked(data: bytes) -> bytes:
+    """Return the masked CRC-32C of some bytes, 4 bytes, little-endian."""
     crc = crc32c(data)
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
 def _varint(value: int) -> bytes:
-    written = bytearray()
+    """Encode an integer as a varint of protocol buffers."""
+    encoded = bytearray()
     while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*written, value])
+    return bytes([*encoded, value])
 
 
 def _double(field: int, value: float) -> bytes:
+    """Encode a field of type `double`."""
     return _varint(field << 3 | 1) + struct.pack("<d", value)
 
 
 def _float(field: int, value: float) -> bytes:
+    """Encode a field of type `float`."""
     return _varint(field << 3 | 5) + struct.pack("<f", value)
 
 
 def _bytes(field: int, value: bytes) -> bytes:
+    """Encode a field of type `bytes`, `string` or a message."""
     return _varint(field << 3 | 2) + _varint(len(value)) + value

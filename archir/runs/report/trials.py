@@ -1,4 +1,4 @@
-"""What phases tried, as tables of the report: scores and costs of every candidate, sorted by what is clicked on."""
+"""Sections of the report on the trials of a phase: scatter plot, importance of choices, and a sortable table."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from archir.runs.report.mattered import section, shares
-from archir.runs.report.points import points
-from archir.search.fronts.figures import shown
+from archir.runs.report.importance import choice_importances, importance_section
+from archir.runs.report.points import scatter_figure
+from archir.search.fronts.metric_format import format_metric
 
-MOST = 2_000
-"""Candidates of a phase that are listed: of more, the first ones."""
+MAX_LISTED = 2_000
+"""Maximum number of candidates of a phase that are listed; of more, the first ones."""
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A candidate: its number in the phase, its scores and costs (none of the first if it failed), its choices."""
+class TrialRow:
+    """Candidate of a phase: its id, its scores (None if it failed), its costs and its choices."""
 
     id: int
     scores: Mapping[str, float | None]
@@ -29,72 +29,78 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Trials:
-    """What a phase tried, in this order, and the command that trains one of them: `command(id)`. By `score`, of which
-    more or less is better, candidates are compared; `pictures` of some are SVG documents."""
+class TrialTable:
+    """Candidates of a phase in the order of proposal.
+
+    `command(id)` is the command that trains one of them. Candidates are compared by `score`; `larger` says whether
+    larger values are better. `pictures` are SVG documents of some candidates, by id.
+    """
 
     phase: str
-    tried: Sequence[Tried]
+    rows: Sequence[TrialRow]
     command: Callable[[int], str]
     score: str = ""
     larger: bool = True
     pictures: Mapping[int, str] = field(default_factory=dict)
 
     @property
-    def scored(self) -> list[tuple[Tried, float]]:
-        """Those that have the score, the best first."""
-        found = [(one, value) for one in self.tried if (value := one.scores.get(self.score)) is not None]
-        return sorted(found, key=lambda pair: -pair[1] if self.larger else pair[1])
+    def scored(self) -> list[tuple[TrialRow, float]]:
+        """The candidates that have the score, with its value, best first."""
+        scored = [(row, value) for row in self.rows if (value := row.scores.get(self.score)) is not None]
+        return sorted(scored, key=lambda pair: -pair[1] if self.larger else pair[1])
 
 
-def view(trials: Trials) -> str:
-    """The HTML of points, of the choices that mattered, and of the table."""
+def trials_section(trials: TrialTable) -> str:
+    """Return the HTML of the scatter plot, the importance of choices, and the table."""
     scored = trials.scored
     parts = []
     if scored:
         cost = next((name for name in ("macs", "params") if name in scored[0][0].costs), None)
         urls = {number: _url(picture) for number, picture in trials.pictures.items()}
-        at = [(one.id, one.costs[cost] if cost else float(one.id), value) for one, value in scored[:MOST]]
-        parts.append(points(trials.phase, trials.score, cost or "trial", at, urls))
-        found = shares([(one.choices, value) for one, value in scored], trials.larger)
-        parts.append(
-            f"<h3>Which choices mattered</h3>{section(found, [value for _, value in scored], trials.score, shown)}"
-        )
-        parts.append("<h3>All of them</h3>")
-    return "".join([*parts, table(trials)])
+        plotted = [(row.id, row.costs[cost] if cost else float(row.id), value) for row, value in scored[:MAX_LISTED]]
+        parts.append(scatter_figure(trials.phase, trials.score, cost or "trial", plotted, urls))
+        importances = choice_importances([(row.choices, value) for row, value in scored], trials.larger)
+        section = importance_section(importances, [value for _, value in scored], trials.score, format_metric)
+        parts.append(f"<h3>Which choices mattered</h3>{section}")
+        parts.append("<h3>All trials</h3>")
+    return "".join([*parts, trials_table(trials)])
 
 
 def _url(picture: str) -> str:
+    """Return an SVG document as a data URL."""
     return f"data:image/svg+xml;base64,{b64encode(picture.encode()).decode()}"
 
 
-def table(trials: Trials) -> str:
-    """The HTML of a table whose rows are sorted by the column that is clicked on, and open to choices and command."""
-    some = trials.tried[:MOST]
-    scores = list(dict.fromkeys(name for one in some for name in one.scores))
-    costs = list(dict.fromkeys(name for one in some for name in one.costs))
+def trials_table(trials: TrialTable) -> str:
+    """Return the HTML of a table, sortable by the column that is clicked on; rows expand to choices and command."""
+    listed = trials.rows[:MAX_LISTED]
+    scores = list(dict.fromkeys(name for row in listed for name in row.scores))
+    costs = list(dict.fromkeys(name for row in listed for name in row.costs))
     head = "".join(f'<th><button type="button">{escape(name)}</button></th>' for name in ["trial", *scores, *costs])
-    rows = "".join(_row(one, scores, costs, trials.command(one.id)) for one in some)
-    more = len(trials.tried) - len(some)
-    rest = f"<p>{more:,} more are in the run's journal.</p>" if more else ""
-    found = f"<thead><tr>{head}<th>choices</th></tr></thead><tbody>{rows}</tbody>"
-    return f'<div class="scroll" tabindex="0"><table class="figures sortable">{found}</table></div>{rest}'
+    rows = "".join(_row(row, scores, costs, trials.command(row.id)) for row in listed)
+    more = len(trials.rows) - len(listed)
+    note = f"<p>{more:,} more are in the run's journal.</p>" if more else ""
+    body = f"<thead><tr>{head}<th>choices</th></tr></thead><tbody>{rows}</tbody>"
+    return f'<div class="scroll" tabindex="0"><table class="figures sortable">{body}</table></div>{note}'
 
 
-def _row(one: Tried, scores: Sequence[str], costs: Sequence[str], command: str) -> str:
-    cells = [_cell(one.id, str(one.id))]
-    cells += [_cell(one.scores.get(name), _score(name, one.scores.get(name))) for name in scores]
-    cells += [_cell(one.costs.get(name), f"{one.costs[name]:,.0f}" if name in one.costs else "-") for name in costs]
-    labels = {path: label if isinstance(label, str) else json.dumps(label) for path, label in one.choices.items()}
+def _row(row: TrialRow, scores: Sequence[str], costs: Sequence[str], command: str) -> str:
+    """Return the HTML of a candidate's row."""
+    cells = [_cell(row.id, str(row.id))]
+    cells += [_cell(row.scores.get(name), _score(name, row.scores.get(name))) for name in scores]
+    cells += [_cell(row.costs.get(name), f"{row.costs[name]:,.0f}" if name in row.costs else "-") for name in costs]
+    labels = {path: label if isinstance(label, str) else json.dumps(label) for path, label in row.choices.items()}
     choices = ", ".join(f"{path} = {label}" for path, label in labels.items())
-    failed = f"<p>{escape(one.error)}</p>" if one.error else ""
+    failed = f"<p>{escape(row.error)}</p>" if row.error else ""
     inside = f"<details><summary>show</summary><p>{escape(choices)}</p>{failed}<code>{escape(command)}</code></details>"
-    return f'<tr data-trial="{one.id}">{"".join(cells)}<td>{inside}</td></tr>'
+    return f'<tr data-trial="{row.id}">{"".join(cells)}<td>{inside}</td></tr>'
 
 
 def _cell(value: float | None, text: str) -> str:
+    """Return the HTML of a cell; `value` is what the table is sorted by."""
     return f'<td data-value="{"" if value is None else repr(float(value))}">{escape(text)}</td>'
 
 
 def _score(name: str, value: float | None) -> str:
-    return "failed" if value is None else shown(name, value)
+    """Format a score; "failed" if there is none."""
+    return "failed" if value is None else format_metric(name, value)

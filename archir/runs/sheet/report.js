@@ -16,9 +16,9 @@ function show(event, text, picture) {
   tip.style.top = Math.max(4, Math.min(event.clientY + 14, innerHeight - height - 4)) + 'px';
 }
 
-function watch(element, look, leave) {
-  for (const kind of ['pointermove', 'pointerdown']) element.addEventListener(kind, look);
-  element.addEventListener('pointerleave', () => { tip.hidden = true; leave(); });
+function trackPointer(element, onMove, onLeave) {
+  for (const kind of ['pointermove', 'pointerdown']) element.addEventListener(kind, onMove);
+  element.addEventListener('pointerleave', () => { tip.hidden = true; onLeave(); });
 }
 
 function number(value, percent) {
@@ -30,11 +30,11 @@ for (const figure of document.querySelectorAll('[data-chart]')) {
   const chart = JSON.parse(figure.dataset.chart);
   const svg = figure.querySelector('svg');
   const cross = figure.querySelector('.cross');
-  watch(svg, event => {
+  trackPointer(svg, event => {
     const box = svg.getBoundingClientRect();
     const x = (event.clientX - box.left) / box.width * svg.viewBox.baseVal.width;
     let near = 0;
-    chart.x.forEach((place, index) => { if (Math.abs(place - x) < Math.abs(chart.x[near] - x)) near = index; });
+    chart.x.forEach((tick, index) => { if (Math.abs(tick - x) < Math.abs(chart.x[near] - x)) near = index; });
     cross.setAttribute('transform', `translate(${chart.x[near]},0)`);
     cross.setAttribute('visibility', 'visible');
     const lines = Object.entries(chart.series).map(([name, values]) => `${name}: ${number(values[near], chart.percent)}`);
@@ -45,11 +45,11 @@ for (const figure of document.querySelectorAll('[data-chart]')) {
 for (const figure of document.querySelectorAll('[data-heat]')) {
   const heat = JSON.parse(figure.dataset.heat);
   const image = figure.querySelector('img');
-  watch(image, event => {
+  trackPointer(image, event => {
     const box = image.getBoundingClientRect();
-    const within = (part, whole, count) => Math.max(0, Math.min(count - 1, Math.floor(part / whole * count)));
-    const column = within(event.clientX - box.left, box.width, heat.epochs.length);
-    const row = within(event.clientY - box.top, box.height, heat.names.length);
+    const cell = (offset, size, count) => Math.max(0, Math.min(count - 1, Math.floor(offset / size * count)));
+    const column = cell(event.clientX - box.left, box.width, heat.epochs.length);
+    const row = cell(event.clientY - box.top, box.height, heat.names.length);
     show(event, `epoch ${heat.epochs[column]}\n${heat.names[row]}: ${(heat.permille[column][row] / 10).toFixed(1)}%`);
   }, () => {});
 }
@@ -62,8 +62,8 @@ for (const table of document.querySelectorAll('table.sortable')) {
       for (const other of table.querySelectorAll('thead button')) delete other.dataset.order;
       button.dataset.order = down ? 'down' : 'up';
       const value = row => row.cells[column].dataset.value;
-      const sorted = Array.from(body.rows).sort((one, other) => {
-        const [a, b] = [value(one), value(other)];
+      const sorted = Array.from(body.rows).sort((first, second) => {
+        const [a, b] = [value(first), value(second)];
         if (a === '' || b === '') return (a === '') - (b === '');
         return down ? b - a : a - b;
       });
@@ -76,17 +76,17 @@ for (const figure of document.querySelectorAll('.points')) {
   const section = figure.closest('section');
   const row = point => section.querySelector(`tr[data-trial="${point.dataset.trial}"]`);
   for (const point of figure.querySelectorAll('.point')) {
-    watch(point, event => {
+    trackPointer(point, event => {
       show(event, point.dataset.said, point.dataset.picture);
       row(point)?.classList.add('pointed');
     }, () => row(point)?.classList.remove('pointed'));
     const open = () => {
-      const found = row(point);
-      if (!found) return;
-      found.querySelector('details').open = true;
-      found.scrollIntoView({ block: 'center' });
+      const target = row(point);
+      if (!target) return;
+      target.querySelector('details').open = true;
+      target.scrollIntoView({ block: 'center' });
       for (const other of section.querySelectorAll('.picked')) other.classList.remove('picked');
-      found.classList.add('picked');
+      target.classList.add('picked');
       point.classList.add('picked');
     };
     point.addEventListener('click', open);

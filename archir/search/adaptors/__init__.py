@@ -1,1 +1,1 @@
-"""Samplers of other libraries, which decide the choices of spaces."""
+"""Adaptors for samplers of other libraries, which decide the choices of a space."""

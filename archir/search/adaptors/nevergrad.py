@@ -1,5 +1,7 @@
-"""Nevergrad decides the choices of a space: `parametrization(space)` is what an optimizer varies, and
-`architecture(values, space)` the architecture of what it proposes."""
+"""Nevergrad as a sampler of architectures.
+
+An optimizer varies `parametrization(space)`; `architecture(values, space)` is the architecture that it proposes.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +10,30 @@ from importlib import import_module
 from typing import Any
 
 from archir.diagnostics.errors import fail
-from archir.search.adaptors.asking import asked
-from archir.search.surrogates.encoding import ordered
+from archir.search.adaptors.from_picks import architecture_from_picks
+from archir.search.surrogates.encoding import is_ordered
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 
 
 def parametrization(space: Space) -> Any:
-    """A `Dict` of Nevergrad with the number of an outcome for each choice, by path; of numbers that ascend,
-    neighbours are likelier. Raises ArchError (A2602) without Nevergrad."""
+    """Return a `Dict` of Nevergrad that maps the path of each choice to the number of an outcome.
+
+    For choices among ascending numbers, the optimizer prefers moves to neighbouring outcomes. Raises ArchError (A2602)
+    if Nevergrad is not installed.
+    """
     try:
         p = import_module("nevergrad").p
     except ImportError as error:
         text = f"the package `nevergrad` is missing: {error}"
         raise fail("A2602", text, None, "pip install nevergrad") from None
-    kinds = {choice.path: p.TransitionChoice if ordered(choice) else p.Choice for choice in space.choices}
-    return p.Dict(**{one.path: kinds[one.path](range(one.outcomes)) for one in space.choices if one.outcomes > 1})
+    kinds = {choice.path: p.TransitionChoice if is_ordered(choice) else p.Choice for choice in space.choices}
+    return p.Dict(**{c.path: kinds[c.path](range(c.outcome_count)) for c in space.choices if c.outcome_count > 1})
 
 
 def architecture(values: Mapping[str, int], space: Space) -> Architecture:
-    """The architecture of a candidate's value, within all bounds of the space; choices that are not active are ignored.
+    """Return the architecture of a candidate's value, within all bounds of the space; inactive choices are ignored.
 
-    Where a requirement rules out what is proposed, or a bound on costs is broken, it is one near to it.
+    If a requirement rules out the proposed outcomes, or they break a bound on costs, it is a similar architecture.
     """
-    return asked(space, lambda choice: int(values.get(choice.path, 0)))
+    return architecture_from_picks(space, lambda choice: int(values.get(choice.path, 0)))

@@ -1,14 +1,14 @@
-"""Executors: who scores the candidates of a search, and where.
+"""Executors: score the candidates of a search, in this process, in several processes or on a Ray cluster.
 
     with executor("processes:4", limit=60) as workers:
         for outcome in workers.run(work, [("7", architecture), ...]):   # Done or Failed, one per key, as they come
             ...
 
-`work.prepare()` is called once in each worker and returns the function that scores. Workers stay while the executor is
-open. How failures are answered is in `docs/executors.md`.
+`work.prepare()` is called once in each worker and returns the function that scores. Workers live until the executor is
+closed. `docs/executors.md` says how failures are handled.
 """
 
-from archir.search.executors.named import device_of, executor
+from archir.search.executors.factory import device_of, executor
 from archir.search.executors.protocol import Done, Executor, Failed, Outcome, Score, Work
 
 __all__ = ["Done", "Executor", "Failed", "Outcome", "Score", "Work", "device_of", "executor"]

@@ -1,7 +1,7 @@
-"""Workers that are actors on a Ray cluster: one of this process's own, on this machine, or one that is joined.
+"""Workers that are actors on a Ray cluster: a local one that this process starts, or a running one that it joins.
 
-Actors prepare once. The work is in the cluster's object store, once on each machine, and its arrays are read from there
-without copies. Ray's own restarts and retries are off: who died, and what follows, is `Supervised`'s to say.
+Actors prepare once. The work is in the cluster's object store, once on each machine, and actors read its arrays from
+there without copies. Ray's own restarts and retries are off: `Supervised` handles the death of a worker.
 """
 
 from __future__ import annotations
@@ -17,162 +17,176 @@ from importlib import import_module
 from typing import Any
 
 from archir.diagnostics.errors import fail
-from archir.search.executors.guard import Packed, Ready, attempts, line, prepare
+from archir.search.executors.attempts import Packed, Ready, attempt_all, error_line, prepare
 from archir.search.executors.protocol import Outcome, Score, Work
-from archir.search.executors.workers import Crew, DiedError, Worker
+from archir.search.executors.workers import DiedError, Worker, WorkerPool
 
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
-"""No reports to anybody; and workers without a GPU of their own see none, which Ray warns of if it is not said."""
+RAY_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
+"""Environment of Ray: no usage reports, and workers without a GPU of their own see none (Ray warns if this is not
+set)."""
 
-_PATIENCE = 10.0
-"""Seconds for a connection to a machine of the cluster."""
+_CONNECT_TIMEOUT = 10.0
+"""Timeout of a connection to a machine of the cluster, in seconds."""
 
 
 class _Scorer:
-    """What runs in an actor's process."""
+    """Actor class: runs in an actor's process, prepares the work and scores batches of tasks."""
 
     def __init__(self) -> None:
         self._score: Score | None = None
 
     def prepare(self, work: Work) -> Ready:
+        """Prepare the work; called once, before `score`."""
         self._score, ready = prepare(work)
         return ready
 
-    def score(self, portion: Sequence[Packed]) -> list[Outcome]:
+    def score(self, batch: Sequence[Packed]) -> list[Outcome]:
+        """Score a batch of pickled tasks."""
         assert self._score is not None
-        return attempts(self._score, portion)
+        return attempt_all(self._score, batch)
 
 
 class Actor(Worker):
-    """An actor, and the answer that it owes, if any."""
+    """Handle of an actor, and the pending answer to its last call, if any."""
 
     def __init__(self, ray: Any, handle: Any, work: Any) -> None:
         self._ray, self._handle = ray, handle
         self.answer = handle.prepare.remote(work)
 
-    def send(self, portion: Sequence[Packed]) -> None:
-        """Call it."""
-        self.answer = self._handle.score.remote(portion)
+    def send(self, batch: Sequence[Packed]) -> None:
+        """Start scoring a batch of tasks."""
+        self.answer = self._handle.score.remote(batch)
 
     def receive(self) -> Ready | list[Outcome]:
-        """What it answered."""
-        answer, self.answer, errors = self.answer, None, self._ray.exceptions
+        """Wait for the answer of the last call."""
+        pending, self.answer, errors = self.answer, None, self._ray.exceptions
         try:
-            said: Ready | list[Outcome] = self._ray.get(answer)
-        except errors.RayTaskError as error:  # work that cannot be unpickled there
-            return Ready("on Ray", line(error.cause).partition(" traceback: ")[0])
+            reply: Ready | list[Outcome] = self._ray.get(pending)
+        except errors.RayTaskError as error:  # the work could not be unpickled in the actor
+            return Ready("on Ray", error_line(error.cause).partition(" traceback: ")[0])
         except errors.RayError as error:
             detail = re.search(r"Worker exit detail: ([^.]*)", str(error))
-            raise DiedError(detail[1] if detail else line(error)) from error
-        return said
+            raise DiedError(detail[1] if detail else error_line(error)) from error
+        return reply
 
     def kill(self) -> None:
-        """End its process."""
+        """Kill the actor's process."""
         self._ray.kill(self._handle, no_restart=True)
 
 
-class Actors(Crew[Actor]):
-    """As many actors as have room, of so many cores and GPUs each. Of no `address`: a cluster of our own."""
+class ActorPool(WorkerPool[Actor]):
+    """Pool of Ray actors with `cores` cores and `gpus` GPUs each, as many as fit on the cluster.
 
-    most = 32
+    If `address` is None, a local cluster is started.
+    """
+
+    max_batch = 32
 
     def __init__(self, address: str | None, cores: float, gpus: float) -> None:
         try:
             self._ray = import_module("ray")
         except ImportError as error:
-            raise fail("A2602", f"Ray is not there: {line(error)}", None, "pip install 'archir[ray]'") from error
+            raise fail(
+                "A2602", f"Ray is not installed: {error_line(error)}", None, "pip install 'archir[ray]'"
+            ) from error
         if (address or "").startswith("ray://"):
             try:
                 import_module("grpc")
             except ImportError as error:
-                message = f"Ray cannot join a cluster from outside: {line(error)}"
+                message = (
+                    f"Ray's client, which joins a cluster from another machine, is not installed: {error_line(error)}"
+                )
                 raise fail("A2602", message, None, "pip install 'ray[client]'") from error
         self._address, self._cores, self._gpus = address, cores, gpus
-        self._ours = False
+        self._owns_cluster = False
         self._work: Any = None
 
     def open(self) -> None:
-        """Start or join the cluster, unless this process is part of one."""
+        """Start or join the cluster, unless this process is already connected to one. Raises ArchError (A2605)."""
         if self._ray.is_initialized():
             return
-        self._knock()
-        with _quietly(), _signals():
+        self._ping()
+        with _quiet_environment(), _kept_sigterm_handler():
             try:
                 if self._address is None:
                     self._ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
                 else:
                     self._ray.init(address=self._address, log_to_driver=False, logging_level="ERROR")
             except Exception as error:
-                where = f"join the Ray cluster at `{self._address}`" if self._address else "start a Ray cluster"
+                action = f"join the Ray cluster at `{self._address}`" if self._address else "start a Ray cluster"
                 hint = (
-                    "clusters with a token want RAY_AUTH_MODE=token and the same token here" if self._address else None
+                    "if the cluster has a token, set RAY_AUTH_MODE=token and the same token here"
+                    if self._address
+                    else None
                 )
-                raise fail("A2605", f"cannot {where}: {line(error)}", None, hint) from error
-        # Workers' deaths, which Ray prints on stdout, are answers here. Ray's debugger silences them in the same way.
+                raise fail("A2605", f"cannot {action}: {error_line(error)}", None, hint) from error
+        # Ray prints deaths of workers, which are outcomes here, on stdout. Ray's debugger silences them in the same
+        # way.
         self._ray._private.worker._worker_logs_enabled = False
-        self._ours = True
+        self._owns_cluster = True
 
-    def _knock(self) -> None:
-        """Look whether anybody listens at the address: Ray itself would try for minutes."""
+    def _ping(self) -> None:
+        """Check that the address accepts connections: Ray itself would retry for minutes. Raises ArchError (A2605)."""
         host, _, port = (self._address or "").removeprefix("ray://").rpartition(":")
         if host:
             try:
-                socket.create_connection((host, int(port)), _PATIENCE).close()
+                socket.create_connection((host, int(port)), _CONNECT_TIMEOUT).close()
             except (OSError, OverflowError) as error:
-                raise fail("A2605", f"no Ray cluster answers at `{self._address}`: {line(error)}") from error
+                raise fail("A2605", f"no Ray cluster answers at `{self._address}`: {error_line(error)}") from error
 
     def close(self) -> None:
-        """Leave the cluster; one of our own ends."""
+        """Leave the cluster; stop it if this process started it."""
         self._work = None
-        if self._ours:
-            self._ours = False
+        if self._owns_cluster:
+            self._owns_cluster = False
             self._ray.shutdown()
 
     def size(self) -> int:
-        """How many actors fit on the machines as they are now, side by side."""
-        room = 0
+        """Return the number of actors that fit on the machines of the cluster at present. Raises ArchError (A2605) if
+        none fits."""
+        count = 0
         for node in self._ray.nodes():
-            has = node["Resources"] if node["Alive"] else {}
-            wanted = [("CPU", self._cores), ("GPU", self._gpus)]
-            room += min((int(has.get(name, 0) / number) for name, number in wanted if number), default=1)
-        if not room:
+            resources = node["Resources"] if node["Alive"] else {}
+            needed = [("CPU", self._cores), ("GPU", self._gpus)]
+            count += min((int(resources.get(name, 0) / amount) for name, amount in needed if amount), default=1)
+        if not count:
             raise fail("A2605", f"no machine of the Ray cluster has {self._cores:g} cores and {self._gpus:g} GPUs")
-        return room
+        return count
 
     def load(self, work: Work) -> None:
         """Put the work into the object store."""
         try:
             self._work = self._ray.put(work)
         except Exception as error:
-            raise fail("A2604", f"the work cannot be sent to workers: {line(error)}") from error
+            raise fail("A2604", f"the work cannot be sent to workers: {error_line(error)}") from error
 
     def pack(self, task: Any) -> bytes:
-        """Pickle it as Ray does, which knows what is defined in scripts."""
+        """Pickle a task with Ray's cloudpickle, which supports classes and functions defined in scripts."""
         packed: bytes = self._ray.cloudpickle.dumps(task)
         return packed
 
-    def hire(self) -> Actor:
-        """Start an actor; it waits where others use the cluster's cores."""
-        kind = self._ray.remote(_Scorer)
+    def spawn(self) -> Actor:
+        """Start an actor; Ray delays it while others use the cluster's cores."""
+        remote_class = self._ray.remote(_Scorer)
         options = {"num_cpus": self._cores, "num_gpus": self._gpus, "max_restarts": 0, "max_task_retries": 0}
-        return Actor(self._ray, kind.options(**options).remote(), self._work)
+        return Actor(self._ray, remote_class.options(**options).remote(), self._work)
 
-    def speaking(self, workers: Sequence[Actor], timeout: float | None) -> list[Actor]:
-        """Actors whose answer is there, or will never be."""
-        owed = {worker.answer: worker for worker in workers if worker.answer is not None}
-        found, _ = self._ray.wait(list(owed), num_returns=1, timeout=timeout)
-        return [owed[answer] for answer in found]
+    def ready(self, workers: Sequence[Actor], timeout: float | None) -> list[Actor]:
+        """Return the actors whose answer, or failure, has arrived."""
+        pending = {worker.answer: worker for worker in workers if worker.answer is not None}
+        arrived, _ = self._ray.wait(list(pending), num_returns=1, timeout=timeout)
+        return [pending[answer] for answer in arrived]
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """The environment with `QUIET`, and then as it was."""
-    before = {name: os.environ.get(name) for name in QUIET}
-    os.environ.update(QUIET)
+def _quiet_environment() -> Iterator[None]:
+    """Set the environment variables of `RAY_ENVIRONMENT`, and restore the old values at the end."""
+    old = {name: os.environ.get(name) for name in RAY_ENVIRONMENT}
+    os.environ.update(RAY_ENVIRONMENT)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in old.items():
             if value is None:
                 del os.environ[name]
             else:
@@ -180,11 +194,12 @@ def _quietly() -> Iterator[None]:
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
-    """A handler of SIGTERM as it was; where there is none, that of Ray stays, which ends this process in good order."""
-    before = signal.getsignal(signal.SIGTERM)
+def _kept_sigterm_handler() -> Iterator[None]:
+    """Restore the handler of SIGTERM at the end. If there was none, keep Ray's handler, which shuts this process down
+    cleanly."""
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
-        if before is not signal.SIG_DFL and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
+        if handler is not signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)

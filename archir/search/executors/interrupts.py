@@ -1,4 +1,4 @@
-"""Ctrl-C at a moment when a process is being started, or ended, would lose sight of it."""
+"""Defer SIGINT (Ctrl-C) while processes are started or ended, so that none of them is lost track of."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_MASKS = hasattr(signal, "pthread_sigmask")
+_HAS_MASKS = hasattr(signal, "pthread_sigmask")
+"""Whether the operating system has signal masks; Windows has none."""
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """SIGINT waits: in this process until all is done, and in those that are started here until they `listen`.
+def deferred_sigint() -> Iterator[None]:
+    """Defer SIGINT until the block ends, and block it in processes started inside until they call `unblock_sigint`.
 
-    Threads have masks of their own, and any of them may be given the signal, so that a mask alone is not enough.
+    A signal mask is not enough: each thread has its own, and the signal may be delivered to any thread.
     """
-    heard: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    ours = before is not None and threading.current_thread() is threading.main_thread()
-    if ours:
-        signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if _MASKS else set()
+    pending: list[int] = []
+    handler = signal.getsignal(signal.SIGINT)
+    is_main_thread = handler is not None and threading.current_thread() is threading.main_thread()
+    if is_main_thread:
+        signal.signal(signal.SIGINT, lambda number, _: pending.append(number))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if _HAS_MASKS else set()
     try:
         yield
     finally:
-        if _MASKS:
+        if _HAS_MASKS:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        if ours:
-            signal.signal(signal.SIGINT, before)
-        if heard:
+        if is_main_thread:
+            signal.signal(signal.SIGINT, handler)
+        if pending:
             signal.raise_signal(signal.SIGINT)
 
 
-def listen() -> None:
-    """No longer hold SIGINT back."""
-    if _MASKS:
+def unblock_sigint() -> None:
+    """Unblock SIGINT in this process."""
+    if _HAS_MASKS:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

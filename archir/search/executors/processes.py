@@ -1,7 +1,6 @@
-"""Workers that are processes of this machine.
+"""Workers that are processes on this machine.
 
-Each has a pipe of its own and shares nothing with the others, no lock and no queue: whatever one of them is doing when
-it dies, the others go on.
+Each worker has its own pipe and shares no lock and no queue with others: the death of one cannot block the others.
 """
 
 from __future__ import annotations
@@ -18,119 +17,122 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from archir.diagnostics.errors import fail
-from archir.search.executors.guard import Packed, Ready, attempts, line, prepare
-from archir.search.executors.interrupts import listen
+from archir.search.executors.attempts import Packed, Ready, attempt_all, error_line, prepare
+from archir.search.executors.interrupts import unblock_sigint
 from archir.search.executors.protocol import Outcome, Score, Work
-from archir.search.executors.workers import Crew, DiedError, Worker
+from archir.search.executors.workers import DiedError, Worker, WorkerPool
 
-_PATIENCE = 2.0
-"""Seconds between the end of a process's pipe and the end of the process."""
+_EXIT_TIMEOUT = 2.0
+"""Maximum time in seconds between the end of a process's pipe and the end of the process."""
 
 
 class Process(Worker):
-    """A process, started afresh (`spawn`): neither CUDA nor the threads of torch survive a fork."""
+    """Worker process, started with `spawn`: neither CUDA nor the threads of torch survive a fork."""
 
     def __init__(self, packed: bytes, cores: int) -> None:
         context = multiprocessing.get_context("spawn")
-        self.pipe, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_serve, args=(theirs, packed, cores), name="archir worker")
+        self.pipe, child_pipe = context.Pipe()
+        self.process: BaseProcess = context.Process(
+            target=_serve, args=(child_pipe, packed, cores), name="archir worker"
+        )
         self.process.start()
-        theirs.close()
+        child_pipe.close()
 
-    def send(self, portion: Sequence[Packed]) -> None:
-        """Send it all; the worker waits for it."""
+    def send(self, batch: Sequence[Packed]) -> None:
+        """Send a batch of tasks; the worker is waiting for it. A dead worker is detected by `receive`."""
         try:
-            self.pipe.send(portion)
+            self.pipe.send(batch)
         except OSError:
             return
 
     def receive(self) -> Ready | list[Outcome]:
-        """What the pipe holds; what a process said before it ended counts."""
+        """Return the next message of the worker; messages sent before it died are still received."""
         try:
-            said: Ready | list[Outcome] = self.pipe.recv()
+            message: Ready | list[Outcome] = self.pipe.recv()
         except (EOFError, OSError):
-            self.process.join(_PATIENCE)
-            raise DiedError(_how(self.process.exitcode)) from None
-        return said
+            self.process.join(_EXIT_TIMEOUT)
+            raise DiedError(_exit_reason(self.process.exitcode)) from None
+        return message
 
     def kill(self) -> None:
-        """End it, and wait until it has ended."""
+        """Kill the process and wait until it has ended."""
         self.process.kill()
         self.process.join()
         self.process.close()
         self.pipe.close()
 
 
-class Processes(Crew[Process]):
-    """A number of processes of a number of cores each. Every one has a copy of the work."""
+class ProcessPool(WorkerPool[Process]):
+    """Pool of `number` processes with `cores` cores each. Every process has its own copy of the work."""
 
-    most = 1
+    max_batch = 1
 
     def __init__(self, number: int, cores: int) -> None:
         self._number, self._cores = number, cores
         self._packed = b""
 
     def open(self) -> None:
-        """Have the standard library's own helper process there: as it starts, it lets SIGINT through that
-        `undisturbed` holds back."""
+        """Start the standard library's resource tracker now: starting it later would unblock SIGINT inside
+        `deferred_sigint`."""
         if os.name == "posix":
             from multiprocessing import resource_tracker
 
             resource_tracker.ensure_running()
 
     def close(self) -> None:
-        """Forget the work."""
+        """Drop the pickled work."""
         self._packed = b""
 
     def size(self) -> int:
-        """The number of processes."""
+        """Return the number of processes."""
         return self._number
 
     def load(self, work: Work) -> None:
-        """Pickle the work, once for all."""
+        """Pickle the work, once for all processes."""
         try:
             self._packed = bytes(_Pickler.dumps(work))
         except Exception as error:
-            raise fail("A2604", f"the work cannot be sent to workers: {line(error)}") from error
+            raise fail("A2604", f"the work cannot be sent to workers: {error_line(error)}") from error
 
     def pack(self, task: Any) -> bytes:
-        """Pickle it."""
+        """Pickle a task."""
         return bytes(_Pickler.dumps(task))
 
-    def hire(self) -> Process:
+    def spawn(self) -> Process:
         """Start a process."""
         return Process(self._packed, self._cores)
 
-    def speaking(self, workers: Sequence[Process], timeout: float | None) -> list[Process]:
-        """Processes that said something, or ended."""
+    def ready(self, workers: Sequence[Process], timeout: float | None) -> list[Process]:
+        """Return the processes that have sent a message, or ended."""
         sources = {worker: (worker.pipe, worker.process.sentinel) for worker in workers}
-        heard = wait([source for pair in sources.values() for source in pair], timeout)
-        return [worker for worker, pair in sources.items() if any(source in heard for source in pair)]
+        readable = wait([source for pair in sources.values() for source in pair], timeout)
+        return [worker for worker, pair in sources.items() if any(source in readable for source in pair)]
 
 
-def _how(exitcode: int | None) -> str:
+def _exit_reason(exitcode: int | None) -> str:
+    """Describe how a process ended."""
     if exitcode is not None and exitcode < 0:
         return f"killed by {signal.Signals(-exitcode).name}"
     return f"it ended with code {exitcode}"
 
 
 def _serve(pipe: Connection, packed: bytes, cores: int) -> None:
-    """What a worker does, until its pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who started us says what follows
-    listen()
-    threading.Thread(target=_follow, daemon=True).start()
+    """Main function of a worker process: prepare, then score batches until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent handles it
+    unblock_sigint()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(cores)
     score, ready = prepare(_Packed(packed))
     try:
         pipe.send(ready)
         while score is not None:
-            pipe.send(attempts(score, pipe.recv()))
+            pipe.send(attempt_all(score, pipe.recv()))
     except (EOFError, OSError):
         return
 
 
-def _follow() -> None:
-    """End this process when the one that started it ends, in the midst of a task."""
+def _exit_with_parent() -> None:
+    """End this process as soon as its parent ends, even during a task."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
@@ -138,8 +140,11 @@ def _follow() -> None:
 
 
 class _Pickler(ForkingPickler):
-    """Everything is in the bytes, for any number of processes to read. Torch teaches `ForkingPickler` to leave tensors
-    behind, where one process can fetch them."""
+    """Pickler whose output contains everything, so that any number of processes can read it.
+
+    Torch registers reducers with `ForkingPickler` that put tensors into shared memory, which one process can fetch;
+    here they are not used.
+    """
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -147,7 +152,7 @@ class _Pickler(ForkingPickler):
 
 
 class _Packed:
-    """Work that is unpickled where exceptions are answers."""
+    """Pickled work that is unpickled in `prepare`, where exceptions become answers to the parent."""
 
     def __init__(self, packed: bytes) -> None:
         self._packed = packed

@@ -1,4 +1,4 @@
-"""What is scored, what comes of it, and who does it."""
+"""Interfaces of executors: the work, the outcome of a task, and the executor itself."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 Reason = Literal["exception", "time", "died", "memory", "nan"]
+"""Why a task failed."""
 Score = Callable[[Any], Mapping[str, float]]
-"""From a task to scores by name."""
+"""Function that maps a task to scores by name."""
 
 
 class Work(Protocol):
-    """What workers do. Where they are processes of their own, it must be picklable, and so must tasks be.
+    """Work of the executor's workers. If workers are separate processes, the work and its tasks must be picklable.
 
-    Scores must follow from the work and the task alone. Workers of a process set `OMP_NUM_THREADS` to the cores that
-    one has; what else decides how numbers are rounded is up to `prepare`. Arrays of the work may be read-only.
+    Scores must depend on nothing but the work and the task. Worker processes set `OMP_NUM_THREADS` to their number of
+    cores; `prepare` is responsible for everything else that affects rounding. Arrays of the work may be read-only.
     """
 
     def prepare(self) -> Score:
-        """The function that scores; called once in each worker, outside of all time limits."""
+        """Return the function that scores. Called once in each worker, outside of all time limits."""
         ...
 
 
 @dataclass(frozen=True)
 class Done:
-    """Scores of a task, all of them finite, after so many seconds in a worker, `host:process`."""
+    """Finite scores of a task, the seconds that scoring took, and the worker, `host:pid`."""
 
     key: str
     scores: Mapping[str, float]
@@ -36,7 +37,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """A task without scores, and in one line why."""
+    """Task without scores; `message` says why in one line."""
 
     key: str
     reason: Reason
@@ -46,16 +47,19 @@ class Failed:
 
 
 Outcome = Done | Failed
+"""Result of a task."""
 
 
 class Executor(Protocol):
-    """A context manager: workers live while it is open, and stay prepared as long as the work is the same object."""
+    """Context manager that scores tasks. Workers live until it is closed, and are prepared again only for another work
+    object."""
 
     def run(self, work: Work, tasks: Sequence[tuple[str, Any]]) -> Generator[Outcome, None, None]:
-        """One outcome per task (a key, and what is scored), in the order in which they come.
+        """Yield one outcome per task, a pair of a key and an argument of the scoring function, in the order of
+        completion.
 
-        Whoever stops early (`close`), or is interrupted, loses what is under way, and nothing else.
-        Raises ArchError (A2604) if workers cannot start or prepare.
+        If the generator is closed early or interrupted, only the tasks in progress are lost. Raises ArchError (A2604)
+        if workers cannot start or prepare.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""How tasks are given to workers that may die.
+"""Executor that distributes tasks to workers that may die.
 
-A worker holds one task; or several short ones, where sending costs more than waiting for each other. If one of several
-is too much for the worker, or for the time limit, nobody is blamed: all of them are given out again, one by one.
+A worker holds one task, or a batch of short ones if sending costs more than waiting for each other. If a worker with a
+batch dies or exceeds the time limit, it is not known which task is the cause: all of them are sent again one by one.
 """
 
 from __future__ import annotations
@@ -14,180 +14,199 @@ from types import TracebackType
 from typing import Any, Generic, Self
 
 from archir.diagnostics.errors import fail
-from archir.search.executors.guard import Packed, Ready, line
-from archir.search.executors.interrupts import undisturbed
+from archir.search.executors.attempts import Packed, Ready, error_line
+from archir.search.executors.interrupts import deferred_sigint
 from archir.search.executors.protocol import Failed, Outcome, Reason, Work
-from archir.search.executors.workers import Crew, DiedError, WorkerT
+from archir.search.executors.workers import DiedError, WorkerPool, WorkerT
 
-PORTION = 0.25
-"""Seconds that tasks which are sent together take together."""
+BATCH_SECONDS = 0.25
+"""Target time of a batch in seconds: tasks are sent together if they are expected to take no longer."""
 
 
 @dataclass
 class _Job:
+    """Task, the number of workers that died on it, and whether it must be sent in a batch of its own."""
+
     key: str
     task: Any
     deaths: int = 0
-    alone: bool = False
+    isolated: bool = False
 
 
 @dataclass(eq=False)
-class _Desk(Generic[WorkerT]):
-    """A worker and the jobs it holds since then; `name` once it is ready; seconds that a job took on average lately."""
+class _Slot(Generic[WorkerT]):
+    """Slot of a worker.
+
+    `name` is set when the worker is ready; `jobs` are those it holds since time `since`; `pace` is the average time of
+    a job in the last batch, in seconds.
+    """
 
     worker: WorkerT
     name: str = ""
     jobs: list[_Job] = field(default_factory=list)
     since: float = 0.0
-    pace: float = PORTION
+    pace: float = BATCH_SECONDS
 
 
 class Supervised(Generic[WorkerT]):
-    """An executor whose workers are replaced if they die, or take more than `limit` seconds for a task.
+    """Executor that replaces workers that die, or take more than `limit` seconds for a task.
 
-    The task of a worker that died is given out again, up to `retries` times.
+    The task of a worker that died is sent again, up to `retries` times.
     """
 
-    def __init__(self, crew: Crew[WorkerT], limit: float | None, retries: int) -> None:
-        self.crew, self.limit, self.retries = crew, limit, retries
+    def __init__(self, pool: WorkerPool[WorkerT], limit: float | None, retries: int) -> None:
+        self.pool, self.limit, self.retries = pool, limit, retries
         self._work: Work | None = None
-        self._desks: list[_Desk[WorkerT]] = []
+        self._slots: list[_Slot[WorkerT]] = []
         self._waiting: deque[_Job] = deque()
-        self._size = self._early = 0
+        self._size = self._early_deaths = 0
 
     def __enter__(self) -> Self:
-        self.crew.open()
+        self.pool.open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._dismiss(*self._desks)
+            self._remove(*self._slots)
         finally:
             self._work = None
-            self.crew.close()
+            self.pool.close()
 
     def run(self, work: Work, tasks: Sequence[tuple[str, Any]]) -> Generator[Outcome, None, None]:
-        """One outcome per task; see `Executor`."""
+        """Yield one outcome per task; see `Executor`."""
         if not tasks:
             return
         if work is not self._work:
-            self._dismiss(*self._desks)
+            self._remove(*self._slots)
             self._work = None
-            self.crew.load(work)
+            self.pool.load(work)
             self._work = work
         self._waiting = deque(_Job(key, task) for key, task in tasks)
-        self._size, self._early = self.crew.size(), 0
-        left, outcomes = len(tasks), list[Outcome]()
+        self._size, self._early_deaths = self.pool.size(), 0
+        remaining, outcomes = len(tasks), list[Outcome]()
         try:
-            while left:
-                self._hire(min(self._size, left))
-                outcomes += self._give_out()  # before outcomes are looked at, which may take a while
-                left -= len(outcomes)
+            while remaining:
+                self._spawn(min(self._size, remaining))
+                outcomes += self._dispatch()  # before yielding: the caller may take a while with the outcomes
+                remaining -= len(outcomes)
                 yield from outcomes
-                outcomes = [*self._heard(), *self._late()] if left else []
+                outcomes = [*self._collect(), *self._stop_late()] if remaining else []
         finally:
-            self._dismiss(*(desk for desk in self._desks if desk.jobs))
+            self._remove(*(slot for slot in self._slots if slot.jobs))
 
-    def _hire(self, number: int) -> None:
-        while len(self._desks) < number:
-            with undisturbed():
-                self._desks.append(_Desk(self.crew.hire()))
+    def _spawn(self, number: int) -> None:
+        """Start workers until there are `number` of them."""
+        while len(self._slots) < number:
+            with deferred_sigint():
+                self._slots.append(_Slot(self.pool.spawn()))
 
-    def _give_out(self) -> Iterator[Outcome]:
-        """A portion for each worker without one; tasks that cannot be sent at all have failed."""
-        for desk in self._desks:
-            while self._waiting and desk.name and not desk.jobs:
-                portion: list[Packed] = []
-                for _ in range(self._portion(desk)):
-                    if portion and self._waiting[0].alone:
+    def _dispatch(self) -> Iterator[Outcome]:
+        """Send a batch to each idle worker; yield a failure for each task that cannot be pickled."""
+        for slot in self._slots:
+            while self._waiting and slot.name and not slot.jobs:
+                batch: list[Packed] = []
+                for _ in range(self._batch_size(slot)):
+                    if batch and self._waiting[0].isolated:
                         break
                     job = self._waiting.popleft()
                     try:
-                        portion.append((job.key, self.crew.pack(job.task)))
-                        desk.jobs.append(job)
+                        batch.append((job.key, self.pool.pack(job.task)))
+                        slot.jobs.append(job)
                     except Exception as error:
-                        yield Failed(job.key, "exception", line(error), 0.0, desk.name)
-                if portion:
-                    desk.worker.send(portion)
-                    desk.since = time.monotonic()
+                        yield Failed(job.key, "exception", error_line(error), 0.0, slot.name)
+                if batch:
+                    slot.worker.send(batch)
+                    slot.since = time.monotonic()
 
-    def _portion(self, desk: _Desk[WorkerT]) -> int:
-        """How many jobs to send together: few in the end, so that all workers are done at about the same time."""
-        if self._waiting[0].alone:
+    def _batch_size(self, slot: _Slot[WorkerT]) -> int:
+        """Return the number of jobs in the next batch: fewer towards the end, so that all workers finish at about the
+        same time."""
+        if self._waiting[0].isolated:
             return 1
-        fair = len(self._waiting) // (2 * len(self._desks))
-        return max(1, min(self.crew.most, fair, int(PORTION / max(desk.pace, 1e-6))))
+        fair = len(self._waiting) // (2 * len(self._slots))
+        return max(1, min(self.pool.max_batch, fair, int(BATCH_SECONDS / max(slot.pace, 1e-6))))
 
-    def _heard(self) -> Iterator[Outcome]:
-        """What workers say, as soon as one says something; nothing once the first of the time limits is over."""
-        if all(desk.name and not desk.jobs for desk in self._desks):
+    def _collect(self) -> Iterator[Outcome]:
+        """Wait for messages of workers and yield their outcomes; yield nothing if a time limit passes first."""
+        if all(slot.name and not slot.jobs for slot in self._slots):
             return
         timeout = None
-        if self.limit is not None and any(desk.jobs for desk in self._desks):
-            ends = min(desk.since for desk in self._desks if desk.jobs) + self.limit
-            timeout = max(0.0, ends - time.monotonic())
-        speaking = self.crew.speaking([desk.worker for desk in self._desks], timeout)
-        for desk in [desk for desk in self._desks if desk.worker in speaking]:
+        if self.limit is not None and any(slot.jobs for slot in self._slots):
+            deadline = min(slot.since for slot in self._slots if slot.jobs) + self.limit
+            timeout = max(0.0, deadline - time.monotonic())
+        ready = self.pool.ready([slot.worker for slot in self._slots], timeout)
+        for slot in [slot for slot in self._slots if slot.worker in ready]:
             try:
-                said = desk.worker.receive()
+                message = slot.worker.receive()
             except DiedError as error:
-                yield from self._died(desk, str(error))
+                yield from self._handle_death(slot, str(error))
                 continue
-            if isinstance(said, Ready):
-                if said.problem is not None:
-                    raise fail("A2604", f"worker {said.worker} cannot prepare: {said.problem}")
-                desk.name, self._early = said.worker, 0
+            if isinstance(message, Ready):
+                if message.problem is not None:
+                    raise fail("A2604", f"worker {message.worker} cannot prepare: {message.problem}")
+                slot.name, self._early_deaths = message.worker, 0
             else:
-                desk.pace = sum(outcome.seconds for outcome in said) / len(said)
-                desk.jobs.clear()
-                yield from said
+                slot.pace = sum(outcome.seconds for outcome in message) / len(message)
+                slot.jobs.clear()
+                yield from message
 
-    def _died(self, desk: _Desk[WorkerT], how: str) -> Iterator[Outcome]:
-        self._dismiss(desk)
-        if not desk.name:
-            self._died_early(how)
-        elif len(desk.jobs) > 1:
-            self._again(desk)
-        elif desk.jobs:
-            desk.jobs[0].deaths += 1
-            if desk.jobs[0].deaths <= self.retries:
-                self._again(desk)
+    def _handle_death(self, slot: _Slot[WorkerT], how: str) -> Iterator[Outcome]:
+        """Remove a dead worker, and queue its jobs again or yield a failure."""
+        self._remove(slot)
+        if not slot.name:
+            self._handle_early_death(how)
+        elif len(slot.jobs) > 1:
+            self._requeue(slot)
+        elif slot.jobs:
+            slot.jobs[0].deaths += 1
+            if slot.jobs[0].deaths <= self.retries:
+                self._requeue(slot)
             else:
-                times = f" {desk.jobs[0].deaths} times" if desk.jobs[0].deaths > 1 else ""
-                yield self._failed(desk, "died", f"its worker died{times}: {how}")
+                times = f" {slot.jobs[0].deaths} times" if slot.jobs[0].deaths > 1 else ""
+                yield self._failure(slot, "died", f"its worker died{times}: {how}")
 
-    def _died_early(self, how: str) -> None:
-        """Workers that die before they are prepared are hired again, but not for ever: others may still do the work."""
-        self._early += 1
-        if self._early > self.retries:
-            self._size = len([desk for desk in self._desks if desk.name])
+    def _handle_early_death(self, how: str) -> None:
+        """Count workers that died while preparing.
+
+        They are replaced up to `retries` times; then the remaining workers go on alone. Raises ArchError (A2604) if
+        there are none.
+        """
+        self._early_deaths += 1
+        if self._early_deaths > self.retries:
+            self._size = len([slot for slot in self._slots if slot.name])
             if not self._size:
                 raise fail("A2604", f"workers die before they are prepared: {how}")
 
-    def _late(self) -> Iterator[Outcome]:
-        """Tasks that exceed the limit, and whose workers have nothing to say even now."""
-        for desk in list(self._desks):
-            seconds = time.monotonic() - desk.since
-            over = self.limit is not None and desk.jobs and seconds > self.limit
-            if over and not self.crew.speaking([desk.worker], 0.0):
-                self._dismiss(desk)
-                if len(desk.jobs) > 1:
-                    self._again(desk)
-                else:
-                    yield self._failed(desk, "time", f"took more than {self.limit:g} s")
+    def _stop_late(self) -> Iterator[Outcome]:
+        """Stop the workers that exceed the time limit and have sent no outcome yet.
 
-    def _again(self, desk: _Desk[WorkerT]) -> None:
-        for job in reversed(desk.jobs):
-            job.alone = True
+        Yields a failure if the worker has a single job; the jobs of a batch are queued again.
+        """
+        for slot in list(self._slots):
+            seconds = time.monotonic() - slot.since
+            is_late = self.limit is not None and slot.jobs and seconds > self.limit
+            if is_late and not self.pool.ready([slot.worker], 0.0):
+                self._remove(slot)
+                if len(slot.jobs) > 1:
+                    self._requeue(slot)
+                else:
+                    yield self._failure(slot, "time", f"took more than {self.limit:g} s")
+
+    def _requeue(self, slot: _Slot[WorkerT]) -> None:
+        """Put the jobs of a worker back at the front of the queue, each to be sent in a batch of its own."""
+        for job in reversed(slot.jobs):
+            job.isolated = True
             self._waiting.appendleft(job)
 
-    def _failed(self, desk: _Desk[WorkerT], reason: Reason, message: str) -> Failed:
-        return Failed(desk.jobs[0].key, reason, message, time.monotonic() - desk.since, desk.name)
+    def _failure(self, slot: _Slot[WorkerT], reason: Reason, message: str) -> Failed:
+        """Return the failure of the single job of a worker."""
+        return Failed(slot.jobs[0].key, reason, message, time.monotonic() - slot.since, slot.name)
 
-    def _dismiss(self, *desks: _Desk[WorkerT]) -> None:
-        for desk in desks:
-            with undisturbed():
-                self._desks.remove(desk)
-                desk.worker.kill()
+    def _remove(self, *slots: _Slot[WorkerT]) -> None:
+        """Kill workers and remove their slots."""
+        for slot in slots:
+            with deferred_sigint():
+                self._slots.remove(slot)
+                slot.worker.kill()

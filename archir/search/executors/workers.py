@@ -1,4 +1,4 @@
-"""Workers that may die, as `Supervised` sees them: processes of this machine, or actors on a Ray cluster."""
+"""Interfaces of workers that may die, and of the pools that start them: processes of this machine, or Ray actors."""
 
 from __future__ import annotations
 
@@ -6,63 +6,63 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from archir.search.executors.guard import Packed, Ready
+from archir.search.executors.attempts import Packed, Ready
 from archir.search.executors.protocol import Outcome, Work
 
 
 class DiedError(Exception):
-    """A worker is gone; the text says how."""
+    """A worker has died; the text says how."""
 
 
 class Worker(ABC):
-    """A process that prepares as it starts, and then scores what it is sent."""
+    """Process that prepares as it starts, and then scores the tasks that it is sent."""
 
     @abstractmethod
-    def send(self, portion: Sequence[Packed]) -> None:
-        """Give it tasks. That it died is found out by `receive`."""
+    def send(self, batch: Sequence[Packed]) -> None:
+        """Send a batch of tasks. If the worker has died, `receive` raises the error."""
 
     @abstractmethod
     def receive(self) -> Ready | list[Outcome]:
-        """What it says next: first `Ready`, then the outcomes of each portion. Raises DiedError."""
+        """Return the next message: first `Ready`, then the outcomes of each batch. Raises DiedError."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End it at once; it may be dead already."""
+        """Kill the worker, which may be dead already."""
 
 
 WorkerT = TypeVar("WorkerT", bound=Worker)
 
 
-class Crew(ABC, Generic[WorkerT]):
-    """Where workers come from."""
+class WorkerPool(ABC, Generic[WorkerT]):
+    """Pool that starts workers."""
 
-    most: int
-    """Tasks that are worth being sent together, at most, where they are short."""
+    max_batch: int
+    """Maximum number of short tasks in a batch."""
 
     @abstractmethod
     def open(self) -> None:
-        """Make ready for `size`, `load` and `hire`. Raises ArchError."""
+        """Acquire what `size`, `load` and `spawn` need. Raises ArchError."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what `open` took; all workers are dead."""
+        """Release what `open` acquired; all workers are dead."""
 
     @abstractmethod
     def size(self) -> int:
-        """The number of workers there is room for, at least one. Raises ArchError."""
+        """Return the number of workers that fit, at least 1. Raises ArchError."""
 
     @abstractmethod
     def load(self, work: Work) -> None:
-        """Keep the work for those who are hired from now on. Raises ArchError."""
+        """Store the work for the workers that are started after this. Raises ArchError."""
 
     @abstractmethod
     def pack(self, task: Any) -> bytes:
-        """Pickle a task. Raises whatever keeps it from that."""
+        """Pickle a task. Raises any exception of pickling."""
 
     @abstractmethod
-    def hire(self) -> WorkerT:
+    def spawn(self) -> WorkerT:
         """Start a worker, without waiting for it."""
 
     @abstractmethod
-    def speaking(self, workers: Sequence[WorkerT], timeout: float | None) -> list[WorkerT]:
-        """Those whose `receive` would not wait. Waits until there is one, or for so many seconds."""
+    def ready(self, workers: Sequence[WorkerT], timeout: float | None) -> list[WorkerT]:
+        """Return the workers whose `receive` would not block. Waits until there is one, at most `timeout` seconds."""

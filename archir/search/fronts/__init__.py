@@ -1,1 +1,1 @@
-"""Several objectives at once: Pareto fronts, as tables and pictures."""
+"""Pareto fronts as tables, and the formats of scores."""

@@ -1,61 +1,62 @@
-"""A Pareto front, or any candidates with their scores: as a table, and as rows for JSON."""
+"""Candidates with their scores, such as those of a Pareto front, as a table for the terminal and as rows for JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from archir.diagnostics.visible import plain
-from archir.language.elaboration.costs import unit as unit_of
+from archir.diagnostics.escaping import rich_text
+from archir.language.elaboration.cost_calls import unit as unit_of
 from archir.search.candidate import Candidate, Scores
-from archir.search.fronts.figures import is_part
+from archir.search.fronts.metric_format import is_fraction
 from archir.search.objectives import Objective
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 Front = Sequence[tuple[Candidate, Scores]]
+"""Candidates with their scores."""
 
 
 def unit(name: str) -> str:
-    """The unit of a score or cost; empty for counts, and for scores of which it is not known."""
-    return "%" if is_part(name) else unit_of(name)
+    """Return the unit of a score or cost; empty for counts, and for scores whose unit is unknown."""
+    return "%" if is_fraction(name) else unit_of(name)
 
 
 def heading(name: str) -> str:
-    """A name with its unit."""
+    """Return a column heading: the name, and its unit if there is one."""
     return f"{name}, {unit(name)}" if unit(name) else name
 
 
-def shown(name: str, value: float) -> str:
-    """A value as text, without its unit: whole numbers with separators, parts of a whole in percent."""
-    if is_part(name):
+def format_value(name: str, value: float) -> str:
+    """Format a value without its unit: integers with thousands separators, fractions in percent."""
+    if is_fraction(name):
         return f"{100 * value:.2f}"
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
 def rows(front: Front) -> list[dict[str, Any]]:
-    """The candidates for JSON: `id`, `hash`, `scores`, and `choices` as an architecture's file has them."""
+    """Return the candidates as rows for JSON: `id`, `hash`, `scores`, and `choices` as in an architecture file."""
     return [
-        {"id": one.id, "hash": one.hash, "scores": dict(scores), "choices": dict(one.architecture)}
-        for one, scores in front
+        {"id": candidate.id, "hash": candidate.hash, "scores": dict(scores), "choices": dict(candidate.architecture)}
+        for candidate, scores in front
     ]
 
 
-def table(found: Sequence[Mapping[str, Any]], objectives: Sequence[Objective], title: str = "") -> Table:
-    """A line for each of `rows`: its objectives, then its other scores."""
+def table(rows: Sequence[Mapping[str, Any]], objectives: Sequence[Objective], title: str = "") -> Table:
+    """Return a table of `rows`: first the objectives, then the other scores."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    aims = [one.name for one in objectives]
-    others = sorted({name for row in found for name in row["scores"]} - set(aims))
-    made = Table(title=plain(title) if title else None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    made.add_column("trial", justify="right")
-    for name in [*aims, *others]:
-        made.add_column(plain(heading(name)), justify="right")
-    made.add_column("architecture")
-    for row in found:
+    objective_names = [objective.name for objective in objectives]
+    others = sorted({name for row in rows for name in row["scores"]} - set(objective_names))
+    result = Table(title=rich_text(title) if title else None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    result.add_column("trial", justify="right")
+    for name in [*objective_names, *others]:
+        result.add_column(rich_text(heading(name)), justify="right")
+    result.add_column("architecture")
+    for row in rows:
         scores = row["scores"]
-        cells = [shown(name, scores[name]) if name in scores else "" for name in [*aims, *others]]
-        made.add_row(str(row["id"]), *map(plain, cells), plain(row["hash"]))
-    return made
+        cells = [format_value(name, scores[name]) if name in scores else "" for name in [*objective_names, *others]]
+        result.add_row(str(row["id"]), *map(rich_text, cells), rich_text(row["hash"]))
+    return result

@@ -1,1 +1,1 @@
-"""The strategies that try, one a file."""
+"""The bundled multi-trial strategies, one module each."""

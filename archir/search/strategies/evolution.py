@@ -1,4 +1,4 @@
-"""Evolution: children of the best, or of the young, architectures until now."""
+"""Evolutionary search: mutants and crossovers of the best, or of the most recent, architectures."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from archir.search.ask_tell import Scored, Search
+from archir.search.ask_tell import ScoredCandidate, Search
 from archir.search.candidate import Candidate
 from archir.search.registry import strategy
-from archir.search.tournaments import Place, Ranking
-from archir.search.variation import Codes, crossed_codes, moved_codes, redrawn_codes
+from archir.search.tournaments import Ranking, SortKey
+from archir.search.variation import Codes, crossover_codes, moved_codes, resample_codes
 from archir.spaces.space import Space
 from archir.utils.settings import Amount, Count, Settings
 
@@ -35,59 +35,70 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "mutations": 50, "crossovers": 50, "probability": 0.1, "generations": 501,
     },
 }  # fmt: skip
-"""Options as they were published: Real et al. 2019, Regularized Evolution, algorithm 1 and section 3; Guo et al. 2020,
-Single Path One-Shot, section 3.4 and its programs; Cai et al. 2020, Once-for-All, appendix and its programs (500
-generations after the first). `tabulated` has the sizes that are usual on tables of results, where a search has a few
-hundred evaluations."""
+"""Published options.
+
+- `regularised`: Real et al. 2019, Regularized Evolution, algorithm 1 and section 3.
+- `spos`: Guo et al. 2020, Single Path One-Shot, section 3.4 and its programs.
+- `ofa`: Cai et al. 2020, Once-for-All, appendix and its programs (500 generations after the first).
+- `tabulated`: sizes that are usual on tables of results, where a search has a few hundred evaluations.
+"""
 
 
 class EvolutionOptions(Settings):
-    """A preset, and what differs from it."""
+    """Options of `evolution`: a preset, and the options that differ from it."""
 
     objective: str = "accuracy:max"
     preset: Literal["regularised", "tabulated", "spos", "ofa"] = "regularised"
     population: Count
-    """Drawn at first."""
+    """Number of random architectures in the first generation."""
     survival: Literal["young", "best"]
-    """Who may have children: the last that were tried, or the best."""
+    """Which architectures may be parents: the most recent (`young`) or the best."""
     parents: Count
-    """How many of them."""
+    """Maximum number of parents."""
     tournament: Count
-    """A parent is the best of so many that are drawn."""
+    """Tournament size: a parent is the best of this many sampled ones."""
     repetition: bool = True
-    """Whether one may be drawn twice for a tournament."""
+    """Whether tournaments sample with replacement."""
     mutations: Amount
-    """Children of one parent in a generation."""
+    """Number of children in a generation that are mutants of one parent."""
     crossovers: Amount
-    """Children of two. What of both cannot be found is drawn."""
+    """Number of children in a generation that have two parents. If mutation and crossover yield too few new
+    architectures, random ones are added."""
     probability: Annotated[float, Field(gt=0, le=1)] | None
-    """With which each choice is drawn anew in a mutation; without one, a single choice is changed."""
+    """Probability with which a mutation resamples each choice. If it is not set, a mutation changes a single choice."""
     generations: Count | None = None
-    """With the first one. The search ends after so many, or so many `trials`."""
+    """Number of generations, including the first. The search ends after this many, or after `trials`."""
     trials: Count | None = None
+    """Maximum number of candidates."""
     tries: Count = 10
-    """How often mutation and crossover are tried per child wanted, before they give up."""
+    """Maximum number of attempts at mutation and crossover per child that is wanted."""
 
     @model_validator(mode="before")
     @classmethod
-    def _of_preset(cls, given: Any) -> Any:
-        preset = PRESETS.get(str(given.get("preset", "regularised")), {}) if isinstance(given, dict) else {}
-        ends = {"generations", "trials"} & given.keys() if isinstance(given, dict) else ()
-        return {**{name: value for name, value in preset.items() if not ends or name not in _ENDS}, **given}
+    def _of_preset(cls, options: Any) -> Any:
+        """Fill in the options of the preset. Its limits are dropped if the search sets `generations` or `trials`."""
+        preset = PRESETS.get(str(options.get("preset", "regularised")), {}) if isinstance(options, dict) else {}
+        limits = {"generations", "trials"} & options.keys() if isinstance(options, dict) else ()
+        return {**{name: value for name, value in preset.items() if not limits or name not in _LIMITS}, **options}
 
     @model_validator(mode="after")
     def _has_children(self) -> EvolutionOptions:
+        """Reject options without mutations and crossovers."""
         if not self.mutations + self.crossovers:
             raise ValueError("`mutations` or `crossovers` must be 1 or more: a generation has no children")
         return self
 
 
-_ENDS = ("generations", "trials")
+_LIMITS = ("generations", "trials")
+"""Options that end a search."""
 
 
 @strategy("evolution", EvolutionOptions)
 class Evolution(Search):
-    """One objective. The first generation is drawn; of the others, so many are mutations and crossovers of parents."""
+    """Evolutionary search with one objective.
+
+    The first generation is random; the others are mutants and crossovers of parents that win tournaments.
+    """
 
     batch_name = "generation"
 
@@ -95,71 +106,79 @@ class Evolution(Search):
         super().__init__(space, [options.objective], seed, options.trials)
         self.options = options
         self.generation = 0
-        self.parents: deque[Scored] = deque()
-        self._places: deque[Place] = deque()
+        self.parents: deque[ScoredCandidate] = deque()
+        self._keys: deque[SortKey] = deque()
         self._ranking = Ranking(options.tournament, options.repetition)
-        self._known: dict[int, Scored] = {}
-        self._young, self._most = options.survival == "young", options.parents
+        self._scored_by_id: dict[int, ScoredCandidate] = {}
+        self._young, self._max_parents = options.survival == "young", options.parents
 
     def propose(self) -> list[Candidate]:
-        """The next generation."""
+        """Return the next generation."""
         options = self.options
         if self.generation == options.generations:
             return []
         self.generation += 1
         if not self.parents:
-            return self.proposals.drawn(self.left(options.population))
+            return self.proposals.sample(self.left(options.population))
         wanted = self.left(options.mutations + options.crossovers)
         mutations = min(options.mutations, wanted)
-        children = self.proposals.made(self._mutation, mutations, options.tries, self._born_again)
-        children += self.proposals.made(self._crossover, wanted - mutations, options.tries, self._born_again)
-        return children + self.proposals.drawn(wanted - len(children))
+        children = self.proposals.varied_codes(self._mutation, mutations, options.tries, self._readd_parent)
+        children += self.proposals.varied_codes(self._crossover, wanted - mutations, options.tries, self._readd_parent)
+        return children + self.proposals.sample(wanted - len(children))
 
-    def learn(self, scored: Sequence[Scored]) -> None:
-        """Those that survive become parents."""
+    def learn(self, scored: Sequence[ScoredCandidate]) -> None:
+        """Add the candidates to the parents, and drop the parents that do not survive."""
         super().learn(scored)
-        self._known |= {one.candidate.id: one for one in scored}
-        for one in scored:
-            self._born(one)
+        self._scored_by_id |= {entry.candidate.id: entry for entry in scored}
+        for entry in scored:
+            self._add_parent(entry)
         if not self._young:
-            survive = sorted(self.parents, key=lambda one: one.values)[: self.options.parents]
+            survivors = sorted(self.parents, key=lambda entry: entry.values)[: self.options.parents]
             while self.parents:
-                self._dies()
-            for one in survive:
-                self._born(one)
+                self._drop_oldest()
+            for entry in survivors:
+                self._add_parent(entry)
 
-    def _born_again(self, child: Candidate) -> None:
-        """A child that computes what was scored before is not scored again; among the young it is born all the same, or
-        what is good would die out for having been found early."""
-        if self._young and (one := self._known.get(child.id)) is not None:
-            self._born(one)
+    def _readd_parent(self, child: Candidate) -> None:
+        """Handle a child that is equivalent to an earlier candidate, which is not scored again.
 
-    def _born(self, one: Scored) -> None:
-        self.parents.append(one)
-        self._places.append(self._ranking.add(one, self.rng))
-        if self._young and len(self.parents) > self._most:
-            self._dies()
+        With survival of the young, it becomes a parent again: otherwise good architectures would die out for being
+        found early.
+        """
+        if self._young and (entry := self._scored_by_id.get(child.id)) is not None:
+            self._add_parent(entry)
 
-    def _dies(self) -> None:
+    def _add_parent(self, entry: ScoredCandidate) -> None:
+        """Add a parent; with survival of the young, drop the oldest if there are too many."""
+        self.parents.append(entry)
+        self._keys.append(self._ranking.add(entry, self.rng))
+        if self._young and len(self.parents) > self._max_parents:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        """Drop the oldest parent."""
         self.parents.popleft()
-        self._ranking.remove(self._places.popleft())
+        self._ranking.remove(self._keys.popleft())
 
     def _parent(self) -> Codes:
+        """Return the codes of the winner of a tournament among the parents."""
         return self._ranking.winner(self.rng).candidate.architecture.codes
 
     def _mutation(self) -> Codes:
+        """Return the codes of a mutant of one parent."""
         parent, probability = self._parent(), self.options.probability
         if probability is None:
             return moved_codes(self.space, parent, self.rng)
-        return redrawn_codes(self.space, parent, self.rng, probability)
+        return resample_codes(self.space, parent, self.rng, probability)
 
     def _crossover(self) -> Codes:
-        return crossed_codes(self.space, self._parent(), self._parent(), self.rng)
+        """Return the codes of a child of two parents."""
+        return crossover_codes(self.space, self._parent(), self._parent(), self.rng)
 
     @property
     def batches(self) -> int:
-        """The first generation, and what comes of it."""
+        """Maximum number of generations."""
         options = self.options
         children = options.mutations + options.crossovers
-        trials = inf if self.most is None else 1 + ceil(max(0, self.most - options.population) / children)
+        trials = inf if self.max_trials is None else 1 + ceil(max(0, self.max_trials - options.population) / children)
         return int(min(options.generations or inf, trials))

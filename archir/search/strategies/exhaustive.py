@@ -1,4 +1,4 @@
-"""All architectures of a space."""
+"""Exhaustive search: scores every architecture of a space."""
 
 from __future__ import annotations
 
@@ -9,38 +9,41 @@ from archir.diagnostics.errors import fail
 from archir.search.ask_tell import Search
 from archir.search.candidate import Candidate
 from archir.search.registry import strategy
-from archir.spaces.space import MOST_LISTED, Space
-from archir.utils.settings import Count, Many, Settings
+from archir.spaces.space import MAX_ENUMERATED, Space
+from archir.utils.settings import Count, ListAsTuple, Settings
 
 
 class ExhaustiveOptions(Settings):
-    """How many architectures a space may have, and how many are asked at a time."""
+    """Options of `exhaustive`."""
 
-    objectives: Annotated[tuple[str, ...], Many] = ("accuracy:max",)
-    most: Count = MOST_LISTED
+    objectives: Annotated[tuple[str, ...], ListAsTuple] = ("accuracy:max",)
+    most: Count = MAX_ENUMERATED
+    """Maximum number of architectures of the space, before bounds on costs."""
     batch: Count = 16
+    """Number of candidates in a batch."""
 
 
 @strategy("exhaustive", ExhaustiveOptions)
 class Exhaustive(Search):
-    """Every architecture that satisfies all constraints, in order; of those that compute the same, the first.
+    """Scores every architecture that satisfies all constraints, in order; of equivalent architectures, only the first.
 
-    Raises ArchError (A2505) if there are more than `most`, before bounds on costs.
+    Raises ArchError (A2505) if the space has more than `most` architectures before bounds on costs.
     """
 
     def __init__(self, space: Space, options: ExhaustiveOptions, seed: int = 0) -> None:
         super().__init__(space, options.objectives, seed)
         if space.satisfying > options.most:
             text = f"`{space.name}` has {space.satisfying:,} architectures, more than {options.most:,}"
-            raise fail("A2505", f"{text}: trying all of them has no end", None, "search it with evolution, or nsga2")
+            hint = "use `evolution` or `nsga2`, or raise `most`"
+            raise fail("A2505", f"{text}: too many to try all of them", None, hint)
         self.batch = options.batch
-        self._all = space.enumerate(options.most)
+        self._architectures = space.enumerate(options.most)
 
     def propose(self) -> list[Candidate]:
-        """The next ones."""
-        return self.proposals.first(self._all, self.batch)
+        """Return the next architectures in order."""
+        return self.proposals.take(self._architectures, self.batch)
 
     @property
     def batches(self) -> int:
-        """All architectures, a batch at a time."""
+        """Number of batches for all architectures."""
         return ceil(self.space.satisfying / self.batch)

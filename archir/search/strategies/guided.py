@@ -1,4 +1,4 @@
-"""Strategies that a model of the scores guides: `bayesian`, by a Gaussian process, and `bananas`, by an ensemble."""
+"""Strategies guided by a surrogate model: `bayesian` by a Gaussian process, `bananas` by an ensemble of networks."""
 
 from __future__ import annotations
 
@@ -10,73 +10,79 @@ import numpy as np
 from archir.search.ask_tell import Search
 from archir.search.candidate import Candidate
 from archir.search.registry import strategy
-from archir.search.surrogates import judges
+from archir.search.surrogates import acquisition as judges
 from archir.search.surrogates.encoding import Floats
-from archir.search.surrogates.pool import Pool
+from archir.search.surrogates.pool import CandidatePool
 from archir.spaces.space import Space
 from archir.utils.settings import Amount, Count, Settings
 
 
 class GuidedOptions(Settings):
-    """How many are tried, and where the model is asked."""
+    """Options of `bayesian` and `bananas`: number of trials, and size of the candidate pool."""
 
     objective: str = "accuracy:max"
     trials: Count = 100
+    """Maximum number of candidates."""
     initial: Count = 20
-    """Drawn at first."""
+    """Number of random candidates before the first model is fitted."""
     batch: Count = 10
-    """Tried between two fits of the model."""
+    """Number of candidates between two fits of the model."""
     parents: Count = 10
-    """The best until now, whose children are in the pool."""
+    """Number of best candidates so far whose children are in the pool."""
     children: Amount = 200
-    """Of the pool, children of the best."""
+    """Number of architectures in the pool that are children of the best."""
     drawn: Count = 100
-    """Of the pool, drawn at random."""
+    """Number of architectures in the pool that are random."""
 
 
 class Guided(Search):
-    """One objective. After some that are drawn, the most promising of a pool are tried, batch by batch. Models see
-    ranks: what is far off weighs no more than others."""
+    """Model-based search with one objective.
+
+    After an initial random batch, each batch has the architectures of a pool that the acquisition function prefers.
+    Models are fitted to the ranks of the scores, so that outliers have no more weight than other values.
+    """
 
     def __init__(self, space: Space, options: GuidedOptions, seed: int = 0) -> None:
         super().__init__(space, [options.objective], seed, options.trials)
         self.options = options
-        self.pool = Pool(self.proposals, options.parents, options.children, options.drawn)
-        self.draws = np.random.default_rng(self.rng.getrandbits(64))
+        self.pool = CandidatePool(self.proposals, options.parents, options.children, options.drawn)
+        self.generator = np.random.default_rng(self.rng.getrandbits(64))
 
     def propose(self) -> list[Candidate]:
-        """Draws, and then what is promising; where the pool has nothing new, draws again."""
+        """Return random candidates first, then the most promising of the pool, filled up with random candidates if the
+        pool has too few new ones."""
         options = self.options
         if not self.scored:
-            return self.proposals.drawn(self.left(options.batch if self._asked else options.initial))
+            return self.proposals.sample(self.left(options.batch if self._asked_count else options.initial))
         wanted = self.left(options.batch)
-        found = self.pool.promising(self.scored, self.judge, wanted)
-        return found + self.proposals.drawn(wanted - len(found))
+        candidates = self.pool.select(self.scored, self.acquisition, wanted)
+        return candidates + self.proposals.sample(wanted - len(candidates))
 
     @abstractmethod
-    def judge(self, vectors: Floats, numbers: Floats, pool: Floats) -> Floats:
-        """How promising each of a pool is [m], given vectors [n, k] and their numbers [n]."""
+    def acquisition(self, vectors: Floats, numbers: Floats, pool: Floats) -> Floats:
+        """Return the acquisition values [m] of a pool [m, k], given the vectors [n, k] and numbers [n] of the
+        observations."""
 
     @property
     def batches(self) -> int:
-        """What is drawn first, and the batches after it."""
+        """Maximum number of batches: the initial one, and those proposed by the model."""
         options = self.options
-        return 1 + ceil(max(0, (self.most or 0) - options.initial) / options.batch)
+        return 1 + ceil(max(0, (self.max_trials or 0) - options.initial) / options.batch)
 
 
 @strategy("bayesian", GuidedOptions)
 class Bayesian(Guided):
-    """Bayesian optimisation: what is expected to improve most, by a Gaussian process on what is chosen."""
+    """Bayesian optimisation: expected improvement of a Gaussian process on encoded choices."""
 
-    def judge(self, vectors: Floats, numbers: Floats, pool: Floats) -> Floats:
-        """Expected improvements."""
-        return judges.improvement(vectors, numbers, pool)
+    def acquisition(self, vectors: Floats, numbers: Floats, pool: Floats) -> Floats:
+        """Return the expected improvements [m]."""
+        return judges.expected_improvement(vectors, numbers, pool)
 
 
 @strategy("bananas", GuidedOptions)
 class Bananas(Guided):
-    """BANANAS's loop (White et al. 2021): an ensemble of networks, and independent Thompson sampling."""
+    """BANANAS (White et al. 2021): independent Thompson sampling from an ensemble of networks."""
 
-    def judge(self, vectors: Floats, numbers: Floats, pool: Floats) -> Floats:
-        """Draws of what the ensemble says."""
-        return judges.drawn(vectors, numbers, pool, self.draws)
+    def acquisition(self, vectors: Floats, numbers: Floats, pool: Floats) -> Floats:
+        """Return samples [m] from the ensemble's predictions."""
+        return judges.thompson_samples(vectors, numbers, pool, self.generator)

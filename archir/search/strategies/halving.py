@@ -10,8 +10,8 @@ from math import ceil
 
 from pydantic import Field, model_validator
 
-from archir.diagnostics.work import MOST
-from archir.search.ask_tell import Scored, Search
+from archir.diagnostics.work import MAX_COUNT
+from archir.search.ask_tell import ScoredCandidate, Search
 from archir.search.candidate import Candidate
 from archir.search.registry import strategy
 from archir.spaces.space import Space
@@ -19,30 +19,34 @@ from archir.utils.settings import Count, Settings
 
 
 class HalvingOptions(Settings):
-    """How many begin, and how many rungs there are."""
+    """Options of `successive_halving`."""
 
     objective: str = "accuracy:max"
     population: Count = 27
-    """Drawn for the first rung."""
-    eta: int = Field(default=3, ge=2, le=MOST)
-    """One in so many goes on to the next rung, with so many times the budget."""
+    """Number of random candidates in the first rung."""
+    eta: int = Field(default=3, ge=2, le=MAX_COUNT)
+    """Reduction factor: one in `eta` candidates is promoted to the next rung, with `eta` times the budget."""
     rungs: int = Field(default=4, ge=1, le=64)
-    """The last one has the full budget."""
+    """Number of rungs; the last one has the full budget."""
     brackets: bool = False
-    """Whether, after this one, others follow that have a rung less each, and for about the same budget fewer
-    candidates (Hyperband)."""
+    """Whether further brackets follow, each with one rung less and fewer candidates, for about the same total budget
+    (Hyperband)."""
 
     @model_validator(mode="after")
-    def _comes_to_an_end(self) -> HalvingOptions:
-        least = self.eta ** (self.rungs - 1)
-        if self.population < least:
-            raise ValueError(f"`population` must be {least:,} or more: of fewer, none would have the full budget")
+    def _reaches_full_budget(self) -> HalvingOptions:
+        """Reject a population that is too small for the last rung to have a candidate."""
+        minimum = self.eta ** (self.rungs - 1)
+        if self.population < minimum:
+            raise ValueError(f"`population` must be {minimum:,} or more, so that a candidate gets the full budget")
         return self
 
 
 @strategy("successive_halving", HalvingOptions)
 class Halving(Search):
-    """One objective. What failed does not go on; `best` is among those with the largest budget."""
+    """Successive halving with one objective.
+
+    Candidates that failed are not promoted; `best` is among those with the largest budget.
+    """
 
     batch_name = "rung"
 
@@ -50,40 +54,41 @@ class Halving(Search):
         super().__init__(space, [options.objective], seed)
         self.options = options
         self._batches = self._brackets()
-        self._rung: list[Scored] = []
+        self._rung: list[ScoredCandidate] = []
 
     def propose(self) -> list[Candidate]:
-        """The next rung that anything is on."""
+        """Return the next rung that is not empty."""
         return next((batch for batch in self._batches if batch), [])
 
-    def learn(self, scored: Sequence[Scored]) -> None:
-        """They are what the next rung is chosen of."""
+    def learn(self, scored: Sequence[ScoredCandidate]) -> None:
+        """Sort the scored candidates of the rung, best first, for promotion to the next rung."""
         super().learn(scored)
-        self._rung = sorted(scored, key=lambda one: one.values)
+        self._rung = sorted(scored, key=lambda entry: entry.values)
 
     @property
     def batches(self) -> int:
-        """The rungs of all brackets."""
+        """Total number of rungs of all brackets."""
         rungs = self.options.rungs
         return rungs * (rungs + 1) // 2 if self.options.brackets else rungs
 
-    def begun(self, count: int, part: float) -> list[Candidate]:
-        """So many new candidates with a part of the full budget."""
-        return self.proposals.drawn(count, part)
+    def initial_candidates(self, count: int, fraction: float) -> list[Candidate]:
+        """Return `count` new candidates with a fraction of the full budget, for the first rung of a bracket."""
+        return self.proposals.sample(count, fraction)
 
     def _brackets(self) -> Iterator[list[Candidate]]:
+        """Yield the rungs of all brackets; the next rung is computed when the scores of the one before are known."""
         options = self.options
         for rungs in range(options.rungs, 0, -1) if options.brackets else [options.rungs]:
-            share = options.rungs / (rungs * options.eta ** (options.rungs - rungs))
-            count = ceil(options.population * share)
-            yield self.begun(count, budget(options.eta, rungs, 0))
+            factor = options.rungs / (rungs * options.eta ** (options.rungs - rungs))
+            count = ceil(options.population * factor)
+            yield self.initial_candidates(count, budget(options.eta, rungs, 0))
             for rung in range(1, rungs):
                 kept = self._rung[: count // options.eta**rung]
                 self._rung = []
-                yield [self.proposals.again(one.candidate, budget(options.eta, rungs, rung)) for one in kept]
+                yield [self.proposals.with_budget(entry.candidate, budget(options.eta, rungs, rung)) for entry in kept]
             self._rung = []
 
 
 def budget(eta: int, rungs: int, rung: int) -> float:
-    """The part of the full budget that a rung has; the last one has all of it."""
+    """Return the budget of a rung as a fraction of the full budget, which the last rung has."""
     return float(eta) ** (rung + 1 - rungs)

@@ -1,6 +1,7 @@
-"""Hyperband: brackets of successive halving, again and again; and BOHB, where a model proposes what begins.
+"""Hyperband: repeated brackets of successive halving; and BOHB, where a model proposes the first rungs.
 
-Li et al. 2018, algorithm 1; Falkner et al. 2018. BOHB's model is that of `bayesian`, not kernel densities.
+Li et al. 2018, algorithm 1; Falkner et al. 2018. BOHB's model is the Gaussian process of `bayesian`, not a kernel
+density estimate.
 """
 
 from __future__ import annotations
@@ -10,93 +11,98 @@ from math import ceil
 
 from pydantic import Field, model_validator
 
-from archir.diagnostics.work import MOST
-from archir.search.ask_tell import Scored
+from archir.diagnostics.work import MAX_COUNT
+from archir.search.ask_tell import ScoredCandidate
 from archir.search.candidate import Candidate
 from archir.search.registry import strategy
 from archir.search.strategies.halving import Halving, HalvingOptions
-from archir.search.surrogates import judges
-from archir.search.surrogates.pool import Pool
+from archir.search.surrogates import acquisition
+from archir.search.surrogates.pool import CandidatePool
 from archir.spaces.space import Space
 from archir.utils.settings import Count, Settings
 
-MOST_BEGUN = 1_000_000
-"""Candidates of a bracket."""
+MAX_INITIAL = 1_000_000
+"""Maximum number of candidates in the first rung of a bracket."""
 
 
 class HyperbandOptions(Settings):
-    """How many rungs there are, and how often all brackets are gone through."""
+    """Options of `hyperband`."""
 
     objective: str = "accuracy:max"
-    eta: int = Field(default=3, ge=2, le=MOST)
-    """One in so many goes on to the next rung, with so many times the budget."""
+    eta: int = Field(default=3, ge=2, le=MAX_COUNT)
+    """Reduction factor: one in `eta` candidates is promoted to the next rung, with `eta` times the budget."""
     rungs: int = Field(default=4, ge=1, le=64)
-    """Of the first bracket; the others have one less each."""
+    """Number of rungs of the first bracket; each further bracket has one less."""
     rounds: Count = 1
-    """How often all brackets are gone through."""
+    """Number of times that all brackets are run."""
 
     @model_validator(mode="after")
-    def _begins_with_few(self) -> HyperbandOptions:
+    def _has_few_initial(self) -> HyperbandOptions:
+        """Reject options for which the first rung would have too many candidates."""
         begin = self.eta ** (self.rungs - 1)
-        if begin > MOST_BEGUN:
-            raise ValueError(f"a bracket would begin with {begin:.0e} candidates; {MOST_BEGUN:,} is the most")
+        if begin > MAX_INITIAL:
+            raise ValueError(f"a bracket would begin with {begin:.0e} candidates; the maximum is {MAX_INITIAL:,}")
         return self
 
 
 @strategy("hyperband", HyperbandOptions)
 class Hyperband(Halving):
-    """One objective. The first bracket begins with `eta` ** (`rungs` - 1) candidates."""
+    """Hyperband with one objective. The first bracket begins with `eta` ** (`rungs` - 1) candidates."""
 
     def __init__(self, space: Space, options: HyperbandOptions, seed: int = 0) -> None:
         self.rounds = options.rounds
         eta, rungs = options.eta, options.rungs
-        plain = HalvingOptions(
+        halving_options = HalvingOptions(
             objective=options.objective, population=eta ** (rungs - 1), eta=eta, rungs=rungs, brackets=True
         )
-        super().__init__(space, plain, seed)
+        super().__init__(space, halving_options, seed)
 
     def _brackets(self) -> Iterator[list[Candidate]]:
+        """Yield the rungs of all brackets, `rounds` times."""
         for _ in range(self.rounds):
             yield from super()._brackets()
 
     @property
     def batches(self) -> int:
-        """The rungs of all brackets of all rounds."""
+        """Total number of rungs of all brackets of all rounds."""
         return self.rounds * super().batches
 
 
 class BohbOptions(HyperbandOptions):
-    """Those of Hyperband, and when the model is asked."""
+    """Options of `bohb`: those of Hyperband, and those of the model."""
 
     random: float = Field(default=1 / 3, ge=0, le=1)
-    """The part of what begins that is drawn all the same."""
+    """Fraction of the initial candidates of a bracket that are random."""
     least: Count = 8
-    """The model is fitted to scores of the largest budget that so many have."""
+    """Minimum number of scores with the same budget; the model is fitted to the largest budget that has as many."""
     parents: Count = 10
+    """Number of best candidates so far whose children are in the pool."""
     children: Count = 200
+    """Number of architectures in the pool that are children of the best."""
     drawn: Count = 100
+    """Number of architectures in the pool that are random."""
 
 
 @strategy("bohb", BohbOptions)
 class Bohb(Hyperband):
-    """Hyperband, where most of what begins a bracket is what a Gaussian process expects to improve most."""
+    """Hyperband in which most initial candidates of a bracket are those with the largest expected improvement."""
 
     def __init__(self, space: Space, options: BohbOptions, seed: int = 0) -> None:
         super().__init__(space, options, seed)
-        self.model = options
-        self.pool = Pool(self.proposals, options.parents, options.children, options.drawn)
+        self.model_options = options
+        self.pool = CandidatePool(self.proposals, options.parents, options.children, options.drawn)
 
-    def begun(self, count: int, part: float) -> list[Candidate]:
-        """Some that are drawn, and those that are promising."""
+    def initial_candidates(self, count: int, fraction: float) -> list[Candidate]:
+        """Return the initial candidates of a bracket: random ones, and the most promising ones of the pool."""
         observed = self._observed()
-        wanted = count - ceil(self.model.random * count) if observed else 0
-        found = self.pool.promising(observed, judges.improvement, wanted, part) if wanted else []
-        return found + self.proposals.drawn(count - len(found), part)
+        wanted = count - ceil(self.model_options.random * count) if observed else 0
+        promising = self.pool.select(observed, acquisition.expected_improvement, wanted, fraction) if wanted else []
+        return promising + self.proposals.sample(count - len(promising), fraction)
 
-    def _observed(self) -> list[Scored]:
-        """Scores of the largest budget that enough have; none if no budget has."""
-        by_budget: dict[float, list[Scored]] = {}
-        for one in self.scored:
-            by_budget.setdefault(one.candidate.budget, []).append(one)
-        enough = [budget for budget, those in by_budget.items() if len(those) >= self.model.least]
-        return by_budget[max(enough)] if enough else []
+    def _observed(self) -> list[ScoredCandidate]:
+        """Return the scored candidates of the largest budget that has enough of them; an empty list if none has."""
+        by_budget: dict[float, list[ScoredCandidate]] = {}
+        for entry in self.scored:
+            by_budget.setdefault(entry.candidate.budget, []).append(entry)
+        budgets = [budget for budget, entries in by_budget.items() if len(entries) >= self.model_options.least]
+        return by_budget[max(budgets)] if budgets else []

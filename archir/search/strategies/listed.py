@@ -1,4 +1,4 @@
-"""Trying architectures that somebody has chosen."""
+"""Strategy that scores a given list of architectures."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from archir.spaces.space import Space
 
 
 class Listed(Search):
-    """Asks all of a list, at once; of those that compute the same, the first."""
+    """Scores a list of architectures in one batch; of equivalent architectures, only the first."""
 
     def __init__(self, space: Space, objective: str, architectures: Sequence[Architecture], seed: int = 0) -> None:
         super().__init__(space, [objective], seed)
-        self._left = list(architectures)
+        self._remaining = list(architectures)
 
     def propose(self) -> list[Candidate]:
-        """All, and then none."""
-        left, self._left = self._left, []
-        return self.proposals.first(iter(left), len(left)) if left else []
+        """Return all architectures in the first call, none after that."""
+        architectures, self._remaining = self._remaining, []
+        return self.proposals.take(iter(architectures), len(architectures)) if architectures else []
 
     @property
     def batches(self) -> int:
-        """One."""
+        """The number of batches: 1."""
         return 1

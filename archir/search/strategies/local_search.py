@@ -1,14 +1,15 @@
-"""Local search: to a better neighbour as long as there is one, and then from somewhere else.
+"""Local search: move to a better neighbour while there is one, then restart from a random architecture.
 
-White et al. 2021, Local Search is State of the Art for Neural Architecture Search Benchmarks, algorithm 1. They try all
-neighbours and go to the best one; here a search goes on as soon as a batch of neighbours has a better one.
+White et al. 2021, Local Search is State of the Art for Neural Architecture Search Benchmarks, algorithm 1. That
+algorithm scores all neighbours and moves to the best; here the search moves as soon as a batch of neighbours has a
+better one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from archir.search.ask_tell import Scored, Search
+from archir.search.ask_tell import ScoredCandidate, Search
 from archir.search.candidate import Candidate
 from archir.search.registry import strategy
 from archir.search.variation import neighbours
@@ -18,57 +19,63 @@ from archir.utils.settings import Count, Settings
 
 
 class LocalSearchOptions(Settings):
-    """How many are tried, and how many neighbours at a time."""
+    """Options of `local_search`."""
 
     objective: str = "accuracy:max"
     trials: Count = 100
+    """Maximum number of candidates."""
     batch: Count = 1
-    """Neighbours that are scored before the search goes to the best of them, if it is better."""
+    """Number of neighbours that are scored before the search moves to the best of them, if it is better."""
 
 
 @strategy("local_search", LocalSearchOptions)
 class LocalSearch(Search):
-    """One objective. Neighbours differ in one choice; one that computes what was scored before is not scored again, but
-    gone to if it is better."""
+    """Local search with one objective.
+
+    Neighbours differ in one choice. A neighbour that is equivalent to an earlier candidate is not scored again, but the
+    search moves to it if it is better.
+    """
 
     def __init__(self, space: Space, options: LocalSearchOptions, seed: int = 0) -> None:
         super().__init__(space, [options.objective], seed, options.trials)
         self.batch = options.batch
-        self._at: Scored | None = None
-        self._around: Iterator[Architecture] = iter(())
-        self._known: dict[int, Scored] = {}
+        self._current: ScoredCandidate | None = None
+        self._neighbours: Iterator[Architecture] = iter(())
+        self._scored_by_id: dict[int, ScoredCandidate] = {}
 
     def propose(self) -> list[Candidate]:
-        """Neighbours that are new; of a place that is better than all of its neighbours, a place elsewhere."""
-        found: list[Candidate] = []
-        while self._at is not None and len(found) < self.left(self.batch):
-            architecture = next(self._around, None)
+        """Return the next new neighbours; a random architecture if the current one is better than all of its
+        neighbours."""
+        candidates: list[Candidate] = []
+        while self._current is not None and len(candidates) < self.left(self.batch):
+            architecture = next(self._neighbours, None)
             if architecture is None:
                 break
             if not self.space.within(architecture):
                 continue
             new = self.proposals.new(architecture)
             if new is not None:
-                found.append(new)
-            elif (before := self.proposals.earlier(architecture)) is not None:
-                self._go(self._known.get(before.id))
-        if not found:
-            self._at = None
-            found = self.proposals.drawn(self.left(1))
-        return found
+                candidates.append(new)
+            elif (earlier := self.proposals.equivalent_of(architecture)) is not None:
+                self._move(self._scored_by_id.get(earlier.id))
+        if not candidates:
+            self._current = None
+            candidates = self.proposals.sample(self.left(1))
+        return candidates
 
-    def learn(self, scored: Sequence[Scored]) -> None:
-        """Go to the best, if it is better."""
+    def learn(self, scored: Sequence[ScoredCandidate]) -> None:
+        """Move to the best scored neighbour, if it is better."""
         super().learn(scored)
-        self._known |= {one.candidate.id: one for one in scored}
-        self._go(min(scored, key=lambda one: one.values, default=None))
+        self._scored_by_id |= {entry.candidate.id: entry for entry in scored}
+        self._move(min(scored, key=lambda entry: entry.values, default=None))
 
-    def _go(self, to: Scored | None) -> None:
-        if to is not None and (self._at is None or to.values < self._at.values):
-            self._at = to
-            self._around = neighbours(self.space, to.candidate.architecture, self.rng)
+    def _move(self, target: ScoredCandidate | None) -> None:
+        """Move to a candidate if it is better than the current one."""
+        if target is not None and (self._current is None or target.values < self._current.values):
+            self._current = target
+            self._neighbours = neighbours(self.space, target.candidate.architecture, self.rng)
 
     @property
     def batches(self) -> int:
-        """As many as trials, where each is alone."""
-        return self.most or 0
+        """Maximum number of batches: one for each trial."""
+        return self.max_trials or 0

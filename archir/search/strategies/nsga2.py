@@ -1,4 +1,4 @@
-"""NSGA-II: a population that approaches a Pareto front (Deb et al. 2002)."""
+"""NSGA-II: evolution of a population towards the Pareto front (Deb et al. 2002)."""
 
 from __future__ import annotations
 
@@ -8,38 +8,42 @@ from typing import Annotated
 
 from pydantic import Field
 
-from archir.diagnostics.work import MOST
-from archir.search.ask_tell import Scored, Search
+from archir.diagnostics.work import MAX_COUNT
+from archir.search.ask_tell import ScoredCandidate, Search
 from archir.search.candidate import Candidate
-from archir.search.pareto import crowding, ranks
+from archir.search.pareto import crowding_distances, front_ranks
 from archir.search.registry import strategy
-from archir.search.tournaments import first
-from archir.search.variation import Codes, crossed_codes, redrawn_codes
+from archir.search.tournaments import sample_winner
+from archir.search.variation import Codes, crossover_codes, resample_codes
 from archir.spaces.space import Space
-from archir.utils.settings import Count, Many, Settings
+from archir.utils.settings import Count, ListAsTuple, Settings
 
 
 class Nsga2Options(Settings):
-    """Sizes and probabilities; those of the paper where it has some (section IV)."""
+    """Options of `nsga2`; defaults are those of the paper where it states them (section IV)."""
 
-    objectives: Annotated[tuple[str, ...], Many] = ("accuracy:max", "macs:min")
-    population: int = Field(default=100, ge=2, le=MOST)
-    """How many survive, and how many children they have in a generation."""
+    objectives: Annotated[tuple[str, ...], ListAsTuple] = ("accuracy:max", "macs:min")
+    population: int = Field(default=100, ge=2, le=MAX_COUNT)
+    """Number of survivors, and of children in a generation."""
     crossover: float = Field(default=0.9, ge=0, le=1)
-    """The part of the children that have two parents."""
+    """Fraction of the children that have two parents."""
     probability: Annotated[float, Field(gt=0, le=1)] | None = None
-    """With which each choice of a child is drawn anew; by default, one of its choices is on average."""
+    """Probability with which each choice of a child is resampled; by default, one choice on average."""
     generations: Count | None = 250
-    """With the first one. The search ends after so many, or so many `trials`."""
+    """Number of generations, including the first. The search ends after this many, or after `trials`."""
     trials: Count | None = None
+    """Maximum number of candidates."""
     tries: Count = 10
-    """How often a child is tried, before one is drawn instead."""
+    """Maximum number of attempts at a child, before a random architecture replaces it."""
 
 
 @strategy("nsga2", Nsga2Options)
 class Nsga2(Search):
-    """Several objectives. The first generation is drawn; the others are children of those that survive: the first
-    fronts, and of the one that does not fit in whole, those that lie apart."""
+    """NSGA-II for several objectives.
+
+    The first generation is random; the others are children of the survivors: the first fronts, and the members of the
+    next front with the largest crowding distances, as many as fit.
+    """
 
     batch_name = "generation"
 
@@ -47,58 +51,61 @@ class Nsga2(Search):
         super().__init__(space, options.objectives, seed, options.trials)
         self.options = options
         self.generation = 0
-        self._settled = [i for i, choice in enumerate(space.choices) if choice.outcomes == 1]
-        self.population: list[Scored] = []
-        """The fittest first."""
+        self._fixed = [i for i, choice in enumerate(space.choices) if choice.outcome_count == 1]
+        """Indices of the choices with a single outcome, which mutation cannot change."""
+        self.population: list[ScoredCandidate] = []
+        """The survivors, fittest first."""
 
     def propose(self) -> list[Candidate]:
-        """The next generation."""
+        """Return the next generation."""
         options = self.options
         if self.generation == options.generations:
             return []
         self.generation += 1
         wanted = self.left(options.population)
-        children = self.proposals.made(self._child, wanted, options.tries) if self.population else []
-        return children + self.proposals.drawn(wanted - len(children))
+        children = self.proposals.varied_codes(self._child, wanted, options.tries) if self.population else []
+        return children + self.proposals.sample(wanted - len(children))
 
-    def learn(self, scored: Sequence[Scored]) -> None:
-        """The fittest of the population and its children survive."""
+    def learn(self, scored: Sequence[ScoredCandidate]) -> None:
+        """Keep the fittest of the population and its children."""
         super().learn(scored)
         self.population = fittest([*self.population, *scored], self.options.population)
 
     @property
     def batches(self) -> int:
-        """Generations, or as many as trials allow."""
-        trials = inf if self.most is None else ceil(self.most / self.options.population)
+        """Maximum number of generations."""
+        trials = inf if self.max_trials is None else ceil(self.max_trials / self.options.population)
         return int(min(self.options.generations or inf, trials))
 
     def _parent(self) -> Codes:
-        """The fitter of two: as the population is ordered, the one that comes first."""
-        return self.population[first(len(self.population), 2, self.rng)].candidate.architecture.codes
+        """Return the codes of the winner of a binary tournament; the population is sorted by fitness."""
+        return self.population[sample_winner(len(self.population), 2, self.rng)].candidate.architecture.codes
 
     def _child(self) -> Codes:
+        """Return the codes of a child: a mutant of one parent, or of the crossover of two."""
         parent, rng = self._parent(), self.rng
-        free = len(parent) - parent.count(-1) - sum([parent[i] >= 0 for i in self._settled])
+        free = len(parent) - parent.count(-1) - sum([parent[i] >= 0 for i in self._fixed])
         probability = self.options.probability or 1 / max(1, free)
-        if not self._two():
-            return redrawn_codes(self.space, parent, rng, probability)
-        return crossed_codes(self.space, parent, self._parent(), rng, probability)
+        if not self._use_crossover():
+            return resample_codes(self.space, parent, rng, probability)
+        return crossover_codes(self.space, parent, self._parent(), rng, probability)
 
-    def _two(self) -> bool:
+    def _use_crossover(self) -> bool:
+        """Sample whether a child has two parents."""
         return self.rng.random() < self.options.crossover
 
 
-def fittest(scored: Sequence[Scored], count: int) -> list[Scored]:
-    """So many, front after front; within one, those that lie apart from others first."""
-    of = ranks([one.values for one in scored])
-    fronts: list[list[Scored]] = [[] for _ in range(max(of, default=-1) + 1)]
-    for one, rank in zip(scored, of, strict=True):
-        fronts[rank].append(one)
-    found: list[Scored] = []
+def fittest(scored: Sequence[ScoredCandidate], count: int) -> list[ScoredCandidate]:
+    """Return the `count` fittest candidates: front by front, and within a front by descending crowding distance."""
+    ranks_by_index = front_ranks([entry.values for entry in scored])
+    fronts: list[list[ScoredCandidate]] = [[] for _ in range(max(ranks_by_index, default=-1) + 1)]
+    for entry, rank in zip(scored, ranks_by_index, strict=True):
+        fronts[rank].append(entry)
+    survivors: list[ScoredCandidate] = []
     for front in fronts:
-        if len(found) >= count:
+        if len(survivors) >= count:
             break
-        distances = crowding([one.values for one in front])
+        distances = crowding_distances([entry.values for entry in front])
         order = sorted(range(len(front)), key=lambda i: -distances[i])
-        found += [front[i] for i in order]
-    return found[:count]
+        survivors += [front[i] for i in order]
+    return survivors[:count]

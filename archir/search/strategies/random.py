@@ -1,4 +1,4 @@
-"""The baseline: architectures drawn at random."""
+"""Random search, the baseline."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ from archir.search.ask_tell import Search
 from archir.search.candidate import Candidate
 from archir.search.registry import strategy
 from archir.spaces.space import Space
-from archir.utils.settings import Count, Many, Settings
+from archir.utils.settings import Count, ListAsTuple, Settings
 
 
 class RandomOptions(Settings):
-    """How many are drawn, and how many of them at a time."""
+    """Options of `random`."""
 
-    objectives: Annotated[tuple[str, ...], Many] = ("accuracy:max",)
+    objectives: Annotated[tuple[str, ...], ListAsTuple] = ("accuracy:max",)
     trials: Count = 100
+    """Maximum number of candidates."""
     batch: Count = 16
+    """Number of candidates in a batch."""
 
 
 @strategy("random", RandomOptions)
 class Random(Search):
-    """Uniform over what satisfies all constraints; no two compute the same."""
+    """Random search: samples uniformly from the architectures that satisfy all constraints, without duplicates."""
 
     def __init__(self, space: Space, options: RandomOptions, seed: int = 0) -> None:
         super().__init__(space, options.objectives, seed, options.trials)
         self.batch = options.batch
 
     def propose(self) -> list[Candidate]:
-        """Further draws."""
-        return self.proposals.drawn(self.left(self.batch))
+        """Return further random candidates."""
+        return self.proposals.sample(self.left(self.batch))
 
     @property
     def batches(self) -> int:
-        """All trials, a batch at a time."""
-        return ceil((self.most or 0) / self.batch)
+        """Number of batches for all trials."""
+        return ceil((self.max_trials or 0) / self.batch)

@@ -1,1 +1,2 @@
-"""What tells a strategy where to look: encodings of architectures, and models of their scores."""
+"""Surrogate models: encodings of architectures, models of their scores, acquisition functions and the candidate
+pool."""

@@ -1,8 +1,10 @@
-"""Architectures as vectors: what models of scores are fitted to.
+"""Encode architectures as vectors, to which surrogate models are fitted.
 
-Squared distances mean something: each choice adds at most 1. Two alternatives without an order are 1 apart, the first
-and the last of those that are numbers, too, and what lies between in proportion; of choices that take several, the
-part that differs. A choice that is not active is half as far from each alternative as they are from each other.
+A choice that is active in both architectures adds at most 1 to the squared distance of their vectors. Two unordered
+alternatives have a squared distance of 1. If the alternatives are ascending numbers, the first and the last have a
+squared distance of 1, and others in proportion to the difference of their ranks. For choices of k alternatives, it is
+the fraction of alternatives that differ. If the choice is inactive in one architecture, it adds 0.5; for ascending
+numbers, 0.5 plus the squared distance from the first alternative.
 """
 
 from __future__ import annotations
@@ -15,72 +17,77 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.diagrams.cases import Choice
+from archir.diagrams.mdd import Choice
 
 Floats = NDArray[np.floating[Any]]
-"""Of 64 bits, or of 32 where models need no more."""
+"""Array of floats: 64 bits, or 32 bits where a model needs no more."""
 
 
-MOST_CELLS = 4_096
-"""Of a table of the vectors of a choice."""
+MAX_TABLE_CELLS = 4_096
+"""Maximum number of cells of a choice's table of vectors, outcomes times alternatives; larger tables are not stored."""
 
 
 class Encoding:
-    """The vectors of a space's architectures."""
+    """Map from the codes of a space's architectures to vectors."""
 
     def __init__(self, choices: Sequence[Choice]) -> None:
         self._choices = list(choices)
 
     def __call__(self, codes: Sequence[Sequence[int]]) -> Floats:
-        """Rows of outcomes, -1 for inactive choices [n, choices], as vectors [n, k]."""
+        """Return the vectors [n, k] of rows of outcomes [n, choices], in which inactive choices are -1."""
         rows = np.array(codes, np.int64).reshape(len(codes), len(self._choices))
         parts: list[Floats] = [np.zeros((len(rows), 0))]
         for choice, table, column in zip(self._choices, self._tables, rows.T, strict=True):
             if table is not None:
                 parts.append(table[column])
                 continue
-            used, places = np.unique(column, return_inverse=True)
+            used, inverse = np.unique(column, return_inverse=True)
             vectors = np.stack([_vector(choice, int(outcome)) for outcome in used]) if len(used) else np.zeros((0, 0))
-            parts.append(vectors[places])
+            parts.append(vectors[inverse])
         return np.concatenate(parts, 1)
 
     @cached_property
     def _tables(self) -> list[Floats | None]:
-        """The vectors of each choice by outcome, the last of which is that of -1; None for those of many outcomes."""
+        """For each choice, the vectors of its outcomes [outcomes + 1, k], the last row for an inactive choice; None for
+        choices whose table would be too large."""
         return [
-            np.stack([_vector(choice, outcome) for outcome in (*range(choice.outcomes), -1)])
-            if choice.outcomes * len(choice.alternatives) <= MOST_CELLS
+            np.stack([_vector(choice, outcome) for outcome in (*range(choice.outcome_count), -1)])
+            if choice.outcome_count * len(choice.alternatives) <= MAX_TABLE_CELLS
             else None
             for choice in self._choices
         ]
 
 
 def _vector(choice: Choice, outcome: int) -> Floats:
-    many = len(choice.alternatives)
-    found = np.zeros(many)
+    """Return the vector of an outcome [alternatives]; zeros for an inactive choice (-1)."""
+    count = len(choice.alternatives)
+    vector = np.zeros(count)
     if outcome < 0:
-        return found
-    if choice.take is not None:
-        found[list(choice.subsets[outcome])] = np.sqrt(0.5 / max(1, choice.take))
-    elif many > 1 and ordered(choice):
-        found[0] = np.sqrt(0.5)  # it is active
-        found[1 : outcome + 1] = np.sqrt(1 / (many - 1))
+        return vector
+    if choice.k is not None:
+        vector[list(choice.subsets[outcome])] = np.sqrt(0.5 / max(1, choice.k))
+    elif count > 1 and is_ordered(choice):
+        vector[0] = np.sqrt(0.5)  # the choice is active
+        vector[1 : outcome + 1] = np.sqrt(1 / (count - 1))
     else:
-        found[outcome] = np.sqrt(0.5)
-    return found
+        vector[outcome] = np.sqrt(0.5)
+    return vector
 
 
-def ordered(choice: Choice) -> bool:
-    """Whether one of several numbers is chosen, which ascend."""
-    numbers = [one for one in choice.alternatives if isinstance(one, int | float) and not isinstance(one, bool)]
-    return choice.take is None and len(numbers) == choice.outcomes and all(a < b for a, b in pairwise(numbers))
+def is_ordered(choice: Choice) -> bool:
+    """Return whether a choice picks one of several ascending numbers."""
+    numbers = [label for label in choice.alternatives if isinstance(label, int | float) and not isinstance(label, bool)]
+    return choice.k is None and len(numbers) == choice.outcome_count and all(a < b for a, b in pairwise(numbers))
 
 
-def normal(values: Sequence[float]) -> Floats:
-    """The quantiles of a normal distribution at the ranks of values: outliers weigh no more than others [n]."""
+def normal_scores(values: Sequence[float]) -> Floats:
+    """Return normal scores [n]: the quantiles of the standard normal distribution at the ranks of the values.
+
+    Models that are fitted to these are robust to outliers. Equal values get equal scores.
+    """
     from statistics import NormalDist
 
-    _, places, counts = np.unique(np.array(values, float), return_inverse=True, return_counts=True)
+    _, inverse, counts = np.unique(np.array(values, float), return_inverse=True, return_counts=True)
     middles = (np.cumsum(counts) - counts / 2) / max(1, len(values))
     quantile = NormalDist().inv_cdf
-    return np.array([quantile(float(one)) for one in middles])[places.ravel()]
+    return np.array([quantile(float(middle)) for middle in middles])[inverse.ravel()]

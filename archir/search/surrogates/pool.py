@@ -1,4 +1,5 @@
-"""Where a model is asked: children of the best, and architectures drawn at random."""
+"""Candidate pool: mutants of the best architectures and random architectures, from which an acquisition function
+selects."""
 
 from __future__ import annotations
 
@@ -6,59 +7,64 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from archir.search.ask_tell import Scored
+from archir.search.ask_tell import ScoredCandidate
 from archir.search.candidate import Candidate
 from archir.search.proposals import Proposals
-from archir.search.surrogates.encoding import Encoding, Floats, normal
+from archir.search.surrogates.encoding import Encoding, Floats, normal_scores
 from archir.search.variation import Codes, moved_codes
 
-MOST_OBSERVED = 400
-"""What a model is fitted to at most: half of it is the best, the others are the last that were tried."""
-ANOTHER = 0.25
-"""The probability with which a child differs in one more choice."""
+MAX_OBSERVATIONS = 400
+"""Maximum number of observations a model is fitted to: half of them are the best, the others the most recent."""
+EXTRA_MUTATION = 0.25
+"""Probability with which a child gets one more mutation; applied repeatedly."""
 
-Judge = Callable[[Floats, Floats, Floats], Floats]
-"""Of the vectors and numbers that were observed, and the vectors of a pool: how promising each of the pool is."""
+Acquisition = Callable[[Floats, Floats, Floats], Floats]
+"""Acquisition function: takes the vectors [n, k] and numbers [n] of the observations and the vectors of a pool [m, k],
+and returns how promising each architecture of the pool is [m]."""
 
 
-class Pool:
-    """Proposes what a model finds promising."""
+class CandidatePool:
+    """Proposes the candidates that an acquisition function prefers in a pool of `children` mutants and `random_count`
+    random architectures."""
 
-    def __init__(self, proposals: Proposals, parents: int, children: int, drawn: int) -> None:
+    def __init__(self, proposals: Proposals, parents: int, children: int, random_count: int) -> None:
         self.proposals, self.space, self.rng = proposals, proposals.space, proposals.rng
-        self.parents, self.children, self.drawn = parents, children, drawn
+        self.parents, self.children, self.random_count = parents, children, random_count
         self._encoding = Encoding(self.space.choices)
-        self._draws = np.random.default_rng(self.rng.getrandbits(64))
+        self._generator = np.random.default_rng(self.rng.getrandbits(64))
 
-    def promising(self, observed: Sequence[Scored], judge: Judge, count: int, budget: float = 1.0) -> list[Candidate]:
-        """At most so many candidates, the most promising ones of the pool."""
-        ordered = sorted(observed, key=lambda one: one.values)
-        pool = self._pool([one.candidate.architecture.codes for one in ordered[: self.parents]])
+    def select(
+        self, observed: Sequence[ScoredCandidate], acquisition: Acquisition, count: int, budget: float = 1.0
+    ) -> list[Candidate]:
+        """Return at most `count` new candidates: those of the pool with the largest acquisition values."""
+        ordered = sorted(observed, key=lambda entry: entry.values)
+        pool = self._pool([entry.candidate.architecture.codes for entry in ordered[: self.parents]])
         if not pool:
             return []
-        if len(ordered) > MOST_OBSERVED:
-            best, rest = ordered[: MOST_OBSERVED // 2], ordered[MOST_OBSERVED // 2 :]
-            ordered = [*best, *sorted(rest, key=lambda one: -one.candidate.id)[: MOST_OBSERVED // 2]]
-        seen = [one.candidate.architecture.codes for one in ordered]
-        vectors = self._encoding([*seen, *pool])
-        numbers = normal([-one.values[0] for one in ordered])
-        promise = judge(vectors[: len(seen)], numbers, vectors[len(seen) :])
-        order = np.argsort(-promise, kind="stable").tolist()
-        return self.proposals.first((self.space.decode(pool[place]) for place in order), count, budget)
+        if len(ordered) > MAX_OBSERVATIONS:
+            best, others = ordered[: MAX_OBSERVATIONS // 2], ordered[MAX_OBSERVATIONS // 2 :]
+            ordered = [*best, *sorted(others, key=lambda entry: -entry.candidate.id)[: MAX_OBSERVATIONS // 2]]
+        observed_codes = [entry.candidate.architecture.codes for entry in ordered]
+        vectors = self._encoding([*observed_codes, *pool])
+        numbers = normal_scores([-entry.values[0] for entry in ordered])
+        values = acquisition(vectors[: len(observed_codes)], numbers, vectors[len(observed_codes) :])
+        order = np.argsort(-values, kind="stable").tolist()
+        return self.proposals.take((self.space.decode(pool[index]) for index in order), count, budget)
 
     def _pool(self, parents: Sequence[Codes]) -> list[Codes]:
-        """The codes of new architectures within all bounds, each once."""
-        met = self.proposals.met
+        """Return the codes of distinct new architectures within all bounds."""
+        seen = self.proposals.seen
         children = [self._child(parents[i % len(parents)]) for i in range(self.children)] if parents else []
-        found = [one for one in dict.fromkeys(children) if one not in met]
-        if found and self.space.bounded:
-            kept = self.space.keeping(np.array(found, np.int16))
-            found = [one for one, keep in zip(found, kept, strict=True) if keep]
-        drawn = map(tuple, self.space.sample_codes(self.drawn, self._draws).tolist())
-        return list(dict.fromkeys([*found, *(one for one in drawn if one not in met)]))
+        candidates = [codes for codes in dict.fromkeys(children) if codes not in seen]
+        if candidates and self.space.has_cost_bounds:
+            kept = self.space.bounds_mask(np.array(candidates, np.int16))
+            candidates = [codes for codes, keep in zip(candidates, kept, strict=True) if keep]
+        samples = map(tuple, self.space.sample_codes(self.random_count, self._generator).tolist())
+        return list(dict.fromkeys([*candidates, *(codes for codes in samples if codes not in seen)]))
 
     def _child(self, parent: Codes) -> Codes:
+        """Return a mutant of `parent` with one or more changed choices."""
         child = moved_codes(self.space, parent, self.rng)
-        while self.rng.random() < ANOTHER:
+        while self.rng.random() < EXTRA_MUTATION:
             child = moved_codes(self.space, child, self.rng)
         return child

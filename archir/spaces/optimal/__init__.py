@@ -1,1 +1,2 @@
-"""The best architectures of a space within bounds, proved; or that there are none, and why."""
+"""Exact optimisation: the best architectures of a space within bounds, with a proof, or the bounds that contradict each
+other."""

@@ -1,4 +1,5 @@
-"""Answers: the best architectures with a proof; that there are none, and why; or, out of time, how far one may be."""
+"""Answers of the optimiser: the best architectures with a proof; the bounds that contradict each other; or, after a
+time limit, the best architectures so far with a bound on the optimum."""
 
 from __future__ import annotations
 
@@ -11,79 +12,83 @@ from typing import Any
 import numpy as np
 
 from archir.costs.account import PEAKS
-from archir.costs.optimal.bounded import AT_LEAST, AT_MOST
+from archir.costs.optimal.bounded import LOWER_OFFSETS, UPPER_OFFSETS
 from archir.costs.optimal.optimum import Optimum, optimum
 from archir.diagnostics.errors import ArchError, fail
 from archir.ir.graph import Constraint
-from archir.language.elaboration.locals import latency_file
-from archir.spaces.architecture import Architecture, columns_of
-from archir.spaces.optimal.problem import Objective, Problem, compiled, plain, shown
+from archir.language.elaboration.name_analysis import latency_file
+from archir.spaces.architecture import Architecture, choice_columns
+from archir.spaces.optimal.problem import Objective, Problem, as_number, compile_problem, format_value
 from archir.spaces.space import Space
-from archir.utils.frames import Framed
+from archir.utils.frames import Tabular
 
 _ANY = "params"
-"""A cost that every space has."""
+"""A cost that every space has, for questions of feasibility."""
 
 
 @dataclass(frozen=True)
-class Needed:
-    """A bound of those that contradict each other, and the nearest number that would do if the others are kept; None
-    where that was not found in time."""
+class ConflictingBound:
+    """Bound that contradicts others, and the nearest cost that is feasible if the others are kept; None if that was not
+    found in time."""
 
     bound: Constraint
-    nearest: int | None
+    nearest_cost: int | None
 
 
 @dataclass(frozen=True)
-class Answer(Framed):
-    """`architectures` are the best in order, with `values`; no other one is better than `bound`.
+class Answer(Tabular):
+    """Answer: the best `architectures` in order, with their `values`; no other architecture is better than `bound`.
 
-    `settled`: that is proved; with no architecture, that nothing is within the bounds, and `conflict` has some of them
-    that contradict each other: if `fewest`, without any one of them there are architectures, else time was out before
-    that was known.
+    `settled` is True if that is proved. If it is proved that no architecture is within the bounds, there are no
+    architectures, and `conflict` has bounds that contradict each other. `is_minimal` is True if there are architectures
+    without any one of these, False if the time limit was reached before that was known.
     """
 
     objective: Objective
     architectures: tuple[Architecture, ...]
     values: tuple[Fraction, ...]
     bound: Fraction | None
-    settled: bool
-    conflict: tuple[Needed, ...]
-    fewest: bool = True
+    proved: bool
+    conflict: tuple[ConflictingBound, ...]
+    is_minimal: bool = True
 
     def __repr__(self) -> str:
         if not self.architectures:
-            return f"<Answer: {'nothing is within the bounds' if self.settled else 'nothing was found in time'}>"
-        known = "proved" if self.settled else f"none is better than {self.bound}"
-        best = f"{'greatest' if self.objective.greatest else 'least'} {self.objective.name} = {shown(self.values[0])}"
+            return f"<Answer: {'nothing is within the bounds' if self.proved else 'nothing was found in time'}>"
+        status = "proved" if self.proved else f"none is better than {self.bound}"
+        best = (
+            f"{'greatest' if self.objective.maximize else 'least'} {self.objective.name} = "
+            f"{format_value(self.values[0])}"
+        )
         others = f", {len(self.architectures):,} architectures" if len(self.architectures) > 1 else ""
-        return f"<Answer: {best} ({known}){others}>"
+        return f"<Answer: {best} ({status}){others}>"
 
     def columns(self) -> dict[str, list[Any]]:
-        """The architectures in order: the objective's value and choices."""
-        return {self.objective.name: list(map(plain, self.values)), **columns_of(self.architectures)}
+        """Return the architectures in order: the value of the objective, and the choices."""
+        return {self.objective.name: list(map(as_number, self.values)), **choice_columns(self.architectures)}
 
     @property
     def best(self) -> Architecture:
-        """The best one. Raises ArchError: A3301 (nothing is within the bounds), A3304 (nothing was found in time)."""
+        """Best architecture. Raises ArchError: A3301 (no architecture is within the bounds), A3304 (none was found in
+        time)."""
         if self.architectures:
             return self.architectures[0]
-        if self.settled:
-            raise self.none()
-        raise fail("A3304", "nothing within the bounds was found in time", None, "give more time: --time-limit 600")
+        if self.proved:
+            raise self.infeasible_error()
+        raise fail("A3304", "no architecture within the bounds was found in time", None, "give more: --time-limit 600")
 
-    def none(self) -> ArchError:
-        """That nothing is within the bounds."""
-        texts = [one.bound.text for one in self.conflict]
+    def infeasible_error(self) -> ArchError:
+        """Return the error that no architecture is within the bounds."""
+        texts = [conflicting.bound.text for conflicting in self.conflict]
         span = self.conflict[0].bound.span if self.conflict else None
         others = ", if the others stay" if len(texts) > 1 else ""
         hint = "; ".join(
-            f"{one.bound.cost} = {one.nearest:,}{_unit(one.bound)} would do{others}"
-            for one in self.conflict
-            if one.nearest is not None
+            f"{conflicting.bound.cost} = {conflicting.nearest_cost:,}{_unit(conflicting.bound)} would do{others}"
+            for conflicting in self.conflict
+            if conflicting.nearest_cost is not None
         )
-        if not self.fewest:
-            hint = "time was out before it was known whether fewer of these contradict each other"
+        if not self.is_minimal:
+            hint = "time was out before it was known whether a subset of these bounds already has no architecture"
         return fail("A3301", f"no architecture has {' and '.join(texts)}", span, hint or None)
 
 
@@ -94,137 +99,153 @@ def optimize(
     fixed: Mapping[str, int] | None = None,
     seconds: float | None = None,
 ) -> Answer:
-    """The `best` architectures of a space, in order, within its bounds on costs; outcomes are fixed by path.
+    """Return the `best` best architectures of a space in order, within its bounds on costs; `fixed` are outcomes by
+    path.
 
-    Raises ArchError: A1601, A1602 (choices are too entangled), A1604 (no such cost), A3302 (a bound that is no range).
+    Raises ArchError: A1601, A1602 (the decision-diagram size limit is exceeded), A1604 (unknown cost), A3302 (a bound
+    that is not a range).
     """
     end = None if seconds is None else monotonic() + seconds
 
-    def late() -> bool:
+    def is_late() -> bool:
         return end is not None and monotonic() > end
 
-    bounds = [one for one in space.graph.constraints if one.cost is not None]
-    return _Optimizing(space.unbounded, bounds, fixed or {}, late).answer(objective, best)
+    bounds = [constraint for constraint in space.graph.constraints if constraint.cost is not None]
+    return _Optimizing(space.unbounded, bounds, fixed or {}, is_late).answer(objective, best)
 
 
 class _Optimizing:
+    """Optimiser of one space with its bounds on costs."""
+
     def __init__(
-        self, space: Space, bounds: Sequence[Constraint], fixed: Mapping[str, int], late: Callable[[], bool]
+        self, space: Space, bounds: Sequence[Constraint], fixed: Mapping[str, int], is_late: Callable[[], bool]
     ) -> None:
-        self.space, self.bounds, self.fixed, self.late = space, tuple(bounds), fixed, late
+        self.space, self.bounds, self.fixed, self.is_late = space, tuple(bounds), fixed, is_late
 
     def answer(self, objective: Objective, best: int) -> Answer:
-        """The answer; its bounds are this one's."""
-        if isinstance(objective.what, str) and objective.what in PEAKS:
+        """Return the answer for an objective."""
+        if isinstance(objective.quantity, str) and objective.quantity in PEAKS:
             return self._of_peak(objective, best)
         problem = self._problem(objective, self.bounds)
         assert problem.network is not None
-        found = optimum(problem.network, problem.limits, best, self.late)
-        if found.settled and not len(found.codes):
+        result = optimum(problem.network, problem.limits, best, self.is_late)
+        if result.is_proved and not len(result.codes):
             return Answer(objective, (), (), None, True, *self._conflict())
-        values = tuple(problem.value(int(total)) for total in found.totals[:, 0])
-        return Answer(objective, self._decoded(found), values, problem.value(found.bound), found.settled, ())
+        values = tuple(problem.value(int(total)) for total in result.totals[:, 0])
+        return Answer(objective, self._decode(result), values, problem.value(result.bound), result.is_proved, ())
 
     def _problem(self, objective: Objective, bounds: Sequence[Constraint]) -> Problem:
-        problem = compiled(self.space, objective, bounds, self.fixed)
+        """Compile a problem. Raises ArchError (A0510) if no architecture satisfies the constraints on choices."""
+        problem = compile_problem(self.space, objective, bounds, self.fixed)
         if problem.network is None:
-            self.space.prove_some()
-            raise fail("A0510", "no architecture satisfies the constraints and has what is fixed")
+            self.space.check_satisfiable()
+            raise fail("A0510", "no architecture with the fixed outcomes satisfies the constraints")
         return problem
 
-    def _decoded(self, found: Optimum) -> tuple[Architecture, ...]:
-        return tuple(self.space.decode(row) for row in found.codes)
+    def _decode(self, result: Optimum) -> tuple[Architecture, ...]:
+        """Return the architectures of an optimum."""
+        return tuple(self.space.decode(row) for row in result.codes)
 
-    def _within(self, bounds: Sequence[Constraint]) -> Optimum:
-        """An architecture within bounds, of which there is one at least: the first sum is at most what it may be, or is
-        the least."""
+    def _feasible_optimum(self, bounds: Sequence[Constraint]) -> Optimum:
+        """Search for an architecture within the bounds, of which there is at least one.
+
+        Stops once the sum of the first bound is within its limit; otherwise that sum is minimised.
+        """
         problem = self._problem(Objective(_ANY), bounds)
         assert problem.network is not None
         limit, *limits = problem.limits
-        return optimum(problem.network.without_objective, limits, 1, self.late, enough=limit)
+        return optimum(problem.network.without_objective, limits, 1, self.is_late, target=limit)
 
-    def _some(self, bounds: Sequence[Constraint]) -> bool | None:
-        """Whether there are architectures within bounds; None where that is not known in time."""
-        found, limit = self._within(bounds), self._problem(Objective(_ANY), bounds).limits[0]
-        if found.value is not None and found.value <= limit:
+    def _is_feasible(self, bounds: Sequence[Constraint]) -> bool | None:
+        """Return whether an architecture is within the bounds; None if that is not known in time."""
+        result, limit = self._feasible_optimum(bounds), self._problem(Objective(_ANY), bounds).limits[0]
+        if result.value is not None and result.value <= limit:
             return True
-        return False if found.settled else None
+        return False if result.is_proved else None
 
-    def _conflict(self) -> tuple[tuple[Needed, ...], bool]:
-        """Bounds that contradict each other, and whether they are the fewest: each of them left out, there are
+    def _conflict(self) -> tuple[tuple[ConflictingBound, ...], bool]:
+        """Return bounds that contradict each other, and True if leaving any one of them out is known to leave
         architectures."""
         kept, fewest = list(self.bounds), True
         for bound in self.bounds:
-            others = [one for one in kept if one is not bound]
-            some = self._some(others) if others else True
-            if some is False:
+            others = [candidate for candidate in kept if candidate is not bound]
+            is_feasible = self._is_feasible(others) if others else True
+            if is_feasible is False:
                 kept = others
-            fewest = fewest and some is not None
-        needed = (Needed(one, self._nearest(one, [other for other in kept if other is not one])) for one in kept)
+            fewest = fewest and is_feasible is not None
+        needed = (
+            ConflictingBound(
+                candidate, self._nearest_cost(candidate, [other for other in kept if other is not candidate])
+            )
+            for candidate in kept
+        )
         return tuple(needed), fewest
 
-    def _nearest(self, bound: Constraint, others: Sequence[Constraint]) -> int | None:
-        """The cost nearest to a bound, the others kept; None if that is not known in time."""
+    def _nearest_cost(self, bound: Constraint, others: Sequence[Constraint]) -> int | None:
+        """Return the feasible cost nearest to a bound if the others are kept; None if it is not known in time."""
         if bound.condition is not True or not isinstance(bound.limit, int):
             return None
-        found: list[int] = []
-        sides = [side for side in (AT_MOST, AT_LEAST) if bound.relation in side]
+        costs: list[int] = []
+        sides = [side for side in (UPPER_OFFSETS, LOWER_OFFSETS) if bound.relation in side]
         for side in sides:
-            greatest = side is AT_LEAST
-            beyond = [replace(bound, relation="<=" if greatest else ">=")] if len(sides) > 1 else []
-            inner = _Optimizing(self.space, [*others, *beyond], self.fixed, self.late)
-            answer = inner.one(Objective(str(bound.cost), greatest))
+            maximize = side is LOWER_OFFSETS
+            beyond = [replace(bound, relation="<=" if maximize else ">=")] if len(sides) > 1 else []
+            inner = _Optimizing(self.space, [*others, *beyond], self.fixed, self.is_late)
+            answer = inner.best_cost(Objective(str(bound.cost), maximize))
             if answer is not None:
-                found.append(answer)
-        return min(found, key=lambda value: abs(value - bound.limit), default=None)
+                costs.append(answer)
+        return min(costs, key=lambda value: abs(value - bound.limit), default=None)
 
-    def one(self, objective: Objective) -> int | None:
-        """The best value of a cost; None if there is none, or it is not known in time."""
-        if objective.what in PEAKS:
+    def best_cost(self, objective: Objective) -> int | None:
+        """Return the best value of a cost; None if there is no architecture, or if it is not known in time."""
+        if objective.quantity in PEAKS:
             peak = self._peak(objective)
             return None if peak is None else peak[0]
         problem = self._problem(objective, self.bounds)
         assert problem.network is not None
-        found = optimum(problem.network, problem.limits, 1, self.late)
-        return int(problem.value(found.value)) if found.settled and found.value is not None else None
+        result = optimum(problem.network, problem.limits, 1, self.is_late)
+        return int(problem.value(result.value)) if result.is_proved and result.value is not None else None
 
     def _of_peak(self, objective: Objective, best: int) -> Answer:
+        """Return the answer for a cost that is a maximum over nodes, not a sum."""
         if best > 1:
-            raise fail("A3302", f"of `{objective.what}`, which is no sum, only the best one is found: leave out --best")
-        if self.bounds and self._some(self.bounds) is False:
+            text = f"`{objective.quantity}` is not a sum, so that only the best architecture can be found"
+            raise fail("A3302", text, None, "leave out --best")
+        if self.bounds and self._is_feasible(self.bounds) is False:
             return Answer(objective, (), (), None, True, *self._conflict())
-        found = self._peak(objective)
-        if found is None:
-            low, high = self.space.account.limits(str(objective.what))
-            return Answer(objective, (), (), Fraction(high if objective.greatest else low), False, ())
-        value, architecture = Fraction(found[0]), found[1]
+        peak = self._peak(objective)
+        if peak is None:
+            low, high = self.space.account.limits(str(objective.quantity))
+            return Answer(objective, (), (), Fraction(high if objective.maximize else low), False, ())
+        value, architecture = Fraction(peak[0]), peak[1]
         return Answer(objective, (architecture,), (value,), value, True, ())
 
     def _peak(self, objective: Objective) -> tuple[int, Architecture] | None:
-        """The least number that a maximum can be kept within, by halving what is left of those that it can be."""
-        cost = str(objective.what)
+        """Return the best value of a maximum and its architecture, by bisection over the values that it can have."""
+        cost = str(objective.quantity)
         table = self.space.account.peak_table(cost)
-        numbers = sorted({int(table.constant[0]), *(int(one) for f in table.factors for one in np.unique(f.table))})
+        numbers = sorted({int(table.constant[0]), *(int(peak) for f in table.factors for peak in np.unique(f.table))})
         numbers = [number for number in numbers if number >= table.constant[0]]
-        numbers = numbers[::-1] if objective.greatest else numbers
-        low, high, found = 0, len(numbers) - 1, None
+        numbers = numbers[::-1] if objective.maximize else numbers
+        low, high, architecture = 0, len(numbers) - 1, None
         while low <= high:
             middle = (low + high) // 2
-            relation = ">=" if objective.greatest else "<="
+            relation = ">=" if objective.maximize else "<="
             bounds = [Constraint(True, cost=cost, relation=relation, limit=numbers[middle]), *self.bounds]
-            some = self._some(bounds)
-            if some is None:
+            is_feasible = self._is_feasible(bounds)
+            if is_feasible is None:
                 return None
-            if some:
-                found = self._decoded(self._within(bounds))[0]
+            if is_feasible:
+                architecture = self._decode(self._feasible_optimum(bounds))[0]
                 high = middle - 1
             else:
                 low = middle + 1
-        if found is None:
+        if architecture is None:
             return None
-        codes = np.array([found.codes], np.int16)
-        return int(self.space.account.at(codes, [cost])[cost][0]), found
+        codes = np.array([architecture.codes], np.int16)
+        return int(self.space.account.at(codes, [cost])[cost][0]), architecture
 
 
 def _unit(bound: Constraint) -> str:
+    """Return the unit of the cost of a bound: " ns" for latencies."""
     return "" if latency_file(str(bound.cost)) is None else " ns"

@@ -1,5 +1,8 @@
-"""Fronts of an objective and one or two costs: all at once where that is possible, from a table of all sums or by
-following what nothing is better than; else, of two, the optimum of one, within a bound on the other that comes closer.
+"""Pareto fronts of an objective and one or two costs.
+
+The whole front is computed at once where that is affordable, from a table of all sums or by label setting, which keeps
+only non-dominated partial sums. Otherwise a front of two objectives is traced point by point: each point is the optimum
+of the first objective within a tighter bound on the second.
 """
 
 from __future__ import annotations
@@ -15,53 +18,59 @@ import numpy as np
 
 from archir.costs.account import PEAKS
 from archir.costs.optimal import labels
-from archir.costs.optimal.grid import Grid, spread
+from archir.costs.optimal.grid import Grid, evenly_spaced
 from archir.costs.optimal.network import Network
 from archir.costs.optimal.paths import TooManyPathsError
 from archir.costs.tables import Codes, Numbers
 from archir.diagnostics.errors import ArchError, fail
-from archir.diagnostics.visible import one_line
+from archir.diagnostics.escaping import escape_to_line
 from archir.ir.graph import Constraint
-from archir.spaces.architecture import Architecture, columns_of
-from archir.spaces.counting import many
+from archir.spaces.architecture import Architecture, choice_columns
+from archir.spaces.counting import format_count
 from archir.spaces.optimal.answers import optimize
-from archir.spaces.optimal.problem import Objective, compiled, plain
+from archir.spaces.optimal.problem import Objective, as_number, compile_problem
 from archir.spaces.space import Space
-from archir.utils.frames import Framed
+from archir.utils.frames import Tabular
 
-MOST_POINTS = 100_000
-MOVED_A_SECOND, PAIRS_A_SECOND = 50_000_000, 50_000_000
-"""Cells of a table that are surely moved in a second, and pairs of beginnings that are compared."""
-FEW_PAIRS, MANY_PAIRS = 20_000_000, 1_000_000_000
-"""Pairs that are compared before a table is made, and where it would be too large."""
+MAX_POINTS = 100_000
+"""Maximum number of points of a front."""
+CELLS_PER_SECOND, PAIRS_PER_SECOND = 50_000_000, 50_000_000
+"""Conservative estimates: table cells that are moved per second, and pairs of labels that are compared per second."""
+MAX_PAIRS_FIRST, MAX_PAIRS = 20_000_000, 1_000_000_000
+"""Maximum numbers of pairs of labels that are compared: before a table is tried, and if the table is too large."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """An architecture of a front, by its values of the objectives."""
+    """Architecture of a front with its values of the objectives."""
 
     architecture: Architecture
     values: tuple[Fraction, int, *tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Front(Framed):
-    """Points from the best of the first objective on; no architecture is better than one of them in one objective and
-    as good in the others. If not `settled`, time was out, or the points were too many, before the rest was found."""
+class Front(Tabular):
+    """Pareto front: points from the best of the first objective on.
+
+    No architecture is better than a point in one objective and at least as good in the others. `settled` is False if
+    the time limit or the maximum number of points was reached before the front was complete.
+    """
 
     points: tuple[Point, ...]
-    settled: bool
+    complete: bool
     names: tuple[str, ...] = ()
-    """Of the objectives."""
+    """Names of the objectives."""
 
     def __repr__(self) -> str:
-        rest = "" if self.settled else ", not all of them"
-        return one_line(f"<Front of {' and '.join(self.names)}: {many(len(self.points), 'architecture')}{rest}>")
+        suffix = "" if self.complete else ", not all of them"
+        return escape_to_line(
+            f"<Front of {' and '.join(self.names)}: {format_count(len(self.points), 'architecture')}{suffix}>"
+        )
 
     def columns(self) -> dict[str, list[Any]]:
-        """The points in order: values of the objectives, and choices."""
-        values = {name: [plain(one.values[i]) for one in self.points] for i, name in enumerate(self.names)}
-        return {**values, **columns_of([one.architecture for one in self.points])}
+        """Return the points in order: the values of the objectives, and the choices."""
+        values = {name: [as_number(point.values[i]) for point in self.points] for i, name in enumerate(self.names)}
+        return {**values, **choice_columns([point.architecture for point in self.points])}
 
 
 def front(
@@ -72,23 +81,27 @@ def front(
     fixed: Mapping[str, int] | None = None,
     seconds: float | None = None,
 ) -> Front:
-    """All points of the front, or about `points` of them, spread evenly over the other objectives, which are costs.
+    """Return the whole front, or about `points` points of it that are spread evenly over the other objectives, which
+    are costs.
 
-    Raises ArchError as `optimize` does; A3301 if nothing is within the bounds; A3302 (three objectives whose sums are
-    too many).
+    Raises ArchError as `optimize` does; A3301 if no architecture is within the bounds; A3302 if three objectives have
+    too many different totals.
     """
-    if not all(isinstance(one.what, str) for one in others):
-        raise fail("A3302", "the other objectives of a front are costs", None, "name the scores first")
-    found = _at_once(space, first, others, points, fixed or {}, seconds)
-    if found is not None:
-        return found
+    if not all(isinstance(objective.quantity, str) for objective in others):
+        raise fail("A3302", "only the first objective of a front can be scores", None, "name the scores first")
+    direct = _direct_front(space, first, others, points, fixed or {}, seconds)
+    if direct is not None:
+        return direct
     if len(others) > 1:
-        text = f"the front of three objectives is too large: sums of {' and '.join(str(one.what) for one in others)}"
-        raise fail("A3302", f"{text} are too many to be told apart", None, "leave out one, or bound it with --where")
-    return _Front(space, first, others[0], dict(fixed or {}), seconds).found(points)
+        text = (
+            "the front of three objectives is too large: "
+            f"{' and '.join(str(objective.quantity) for objective in others)}"
+        )
+        raise fail("A3302", f"{text} have too many different totals", None, "leave one out, or bound it with --where")
+    return _FrontTrace(space, first, others[0], dict(fixed or {}), seconds).trace(points)
 
 
-def _at_once(
+def _direct_front(
     space: Space,
     first: Objective,
     others: Sequence[Objective],
@@ -96,71 +109,77 @@ def _at_once(
     fixed: Mapping[str, int],
     seconds: float | None,
 ) -> Front | None:
-    """The front, all of it at once; None where that is too large, or of what is no sum."""
-    if any(one.what in PEAKS for one in (first, *others) if isinstance(one.what, str)):
+    """Return the front, computed at once; None if that is too expensive, or if an objective is not a sum."""
+    if any(item.quantity in PEAKS for item in (first, *others) if isinstance(item.quantity, str)):
         return None
-    bounds = [one for one in space.graph.constraints if one.cost is not None]
-    problem = compiled(space.unbounded, first, bounds, fixed, others)
+    bounds = [item for item in space.graph.constraints if item.cost is not None]
+    problem = compile_problem(space.unbounded, first, bounds, fixed, others)
     if problem.network is None:
         return None
     limits = [*(None for _ in others), *problem.limits[len(others) :]]
-    found = _listed(problem.network, len(others), limits, points, seconds)
-    if found is None:
+    rows = _front_rows(problem.network, len(others), limits, points, seconds)
+    if rows is None:
         return None
-    codes, totals, whole = found
+    codes, totals, is_complete = rows
     if not len(codes):
-        optimize(space, first, 1, fixed).best  # noqa: B018  (raises, and says why there is none)
-    signs = [-1 if one.greatest else 1 for one in others]
-    made = []
+        optimize(space, first, 1, fixed).best  # noqa: B018  (raises the error that says which bounds conflict)
+    signs = [-1 if item.maximize else 1 for item in others]
+    front_points = []
     for row, (value, *costs) in zip(codes.tolist(), totals.tolist(), strict=True):
-        one, *more = (sign * cost for sign, cost in zip(signs, costs, strict=False))
-        made.append(Point(space.unbounded.decode(row), (problem.value(value), one, *more)))
-    return Front(tuple(made), whole)
+        item, *more = (sign * cost for sign, cost in zip(signs, costs, strict=False))
+        front_points.append(Point(space.unbounded.decode(row), (problem.value(value), item, *more)))
+    return Front(tuple(front_points), is_complete)
 
 
-def _listed(
+def _front_rows(
     network: Network, axes: int, limits: Sequence[int | None], points: int | None, seconds: float | None
 ) -> tuple[Codes, Numbers, bool] | None:
-    """The codes and sums of points, and whether they are all, or as many as are wanted; None if there are too many."""
-    few, many = (FEW_PAIRS, MANY_PAIRS) if seconds is None else (seconds * PAIRS_A_SECOND / 4, 0)
+    """Return the codes and totals of points, and whether they are all points or the requested number; None if too
+    expensive."""
+    first_limit, last_limit = (MAX_PAIRS_FIRST, MAX_PAIRS) if seconds is None else (seconds * PAIRS_PER_SECOND / 4, 0)
     try:
-        return _followed(network, axes, limits, points, few)
+        return _label_rows(network, axes, limits, points, first_limit)
     except TooManyPathsError:
         grid = Grid(network)
-    if grid.affordable and (seconds is None or grid.work <= seconds * MOVED_A_SECOND / 2):
+    if grid.is_affordable and (seconds is None or grid.update_count <= seconds * CELLS_PER_SECOND / 2):
         cells = grid.front(axes, limits)
-        rows = spread(cells.totals[:, : axes + 1], min(points or MOST_POINTS, MOST_POINTS))
-        return grid.codes(cells.places[rows]), cells.totals[rows], points is not None or len(rows) == len(cells.totals)
+        rows = evenly_spaced(cells.totals[:, : axes + 1], min(points or MAX_POINTS, MAX_POINTS))
+        return grid.codes(cells.indices[rows]), cells.totals[rows], points is not None or len(rows) == len(cells.totals)
     try:
-        return _followed(network, axes, limits, points, many)
+        return _label_rows(network, axes, limits, points, last_limit)
     except TooManyPathsError:
         return None
 
 
-def _followed(
-    network: Network, axes: int, limits: Sequence[int | None], points: int | None, compared: float
+def _label_rows(
+    network: Network, axes: int, limits: Sequence[int | None], points: int | None, max_pairs: float
 ) -> tuple[Codes, Numbers, bool]:
-    codes, totals = labels.front(network, axes, limits, compared)
-    rows = spread(totals[:, : axes + 1], points or len(totals))
+    """Return the codes and totals of the front by label setting. Raises TooManyPathsError above `compared`
+    comparisons."""
+    codes, totals = labels.front(network, axes, limits, max_pairs)
+    rows = evenly_spaced(totals[:, : axes + 1], points or len(totals))
     return codes[rows], totals[rows], True
 
 
-class _Front:
+class _FrontTrace:
+    """Tracing of a front of two objectives, point by point."""
+
     def __init__(
         self, space: Space, first: Objective, second: Objective, fixed: Mapping[str, int], seconds: float | None
     ) -> None:
         self.space, self.first, self.second, self.fixed = space, first, second, fixed
-        self.cost, self.sign = str(second.what), -1 if second.greatest else 1
+        self.cost, self.sign = str(second.quantity), -1 if second.maximize else 1
         self.end = None if seconds is None else monotonic() + seconds
 
-    def found(self, points: int | None) -> Front:
-        """The front. An answer that is as good as the one before, at a lesser cost, takes its place."""
+    def trace(self, points: int | None) -> Front:
+        """Return the front. A point with an equal first objective and a better second one replaces the point before
+        it."""
         best = self._next(None)
         if best is None:
             return Front((), False)
-        found, limits = [best], None if points is None else self._spread(best, points)
-        while len(found) < MOST_POINTS:
-            limit = found[-1].values[1] - self.sign
+        traced, limits = [best], None if points is None else self._spread(best, points)
+        while len(traced) < MAX_POINTS:
+            limit = traced[-1].values[1] - self.sign
             if limits is not None:
                 while limits and self.sign * limits[0] > self.sign * limit:
                     limits.pop(0)
@@ -168,35 +187,36 @@ class _Front:
                     break
                 limit = limits.pop(0)
             try:
-                one = self._next(limit)
+                point = self._next(limit)
             except ArchError as error:
                 if error.diagnostics[0].code == "A3301":
                     break
                 raise
-            if one is None:
-                return Front(tuple(found), False)
-            if found[-1].values[0] == one.values[0]:
-                found.pop()
-            found.append(one)
-        return Front(tuple(found), len(found) < MOST_POINTS)
+            if point is None:
+                return Front(tuple(traced), False)
+            if traced[-1].values[0] == point.values[0]:
+                traced.pop()
+            traced.append(point)
+        return Front(tuple(traced), len(traced) < MAX_POINTS)
 
     def _next(self, limit: int | None) -> Point | None:
-        """The best architecture with the second cost within a limit; None if time is out."""
+        """Return the best architecture with the second cost within a limit; None if the time limit is reached."""
         graph = copy(self.space.graph)
         if limit is not None:
-            relation = ">=" if self.second.greatest else "<="
+            relation = ">=" if self.second.maximize else "<="
             text = f"{self.cost} {relation} {limit}"
             bound = Constraint(True, text=text, cost=self.cost, relation=relation, limit=limit)
             graph.constraints = [*graph.constraints, bound]
         left = None if self.end is None else self.end - monotonic()
         answer = optimize(Space(graph), self.first, 1, self.fixed, left)
-        if not answer.settled:
+        if not answer.proved:
             return None
         codes = np.array([answer.best.codes], np.int16)
         return Point(answer.best, (answer.values[0], int(self.space.account.at(codes, [self.cost])[self.cost][0])))
 
     def _spread(self, best: Point, points: int) -> list[int]:
-        """Limits of the second cost, as far apart as each other, from the best of the first objective to the least."""
+        """Return evenly spaced limits of the second cost, from its value at the best first objective to its best
+        value."""
         answer = optimize(self.space, self.second, 1, self.fixed)
-        ends = best.values[1], int(answer.values[0])
-        return [round(number) for number in np.linspace(*ends, max(points, 2)).tolist()][1:]
+        cost_range = best.values[1], int(answer.values[0])
+        return [round(number) for number in np.linspace(*cost_range, max(points, 2)).tolist()][1:]

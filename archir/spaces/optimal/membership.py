@@ -1,4 +1,4 @@
-"""Whether a network is one architecture of a space, and which."""
+"""Membership: whether a network is an architecture of a space, and which."""
 
 from __future__ import annotations
 
@@ -9,82 +9,88 @@ from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import Graph
 from archir.passes.cost import cost
 from archir.spaces.architecture import Architecture
-from archir.spaces.diff import Difference, diff_operations, differing
+from archir.spaces.completion import largest
+from archir.spaces.diff import Difference, count_differing_operations, diff_operations
 from archir.spaces.optimal.answers import optimize
 from archir.spaces.optimal.problem import Objective
-from archir.spaces.partial import largest
 from archir.spaces.space import Space
 
-MOST_ALIKE = 256
-"""Architectures of the same costs that are compared one by one."""
-MOST_TRIED = 100_000
-"""Nodes of all architectures that are looked at for the nearest one."""
-SECONDS = 20.0
-"""For finding these."""
+MAX_CANDIDATES = 256
+"""Maximum number of architectures with the network's costs that are compared by their hashes."""
+MAX_COMPARED_NODES = 100_000
+"""Maximum total number of nodes of the architectures that are compared to find the nearest one."""
+TIME_LIMIT = 20.0
+"""Time limit in seconds for the search of architectures with the network's costs."""
 
 
 @dataclass(frozen=True)
 class Membership:
-    """The architecture that computes the same as a network, if there is one. `largest` says whether it is that of the
-    most multiply-accumulates, `settled` whether all were looked at that it could be. If there is none, `nearest` is one
-    that has most of its operations in common with the network, of those that were looked at, and `differences` are
-    how they differ: scopes, and what is there in the network and in the architecture."""
+    """The architecture that computes the same function as a network, or None.
+
+    `largest` is True if it is the one with the most multiply-accumulates. `settled` is True if all architectures that
+    it could be were compared. If there is none, `nearest` is the architecture that has the most operations in common
+    with the network, of those that were compared, and `differences` are the scopes in which they differ, with the
+    operations of the network and of the architecture.
+    """
 
     architecture: Architecture | None
     largest: bool = False
-    settled: bool = True
-    nearest: Architecture | None = None
+    proved: bool = True
+    closest: Architecture | None = None
     differences: tuple[Difference, ...] = ()
 
     def __repr__(self) -> str:
         if self.architecture is not None:
             return f"<Membership: {'the largest, ' * self.largest}{self.architecture!r}>"
-        known = "none" if self.settled else "none that was found"
-        return f"<Membership: {known}, {len(self.differences):,} differences from the nearest>"
+        status = "none" if self.proved else "none that was found"
+        return f"<Membership: {status}, {len(self.differences):,} differences from the nearest>"
 
 
 def membership(space: Space, network: Graph) -> Membership:
-    """Which architecture of a space computes the same as a network without choices.
+    """Return which architecture of a space computes the same function as a network without choices.
 
-    What computes the same has one canonical hash, and so do few architectures: those alone are hashed that have the
-    network's parameters and multiply-accumulates, which are found exactly. Raises ArchError (A1602).
+    Equal functions have equal canonical hashes. Only architectures with the parameters and multiply-accumulates of the
+    network are hashed; these are found exactly. Raises ArchError (A1602).
     """
-    wanted = canonical_hash(network)
-    most = largest(space)
-    if space.canonical(most) == wanted:
-        return Membership(most, largest=True)
+    expected_hash = canonical_hash(network)
+    largest_architecture = largest(space)
+    if space.canonical(largest_architecture) == expected_hash:
+        return Membership(largest_architecture, largest=True)
     costs = cost(network)
-    alike = space
+    same_cost = space
     for name in ("params", "macs"):
         number = getattr(costs, name)
-        alike = alike.where(f"{name} <= {number} and {name} >= {number}")
-    answer = optimize(alike, Objective("kernels"), MOST_ALIKE, {}, SECONDS)
-    for one in answer.architectures:
-        if space.canonical(one) == wanted:
-            return Membership(one)
-    near = _nearest(space, most, network)
-    differences = diff_operations(network, space.specialize(near))
-    settled = answer.settled and len(answer.architectures) < MOST_ALIKE
-    return Membership(None, settled=settled, nearest=near, differences=tuple(differences))
+        same_cost = same_cost.where(f"{name} <= {number} and {name} >= {number}")
+    answer = optimize(same_cost, Objective("kernels"), MAX_CANDIDATES, {}, TIME_LIMIT)
+    for candidate in answer.architectures:
+        if space.canonical(candidate) == expected_hash:
+            return Membership(candidate)
+    closest = _closest(space, largest_architecture, network)
+    differences = diff_operations(network, space.specialize(closest))
+    is_complete = answer.proved and len(answer.architectures) < MAX_CANDIDATES
+    return Membership(None, proved=is_complete, closest=closest, differences=tuple(differences))
 
 
-def _nearest(space: Space, most: Architecture, network: Graph) -> Architecture:
-    """From the largest architecture on, choice by choice, the outcome by which most operations are the network's."""
-    made: dict[str, int] = {}
-    near, least = most, differing(network, space.specialize(most))
-    left = MOST_TRIED // len(network)
+def _closest(space: Space, start: Architecture, network: Graph) -> Architecture:
+    """Search greedily for the architecture nearest to the network.
+
+    Starts from the largest architecture and fixes, choice by choice, the outcome with the fewest differing operations.
+    """
+    fixed: dict[str, int] = {}
+    closest, fewest = start, count_differing_operations(network, space.specialize(start))
+    budget = MAX_COMPARED_NODES // len(network)
     for choice in space.choices:
-        for outcome in range(choice.outcomes):
-            left -= 1
-            if left < 0 or least == 0:
-                return near
+        for outcome in range(choice.outcome_count):
+            budget -= 1
+            if budget < 0 or fewest == 0:
+                return closest
             try:
-                one = largest(space, {**made, choice.path: outcome})
+                candidate = largest(space, {**fixed, choice.path: outcome})
             except ArchError:
                 continue
-            many = differing(network, space.specialize(one))
-            if many < least:
-                near, least = one, many
-        if choice.path in near.outcomes:
-            made[choice.path] = near.outcomes[choice.path]
-    return near
+            differences = count_differing_operations(network, space.specialize(candidate))
+            if differences < fewest:
+                closest, fewest = candidate, differences
+        if choice.path in closest.outcomes:
+            fixed[choice.path] = closest.outcomes[choice.path]
+    return closest

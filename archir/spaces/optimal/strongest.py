@@ -1,4 +1,4 @@
-"""The strongest architecture within bounds on costs: what is derived, where the strongest alternatives break them."""
+"""The strongest architecture within bounds on costs, for derivation."""
 
 from __future__ import annotations
 
@@ -13,45 +13,52 @@ from archir.spaces.optimal.problem import Objective
 from archir.spaces.scores import Scores, Term
 from archir.spaces.space import Space
 
-DIGITS = 9
-"""Decimals of a logarithm that count."""
-SECONDS, FEW_SECONDS = 600.0, 10.0
-"""After this the best that was found is taken; after a few it is left open whether there is anything."""
-NO_CHAIN = ("A1601", "A1602", "A3302")
-"""What is refused is no sum, or too entangled."""
+LOG_DECIMALS = 9
+"""Decimals to which logarithms of strengths are rounded."""
+TIME_LIMIT, FEASIBILITY_TIME_LIMIT = 600.0, 10.0
+"""Time limits in seconds: of `strongest`, which then returns the best architecture so far, and of
+`require_feasible`, which then leaves feasibility undecided."""
+UNSUPPORTED_CODES = ("A1601", "A1602", "A3302")
+"""Codes of the errors for bounds that are not sums of costs or that exceed the decision-diagram size limit."""
 
 
 def strongest(space: Space, strengths: Mapping[str, Sequence[float]]) -> Architecture | None:
-    """The architecture within all bounds whose strengths, logarithms by path and outcome, have the greatest sum;
-    proved, unless ten minutes do not do. None where the bounds are no sums, or choices are too entangled.
+    """Return the architecture within all bounds with the largest sum of strengths (logarithms by path and outcome).
 
-    Raises ArchError (A3301): nothing is within the bounds.
+    The result is proved to be the best unless the limit of ten minutes is reached. Returns None if the bounds are not
+    sums of costs, if they exceed the decision-diagram size limit, or if no architecture was found in time. Raises
+    ArchError (A3301) if no architecture is within the bounds.
     """
-    answer = _answer(space, Objective(scores_of(space, strengths), True), SECONDS)
-    return None if answer is None or not (answer.architectures or answer.settled) else answer.best
+    answer = _try_optimize(space, Objective(log_scores(space, strengths), True), TIME_LIMIT)
+    return None if answer is None or not (answer.architectures or answer.proved) else answer.best
 
 
-def check_some(space: Space) -> None:
-    """Raise ArchError (A1603, A3301) if it is known that nothing is within the bounds."""
-    space.prove()
-    answer = _answer(space, Objective("params"), FEW_SECONDS)
-    if answer is not None and answer.settled and not answer.architectures:
-        raise answer.none()
+def require_feasible(space: Space) -> None:
+    """Raise ArchError (A1603, A3301) if it is proved that no architecture is within the bounds."""
+    space.check_bounds()
+    answer = _try_optimize(space, Objective("params"), FEASIBILITY_TIME_LIMIT)
+    if answer is not None and answer.proved and not answer.architectures:
+        raise answer.infeasible_error()
 
 
-def scores_of(space: Space, strengths: Mapping[str, Sequence[float]]) -> Scores:
-    """Logarithms as scores: exact fractions of their decimals. What is infinite is for constraints, and is not here."""
+def log_scores(space: Space, strengths: Mapping[str, Sequence[float]]) -> Scores:
+    """Return logarithms as scores: exact fractions of their rounded decimals. Infinite ones are left out; these are
+    excluded by constraints."""
     terms = [
-        Term((path,), {(i,): Fraction(f"{one:.{DIGITS}f}") for i, one in enumerate(row) if isfinite(one)})
+        Term(
+            (path,),
+            {(i,): Fraction(f"{strength:.{LOG_DECIMALS}f}") for i, strength in enumerate(row) if isfinite(strength)},
+        )
         for path, row in strengths.items()
     ]
     return Scores(space.name, tuple(terms), made={"by": "logits"})
 
 
-def _answer(space: Space, objective: Objective, seconds: float) -> Answer | None:
+def _try_optimize(space: Space, objective: Objective, seconds: float) -> Answer | None:
+    """Optimise; None if the bounds do not allow exact optimisation."""
     try:
         return optimize(space, objective, seconds=seconds)
     except ArchError as error:
-        if error.diagnostics[0].code in NO_CHAIN:
+        if error.diagnostics[0].code in UNSUPPORTED_CODES:
             return None
         raise

@@ -1,1 +1,2 @@
-"""Mistakes mended: candidates for each kind of mistake, and the checker as the judge of all."""
+"""Automatic fixes for `.arch` programs: candidate edits per kind of error, accepted only if the checker finds fewer
+errors."""

@@ -1,4 +1,4 @@
-"""Changes of a text: stretches that become something else."""
+"""Text edits that fix an error, with a title for each."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 Edit = tuple[int, int, str]
-"""Offsets of a stretch, and what stands there instead."""
+"""A replacement in a text: start offset, end offset, new text."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """Edits that belong together, and what they do, in a few words."""
+    """A candidate fix: edits that are applied together, and a short title such as "insert `,`"."""
 
     title: str
     edits: tuple[Edit, ...]
 
-    def of(self, text: str) -> str:
-        """The text with the edits made."""
+    def apply(self, text: str) -> str:
+        """Return the text with the edits applied."""
         for start, end, new in sorted(self.edits, reverse=True):
             text = text[:start] + new + text[end:]
         return text
 
 
 def replace(start: int, end: int, old: str, new: str) -> Change:
-    """Another word at a place."""
+    """Return a change that replaces `old`, at offsets `start:end`, with `new`."""
     return Change(f"write `{new}` instead of `{old}`", ((start, end, new),))
 
 
 def drop(start: int, end: int, old: str) -> Change:
-    """A word left out."""
+    """Return a change that deletes `old`, at offsets `start:end`."""
     return Change(f"drop `{old}`", ((start, end, ""),))
 
 
-def insert(at: int, new: str) -> Change:
-    """A word more."""
-    return Change(f"insert `{new.strip() or 'a new line'}`", ((at, at, new),))
+def insert(offset: int, new: str) -> Change:
+    """Return a change that inserts `new` at the offset `at`."""
+    return Change(f"insert `{new.strip() or 'a new line'}`", ((offset, offset, new),))
 
 
-def unlike(changes: Iterable[Change], text: str) -> list[Change]:
-    """Changes that make different texts, none of them the one at hand."""
+def distinct_changes(changes: Iterable[Change], text: str) -> list[Change]:
+    """Return the changes whose results differ from the text and from each other, in the given order."""
     seen = {text}
-    kept = []
+    distinct = []
     for change in changes:
-        made = change.of(text)
-        if made not in seen:
-            seen.add(made)
-            kept.append(change)
-    return kept
+        changed = change.apply(text)
+        if changed not in seen:
+            seen.add(changed)
+            distinct.append(change)
+    return distinct

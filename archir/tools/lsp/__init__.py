@@ -1,1 +1,1 @@
-"""What editors ask of a text: functions from a text and a place to results, and the language server (extra `lsp`)."""
+"""Editor features as functions from a text and an offset to plain results, and the language server (extra `lsp`)."""

@@ -1,4 +1,4 @@
-"""What is wrong with a text at a path: all of it, or what is soon found."""
+"""Diagnostics of a text: all of them, or only the quickly found errors of syntax and names."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from archir.api.loading import proved
+from archir.api.loading import load_checked
 from archir.diagnostics.errors import ArchError, Diagnostic
-from archir.diagnostics.work import anew, bounded
+from archir.diagnostics.work import fresh_budget, work_budget
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.elaborate import survey
 from archir.language.elaboration.files import Loader
-from archir.language.elaboration.unused_bodies import check_names
-from archir.language.syntax.parse import partial
-from archir.language.syntax.reading import Kept
+from archir.language.elaboration.name_checks import check_names
+from archir.language.syntax.parse import parse_partial
+from archir.language.syntax.strict_parse import ItemCache
 
 
 @dataclass(frozen=True)
-class Place:
-    """What a text is called in messages, and what its imports and nets are read with."""
+class Checker:
+    """Checks texts of one file.
+
+    `name` is the file's name in messages, `folder` the start of relative imports, `root` the folder that imports must
+    not leave. `net`, `parameters` and `limits` are used to elaborate the text.
+    """
 
     name: str
     folder: Path | None = None
@@ -28,27 +32,30 @@ class Place:
     net: str | None = None
     limits: Limits = field(default_factory=Limits)
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    kept: Kept = field(default_factory=Kept)
-    """What was read of the text before this one."""
+    cache: ItemCache = field(default_factory=ItemCache)
+    """Parsed items of the previous text."""
 
     def check(self, text: str) -> tuple[Diagnostic, ...]:
-        """Everything that is wrong with a text, as `archir check` says it."""
+        """Return all diagnostics of a text, those of `archir check`."""
         try:
-            with bounded(self.limits.work), anew():
-                proved(text, self.folder, self.name, self.net, self.root, self.limits, self.parameters)
+            with work_budget(self.limits.work), fresh_budget():
+                load_checked(text, self.folder, self.name, self.net, self.root, self.limits, self.parameters)
         except ArchError as error:
             return error.diagnostics
         return ()
 
     def check_names(self, text: str) -> tuple[Diagnostic, ...]:
-        """What is wrong with its words, their order, and names; where words are wrong, with the names of the rest."""
+        """Return the syntax errors of a text and the errors in its names and constants.
+
+        If there are syntax errors, names are checked only in the items that parse.
+        """
         try:
-            with bounded(self.limits.work), anew():
-                found = partial(text, self.name, kept=self.kept)
-                if not found.problems:
+            with work_budget(self.limits.work), fresh_budget():
+                parsed = parse_partial(text, self.name, cache=self.cache)
+                if not parsed.problems:
                     return tuple(survey(text, self.name, folder=self.folder, root=self.root)[1])
                 loader = Loader(self.root if self.root is not None else self.folder)
-                module = loader.of(found.file, self.name, self.folder)
-                return (*found.problems, *check_names(module))
+                module = loader.load_tree(parsed.file, self.name, self.folder)
+                return (*parsed.problems, *check_names(module))
         except ArchError as error:
             return error.diagnostics

@@ -1,4 +1,4 @@
-"""The features of the language server: the protocol over functions of texts and places."""
+"""Handlers of the language server: translate protocol requests to calls of functions on texts and offsets."""
 
 from __future__ import annotations
 
@@ -14,29 +14,32 @@ from pygls.uris import from_fs_path
 
 from archir import __version__
 from archir.diagnostics.errors import ArchError, Diagnostic, Span
-from archir.diagnostics.work import anew, bounded
+from archir.diagnostics.work import fresh_budget, work_budget
 from archir.language.formatter import canonical
-from archir.language.syntax.reading import Kept
-from archir.tools.fixing.repair import changes
-from archir.tools.lsp import completion, hover, nets, outline, renaming, signatures, tokens
-from archir.tools.lsp.aside import Aside, InterruptedWorkError
+from archir.language.syntax.strict_parse import ItemCache
+from archir.tools.fixing.repair import candidate_changes
+from archir.tools.lsp import completion, hover, nets, outline, renaming, semantic_tokens, signatures
+from archir.tools.lsp.background import BackgroundWorker, InterruptedWorkError
 from archir.tools.lsp.documents import Document
 
 T = TypeVar("T")
 
-QUIET = 0.25
-"""Seconds without a keystroke before shapes are proved."""
-PAUSE = 0.02
-"""Seconds after an answer until long work goes on: questions come in groups."""
-BURST = 0.002
-"""Seconds in which another keystroke makes this one not worth an answer."""
-MOST_FIXES = 3
-_KEPT = 32
+CHECK_DELAY = 0.25
+"""Seconds after the last keystroke until the full check, which proves shapes, starts."""
+RESUME_DELAY = 0.02
+"""Seconds after an interruption until long work starts again: requests come in groups."""
+DEBOUNCE = 0.002
+"""Seconds after a keystroke until names are checked; if another keystroke follows within them, the check is skipped."""
+MAX_FIXES = 3
+"""Maximum number of quick fixes for one error."""
+_MAX_DOCUMENTS = 32
+"""Maximum number of documents with cached results."""
 _SYMBOLS = {
     "block": lsp.SymbolKind.Function, "cell": lsp.SymbolKind.Function, "net": lsp.SymbolKind.Class,
     "const": lsp.SymbolKind.Constant, "choice": lsp.SymbolKind.Enum, "input": lsp.SymbolKind.Variable,
     "output": lsp.SymbolKind.Variable,
 }  # fmt: skip
+"""LSP symbol kind of each kind of outline symbol."""
 _COMPLETIONS = {
     "keyword": lsp.CompletionItemKind.Keyword, "operation": lsp.CompletionItemKind.Method,
     "block": lsp.CompletionItemKind.Function, "function": lsp.CompletionItemKind.Function,
@@ -46,356 +49,390 @@ _COMPLETIONS = {
     "type": lsp.CompletionItemKind.TypeParameter, "tag": lsp.CompletionItemKind.EnumMember,
     "cost": lsp.CompletionItemKind.Unit,
 }  # fmt: skip
+"""LSP kind of each kind of completion item."""
 
 
 class ArchServer(LanguageServer):
-    """Keeps what was found out about the texts that are open."""
+    """Language server for `.arch` files, with cached results for open documents."""
 
     def __init__(self) -> None:
         super().__init__("archir", __version__)
         self.documents: dict[str, Document] = {}
-        self.kept: dict[str, Kept] = {}
-        """What was read of each text, for what it is after the next keystroke."""
-        self.waiting: dict[str, asyncio.Task[None]] = {}
-        self.aside = Aside()
-        self.about: str | None = None
-        """The address of the text that long work is about."""
+        self.parse_caches: dict[str, ItemCache] = {}
+        """Parsed items of each document's previous version, by URI."""
+        self.scheduled_checks: dict[str, asyncio.Task[None]] = {}
+        """Full checks that are scheduled or running, by URI."""
+        self.background = BackgroundWorker()
+        self.background_uri: str | None = None
+        """URI of the document that the background work is about."""
 
     def document(self, uri: str) -> Document:
-        """The text that is open under an address, or on disk. Long work is given up: somebody waits for an answer."""
-        self.rest()
+        """Return the current document of a URI, open or on disk. Interrupts background work, as a client waits for the
+        answer."""
+        self.interrupt()
         return self._document(uri)
 
-    def rest(self) -> None:
-        """Give up long work, and what it found out so far: some of it may be no more than that it was given up."""
-        if self.aside.interrupt() and self.about is not None:
-            self.documents.pop(self.about, None)
+    def interrupt(self) -> None:
+        """Interrupt background work and drop the cached results of its document: some of them may be incomplete."""
+        if self.background.interrupt() and self.background_uri is not None:
+            self.documents.pop(self.background_uri, None)
 
-    async def patiently(self, uri: str, work: Callable[[Document], T]) -> T | None:
-        """What long work on a text says, begun anew when it was given up; None if the text is another one by then."""
-        asked = self.workspace.get_text_document(uri).version
+    async def in_background(self, uri: str, work: Callable[[Document], T]) -> T | None:
+        """Return the result of work on a document that runs in the background and restarts after interruptions.
+
+        Returns None if the document has changed since the call.
+        """
+        version = self.workspace.get_text_document(uri).version
 
         def prepare() -> Callable[[], T] | None:
-            if self.workspace.get_text_document(uri).version != asked:
+            if self.workspace.get_text_document(uri).version != version:
                 return None
-            self.about = uri
+            self.background_uri = uri
             return bind(work, self._document(uri))
 
         while True:
             try:
-                return await self.aside.run(prepare)
+                return await self.background.run(prepare)
             except InterruptedWorkError:
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(RESUME_DELAY)
 
     def _document(self, uri: str) -> Document:
+        """Return the document of a URI in its current version, from the cache if it is there."""
         current = self.workspace.get_text_document(uri)
-        known = self.documents.get(uri)
-        if known is None or known.version != current.version or known.text != current.source:
-            known = self.documents[uri] = Document(current, self.kept.setdefault(uri, Kept()))
-            while len(self.documents) > _KEPT:
+        document = self.documents.get(uri)
+        if document is None or document.version != current.version or document.text != current.source:
+            document = self.documents[uri] = Document(current, self.parse_caches.setdefault(uri, ItemCache()))
+            while len(self.documents) > _MAX_DOCUMENTS:
                 oldest = next(iter(self.documents))
-                del self.documents[oldest], self.kept[oldest]
-        return known
+                del self.documents[oldest], self.parse_caches[oldest]
+        return document
 
-    def texts(self) -> dict[Path, str]:
-        """The texts of files that are open."""
-        return {one.path.resolve(): one.text for one in self.documents.values() if one.path is not None}
+    def open_texts(self) -> dict[Path, str]:
+        """Return the texts of open files by path."""
+        return {
+            document.path.resolve(): document.text for document in self.documents.values() if document.path is not None
+        }
 
-    def other(self, path: Path) -> Document:
-        """A file that may not be open."""
+    def document_of_file(self, path: Path) -> Document:
+        """Return the document of a file, open or not."""
         return self.document(from_fs_path(str(path)) or "")
 
-    def tell(self, document: Document, problems: Iterable[Diagnostic]) -> None:
-        """Show what is wrong with a text."""
-        found = [_diagnostic(document, one) for one in problems]
-        told = lsp.PublishDiagnosticsParams(uri=document.uri, version=document.version, diagnostics=found)
-        self.text_document_publish_diagnostics(told)
+    def publish(self, document: Document, problems: Iterable[Diagnostic]) -> None:
+        """Send the diagnostics of a document to the client."""
+        diagnostics = [_diagnostic(document, problem) for problem in problems]
+        params = lsp.PublishDiagnosticsParams(uri=document.uri, version=document.version, diagnostics=diagnostics)
+        self.text_document_publish_diagnostics(params)
 
 
-def _span(document: Document, span: Span | None) -> lsp.Range:
-    """The range of a span of this text; of one that lies elsewhere, the first line."""
+def _range_of(document: Document, span: Span | None) -> lsp.Range:
+    """Return the range of a span of this document; for spans of other files and for None, the document's first
+    character."""
     if span is None or span.source.name != document.view.path:
         return document.range(0, 0)
     return document.range(span.start, max(span.end, span.start + 1))
 
 
-def _diagnostic(document: Document, one: Diagnostic) -> lsp.Diagnostic:
-    message = one.message
-    elsewhere = one.span is not None and one.span.source.name != document.view.path
-    place = one.span
-    if elsewhere:
-        message = f"{one.span}: {message}"
-        called = [note.span for note in one.notes if note.span and note.span.source.name == document.view.path]
-        place = called[0] if called else None
+def _diagnostic(document: Document, problem: Diagnostic) -> lsp.Diagnostic:
+    """Convert a diagnostic to LSP. For an error in another file, the range is that of the first note in this
+    document."""
+    message = problem.message
+    is_elsewhere = problem.span is not None and problem.span.source.name != document.view.path
+    span = problem.span
+    if is_elsewhere:
+        message = f"{problem.span}: {message}"
+        note_spans = [note.span for note in problem.notes if note.span and note.span.source.name == document.view.path]
+        span = note_spans[0] if note_spans else None
     notes = [
         lsp.DiagnosticRelatedInformation(
-            location=lsp.Location(uri=document.uri, range=_span(document, note.span)), message=note.text
+            location=lsp.Location(uri=document.uri, range=_range_of(document, note.span)), message=note.text
         )
-        for note in one.notes
+        for note in problem.notes
         if note.span is not None and note.span.source.name == document.view.path
     ]
-    further = [note.text for note in one.notes if note.span is None]
-    said = [message, *further, *([f"hint: {one.hint}"] if one.hint else [])]
-    severity = lsp.DiagnosticSeverity.Error if one.severity == "error" else lsp.DiagnosticSeverity.Warning
+    other_notes = [note.text for note in problem.notes if note.span is None]
+    lines = [message, *other_notes, *([f"hint: {problem.hint}"] if problem.hint else [])]
+    severity = lsp.DiagnosticSeverity.Error if problem.severity == "error" else lsp.DiagnosticSeverity.Warning
     return lsp.Diagnostic(
-        range=_span(document, place), message="\n".join(said), severity=severity, code=one.code, source="archir",
+        range=_range_of(document, span), message="\n".join(lines), severity=severity, code=problem.code,
+        source="archir",
         related_information=notes or None,
     )  # fmt: skip
 
 
-def _safely(call: Callable[[], T], otherwise: T) -> T:
-    """What a function says; of a text that asks for too much work, nothing."""
+def _or_default(call: Callable[[], T], default: T) -> T:
+    """Return the result of `call`, or `default` if it raises ArchError, for example because the text needs too much
+    work."""
     try:
-        with bounded(), anew():
+        with work_budget(), fresh_budget():
             return call()
     except ArchError:
-        return otherwise
+        return default
 
 
-def make() -> ArchServer:
-    """The server with all its features."""
+def make_server() -> ArchServer:
+    """Create the server and register all handlers."""
     server = ArchServer()
-    _diagnosing(server)
-    _reading(server)
-    _navigating(server)
-    _editing(server)
+    _register_diagnostics(server)
+    _register_displays(server)
+    _register_navigation(server)
+    _register_editing(server)
     return server
 
 
-def _diagnosing(server: ArchServer) -> None:
-    """Words and names at every keystroke, shapes when there was none for a while."""
+def _register_diagnostics(server: ArchServer) -> None:
+    """Register the handlers that publish diagnostics: syntax and names after each keystroke, all after a pause in
+    typing."""
 
-    async def soon(uri: str) -> None:
+    async def check_names_soon(uri: str) -> None:
+        """Publish errors of syntax and names after DEBOUNCE, and schedule the full check."""
         version = server.workspace.get_text_document(uri).version
-        await asyncio.sleep(BURST)
+        await asyncio.sleep(DEBOUNCE)
         if uri not in server.workspace.text_documents or version != server.workspace.get_text_document(uri).version:
             return
         document = server.document(uri)
-        quick = document.place.check_names(document.text)
-        server.tell(document, document.problems if document.problems is not None else quick)
-        if (waiting := server.waiting.pop(uri, None)) is not None:
-            waiting.cancel()
+        name_problems = document.checker.check_names(document.text)
+        server.publish(document, document.problems if document.problems is not None else name_problems)
+        if (scheduled := server.scheduled_checks.pop(uri, None)) is not None:
+            scheduled.cancel()
         if document.problems is None:
-            server.waiting[uri] = asyncio.ensure_future(later(uri))
+            server.scheduled_checks[uri] = asyncio.ensure_future(check_later(uri))
 
-    async def later(uri: str) -> None:
-        await asyncio.sleep(QUIET)
-        done = await server.patiently(uri, lambda document: (document, document.check()))
-        if done is not None:
-            server.tell(*done)
+    async def check_later(uri: str) -> None:
+        """Wait for CHECK_DELAY, then run the full check in the background and publish its diagnostics."""
+        await asyncio.sleep(CHECK_DELAY)
+        checked = await server.in_background(uri, lambda document: (document, document.check()))
+        if checked is not None:
+            server.publish(*checked)
 
-    async def everywhere() -> None:
-        server.rest()
-        server.documents.clear()  # others import what was saved
+    async def check_all() -> None:
+        """Check all open documents again, as imported files may have changed."""
+        server.interrupt()
+        server.documents.clear()  # open documents may import the saved file
         for uri in list(server.workspace.text_documents):
-            await soon(uri)
+            await check_names_soon(uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
-    async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
-        await soon(params.text_document.uri)
+    async def on_open(params: lsp.DidOpenTextDocumentParams) -> None:
+        await check_names_soon(params.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
-    async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
-        await soon(params.text_document.uri)
+    async def on_change(params: lsp.DidChangeTextDocumentParams) -> None:
+        await check_names_soon(params.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
-    async def saved(params: lsp.DidSaveTextDocumentParams) -> None:
-        await everywhere()
+    async def on_save(params: lsp.DidSaveTextDocumentParams) -> None:
+        await check_all()
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
-    async def watched(params: lsp.DidChangeWatchedFilesParams) -> None:
-        await everywhere()
+    async def on_files_changed(params: lsp.DidChangeWatchedFilesParams) -> None:
+        await check_all()
 
     @server.feature(lsp.SHUTDOWN)
-    def ended(params: None) -> None:
-        server.rest()
+    def on_shutdown(params: None) -> None:
+        server.interrupt()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
-    def closed(params: lsp.DidCloseTextDocumentParams) -> None:
+    def on_close(params: lsp.DidCloseTextDocumentParams) -> None:
         uri = params.text_document.uri
-        server.rest()
+        server.interrupt()
         server.documents.pop(uri, None)
-        server.kept.pop(uri, None)
-        if (waiting := server.waiting.pop(uri, None)) is not None:
-            waiting.cancel()
+        server.parse_caches.pop(uri, None)
+        if (scheduled := server.scheduled_checks.pop(uri, None)) is not None:
+            scheduled.cancel()
         server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri=uri, diagnostics=[]))
 
 
-def _reading(server: ArchServer) -> None:
-    """What is said of a text: hover, signatures, colours, outline, folds, hints."""
+def _register_displays(server: ArchServer) -> None:
+    """Register the handlers for hover, signature help, semantic tokens, document symbols, folding and inlay hints."""
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
-    async def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
-        def say(document: Document) -> str | None:
+    async def on_hover(params: lsp.HoverParams) -> lsp.Hover | None:
+        def describe(document: Document) -> str | None:
             offset = document.offset(params.position)
-            return _safely(lambda: hover.hover(document.view, offset, document.nets), None)
+            return _or_default(lambda: hover.hover(document.view, offset, document.nets), None)
 
-        said = await server.patiently(params.text_document.uri, say)
-        content = lsp.MarkupContent(kind=lsp.MarkupKind.Markdown, value=said) if said else None
+        text = await server.in_background(params.text_document.uri, describe)
+        content = lsp.MarkupContent(kind=lsp.MarkupKind.Markdown, value=text) if text else None
         return lsp.Hover(contents=content) if content is not None else None
 
     @server.feature(lsp.TEXT_DOCUMENT_SIGNATURE_HELP, lsp.SignatureHelpOptions(trigger_characters=["(", ","]))
-    def signed(params: lsp.SignatureHelpParams) -> lsp.SignatureHelp | None:
+    def on_signature_help(params: lsp.SignatureHelpParams) -> lsp.SignatureHelp | None:
         document = server.document(params.text_document.uri)
-        found = signatures.signature(document.view, document.offset(params.position))
-        if found is None:
+        signature = signatures.signature_at(document.view, document.offset(params.position))
+        if signature is None:
             return None
-        parameters = [lsp.ParameterInformation(label=one) for one in found.parameters]
-        one = lsp.SignatureInformation(label=found.label, documentation=found.text, parameters=parameters)
-        return lsp.SignatureHelp(signatures=[one], active_signature=0, active_parameter=found.active)
+        parameters = [lsp.ParameterInformation(label=information) for information in signature.parameters]
+        information = lsp.SignatureInformation(
+            label=signature.label, documentation=signature.text, parameters=parameters
+        )
+        return lsp.SignatureHelp(signatures=[information], active_signature=0, active_parameter=signature.active)
 
     @server.feature(
         lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL,
-        lsp.SemanticTokensLegend(token_types=[*tokens.TYPES], token_modifiers=[*tokens.MODIFIERS]),
+        lsp.SemanticTokensLegend(token_types=[*semantic_tokens.TYPES], token_modifiers=[*semantic_tokens.MODIFIERS]),
     )
-    def coloured(params: lsp.SemanticTokensParams) -> lsp.SemanticTokens:
+    def on_semantic_tokens(params: lsp.SemanticTokensParams) -> lsp.SemanticTokens:
         document = server.document(params.text_document.uri)
         data: list[int] = []
         line = character = 0
-        for start, end, kind, marks in tokens.tokens(document.view):
-            place = document.position(start)
-            if place.line != line:
+        for start, end, kind, modifiers in semantic_tokens.semantic_tokens(document.view):
+            position = document.position(start)
+            if position.line != line:
                 character = 0
             size = document.codec.client_num_units(document.text[start:end])
-            bits = sum(1 << tokens.MODIFIERS.index(mark) for mark in marks)
-            data += [place.line - line, place.character - character, size, tokens.TYPES.index(kind), bits]
-            line, character = place.line, place.character
+            bits = sum(1 << semantic_tokens.MODIFIERS.index(modifier) for modifier in modifiers)
+            data += [
+                position.line - line,
+                position.character - character,
+                size,
+                semantic_tokens.TYPES.index(kind),
+                bits,
+            ]
+            line, character = position.line, position.character
         return lsp.SemanticTokens(data=data)
 
     @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
-    def outlined(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
+    def on_document_symbols(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
         document = server.document(params.text_document.uri)
-        return [_symbol(document, one) for one in outline.symbols(document.view)]
+        return [_symbol(document, symbol) for symbol in outline.symbols(document.view)]
 
     @server.feature(lsp.TEXT_DOCUMENT_FOLDING_RANGE)
-    def folded(params: lsp.FoldingRangeParams) -> list[lsp.FoldingRange]:
+    def on_folding(params: lsp.FoldingRangeParams) -> list[lsp.FoldingRange]:
         document = server.document(params.text_document.uri)
-        folds = outline.folds(document.view)
+        folds = outline.folding_ranges(document.view)
         return [lsp.FoldingRange(start_line=first - 1, end_line=last - 1) for first, last in folds]
 
     @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
-    async def hinted(params: lsp.InlayHintParams) -> list[lsp.InlayHint] | None:
-        def say(document: Document) -> list[lsp.InlayHint]:
+    async def on_inlay_hints(params: lsp.InlayHintParams) -> list[lsp.InlayHint] | None:
+        def hints(document: Document) -> list[lsp.InlayHint]:
             begin, end = document.offset(params.range.start), document.offset(params.range.end)
-            nothing: list[nets.Hint] = []
-            types = _safely(lambda: nets.shapes(document.view, document.nets), nothing)
-            totals = _safely(lambda: nets.totals(document.view, document.nets), nothing)
+            no_hints: list[nets.Hint] = []
+            types = _or_default(lambda: nets.shape_hints(document.view, document.nets), no_hints)
+            totals = _or_default(lambda: nets.cost_hints(document.view, document.nets), no_hints)
             return [
                 lsp.InlayHint(position=document.position(at), label=text, padding_left=True)
                 for at, text in sorted(types + totals)
                 if begin <= at <= end
             ]
 
-        return await server.patiently(params.text_document.uri, say)
+        return await server.in_background(params.text_document.uri, hints)
 
 
-def _symbol(document: Document, one: outline.Symbol) -> lsp.DocumentSymbol:
+def _symbol(document: Document, symbol: outline.Symbol) -> lsp.DocumentSymbol:
+    """Convert an outline symbol, with its children, to LSP."""
     return lsp.DocumentSymbol(
-        name=one.name, kind=_SYMBOLS[one.kind], detail=one.kind, range=document.range(one.start, one.end),
-        selection_range=document.range(one.named, one.named + len(one.name)),
-        children=[_symbol(document, inside) for inside in one.inside],
+        name=symbol.name, kind=_SYMBOLS[symbol.kind], detail=symbol.kind, range=document.range(symbol.start,
+        symbol.end),
+        selection_range=document.range(symbol.name_start, symbol.name_start + len(symbol.name)),
+        children=[_symbol(document, child) for child in symbol.children],
     )  # fmt: skip
 
 
-def _navigating(server: ArchServer) -> None:
-    """Definitions, references, renames."""
+def _register_navigation(server: ArchServer) -> None:
+    """Register the handlers for definitions, references and renames."""
 
-    def location(document: Document, place: renaming.Place) -> lsp.Location:
+    def location(document: Document, place: renaming.Location) -> lsp.Location:
         path, start, end = place
-        there = document if path is None else server.other(path)
-        return lsp.Location(uri=there.uri, range=there.range(start, end))
+        target = document if path is None else server.document_of_file(path)
+        return lsp.Location(uri=target.uri, range=target.range(start, end))
 
     @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
-    def defined(params: lsp.DefinitionParams) -> lsp.Location | None:
+    def on_definition(params: lsp.DefinitionParams) -> lsp.Location | None:
         document = server.document(params.text_document.uri)
-        place = renaming.definition(document.view, document.offset(params.position))
+        place = renaming.find_definition(document.view, document.offset(params.position))
         return location(document, place) if place is not None else None
 
     @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
-    def referred(params: lsp.ReferenceParams) -> list[lsp.Location]:
+    def on_references(params: lsp.ReferenceParams) -> list[lsp.Location]:
         document = server.document(params.text_document.uri)
-        places = renaming.references(document.view, document.offset(params.position), server.texts())
+        places = renaming.find_references(document.view, document.offset(params.position), server.open_texts())
         return [location(document, place) for place in places]
 
     @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
-    def renamable(params: lsp.PrepareRenameParams) -> lsp.Range | None:
+    def on_prepare_rename(params: lsp.PrepareRenameParams) -> lsp.Range | None:
         document = server.document(params.text_document.uri)
-        one = document.view.at(document.offset(params.position))
-        return document.range(one.start, one.end) if one is not None else None
+        occurrence = document.view.occurrence_at(document.offset(params.position))
+        return document.range(occurrence.start, occurrence.end) if occurrence is not None else None
 
     @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
-    def renamed(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
+    def on_rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
         document = server.document(params.text_document.uri)
         try:
-            edits = renaming.rename(document.view, document.offset(params.position), params.new_name, server.texts())
+            edits = renaming.rename(
+                document.view, document.offset(params.position), params.new_name, server.open_texts()
+            )
         except ArchError as error:
             message = error.diagnostics[0].message
             server.window_show_message(lsp.ShowMessageParams(type=lsp.MessageType.Error, message=message))
             return None
         changed: dict[str, Any] = {}
-        for path, found in edits.items():
-            there = document if path is None else server.other(path)
-            changed[there.uri] = [_edit(there, *one) for one in found]
+        for path, file_edits in edits.items():
+            target = document if path is None else server.document_of_file(path)
+            changed[target.uri] = [_edit(target, *edit) for edit in file_edits]
         return lsp.WorkspaceEdit(changes=changed)
 
 
 def _edit(document: Document, start: int, end: int, new: str) -> lsp.TextEdit:
+    """Return the LSP edit that replaces the text between two offsets."""
     return lsp.TextEdit(range=document.range(start, end), new_text=new)
 
 
-def _editing(server: ArchServer) -> None:
-    """Completion, fixes, layout."""
+def _register_editing(server: ArchServer) -> None:
+    """Register the handlers for completion, quick fixes and formatting."""
 
     @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=[".", "@", "("]))
-    def completed(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
+    def on_completion(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
         document = server.document(params.text_document.uri)
         return [
             lsp.CompletionItem(
-                label=one.label, detail=one.detail or None, documentation=one.text or None,
-                kind=_COMPLETIONS.get(one.kind, lsp.CompletionItemKind.Variable),
+                label=item.label, detail=item.detail or None, documentation=item.text or None,
+                kind=_COMPLETIONS.get(item.kind, lsp.CompletionItemKind.Variable),
             )
-            for one in completion.completions(document.view, document.offset(params.position))
+            for item in completion.completions(document.view, document.offset(params.position))
         ]  # fmt: skip
 
     @server.feature(
         lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix])
     )
-    async def fixes(params: lsp.CodeActionParams) -> list[lsp.CodeAction] | None:
+    async def on_code_action(params: lsp.CodeActionParams) -> list[lsp.CodeAction] | None:
         begin, end = params.range.start.line, params.range.end.line
 
-        def say(document: Document) -> list[lsp.CodeAction]:
-            nothing: list[lsp.CodeAction] = []
-            found: list[lsp.CodeAction] = []
+        def quick_fixes(document: Document) -> list[lsp.CodeAction]:
+            no_fixes: list[lsp.CodeAction] = []
+            actions: list[lsp.CodeAction] = []
             for problem in document.check():
                 shown = _diagnostic(document, problem)
                 if shown.range.start.line <= end and shown.range.end.line >= begin:
-                    found += _safely(bind(_fixes, document, problem, shown), nothing)
-            return found
+                    actions += _or_default(bind(_quick_fixes, document, problem, shown), no_fixes)
+            return actions
 
-        return await server.patiently(params.text_document.uri, say)
+        return await server.in_background(params.text_document.uri, quick_fixes)
 
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
-    def formatted(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
+    def on_formatting(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:
         document = server.document(params.text_document.uri)
-        new = _safely(lambda: canonical(document.text, document.view.path), document.text)
+        new = _or_default(lambda: canonical(document.text, document.view.path), document.text)
         return [] if new == document.text else [_edit(document, 0, len(document.text), new)]
 
 
-def _fixes(document: Document, problem: Diagnostic, shown: lsp.Diagnostic) -> list[lsp.CodeAction]:
-    """The first changes after which fewer mistakes are told at once."""
-    before = len(document.place.check_names(document.text))
-    found: list[lsp.CodeAction] = []
-    for change in changes(document.view.source, problem)[:60]:
-        if before and len(document.place.check_names(change.of(document.text))) >= before:
+def _quick_fixes(document: Document, problem: Diagnostic, diagnostic: lsp.Diagnostic) -> list[lsp.CodeAction]:
+    """Return quick fixes for an error, at most MAX_FIXES.
+
+    If the text has errors of syntax or names, a fix must leave fewer of them; otherwise it must leave no error at all.
+    """
+    before = len(document.checker.check_names(document.text))
+    actions: list[lsp.CodeAction] = []
+    for change in candidate_changes(document.view.source, problem)[:60]:
+        if before and len(document.checker.check_names(change.apply(document.text))) >= before:
             continue
-        if not before and document.place.check(change.of(document.text)):
+        if not before and document.checker.check(change.apply(document.text)):
             continue
-        edits = [_edit(document, *one) for one in change.edits]
+        edits = [_edit(document, *edit) for edit in change.edits]
         action = lsp.CodeAction(
-            title=change.title, kind=lsp.CodeActionKind.QuickFix, diagnostics=[shown], is_preferred=not found,
+            title=change.title, kind=lsp.CodeActionKind.QuickFix, diagnostics=[diagnostic], is_preferred=not actions,
             edit=lsp.WorkspaceEdit(changes={document.uri: edits}),
         )  # fmt: skip
-        found.append(action)
-        if len(found) == MOST_FIXES:
+        actions.append(action)
+        if len(actions) == MAX_FIXES:
             break
-    return found
+    return actions

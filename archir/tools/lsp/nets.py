@@ -1,4 +1,4 @@
-"""What the nets of a text come to: shapes along its pipes, choices, counts and costs."""
+"""Elaborated nets of a text: tensor types for hints, choices, counts and costs."""
 
 from __future__ import annotations
 
@@ -6,143 +6,156 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from archir.costs.scopes import Range, ranges
+from archir.costs.scopes import CostRange, cost_ranges
 from archir.costs.sums import Terms
 from archir.diagnostics.errors import ArchError, Span
-from archir.diagnostics.work import MOST_WORK, anew, bounded
-from archir.diagrams.cases import Choice, Value, leaves, varies
+from archir.diagnostics.work import MAX_WORK, fresh_budget, work_budget
+from archir.diagrams.mdd import Choice, Value, leaves, varies
 from archir.ir.graph import Decision, Graph
 from archir.language.elaboration.context import Context
 from archir.language.elaboration.elaborate import elaborate
-from archir.language.elaboration.locals import walk
-from archir.language.elaboration.recursion import keeping
+from archir.language.elaboration.name_analysis import walk
+from archir.language.elaboration.recursion import without_gc
 from archir.language.elaboration.values import Tensor, show
 from archir.language.syntax import ast
 from archir.spaces.space import Space
 from archir.tools.lsp.view import View
 
-MOST_VALUES = 6
-"""Different values of one piece of syntax that are kept."""
-_MOST_PLACES = 20_000
-_WORK = MOST_WORK
-_A_COST = 1 / 8
-"""The share of the budget that the costs of one block or net may take."""
+MAX_VALUES = 6
+"""Maximum number of different values that are kept for one piece of syntax."""
+_MAX_SPANS = 20_000
+"""Maximum number of pieces of syntax whose values are kept."""
+_WORK_LIMIT = MAX_WORK
+"""Work budget of one request."""
+_COST_SHARE = 1 / 8
+"""Share of the work budget that the costs of one block or net may use."""
 _COSTS = ("params", "macs")
+"""Costs that hints and hover texts show."""
 Hint = tuple[int, str]
-"""An offset, and what is shown behind it."""
+"""An inlay hint: an offset, and the text to show after it."""
 
 
 @dataclass
 class Net:
-    """A net of a text that could be elaborated."""
+    """A net of a text that elaborates without errors."""
 
     graph: Graph
     values: dict[tuple[int, int], list[str]] = field(default_factory=dict)
-    """What pieces of syntax come to, by their places: types of tensors, and other values."""
-    _asked: dict[str | None, dict[str, Range] | None] = field(default_factory=dict)
+    """Values of pieces of syntax by (start, end) offsets: types of tensors, and other values as text."""
+    _cost_cache: dict[str | None, dict[str, CostRange] | None] = field(default_factory=dict)
 
     @cached_property
     def space(self) -> Space:
-        """Its architectures."""
+        """The search space of the net."""
         return Space(self.graph)
 
     @cached_property
     def size(self) -> int | None:
-        """How many architectures there are; None where counting takes too much."""
+        """Number of architectures, or None if counting exceeds the work budget."""
         try:
-            with bounded(_WORK):
+            with work_budget(_WORK_LIMIT):
                 return self.space.satisfying
         except ArchError:
             return None
 
-    def depending(self, choice: Decision) -> int | None:
-        """In how many architectures a choice is made."""
+    def count_with(self, decision: Decision) -> int | None:
+        """Return the number of architectures in which a choice is made, or None if counting exceeds the work budget."""
         try:
-            with bounded(_WORK):
-                return self.space.holding(choice.active)
+            with work_budget(_WORK_LIMIT):
+                return self.space.count_where(decision.active)
         except ArchError:
             return None
 
-    def choices(self, start: int, end: int, path: str) -> list[Decision]:
-        """The choices whose alternatives are written in a part of a file."""
-        found = []
+    def choices_in(self, start: int, end: int, path: str) -> list[Decision]:
+        """Return the choices whose alternatives are all written between two offsets of the file `path`."""
+        decisions = []
         for decision in self.graph.decisions.values():
-            places = decision.choice.places
-            if places and all(one.source.name == path and start <= one.start <= one.end <= end for one in places):
-                found.append(decision)
-        return found
+            spans = decision.choice.alternative_spans
+            if spans and all(span.source.name == path and start <= span.start <= span.end <= end for span in spans):
+                decisions.append(decision)
+        return decisions
 
     @cached_property
-    def costs(self) -> dict[str, Range] | None:
-        """Parameters and MACs of whole architectures; None where that takes too much."""
-        return self._ranges(None)
+    def costs(self) -> dict[str, CostRange] | None:
+        """Parameters and MACs of the whole net, or None if computing them exceeds the work budget."""
+        return self._cached_costs(None)
 
-    def of_block(self, name: str) -> dict[str, Range] | None:
-        """Parameters and MACs of the first call of a block."""
+    def block_costs(self, name: str) -> dict[str, CostRange] | None:
+        """Return parameters and MACs of the first call of a block, or None if it is not called or the work budget is
+        exceeded."""
         scope = next((scope for scope, block in self.graph.blocks.items() if block == name), None)
-        return self._ranges(scope) if scope is not None else None
+        return self._cached_costs(scope) if scope is not None else None
 
-    def _ranges(self, scope: str | None) -> dict[str, Range] | None:
-        if scope not in self._asked:
-            self._asked[scope] = self._range(scope)
-        return self._asked[scope]
+    def _cached_costs(self, scope: str | None) -> dict[str, CostRange] | None:
+        """Return the cached costs of a scope; None is the whole net."""
+        if scope not in self._cost_cache:
+            self._cost_cache[scope] = self._compute_costs(scope)
+        return self._cost_cache[scope]
 
-    def _range(self, scope: str | None) -> dict[str, Range] | None:
-        if None in self._asked.values():
-            return None  # one that took too much is enough
+    def _compute_costs(self, scope: str | None) -> dict[str, CostRange] | None:
+        """Compute the ranges of parameters and MACs in a scope, or return None if this exceeds the work budget."""
+        if None in self._cost_cache.values():
+            return None  # after one failure, no other scope is tried
         try:
-            with bounded(_WORK), anew(_A_COST):
+            with work_budget(_WORK_LIMIT), fresh_budget(_COST_SHARE):
                 account = self.space.account
-                parts = {name: Terms() for name in _COSTS}
+                terms = {name: Terms() for name in _COSTS}
                 for number, costs in account.contributions.items():
-                    own = self.graph[number].scope
-                    if scope is None or own == scope or own.startswith((f"{scope}.", f"{scope}[")):
+                    node_scope = self.graph[number].scope
+                    if scope is None or node_scope == scope or node_scope.startswith((f"{scope}.", f"{scope}[")):
                         for name in _COSTS:
-                            parts[name].update(costs.get(name, Terms()))
-                return dict(zip(_COSTS, ranges(account.sums(parts)), strict=True))
+                            terms[name].update(costs.get(name, Terms()))
+                return dict(zip(_COSTS, cost_ranges(account.chain_of_terms(terms)), strict=True))
         except ArchError:
             return None
 
 
 def nets(view: View) -> list[Net]:
-    """The nets of a text that are sound, as their parameters' defaults have them."""
+    """Return the nets of a text that elaborate without errors, with the default values of their parameters."""
     if view.problems:
         return []
-    found = []
-    with bounded(_WORK), keeping():
+    elaborated = []
+    with work_budget(_WORK_LIMIT), without_gc():
         for name in view.module.nets:
             values: dict[tuple[int, int], list[str]] = {}
             try:
                 graph = elaborate(
-                    view.text, view.path, folder=view.folder, root=view.folder, net=name, seen=_Watch(view.path, values)
+                    view.text,
+                    view.path,
+                    folder=view.folder,
+                    root=view.folder,
+                    net=name,
+                    observer=_ValueRecorder(view.path, values),
                 )
             except ArchError:
                 continue
-            found.append(Net(graph, values))
-    return found
+            elaborated.append(Net(graph, values))
+    return elaborated
 
 
-class _Watch:
-    """Writes down what pieces of syntax of one file come to."""
+class _ValueRecorder:
+    """Observer of elaboration that records the values of the syntax of one file."""
 
     def __init__(self, path: str, values: dict[tuple[int, int], list[str]]) -> None:
         self.path, self.values = path, values
 
     def __call__(self, context: Context, span: Span, value: Value) -> None:
-        """Keep a value, but of the first few that differ no more."""
-        if span.source.name != self.path or len(self.values) > _MOST_PLACES:
+        """Record a value of a piece of syntax, up to MAX_VALUES different ones."""
+        if span.source.name != self.path or len(self.values) > _MAX_SPANS:
             return
-        kept = self.values.setdefault((span.start, span.end), [])
-        if len(kept) < MOST_VALUES:
-            for said in _said(context, value):
-                if said not in kept:
-                    kept.append(said)
+        texts = self.values.setdefault((span.start, span.end), [])
+        if len(texts) < MAX_VALUES:
+            for text in _value_texts(context, value):
+                if text not in texts:
+                    texts.append(text)
 
 
-def _said(context: Context, value: Value) -> Iterator[str]:
+def _value_texts(context: Context, value: Value) -> Iterator[str]:
+    """Yield the text of a value, or of each possible value if it depends on choices: types of tensors, other values as
+    source."""
     types = getattr(context, "types", {})
     for number, leaf in enumerate(leaves(value) if varies(value) else [value]):
-        if number == MOST_VALUES:
+        if number == MAX_VALUES:
             return
         if isinstance(leaf, Tensor):
             yield str(types[leaf.node])
@@ -150,72 +163,79 @@ def _said(context: Context, value: Value) -> Iterator[str]:
             yield show(leaf)
 
 
-def shapes(view: View, found: list[Net]) -> list[Hint]:
-    """The types behind each pipe's targets, and behind names that are no pipes."""
+def shape_hints(view: View, nets_of_text: list[Net]) -> list[Hint]:
+    """Return hints with the types of tensors, after the target of each pipe."""
     hints = []
     for definition in view.module.definitions():
         for part in walk(definition):
             if isinstance(part, ast.Pipe):
                 for target in part.targets:
-                    said = _types(found, target.span)
-                    if said:
-                        hints.append((target.span.end, _short(said)))
+                    types = _tensor_types(nets_of_text, target.span)
+                    if types:
+                        hints.append((target.span.end, _merge_types(types)))
     return hints
 
 
-def totals(view: View, found: list[Net]) -> list[Hint]:
-    """Behind the header of a block, what its first call costs; of a net, how many architectures there are, too."""
+def cost_hints(view: View, nets_of_text: list[Net]) -> list[Hint]:
+    """Return hints after the headers of blocks and nets.
+
+    A block's hint shows the cost of its first call; a net's hint shows its number of architectures and their costs.
+    """
     hints = []
     for definition in view.module.definitions():
-        at = view.text.find("{", definition.params[-1].span.end if definition.params else definition.name.span.end)
-        for net in found:
+        body_start = view.text.find(
+            "{", definition.params[-1].span.end if definition.params else definition.name.span.end
+        )
+        for net in nets_of_text:
             name = definition.name.text
             if definition.word == "net" and net.graph.name == name:
-                said = [] if net.size is None else [f"{net.size:,} architecture{'s' if net.size != 1 else ''}"]
-                hints.append((at + 1, ", ".join([*said, *_worded(net.costs)])))
+                count_text = [] if net.size is None else [f"{net.size:,} architecture{'s' if net.size != 1 else ''}"]
+                hints.append((body_start + 1, ", ".join([*count_text, *_cost_texts(net.costs)])))
                 break
-            if definition.word != "net" and (costs := net.of_block(name)) is not None:
-                hints.append((at + 1, ", ".join(_worded(costs))))
+            if definition.word != "net" and (costs := net.block_costs(name)) is not None:
+                hints.append((body_start + 1, ", ".join(_cost_texts(costs))))
                 break
-    return [(at, text) for at, text in hints if text]
+    return [(body_start, text) for body_start, text in hints if text]
 
 
-def _worded(costs: dict[str, Range] | None) -> list[str]:
+def _cost_texts(costs: dict[str, CostRange] | None) -> list[str]:
+    """Return the costs with their units, such as "1.2 M parameters"; an empty list for None."""
     words = {"params": "parameters", "macs": "MACs"}
-    return [f"{amounts(costs[name])} {words[name]}" for name in _COSTS] if costs is not None else []
+    return [f"{format_range(costs[name])} {words[name]}" for name in _COSTS] if costs is not None else []
 
 
-def amounts(found: Range) -> str:
-    """A range of a cost, rounded: `1.2 M`, or `0.8 to 1.2 M`."""
-    least, greatest = amount(found.least), amount(found.greatest)
+def format_range(cost_range: CostRange) -> str:
+    """Format a range of a cost, rounded: `1.2 M`, or `0.8 to 1.2 M`."""
+    least, greatest = format_amount(cost_range.least), format_amount(cost_range.greatest)
     return least if least == greatest else f"{least} to {greatest}"
 
 
-def amount(value: int) -> str:
-    """A number as people say it: `431`, `1.23 K`, `4.51 M`."""
+def format_amount(value: int) -> str:
+    """Format a number, rounded, with a unit prefix: `431`, `1.23 K`, `4.51 M`."""
     for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("K", 10**3)):
         if value >= size:
             return f"{value / size:.3g} {unit}"
     return str(value)
 
 
-def _types(found: list[Net], span: Span) -> list[str]:
-    said = [one for net in found for one in net.values.get((span.start, span.end), []) if "[" in one]
-    return list(dict.fromkeys(said))
+def _tensor_types(nets_of_text: list[Net], span: Span) -> list[str]:
+    """Return the different tensor types of a piece of syntax in all nets."""
+    types = [text for net in nets_of_text for text in net.values.get((span.start, span.end), []) if "[" in text]
+    return list(dict.fromkeys(types))
 
 
-def _short(types: list[str]) -> str:
-    """Types in a word: sizes that differ beside each other."""
-    heads = {one.partition("[")[0] for one in types}
-    dims = [one.partition("[")[2].rstrip("]").split(", ") for one in types]
-    if len(heads) == 1 and len({len(one) for one in dims}) == 1:
+def _merge_types(types: list[str]) -> str:
+    """Merge types into one text; sizes that differ are separated by `|`, as in `f32[8|16, 32, 32]`."""
+    heads = {type_text.partition("[")[0] for type_text in types}
+    dims = [type_text.partition("[")[2].rstrip("]").split(", ") for type_text in types]
+    if len(heads) == 1 and len({len(type_text) for type_text in dims}) == 1:
         merged = ["|".join(list(dict.fromkeys(axis))[:4]) for axis in zip(*dims, strict=True)]
         return f"{heads.pop()}[{', '.join(merged)}]"
     return " or ".join(types[:3])
 
 
-def label_of(choice: Choice) -> str:
-    """A choice in a line: what it is called, and what there is to choose from."""
+def describe_choice(choice: Choice) -> str:
+    """Return a line with the path of a choice and its alternatives."""
     names = ", ".join(map(str, choice.alternatives[:12])) + (", ..." if len(choice.alternatives) > 12 else "")
-    take = f"{choice.take} of " if choice.take is not None else ""
-    return f"`{choice.path}`: {take}{names}"
+    subset = f"{choice.k} of " if choice.k is not None else ""
+    return f"`{choice.path}`: {subset}{names}"

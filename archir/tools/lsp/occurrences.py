@@ -1,4 +1,4 @@
-"""Every name in a file, with what it means: who defines it, and of what kind it is."""
+"""All names of a file, each with its kind and the definition that it refers to."""
 
 from __future__ import annotations
 
@@ -13,71 +13,79 @@ from archir.language.elaboration.values import Block, Library
 from archir.language.syntax import ast
 
 Target = tuple[str, str, str, str]
-"""The file that a name is of, the definition that it is local to, its kind, and the name."""
+"""Identity of a definition: its file, the block or net that it is local to (or ""), its kind, and its name."""
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A name at `start:end`. `kind` says what it is the name of; `gives` whether it is given here."""
+    """A name in the source, at offsets `start:end`.
+
+    `kind` is the kind of object named, such as "block" or "variable"; `is_definition` is True where the name is
+    defined.
+    """
 
     start: int
     end: int
     name: str
     kind: str
     target: Target
-    gives: bool = False
+    is_definition: bool = False
     module: Module | None = None
-    """The file that it is defined in, where that is a file."""
+    """File that defines the name, or None if it is built in."""
 
 
 def occurrences(module: Module) -> list[Occurrence]:
-    """The names of a file, in the order of the text."""
-    found = _Names(module)
+    """Return the names of a file, in order of their position."""
+    collector = _OccurrenceCollector(module)
     for item in module.tree.items:
-        found.item(item)
-    return sorted(found.found.values(), key=lambda one: one.start)
+        collector.visit_item(item)
+    return sorted(collector.by_start.values(), key=lambda occurrence: occurrence.start)
 
 
-def key(module: Module) -> str:
-    """What tells a file from others: the place where it lies, if it does."""
+def file_key(module: Module) -> str:
+    """Return the identity of a file: its full path on disk, or the module's path if it is not on disk or is a
+    library."""
     if module.library or module.folder is None:
         return module.path
     return str(module.folder / Path(module.path).name)
 
 
-class _Names:
+class _OccurrenceCollector:
+    """Collects the occurrences of names in one file."""
+
     def __init__(self, module: Module) -> None:
         self.module = module
-        self.found: dict[int, Occurrence] = {}
+        self.by_start: dict[int, Occurrence] = {}
         self.owner = ""
         self.kinds: dict[str, str] = {}
 
-    def item(self, item: ast.Item) -> None:
+    def visit_item(self, item: ast.Item) -> None:
+        """Collect the names of a top-level item."""
         if isinstance(item, ast.Definition):
-            self.add(item.name, item.word, (key(self.module), "", "item", item.name.text), True, self.module)
+            self.add(item.name, item.word, (file_key(self.module), "", "item", item.name.text), True, self.module)
             self.owner = item.name.text
             self.kinds = {}
-            self.given(item)
+            self.collect_kinds(item)
             for param in item.params:
-                self.tree(param)
-            self.tree(item.body)
+                self.visit_tree(param)
+            self.visit_tree(item.body)
             self.owner, self.kinds = "", {}
         elif isinstance(item, ast.Const):
-            self.add(item.name, "const", (key(self.module), "", "item", item.name.text), True, self.module)
-            self.tree(item.value)
+            self.add(item.name, "const", (file_key(self.module), "", "item", item.name.text), True, self.module)
+            self.visit_tree(item.value)
         elif isinstance(item, ast.Import) and item.alias is not None:
-            other = self.module.imported.get(item.alias.text)
-            home = other.module if isinstance(other, Library) else None
-            target = (key(self.module), "", "alias", item.alias.text)
-            self.add(item.alias, "alias", target, True, home)
+            imported = self.module.imported.get(item.alias.text)
+            target_module = imported.module if isinstance(imported, Library) else None
+            target = (file_key(self.module), "", "alias", item.alias.text)
+            self.add(item.alias, "alias", target, True, target_module)
 
-    def given(self, definition: ast.Definition) -> None:
-        """What names a body gives values to, and of what kind they are."""
-        ahead: list[Any] = [definition.params, definition.body]
-        while ahead:
-            part = ahead.pop()
+    def collect_kinds(self, definition: ast.Definition) -> None:
+        """Record the kind of each local name of a definition: parameter, input or variable."""
+        stack: list[Any] = [definition.params, definition.body]
+        while stack:
+            part = stack.pop()
             if isinstance(part, tuple):
-                ahead += part
+                stack += part
                 continue
             if not isinstance(part, ast.Tree):
                 continue
@@ -91,111 +99,125 @@ class _Names:
                         self.kinds.setdefault(target.text, "variable")
                 case ast.Repeat(index=ast.Name() as index):
                     self.kinds.setdefault(index.text, "variable")
-            ahead += [getattr(part, one.name) for one in fields(part) if one.name != "span"]
+            stack += [getattr(part, attribute.name) for attribute in fields(part) if attribute.name != "span"]
 
-    def add(self, name: ast.Name, kind: str, target: Target, gives: bool = False, home: Module | None = None) -> None:
+    def add(
+        self, name: ast.Name, kind: str, target: Target, is_definition: bool = False, module: Module | None = None
+    ) -> None:
+        """Record an occurrence; `module` is the file that defines the name."""
         span = name.span
-        one = Occurrence(span.start, span.end, name.text, kind, target, gives, home)
-        self.found.setdefault(span.start, one)
+        occurrence = Occurrence(span.start, span.end, name.text, kind, target, is_definition, module)
+        self.by_start.setdefault(span.start, occurrence)
 
-    def local(self, name: ast.Name, gives: bool = True) -> None:
+    def add_local(self, name: ast.Name, is_definition: bool = True) -> None:
+        """Record an occurrence of a local name."""
         kind = self.kinds.get(name.text, "variable")
-        self.add(name, kind, (key(self.module), self.owner, "local", name.text), gives, self.module)
+        self.add(name, kind, (file_key(self.module), self.owner, "local", name.text), is_definition, self.module)
 
-    def tree(self, part: Any) -> None:
-        """A piece of syntax and all in it; loops are on the way, for pieces may stand deep."""
-        ahead = [part]
-        while ahead:
-            part = ahead.pop()
+    def visit_tree(self, part: Any) -> None:
+        """Collect the names of a piece of syntax and all its parts. Iterative, as syntax may be nested deeply."""
+        stack = [part]
+        while stack:
+            part = stack.pop()
             if isinstance(part, tuple):
-                ahead += part
+                stack += part
             elif isinstance(part, ast.Tree):
-                self.names(part)
-                ahead += [getattr(part, one.name) for one in fields(part) if one.name != "span"]
+                self.visit(part)
+                stack += [getattr(part, attribute.name) for attribute in fields(part) if attribute.name != "span"]
 
-    def names(self, part: ast.Tree) -> None:
+    def visit(self, part: ast.Tree) -> None:
+        """Collect the names of one syntax node, without those of its children."""
         match part:
             case ast.Param() | ast.Input():
-                self.local(part.name)
+                self.add_local(part.name)
             case ast.Assign() | ast.ForLoop() | ast.For():
-                for one in part.targets:
-                    self.local(one)
+                for name in part.targets:
+                    self.add_local(name)
             case ast.Repeat(index=ast.Name() as index):
-                self.local(index)
+                self.add_local(index)
             case ast.Output():
                 if part.value is not part.name:
-                    target = (key(self.module), self.owner, "output", part.name.text)
+                    target = (file_key(self.module), self.owner, "output", part.name.text)
                     self.add(part.name, "output", target, True, self.module)
             case ast.Type():
                 self.add(part.dtype, "type", ("", "", "type", part.dtype.text))
             case ast.Choose():
-                self.choice(part)
+                self.add_choice(part)
             case ast.Call():
                 for argument in part.arguments:
                     if argument.name is not None:
-                        self.argument(part.callee, argument.name)
+                        self.add_argument(part.callee, argument.name)
             case ast.Attribute():
-                self.attribute(part)
+                self.add_attribute(part)
             case ast.Name():
-                self.name(part)
+                self.add_name(part)
 
-    def choice(self, part: ast.Choose) -> None:
+    def add_choice(self, part: ast.Choose) -> None:
+        """Record the label and the alternatives of a choice."""
         label = part.label.text if part.label is not None else str(part.span.start)
         if part.label is not None:
-            self.add(part.label, "choice", (key(self.module), self.owner, "choice", label), True, self.module)
-        for one in part.alternatives if isinstance(part, ast.ChooseOne) else ():
-            target = (key(self.module), f"{self.owner}.{label}", "alternative", one.name.text)
-            self.add(one.name, "alternative", target, True, self.module)
+            self.add(part.label, "choice", (file_key(self.module), self.owner, "choice", label), True, self.module)
+        for alternative in part.alternatives if isinstance(part, ast.ChooseOne) else ():
+            target = (file_key(self.module), f"{self.owner}.{label}", "alternative", alternative.name.text)
+            self.add(alternative.name, "alternative", target, True, self.module)
 
-    def name(self, name: ast.Name) -> None:
+    def add_name(self, name: ast.Name) -> None:
+        """Record a name that is used as an expression, and resolve it."""
         text = name.text
         if text in self.kinds:
-            self.local(name, False)
+            self.add_local(name, False)
             return
-        home = self.module if text in self.module.names or text in self.module.nets else self.module.imported.get(text)
-        if isinstance(home, Module):
-            kind = _kind(home, text)
-            self.add(name, kind, (key(home), "", "item", text), False, home)
-        elif isinstance(home, Library):
-            self.add(name, "alias", (key(self.module), "", "alias", text), False, home.module)
+        origin = (
+            self.module if text in self.module.names or text in self.module.nets else self.module.imported.get(text)
+        )
+        if isinstance(origin, Module):
+            kind = _kind(origin, text)
+            self.add(name, kind, (file_key(origin), "", "item", text), False, origin)
+        elif isinstance(origin, Library):
+            self.add(name, "alias", (file_key(self.module), "", "alias", text), False, origin.module)
         elif text in OPS and not OPS[text].internal:
             self.add(name, "operation", ("", "", "operation", text))
         elif text in static.FUNCTIONS or text in static.FOLDS:
             self.add(name, "function", ("", "", "function", text))
         elif any(const.name.text == text for const in self.module.constants()):
-            self.add(name, "const", (key(self.module), "", "item", text), False, self.module)
+            self.add(name, "const", (file_key(self.module), "", "item", text), False, self.module)
         else:
             self.add(name, "unknown", ("", "", "unknown", text))
 
-    def argument(self, callee: ast.Expr, name: ast.Name) -> None:
-        block = self.called(callee)
+    def add_argument(self, callee: ast.Expr, name: ast.Name) -> None:
+        """Record the name of a keyword argument: a parameter of a block, or an attribute of an operation."""
+        block = self.callee_of(callee)
         if isinstance(block, Block):
-            target = (key(block.module), block.name, "local", name.text)
+            target = (file_key(block.module), block.name, "local", name.text)
             self.add(name, "parameter", target, False, block.module)
         else:
             self.add(name, "attribute", ("", str(block or ""), "attribute", name.text))
 
-    def called(self, callee: ast.Expr) -> Block | str | None:
-        """What is called: a block, or the name of an operation."""
+    def callee_of(self, callee: ast.Expr) -> Block | str | None:
+        """Return the block that is called, or the name of the operation."""
         if isinstance(callee, ast.Name) and callee.text not in self.kinds:
             value = self.module.lookup(callee.text)
             return value if isinstance(value, Block) else callee.text
         if isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):
-            home = self.module.imported.get(callee.value.text)
-            value = home.module.lookup(callee.name.text) if isinstance(home, Library) else None
+            library = self.module.imported.get(callee.value.text)
+            value = library.module.lookup(callee.name.text) if isinstance(library, Library) else None
             return value if isinstance(value, Block) else None
         return None
 
-    def attribute(self, part: ast.Attribute) -> None:
-        home = self.module.imported.get(part.value.text) if isinstance(part.value, ast.Name) else None
-        if isinstance(home, Library):
-            other = home.module
-            self.add(part.name, _kind(other, part.name.text), (key(other), "", "item", part.name.text), False, other)
+    def add_attribute(self, part: ast.Attribute) -> None:
+        """Record the name after a dot: a member of a library, or a property."""
+        library = self.module.imported.get(part.value.text) if isinstance(part.value, ast.Name) else None
+        if isinstance(library, Library):
+            other = library.module
+            self.add(
+                part.name, _kind(other, part.name.text), (file_key(other), "", "item", part.name.text), False, other
+            )
         else:
             self.add(part.name, "property", ("", "", "property", part.name.text))
 
 
 def _kind(module: Module, name: str) -> str:
+    """Return the kind of a module-level name: "block", "cell", "net" or "const"."""
     value = module.names.get(name)
     if isinstance(value, Block):
         return value.definition.word

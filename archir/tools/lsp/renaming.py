@@ -1,4 +1,4 @@
-"""Definitions, references and renames, across the files of a folder and the architectures beside them."""
+"""Definitions, references and renames, across the `.arch` files of a folder and the architecture files next to them."""
 
 from __future__ import annotations
 
@@ -9,72 +9,89 @@ from pathlib import Path
 
 from archir.diagnostics.errors import ArchError, fail
 from archir.spaces.architecture import read_architecture
+from archir.tools.lsp.lexer import KEYWORDS
 from archir.tools.lsp.nets import nets
 from archir.tools.lsp.occurrences import Occurrence
-from archir.tools.lsp.view import View, file_of, neighbours
-from archir.tools.lsp.words import KEYWORDS
+from archir.tools.lsp.view import View, arch_files, file_of
 
-Place = tuple[Path | None, int, int]
-"""A file, None for the text at hand, and offsets in it."""
+Location = tuple[Path | None, int, int]
+"""A file (None is the current text), and start and end offsets in it."""
 Edits = dict[Path | None, list[tuple[int, int, str]]]
+"""Replacements by file; None is the current text."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_RENAMED = ("block", "cell", "net", "const", "parameter", "variable", "input", "choice", "alternative", "alias")
-_MOST_JSON = 200
+"""Pattern of a valid name."""
+_RENAMABLE = ("block", "cell", "net", "const", "parameter", "variable", "input", "choice", "alternative", "alias")
+"""Kinds of names that can be renamed."""
+_MAX_JSON_FILES = 200
+"""Maximum number of JSON files that are examined for architectures."""
 
 
-def definition(view: View, offset: int) -> Place | None:
-    """Where the name at an offset is defined."""
-    one = view.at(offset)
-    if one is None:
+def find_definition(view: View, offset: int) -> Location | None:
+    """Return where the name at an offset is defined, or None if it is built in or undefined."""
+    occurrence = view.occurrence_at(offset)
+    if occurrence is None:
         return None
-    own = next((other for other in view.alike(one) if other.gives), None)
-    if own is not None:
-        return None, own.start, own.end
-    path = file_of(one.module) if one.module is not None else None
+    local_definition = next(
+        (candidate for candidate in view.occurrences_of(occurrence) if candidate.is_definition), None
+    )
+    if local_definition is not None:
+        return None, local_definition.start, local_definition.end
+    path = file_of(occurrence.module) if occurrence.module is not None else None
     if path is None:
         return None
-    there = next((other for other in View.of(path).occurrences if other.gives and _same(other, one)), None)
-    return (path, there.start, there.end) if there is not None else (path, 0, 0)
+    definition_there = next(
+        (
+            candidate
+            for candidate in View.from_file(path).occurrences
+            if candidate.is_definition and _same_name(candidate, occurrence)
+        ),
+        None,
+    )
+    return (path, definition_there.start, definition_there.end) if definition_there is not None else (path, 0, 0)
 
 
-def _same(one: Occurrence, other: Occurrence) -> bool:
-    """Whether two names of different files mean one thing; files are told apart by who asks."""
-    return one.target[1:] == other.target[1:]
+def _same_name(left: Occurrence, right: Occurrence) -> bool:
+    """True if two occurrences in different files have the same owner, kind and name; the caller compares the files."""
+    return left.target[1:] == right.target[1:]
 
 
-def references(view: View, offset: int, texts: Mapping[Path, str] | None = None) -> list[Place]:
-    """All places that mean what the name at an offset does, in this file and those of its folder.
+def find_references(view: View, offset: int, texts: Mapping[Path, str] | None = None) -> list[Location]:
+    """Return all occurrences of the definition at an offset, in this file and in the other files of its folder.
 
-    `texts` are those of files that an editor has open.
+    `texts` are unsaved texts of open files.
     """
-    one = view.at(offset)
-    if one is None or one.kind in ("unknown", "type", "property"):
+    occurrence = view.occurrence_at(offset)
+    if occurrence is None or occurrence.kind in ("unknown", "type", "property"):
         return []
-    found: list[Place] = [(None, other.start, other.end) for other in view.alike(one)]
-    if one.target[2] in ("item", "local") and view.folder is not None:
-        for other in _others(view, texts or {}, one.name):
-            found += [(path_of(other), hit.start, hit.end) for hit in other.occurrences if hit.target == one.target]
-    if one.kind in ("operation", "function") and view.folder is not None:
-        for other in _others(view, texts or {}, one.name):
-            found += [(path_of(other), hit.start, hit.end) for hit in other.occurrences if hit.target == one.target]
-    return list(dict.fromkeys(found))
+    locations: list[Location] = [(None, match.start, match.end) for match in view.occurrences_of(occurrence)]
+    if occurrence.target[2] in ("item", "local") and view.folder is not None:
+        for match in _other_views(view, texts or {}, occurrence.name):
+            locations += [
+                (path_of(match), hit.start, hit.end) for hit in match.occurrences if hit.target == occurrence.target
+            ]
+    if occurrence.kind in ("operation", "function") and view.folder is not None:
+        for match in _other_views(view, texts or {}, occurrence.name):
+            locations += [
+                (path_of(match), hit.start, hit.end) for hit in match.occurrences if hit.target == occurrence.target
+            ]
+    return list(dict.fromkeys(locations))
 
 
 def path_of(view: View) -> Path:
-    """The file of a view."""
+    """Return the path of the file of a view."""
     assert view.folder is not None
     return view.folder / Path(view.path).name
 
 
-def _others(view: View, texts: Mapping[Path, str], name: str) -> Iterator[View]:
-    """The other files of the folder in which a word occurs."""
+def _other_views(view: View, texts: Mapping[Path, str], name: str) -> Iterator[View]:
+    """Yield views of the other files of the folder that contain a word."""
     assert view.folder is not None
-    own = path_of(view)
-    for path in neighbours(view.folder):
-        if path.resolve() != own.resolve():
+    own_path = path_of(view)
+    for path in arch_files(view.folder):
+        if path.resolve() != own_path.resolve():
             try:
-                other = View.of(path, texts.get(path))
+                other = View.from_file(path, texts.get(path))
             except (OSError, UnicodeDecodeError):
                 continue
             if name in other.text:
@@ -82,91 +99,104 @@ def _others(view: View, texts: Mapping[Path, str], name: str) -> Iterator[View]:
 
 
 def rename(view: View, offset: int, new: str, texts: Mapping[Path, str] | None = None) -> Edits:
-    """What a rename changes: all that means the same, and the paths of choices in architectures beside the file.
+    """Return the edits that rename the definition at an offset to `new`.
 
-    Raises ArchError (A0201, A0202) for what has no name of its own, and for names that are taken or are none.
+    Architecture files next to the text are edited as well where paths of choices change. Raises ArchError A0201 if the
+    name at the offset cannot be renamed or `new` is not a valid name, and A0202 if `new` is already in use.
     """
-    one = view.at(offset)
-    if one is None or one.kind not in _RENAMED:
-        raise fail("A0201", "there is nothing here that has a name of its own")
-    if one.module is not None and one.module.library:
-        raise fail("A0201", f"`{one.name}` is archir's own")
+    occurrence = view.occurrence_at(offset)
+    if occurrence is None or occurrence.kind not in _RENAMABLE:
+        raise fail("A0201", "there is no name here that can be changed")
+    if occurrence.module is not None and occurrence.module.library:
+        raise fail("A0201", f"`{occurrence.name}` is part of archir's library and cannot be renamed")
     if not _NAME.fullmatch(new) or new in KEYWORDS:
-        raise fail("A0201", f"`{new}` is no name")
-    if any(other.name == new and _meets(other, one) for other in view.occurrences):
-        raise fail("A0202", f"`{new}` is taken: it means something here already")
+        raise fail("A0201", f"`{new}` is not a valid name")
+    if any(other.name == new and _conflicts(other, occurrence) for other in view.occurrences):
+        raise fail("A0202", f"`{new}` is already defined here")
     edits: Edits = {}
-    for path, start, end in references(view, offset, texts):
+    for path, start, end in find_references(view, offset, texts):
         edits.setdefault(path, []).append((start, end, new))
     if view.folder is not None:
-        edits |= dict(_architectures(view, edits[None]))
+        edits |= dict(_architecture_edits(view, edits[None]))
     return edits
 
 
-def _meets(other: Occurrence, one: Occurrence) -> bool:
-    """Whether two names would be told apart no more if they were the same."""
-    if one.kind == "choice":
-        return other.kind == "choice" and other.target[:2] == one.target[:2]
-    if one.kind == "alternative":
-        return other.kind == "alternative" and other.target[:2] == one.target[:2]
-    if one.target[2] == "local":
-        return other.kind not in ("choice", "alternative", "output") and other.target[1] in (one.target[1], "")
-    return other.kind not in ("choice", "alternative", "output", "attribute", "property")
+def _conflicts(existing: Occurrence, renamed: Occurrence) -> bool:
+    """True if an existing occurrence would be confused with the renamed one if both had the same name."""
+    if renamed.kind == "choice":
+        return existing.kind == "choice" and existing.target[:2] == renamed.target[:2]
+    if renamed.kind == "alternative":
+        return existing.kind == "alternative" and existing.target[:2] == renamed.target[:2]
+    if renamed.target[2] == "local":
+        return existing.kind not in ("choice", "alternative", "output") and existing.target[1] in (
+            renamed.target[1],
+            "",
+        )
+    return existing.kind not in ("choice", "alternative", "output", "attribute", "property")
 
 
-def applied(text: str, edits: list[tuple[int, int, str]]) -> str:
-    """A text with edits made."""
+def apply_edits(text: str, edits: list[tuple[int, int, str]]) -> str:
+    """Return a text with edits applied."""
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text
 
 
-def _architectures(view: View, edits: list[tuple[int, int, str]]) -> Iterator[tuple[Path, list[tuple[int, int, str]]]]:
-    """Edits of the architectures beside a file: their choices are those of the net, one by one in its order."""
+def _architecture_edits(
+    view: View, edits: list[tuple[int, int, str]]
+) -> Iterator[tuple[Path, list[tuple[int, int, str]]]]:
+    """Yield edits of architecture files (`.json`) next to the text.
+
+    The net is elaborated before and after the rename; its choices correspond by order, which gives the new path and
+    labels of each.
+    """
     assert view.folder is not None
-    after = View(applied(view.text, edits), view.path, view.folder)
+    after = View(apply_edits(view.text, edits), view.path, view.folder)
     renamed: dict[str, dict[str, str]] = {}
     labels: dict[str, dict[str, dict[str, str]]] = {}
     nets_of: dict[str, str] = {}
-    for before, now in zip(nets(view), nets(after), strict=False):
-        pairs = list(zip(before.graph.decisions.values(), now.graph.decisions.values(), strict=False))
+    for before, renamed_net in zip(nets(view), nets(after), strict=False):
+        pairs = list(zip(before.graph.decisions.values(), renamed_net.graph.decisions.values(), strict=False))
         name = before.graph.name
-        nets_of[name] = now.graph.name
-        renamed[name] = {one.choice.path: other.choice.path for one, other in pairs}
+        nets_of[name] = renamed_net.graph.name
+        renamed[name] = {old_decision.choice.path: new_decision.choice.path for old_decision, new_decision in pairs}
         labels[name] = {
-            one.choice.path: {
-                str(a): str(b)
-                for a, b in zip(one.choice.alternatives, other.choice.alternatives, strict=False)
-                if isinstance(a, str) and a != b
+            old_decision.choice.path: {
+                str(old_label): str(new_label)
+                for old_label, new_label in zip(
+                    old_decision.choice.alternatives, new_decision.choice.alternatives, strict=False
+                )
+                if isinstance(old_label, str) and old_label != new_label
             }
-            for one, other in pairs
+            for old_decision, new_decision in pairs
         }
-    for path in sorted(view.folder.glob("*.json"))[:_MOST_JSON]:
+    for path in sorted(view.folder.glob("*.json"))[:_MAX_JSON_FILES]:
         try:
             text = path.read_text("utf-8")
-            written = read_architecture(text, path.name)
+            architecture = read_architecture(text, path.name)
         except (OSError, UnicodeDecodeError, ArchError):
             continue
-        if written.space in renamed and set(written.choices) <= set(renamed[written.space]):
-            found = list(_keys(text, renamed[written.space], labels[written.space]))
-            if nets_of[written.space] != written.space:
-                found += _value(text, "space", nets_of[written.space])
-            if found:
-                yield path, found
+        if architecture.space in renamed and set(architecture.choices) <= set(renamed[architecture.space]):
+            file_edits = list(_choice_edits(text, renamed[architecture.space], labels[architecture.space]))
+            if nets_of[architecture.space] != architecture.space:
+                file_edits += _field_edit(text, "space", nets_of[architecture.space])
+            if file_edits:
+                yield path, file_edits
 
 
-def _value(text: str, key: str, new: str) -> list[tuple[int, int, str]]:
-    found = re.search(rf'"{key}"\s*:\s*("(?:[^"\\]|\\.)*")', text)
-    return [(found.start(1), found.end(1), json.dumps(new))] if found else []
+def _field_edit(text: str, key: str, new: str) -> list[tuple[int, int, str]]:
+    """Return the edit that sets the string field `key` of a JSON text to `new`."""
+    match = re.search(rf'"{key}"\s*:\s*("(?:[^"\\]|\\.)*")', text)
+    return [(match.start(1), match.end(1), json.dumps(new))] if match else []
 
 
-def _keys(
+def _choice_edits(
     text: str, renamed: Mapping[str, str], labels: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[int, int, str]]:
-    """The keys that have other names, and what was chosen, where an alternative has one."""
-    for found in re.finditer(r'("(?:[^"\\]|\\.)*")\s*:\s*("(?:[^"\\]|\\.)*")?', text):
-        path = json.loads(found[1])
+    """Yield edits of a JSON text: renamed paths of choices, and renamed labels of the chosen alternatives."""
+    for match in re.finditer(r'("(?:[^"\\]|\\.)*")\s*:\s*("(?:[^"\\]|\\.)*")?', text):
+        path = json.loads(match[1])
         if path in renamed and renamed[path] != path:
-            yield found.start(1), found.end(1), json.dumps(renamed[path])
-        if path in labels and found[2] is not None and json.loads(found[2]) in labels[path]:
-            yield found.start(2), found.end(2), json.dumps(labels[path][json.loads(found[2])])
+            yield match.start(1), match.end(1), json.dumps(renamed[path])
+        if path in labels and match[2] is not None and json.loads(match[2]) in labels[path]:
+            yield match.start(2), match.end(2), json.dumps(labels[path][json.loads(match[2])])

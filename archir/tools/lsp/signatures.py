@@ -1,4 +1,4 @@
-"""What a call takes, and which of it stands at a place."""
+"""Signatures of operations and blocks, and the argument of a call that an offset is in."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from archir.ir.op import OPS, Op
 from archir.language.elaboration.files import Module
 from archir.language.elaboration.values import Block, Library
 from archir.language.source import literal
+from archir.tools.lsp.lexer import Token, code_tokens
 from archir.tools.lsp.view import View
-from archir.tools.lsp.words import Word, code_words
 
 
 @dataclass(frozen=True)
 class Signature:
-    """How something is called: the whole line, its parameters, what it does, and the parameter at hand, if known."""
+    """A signature as a line, its parameters, a description, and the index of the active parameter, if any."""
 
     label: str
     parameters: tuple[str, ...]
@@ -24,31 +24,32 @@ class Signature:
     active: int | None = None
 
 
-def of_operation(op: type[Op]) -> Signature:
-    """How an operation is called."""
+def operation_signature(op: type[Op]) -> Signature:
+    """Return the signature of an operation."""
     parameters = [f"{name[1:]}..." if name.startswith("*") else name for name in op.operands]
     for field in fields(op):
-        known = field.default is not MISSING
-        parameters.append(f"{field.name}={literal(field.default)}" if known else field.name)
+        has_default = field.default is not MISSING
+        parameters.append(f"{field.name}={literal(field.default)}" if has_default else field.name)
     return Signature(f"{op.name}({', '.join(parameters)})", tuple(parameters), " ".join((op.__doc__ or "").split()))
 
 
-_WORDS = {int: "integer", float: "number", bool: "`true` or `false`", str: "string", type(None): "`none`"}
+_TYPE_NAMES = {int: "integer", float: "number", bool: "`true` or `false`", str: "string", type(None): "`none`"}
+"""Names of attribute types in messages."""
 
 
-def described(kind: Any) -> str:
-    """The type of an attribute in words."""
+def describe_type(kind: Any) -> str:
+    """Return the type of an attribute in words, such as "integer or `none`"."""
     if isinstance(kind, UnionType):
-        return " or ".join(map(described, get_args(kind)))
+        return " or ".join(map(describe_type, get_args(kind)))
     if get_origin(kind) is Literal:
         return " or ".join(f'`"{name}"`' for name in get_args(kind))
     if get_origin(kind) is tuple:
         return "list of integers" if get_args(kind)[0] is int else "list of numbers"
-    return _WORDS[kind]
+    return _TYPE_NAMES[kind]
 
 
-def of_block(block: Block) -> Signature:
-    """How a block or cell is called; what it does say the comments above it."""
+def block_signature(block: Block) -> Signature:
+    """Return the signature of a block or cell; its description is the comment above its definition."""
     definition = block.definition
     parameters = tuple(param.span.text for param in definition.params)
     label = f"{definition.word} {block.name}({', '.join(parameters)})"
@@ -56,67 +57,72 @@ def of_block(block: Block) -> Signature:
 
 
 def comment_above(text: str, start: int) -> str:
-    """The lines of comment right above a place."""
-    found: list[str] = []
+    """Return the lines of comment directly above an offset."""
+    comment: list[str] = []
     for line in reversed(text[:start].split("\n")[:-1]):
         if not line.strip().startswith("#"):
             break
-        found.append(line.strip().lstrip("#").strip())
-    return "\n".join(reversed(found))
+        comment.append(line.strip().lstrip("#").strip())
+    return "\n".join(reversed(comment))
 
 
-def named(view: View, name: str, alias: str | None = None) -> Signature | None:
-    """How what a name means is called; None for what is not called."""
-    home: Module | Library | None = view.module
+def signature_of(view: View, name: str, alias: str | None = None) -> Signature | None:
+    """Return the signature of a name, of the library `alias` if given; None if it is not a block, cell or operation."""
+    origin: Module | Library | None = view.module
     if alias is not None:
-        home = view.module.imported.get(alias)
-    module = home.module if isinstance(home, Library) else home
+        origin = view.module.imported.get(alias)
+    module = origin.module if isinstance(origin, Library) else origin
     value = module.lookup(name) if isinstance(module, Module) else None
     if isinstance(value, Block):
-        return of_block(value)
+        return block_signature(value)
     if alias is None and name in OPS and not OPS[name].internal:
-        return of_operation(OPS[name])
+        return operation_signature(OPS[name])
     return None
 
 
-def call_at(text: str, offset: int) -> tuple[str | None, str, list[Word]] | None:
-    """The call whose brackets an offset is in: alias, name, and the words from its bracket on."""
-    found = code_words(text, max(0, offset - 4_000), offset)
+def call_at(text: str, offset: int) -> tuple[str | None, str, list[Token]] | None:
+    """Return the innermost call whose brackets contain an offset: the alias before its name, the name, and the tokens
+    after its opening bracket up to the offset. Returns None if the offset is in no call."""
+    tokens = code_tokens(text, max(0, offset - 4_000), offset)
     depth = 0
-    for number in range(len(found) - 1, 0, -1):
-        word = found[number]
-        depth += (word.text in ")]}") - (word.text in "([{")
+    for number in range(len(tokens) - 1, 0, -1):
+        token = tokens[number]
+        depth += (token.text in ")]}") - (token.text in "([{")
         if depth < 0:
-            if word.text != "(" or found[number - 1].kind != "name":
+            if token.text != "(" or tokens[number - 1].kind != "name":
                 return None
-            behind = found[number - 2 : number - 1] if number > 1 else []
-            alias = found[number - 3].text if behind and behind[0].text == "." and number > 2 else None
-            return alias, found[number - 1].text, found[number + 1 :]
+            before_name = tokens[number - 2 : number - 1] if number > 1 else []
+            alias = tokens[number - 3].text if before_name and before_name[0].text == "." and number > 2 else None
+            return alias, tokens[number - 1].text, tokens[number + 1 :]
     return None
 
 
-def signature(view: View, offset: int) -> Signature | None:
-    """The call at an offset, with the parameter at hand."""
+def signature_at(view: View, offset: int) -> Signature | None:
+    """Return the signature of the call at an offset, with its active parameter."""
     call = call_at(view.text, offset)
-    found = named(view, call[1], call[0]) if call is not None else None
-    if call is None or found is None:
+    callee = signature_of(view, call[1], call[0]) if call is not None else None
+    if call is None or callee is None:
         return None
-    depth, commas, last = 0, 0, 0
-    words = call[2]
-    for number, word in enumerate(words):
-        depth += (word.text in "([{") - (word.text in ")]}")
-        if word.text == "," and depth == 0:
-            commas, last = commas + 1, number + 1
-    names = [parameter.partition("=")[0].strip() for parameter in found.parameters]
-    piped = _piped(view.text, call[1], words, offset)
-    active = min(commas + piped, max(len(names) - 1, 0))
-    if len(words) > last + 1 and words[last + 1].text == "=" and words[last].text in names:
-        active = names.index(words[last].text)
-    return Signature(found.label, found.parameters, found.text, active)
+    depth, commas, argument_start = 0, 0, 0
+    arguments = call[2]
+    for number, token in enumerate(arguments):
+        depth += (token.text in "([{") - (token.text in ")]}")
+        if token.text == "," and depth == 0:
+            commas, argument_start = commas + 1, number + 1
+    names = [parameter.partition("=")[0].strip() for parameter in callee.parameters]
+    has_piped_operand = _is_piped(view.text, call[1], arguments, offset)
+    active = min(commas + has_piped_operand, max(len(names) - 1, 0))
+    if (
+        len(arguments) > argument_start + 1
+        and arguments[argument_start + 1].text == "="
+        and arguments[argument_start].text in names
+    ):
+        active = names.index(arguments[argument_start].text)
+    return Signature(callee.label, callee.parameters, callee.text, active)
 
 
-def _piped(text: str, name: str, words: list[Word], offset: int) -> bool:
-    """Whether something is piped into the call: a `|>` stands before it, or an alternative's colon."""
-    begin = words[0].start if words else offset
+def _is_piped(text: str, name: str, arguments: list[Token], offset: int) -> bool:
+    """True if the call receives a value from a pipe: `|>` is before it, or the colon or arrow of an alternative."""
+    begin = arguments[0].start if arguments else offset
     before = text[:begin].rstrip().removesuffix("(").rstrip().removesuffix(name).rstrip()
     return before.endswith(("|>", ":", "=>"))

@@ -1,4 +1,4 @@
-"""A text as an editor sees it: what could be read, what is wrong, and what each of its names means."""
+"""Lazily computed view of a text for editors: parse result, module, and occurrences of names. Texts may have errors."""
 
 from __future__ import annotations
 
@@ -8,83 +8,85 @@ from importlib.resources import files
 from pathlib import Path
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Source
-from archir.diagnostics.work import MOST_WORK, bounded
+from archir.diagnostics.work import MAX_WORK, work_budget
 from archir.language.elaboration.files import Loader, Module
 from archir.language.syntax import ast
-from archir.language.syntax.parse import partial
-from archir.language.syntax.recovery import Recovered
+from archir.language.syntax.parse import parse_partial
+from archir.language.syntax.recovery import ParseResult
 from archir.tools.lsp.occurrences import Occurrence, occurrences
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The text of a file. `path` is what it is called in messages; `folder` is where its imports start."""
+    """The text of a file. `path` is its name in messages; `folder` is the start of relative imports."""
 
     text: str
     path: str = "<text>"
     folder: Path | None = None
 
     @staticmethod
-    def of(path: Path, text: str | None = None) -> View:
-        """The view of a file on disk, or of another text in its place."""
+    def from_file(path: Path, text: str | None = None) -> View:
+        """Return the view of a file on disk, or of an unsaved `text` in its place."""
         return View(path.read_text("utf-8") if text is None else text, str(path), path.resolve().parent)
 
     @cached_property
     def source(self) -> Source:
-        """The text and its name."""
+        """The text with its name."""
         return Source(self.path, self.text)
 
     @cached_property
-    def read(self) -> Recovered:
-        """What could be read of it."""
+    def parsed(self) -> ParseResult:
+        """Parse result with error recovery."""
         try:
-            with bounded(MOST_WORK):
-                return partial(self.text, self.path)
+            with work_budget(MAX_WORK):
+                return parse_partial(self.text, self.path)
         except ArchError as error:
             from archir.diagnostics.errors import Span
 
-            return Recovered(ast.File(Span(self.source, 0, 0), 1, ()), error.diagnostics)
+            return ParseResult(ast.File(Span(self.source, 0, 0), 1, ()), error.diagnostics)
 
     @cached_property
     def module(self) -> Module:
-        """The file with what it imports, as far as that can be read."""
+        """The file with its imports, as far as they can be loaded."""
         loader = Loader(self.folder)
         try:
-            with bounded(MOST_WORK):
+            with work_budget(MAX_WORK):
                 if self.folder is not None:
-                    loader.opened(self.folder / Path(self.path).name)
-                return loader.of(self.read.file, self.path, self.folder)
+                    loader.mark_open(self.folder / Path(self.path).name)
+                return loader.load_tree(self.parsed.file, self.path, self.folder)
         except ArchError:
-            return Module(self.path, self.read.file, self.folder)
+            return Module(self.path, self.parsed.file, self.folder)
 
     @cached_property
     def occurrences(self) -> list[Occurrence]:
-        """Every name in the text, in its order, with what it means."""
+        """All names of the text with their definitions, in order."""
         return occurrences(self.module)
 
-    def at(self, offset: int) -> Occurrence | None:
-        """The name at an offset, if there is one."""
-        return next((one for one in self.occurrences if one.start <= offset <= one.end), None)
+    def occurrence_at(self, offset: int) -> Occurrence | None:
+        """Return the name at an offset, or None."""
+        return next(
+            (occurrence for occurrence in self.occurrences if occurrence.start <= offset <= occurrence.end), None
+        )
 
-    def alike(self, wanted: Occurrence) -> list[Occurrence]:
-        """All places that mean the same as a name does."""
-        return [one for one in self.occurrences if one.target == wanted.target]
+    def occurrences_of(self, occurrence: Occurrence) -> list[Occurrence]:
+        """Return all occurrences in the text that refer to the same definition."""
+        return [candidate for candidate in self.occurrences if candidate.target == occurrence.target]
 
     def definition_at(self, offset: int) -> ast.Definition | None:
-        """The block, cell or net that an offset is in."""
-        for item in self.read.file.items:
+        """Return the block, cell or net that contains an offset, or None."""
+        for item in self.parsed.file.items:
             if isinstance(item, ast.Definition) and item.span.start <= offset <= item.span.end:
                 return item
         return None
 
     @property
     def problems(self) -> tuple[Diagnostic, ...]:
-        """What is wrong with words and their order."""
-        return self.read.problems
+        """Syntax errors of the text."""
+        return self.parsed.problems
 
 
 def file_of(module: Module) -> Path | None:
-    """Where a module's text lies; None for a text that is no file."""
+    """Return the path of a module's file, or None if it is not on disk."""
     if module.library and module.path.startswith("std/"):
         return Path(str(files("archir.language") / module.path))
     if module.folder is not None:
@@ -93,12 +95,12 @@ def file_of(module: Module) -> Path | None:
     return path if path.is_absolute() else None
 
 
-def neighbours(folder: Path, most: int = 200) -> list[Path]:
-    """The programs in a folder and below it: the first ones."""
-    found = []
+def arch_files(folder: Path, limit: int = 200) -> list[Path]:
+    """Return the first `limit` `.arch` files in a folder and its subfolders, without files larger than 256 KiB."""
+    paths = []
     for path in sorted(folder.rglob("*.arch")):
         if path.is_file() and path.stat().st_size <= 2**18:
-            found.append(path)
-        if len(found) == most:
+            paths.append(path)
+        if len(paths) == limit:
             break
-    return found
+    return paths

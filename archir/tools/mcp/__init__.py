@@ -1,1 +1,2 @@
-"""What programs that write spaces ask: small structured answers, and nothing outside of the folders that are theirs."""
+"""MCP server for language models that write search spaces. It answers briefly and is confined to the folders it
+serves."""

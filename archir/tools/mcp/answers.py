@@ -1,4 +1,4 @@
-"""What tools answer: small, and the same fields each time. What is cut off says so."""
+"""Answers of the MCP tools: short, with the same fields each time. What is left out is counted."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from archir.diagnostics.errors import NOWHERE, Diagnostic
-from archir.diagnostics.visible import one_line
+from archir.diagnostics.errors import NO_SPAN, Diagnostic
+from archir.diagnostics.escaping import escape_to_line
 
-MOST_PROBLEMS, MOST_TEXT, MOST_SAID = 20, 20_000, 1_000
+MAX_PROBLEMS, MAX_TEXT, MAX_MESSAGE = 20, 20_000, 1_000
+"""Maximum number of problems in an answer, of characters in a text, and of characters in a message or hint."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong: its code, for `explain`, and where it stands, from line 1 and column 1."""
+    """An error or warning: its code, for `explain`, and its place; lines and columns count from 1."""
 
     code: str
     message: str
@@ -23,13 +24,13 @@ class Problem:
     line: int | None = None
     column: int | None = None
     source: str | None = None
-    """The line that it stands in."""
+    """The line of the program at this place."""
     hint: str | None = None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """`ok` says that nothing is wrong; `more` how many problems are not listed."""
+    """Common fields of all answers: `ok` is false if there are errors; `more` is the number of problems not listed."""
 
     ok: bool = True
     problems: list[Problem] = field(default_factory=list)
@@ -38,7 +39,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Net:
-    """A net that was proved: its nodes, its choices, and what it takes."""
+    """A net whose architectures were all proved well-formed, with its numbers of nodes and choices."""
 
     name: str
     nodes: int
@@ -46,34 +47,35 @@ class Net:
 
 
 @dataclass(frozen=True)
-class Checked(Answer):
+class CheckAnswer(Answer):
     """Nets of a program all of whose architectures are well-formed."""
 
     nets: list[Net] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Text(Answer):
-    """A text; `cut` characters at the end of it are left out."""
+class TextAnswer(Answer):
+    """A text; `cut` is the number of characters left out at its end."""
 
     text: str | None = None
     cut: int = 0
 
 
 @dataclass(frozen=True)
-class Mended(Text):
-    """The text with what was mended, one line for each change; `problems` are those that are left."""
+class FixAnswer(TextAnswer):
+    """The fixed text, with one line in `changes` per fix. `problems` are the remaining errors; `written` is true if the
+    file was written."""
 
     changes: list[str] = field(default_factory=list)
     written: bool = False
 
 
 @dataclass(frozen=True)
-class Counted(Answer):
-    """Numbers are exact, and written as texts, for they may be larger than numbers of JSON are read as.
+class CountAnswer(Answer):
+    """Numbers of architectures. They are exact, and strings, as they may exceed the range of JSON numbers.
 
-    `size` counts all architectures, `within` those that keep requirements and bounds: one number, or the least and the
-    most where it is not known exactly.
+    `size` counts all architectures, `within` those that satisfy requirements and bounds: one number, or a lower and an
+    upper bound if the exact number is not known.
     """
 
     net: str | None = None
@@ -85,15 +87,15 @@ class Counted(Answer):
 
 @dataclass(frozen=True)
 class Range:
-    """The least and the greatest of a cost, over all architectures within bounds."""
+    """Smallest and largest value of a cost over all architectures within the bounds."""
 
     least: int
     greatest: int
 
 
 @dataclass(frozen=True)
-class Costs(Answer):
-    """Of one network its `costs`; of a space, in `ranges`, the least and the greatest of each."""
+class CostAnswer(Answer):
+    """For one network, its `costs`; for a space, the smallest and largest value of each cost in `ranges`."""
 
     net: str | None = None
     costs: dict[str, int] = field(default_factory=dict)
@@ -101,23 +103,23 @@ class Costs(Answer):
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """An architecture: its labels by choice, and what it costs."""
+class SampledArchitecture:
+    """An architecture (labels by choice) and its costs."""
 
     choices: dict[str, Any]
     costs: dict[str, int]
 
 
 @dataclass(frozen=True)
-class Sampled(Answer):
-    """Architectures, drawn uniformly from those within bounds."""
+class SampleAnswer(Answer):
+    """Architectures sampled uniformly from those within the bounds."""
 
-    architectures: list[Drawn] = field(default_factory=list)
+    architectures: list[SampledArchitecture] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Run:
-    """How far a search came: `state` is running, interrupted, finished or damaged."""
+class RunStatus:
+    """Progress of a search; `state` is running, interrupted, finished or damaged."""
 
     name: str
     state: str
@@ -132,35 +134,35 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Status(Answer):
-    """The runs of a folder, or the run that it is."""
+class StatusAnswer(Answer):
+    """The run in a folder, or the runs below it."""
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[RunStatus] = field(default_factory=list)
     more_runs: int = 0
 
 
-def told(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
-    """The fields of an answer that say what is wrong."""
-    found = [problem(one) for one in diagnostics]
-    failed = any(one.severity == "error" for one in found)
-    return {"ok": not failed, "problems": found[:MOST_PROBLEMS], "more": max(0, len(found) - MOST_PROBLEMS)}
+def problem_fields(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
+    """Return the fields `ok`, `problems` and `more` of an answer with these diagnostics."""
+    problems = [to_problem(item) for item in diagnostics]
+    has_errors = any(item.severity == "error" for item in problems)
+    return {"ok": not has_errors, "problems": problems[:MAX_PROBLEMS], "more": max(0, len(problems) - MAX_PROBLEMS)}
 
 
-def problem(diagnostic: Diagnostic) -> Problem:
-    """What a diagnostic says, in a few short texts."""
-    message, hint = _short(diagnostic.message), _short(diagnostic.hint) if diagnostic.hint else None
-    found, span = Problem(diagnostic.code, message, diagnostic.severity, hint=hint), diagnostic.span
-    if span is None or span is NOWHERE:
-        return found
-    return replace(found, file=span.source.name, line=span.line, column=span.column, source=span.picture()[0])
+def to_problem(diagnostic: Diagnostic) -> Problem:
+    """Convert a diagnostic, with its message and hint shortened."""
+    message, hint = _shortened(diagnostic.message), _shortened(diagnostic.hint) if diagnostic.hint else None
+    result, span = Problem(diagnostic.code, message, diagnostic.severity, hint=hint), diagnostic.span
+    if span is None or span is NO_SPAN:
+        return result
+    return replace(result, file=span.source.name, line=span.line, column=span.column, source=span.excerpt()[0])
 
 
-def _short(text: str) -> str:
-    """A line of a message, whatever names are in it."""
-    line = one_line(text)
-    return line if len(line) <= MOST_SAID else f"{line[:MOST_SAID]}..."
+def _shortened(text: str) -> str:
+    """Return a message as one line of at most MAX_MESSAGE characters; names in it may be arbitrarily long."""
+    line = escape_to_line(text)
+    return line if len(line) <= MAX_MESSAGE else f"{line[:MAX_MESSAGE]}..."
 
 
-def cut(text: str, most: int = MOST_TEXT) -> dict[str, Any]:
-    """The fields of a text."""
-    return {"text": text[:most], "cut": max(0, len(text) - most)}
+def text_fields(text: str, max_length: int = MAX_TEXT) -> dict[str, Any]:
+    """Return the fields `text` and `cut` of an answer, for a text of at most `most` characters."""
+    return {"text": text[:max_length], "cut": max(0, len(text) - max_length)}

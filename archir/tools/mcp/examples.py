@@ -1,4 +1,5 @@
-"""Programs of a few lines that show how operations and blocks are called: found by trying, so that they are right."""
+"""Short example programs that call operations and library blocks. Candidates are elaborated, so that each example is
+valid."""
 
 from __future__ import annotations
 
@@ -7,27 +8,28 @@ from dataclasses import MISSING, dataclass, fields
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import MOST_WORK, anew, bounded
+from archir.diagnostics.work import MAX_WORK, fresh_budget, work_budget
 from archir.ir.graph import Graph
 from archir.ir.op import Op
 from archir.ir.typing import infer
 from archir.language.elaboration.elaborate import elaborate
 from archir.language.elaboration.values import Block
 from archir.language.formatter import canonical
-from archir.passes.cost import SUMMED, costs
+from archir.passes.cost import ADDITIVE_COSTS, costs
 from archir.spaces.space import Space
 
-_TYPES = ("f32[16, 32, 32]", "f32[64, 16]", "f32[16, 8, 16, 16]", "f32[64]", "i64[64]", "f32[3, 224, 224]")
-"""What a tensor may be: a map, tokens, a volume, a vector, indices, an image."""
-_GIVEN = {
+_TENSOR_TYPES = ("f32[16, 32, 32]", "f32[64, 16]", "f32[16, 8, 16, 16]", "f32[64]", "i64[64]", "f32[3, 224, 224]")
+"""Tensor types that are tried for an operand: a map, tokens, a volume, a vector, indices, an image."""
+_ARGUMENTS = {
     "affine": "true", "amount": "1", "axis": "0", "bias": "true", "cells": "6", "channels": "32", "classes": "10",
     "depth": "50", "depths": "[2, 2, 2, 2]", "dilation": "1", "experts": "4", "exponent": "2", "extent": "2",
     "factor": "2", "groups": "4", "heads": "4", "hidden": "32", "inner": "64", "k": "2", "kernel": "3",
     "learned": "true", "reduction": "4", "shape": "[64, 256]", "size": "4", "stride": "2", "to": "0",
     "vocabulary": "1000", "width": "16",
 }  # fmt: skip
-"""What parameters of these names are given where they have no default. What is none of them is a tensor."""
-_IMAGES = ("f32[3, 32, 32]", "f32[3, 224, 224]")
+"""Arguments for parameters without a default, by name. Parameters that are not listed here are tensors."""
+_IMAGE_TYPES = ("f32[3, 32, 32]", "f32[3, 224, 224]")
+"""Tensor types that are tried for operands called `image`."""
 _ROUTED = """
     input x: f32[64, 16]
     scores = x |> linear(4, bias=false)
@@ -35,17 +37,20 @@ _ROUTED = """
     y = expert_linear(x, scores |> top_positions(2), experts=4, channels=16)
     output result = combine_experts(y, gates)
 """
+"""Body of an example with a mixture of experts."""
 _KERNELS = """
     input x: f32[16, 32, 32]
     kernels = x |> adaptive_avg_pool(3) |> as_kernel
     output result = dynamic_conv(x, kernels)
 """
+"""Body of an example with a kernel that is computed from the input."""
 _ATTENTION = """
     input query: f32[64, 16]
     input key: f32[64, 16]
     input value: f32[64, 16]
     output result = attention(query, key, value, heads=4)
 """
+"""Body of an example with three operands."""
 _BODIES = {
     "attention": _ATTENTION,
     "as_kernel": _KERNELS,
@@ -111,74 +116,82 @@ _BODIES = {
     output result = where(greater(a, b), a, b)
 """,
 }
-"""Nets of what is not called with tensors and numbers alone."""
-_BESIDE = {
+"""Bodies of example nets for operations and blocks that need more than tensors and the listed arguments."""
+_HELPER_BLOCKS = {
     "scan": "block added_up(token, state) {\n return linear(token, 32) + linear(state, 32) |> tanh\n}",
     "stacked_cells": "block plain(a, b, affine, settings) {\n return a + sep_conv_3x3(b)\n}\n\n"
     "block halving(a, b, affine, settings) {\n return sep_conv_3x3(a, stride=2) + max_pool_3x3(b, stride=2)\n}",
 }
-"""Blocks that these nets need."""
+"""Blocks that some of these bodies call."""
 
 
-_WORDS = {"params": "parameter", "macs": "multiply-accumulate", "kernels": "kernel"}
+_COST_NAMES = {"params": "parameter", "macs": "multiply-accumulate", "kernels": "kernel"}
+"""Name of each cost in the summary of an example."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A program, and the graph of its only net."""
+    """A program with one net, and the net's graph."""
 
     text: str
     graph: Graph
 
     @property
-    def told(self) -> str:
-        """What the net gives and costs, in a sentence."""
+    def summary(self) -> str:
+        """The output type and the costs of the net as a clause, such as "gives `f32[10]`, and costs ..."."""
         graph = self.graph
         type_ = infer(graph)[graph.outputs["result"]]
         if graph.decisions:
             return f"gives `{type_}`, in {Space(graph).size:,} architectures"
         parts = list(costs(graph).values())
-        sums = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
-        said = [f"{sums[name]:,} {word}{'s' * (sums[name] != 1)}" for name, word in _WORDS.items()]
-        return f"gives `{type_}`, and costs {said[0]}, {said[1]} and {said[2]}"
+        sums = {name: sum(getattr(part, name) for part in parts) for name in ADDITIVE_COSTS}
+        texts = [f"{sums[name]:,} {word}{'s' * (sums[name] != 1)}" for name, word in _COST_NAMES.items()]
+        return f"gives `{type_}`, and costs {texts[0]}, {texts[1]} and {texts[2]}"
 
 
-def of_operation(op: type[Op]) -> Example | None:
-    """How an operation may be called; None if nothing that was tried fits, such as for one of a plugin."""
+def operation_example(op: type[Op]) -> Example | None:
+    """Return an example of an operation, or None if no candidate elaborates, which may happen for operations of
+    plugins."""
     required = [field.name for field in fields(op) if field.default is MISSING]
-    operands = [one for name in op.operands if name != "mask" for one in (("a", "b") if name[0] == "*" else (name,))]
-    return _first(op.name, [operands, required], "")
+    operands = [
+        operand for name in op.operands if name != "mask" for operand in (("a", "b") if name[0] == "*" else (name,))
+    ]
+    return _first_valid(op.name, [operands, required], "")
 
 
-def of_block(block: Block, library: str) -> Example | None:
-    """How a block of a library may be called; None if nothing that was tried fits."""
+def block_example(block: Block, library: str) -> Example | None:
+    """Return an example of a library's block, or None if no candidate elaborates."""
     required = [param.name.text for param in block.definition.params if param.default is None]
-    tensors = [name for name in required if name not in _GIVEN]
-    return _first(block.name, [tensors, [name for name in required if name in _GIVEN]], f"import {library}\n\n")
+    tensors = [name for name in required if name not in _ARGUMENTS]
+    return _first_valid(
+        block.name, [tensors, [name for name in required if name in _ARGUMENTS]], f"import {library}\n\n"
+    )
 
 
-def _first(name: str, parameters: Sequence[Sequence[str]], before: str) -> Example | None:
-    with bounded(MOST_WORK):
-        for body in [_BODIES[name]] if name in _BODIES else _bodies(name, *parameters):
-            beside = f"{_BESIDE[name]}\n\n" if name in _BESIDE else ""
-            text = canonical(f"{before}{beside}net example {{\n{body}\n}}\n")
+def _first_valid(name: str, parameters: Sequence[Sequence[str]], header: str) -> Example | None:
+    """Return the first candidate that elaborates. `parameters` are the names of tensors and of other required
+    parameters; `before` is the program's text before the net."""
+    with work_budget(MAX_WORK):
+        for body in [_BODIES[name]] if name in _BODIES else _net_bodies(name, *parameters):
+            helpers = f"{_HELPER_BLOCKS[name]}\n\n" if name in _HELPER_BLOCKS else ""
+            text = canonical(f"{header}{helpers}net example {{\n{body}\n}}\n")
             try:
-                with anew():
+                with fresh_budget():
                     return Example(text, elaborate(text))
             except ArchError:
                 continue
     return None
 
 
-def _bodies(name: str, tensors: Sequence[str], given: Sequence[str]) -> Iterator[str]:
-    """Nets that call something with tensors of each type."""
-    if not all(one in _GIVEN for one in given) or not tensors:
+def _net_bodies(name: str, tensors: Sequence[str], arguments: Sequence[str]) -> Iterator[str]:
+    """Yield bodies of nets that call `name` with tensors of each type."""
+    if not all(parameter in _ARGUMENTS for parameter in arguments) or not tensors:
         return
-    named = [f"{one}={_GIVEN[one]}" for one in given]
-    for type_ in _IMAGES if "image" in tensors else _TYPES:
-        inputs = "".join(f"input {one}: {type_}\n" for one in tensors)
+    keywords = [f"{parameter}={_ARGUMENTS[parameter]}" for parameter in arguments]
+    for type_ in _IMAGE_TYPES if "image" in tensors else _TENSOR_TYPES:
+        inputs = "".join(f"input {parameter}: {type_}\n" for parameter in tensors)
         if len(tensors) == 1:
-            call = f"{tensors[0]} |> {name}" + (f"({', '.join(named)})" if named else "")
+            call = f"{tensors[0]} |> {name}" + (f"({', '.join(keywords)})" if keywords else "")
         else:
-            call = f"{name}({', '.join([*tensors, *named])})"
+            call = f"{name}({', '.join([*tensors, *keywords])})"
         yield f"{inputs}output result = {call}"

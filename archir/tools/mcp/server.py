@@ -1,4 +1,4 @@
-"""The server: tools, pages and the folders that they may look into, by the official SDK."""
+"""MCP server with archir's tools and resources, built with the official SDK."""
 
 from __future__ import annotations
 
@@ -16,80 +16,88 @@ from mcp.types import ToolAnnotations
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir import __version__
-from archir.diagnostics.work import stop
+from archir.diagnostics.work import exhaust_budget
 from archir.ir.op import OPS
-from archir.tools.lsp.hover import operation
+from archir.tools.lsp.hover import operation_page
 from archir.tools.mcp.answers import Answer
-from archir.tools.mcp.explaining import explained, known_libraries
-from archir.tools.mcp.room import Room
-from archir.tools.mcp.tools import CHANGING, TOOLS
+from archir.tools.mcp.explanations import explanation, standard_libraries
+from archir.tools.mcp.tools import TOOLS, WRITING_TOOLS
+from archir.tools.mcp.workspace import Workspace
 
-MOST_SECONDS = 20.0
-"""How long a request may take; a budget of work is most often spent before."""
+MAX_SECONDS = 20.0
+"""Time limit of a request in seconds; the work budget usually ends it earlier."""
 INSTRUCTIONS = """\
 archir is a language for search spaces of neural networks. Write a program, `check` it, read the problems, change it,
-check it again; `fix` mends what is plain. `explain` says what codes, operations and library blocks mean; the resource
-archir://language is the language in one page. Then `count`, `cost` and `sample` say what the space holds."""
+check it again; `fix` repairs simple errors. `explain` describes diagnostic codes, operations and library blocks; the
+resource archir://language describes the language on one page. Then use `count`, `cost` and `sample` on the space."""
+"""Instructions that the server sends to clients."""
 
 
-def make(folders: Sequence[Path], seconds: float = MOST_SECONDS) -> MCPServer:
-    """A server of these folders; a request that takes more `seconds` ends with A0602. Raises ArchError (A2606) for what
-    is no folder."""
-    room = Room.of(folders)
+def make_server(folders: Sequence[Path], seconds: float = MAX_SECONDS) -> MCPServer:
+    """Create a server for these folders; a request that takes more than `seconds` ends with A0602.
+
+    Raises ArchError (A2606) if one of the folders is not a folder.
+    """
+    workspace = Workspace.open(folders)
     server = MCPServer("archir", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
     turn = anyio.CapacityLimiter(1)
     for name, tool in TOOLS.items():
-        writes = name in CHANGING
+        writes = name in WRITING_TOOLS
         notes = ToolAnnotations(read_only_hint=not writes, destructive_hint=False, open_world_hint=False)
-        server.add_tool(_awaited(tool, room, turn, seconds), name=name, annotations=notes)
+        server.add_tool(_as_coroutine(tool, workspace, turn, seconds), name=name, annotations=notes)
     server.resource("archir://language", name="language", mime_type="text/markdown")(language)
     server.resource("archir://operations", name="operations", mime_type="text/markdown")(operations)
     server.resource("archir://libraries", name="libraries", mime_type="text/markdown")(libraries)
     return server
 
 
-def _awaited(
-    tool: Callable[..., Answer], room: Room, turn: anyio.CapacityLimiter, seconds: float
+def _as_coroutine(
+    tool: Callable[..., Answer], workspace: Workspace, turn: anyio.CapacityLimiter, seconds: float
 ) -> Callable[..., Any]:
-    """A tool of a room as a coroutine: beside it, the server goes on answering; tools run one after the other. It ends
-    after so many seconds, and when the client asks no more."""
+    """Wrap a tool as a coroutine without the workspace parameter.
+
+    Tools run in a thread, one at a time, while the server stays responsive. A tool ends after `seconds` or when the
+    client cancels the request.
+    """
 
     @wraps(tool)
-    async def asked(**given: Any) -> Any:
+    async def run_tool(**arguments: Any) -> Any:
         context = copy_context()
         async with turn, anyio.create_task_group() as tasks:
-            tasks.start_soon(_ended, context, seconds)
-            found = await anyio.to_thread.run_sync(context.run, partial(tool, room, **given))
+            tasks.start_soon(_exhaust_after, context, seconds)
+            answer = await anyio.to_thread.run_sync(context.run, partial(tool, workspace, **arguments))
             tasks.cancel_scope.cancel()
-        return found
+        return answer
 
-    known = signature(tool, eval_str=True)
-    left = [one for one in known.parameters.values() if one.name != "room"]
-    asked.__signature__ = Signature(left, return_annotation=known.return_annotation)  # type: ignore[attr-defined]
-    asked.__annotations__ = {one.name: one.annotation for one in left} | {"return": known.return_annotation}
-    return asked
+    tool_signature = signature(tool, eval_str=True)
+    parameters = [parameter for parameter in tool_signature.parameters.values() if parameter.name != "workspace"]
+    run_tool.__signature__ = Signature(parameters, return_annotation=tool_signature.return_annotation)  # type: ignore[attr-defined]
+    run_tool.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {
+        "return": tool_signature.return_annotation
+    }
+    return run_tool
 
 
-async def _ended(context: Context, seconds: float) -> None:
-    """Work of a context has no budget any more after so many seconds, or once this is cancelled."""
+async def _exhaust_after(context: Context, seconds: float) -> None:
+    """Exhaust the work budgets of a context every `seconds` seconds until cancelled, and once more then."""
     try:
         while True:
             await anyio.sleep(seconds)
-            stop(context)
+            exhaust_budget(context)
     finally:
-        stop(context)
+        exhaust_budget(context)
 
 
 def language() -> str:
-    """The language in one page: what a program may say, with an example of each."""
+    """The archir language on one page, with an example of each construct."""
     return (files("archir.tools.mcp") / "language.md").read_text("utf-8")
 
 
 def operations() -> str:
-    """Every operation, and how it is called."""
-    return "\n\n".join(operation(OPS[name]) for name in sorted(OPS))
+    """All operations with their signatures and rules."""
+    return "\n\n".join(operation_page(OPS[name]) for name in sorted(OPS))
 
 
 def libraries() -> str:
-    """The blocks of archir's libraries, and how they are called."""
-    return "\n\n".join(explained(name) for name in known_libraries())
+    """All library blocks with their signatures."""
+    return "\n\n".join(explanation(name) for name in standard_libraries())

@@ -1,4 +1,4 @@
-"""The tools: functions of a room and of what is asked, each to an answer; what is wrong is a part of it."""
+"""MCP tools: functions of a workspace and the request's arguments. Errors are part of the answer."""
 
 from __future__ import annotations
 
@@ -12,219 +12,232 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 
 from pydantic import Field
 
-from archir.api.loading import proved
+from archir.api.loading import load_checked
 from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.language.formatter import canonical
 from archir.passes.cost import cost
-from archir.tools.fixing.repair import repaired
+from archir.tools.fixing.repair import repair_text
 from archir.tools.mcp.answers import (
     Answer,
-    Checked,
-    Costs,
-    Counted,
-    Drawn,
-    Mended,
+    CheckAnswer,
+    CostAnswer,
+    CountAnswer,
+    FixAnswer,
     Net,
     Range,
-    Run,
-    Sampled,
-    Status,
-    Text,
-    cut,
-    told,
+    RunStatus,
+    SampleAnswer,
+    SampledArchitecture,
+    StatusAnswer,
+    TextAnswer,
+    problem_fields,
+    text_fields,
 )
-from archir.tools.mcp.explaining import explained
-from archir.tools.mcp.room import Room
+from archir.tools.mcp.explanations import explanation
+from archir.tools.mcp.workspace import Workspace
 from archir.utils.files import write_atomic
 
 P = ParamSpec("P")
 A = TypeVar("A", bound=Answer)
 
-MOST_DRAWN, MOST_CHOICES, MOST_RUNS = 20, 50, 20
+MAX_SAMPLES, MAX_CHOICES, MAX_RUNS = 20, 50, 20
+"""Maximum number of architectures, of choices and of runs in an answer."""
 COSTS = ("params", "macs", "activation_bytes", "kernels")
+"""Costs that the tool `cost` reports."""
 
-Path_ = Annotated[str | None, Field(description="A file of the server's folders: `space.arch`, `a/b.arch:net`")]
-Text_ = Annotated[str | None, Field(description="The program, in place of a path; it imports the library alone")]
-Net_ = Annotated[str | None, Field(description="The net that is meant, if there are several")]
-Parameters_ = Annotated[dict[str, Any] | None, Field(description='The net\'s parameters, such as {"channels": 32}')]
+Path_ = Annotated[str | None, Field(description="A file in the server's folders: `space.arch`, `a/b.arch:net`")]
+"""Types of the tools' parameters, with descriptions for clients."""
+Text_ = Annotated[str | None, Field(description="The program, instead of a path; it imports only archir's libraries")]
+Net_ = Annotated[str | None, Field(description="The net to use, if the program has several")]
+Parameters_ = Annotated[dict[str, Any] | None, Field(description='Parameters of the net, such as {"channels": 32}')]
 Where_ = Annotated[str | None, Field(description="Bounds on costs, such as `macs <= 600M and params < 5M`")]
-Seed_ = Annotated[int | None, Field(description="Draws one architecture with this seed", ge=0, le=2**62)]
+Seed_ = Annotated[int | None, Field(description="Use an architecture sampled with this seed", ge=0, le=2**62)]
 
 
-def answering(kind: type[A]) -> Callable[[Callable[P, A]], Callable[P, A]]:
-    """What a tool raises is its answer."""
+def errors_as_answer(kind: type[A]) -> Callable[[Callable[P, A]], Callable[P, A]]:
+    """Decorator for a tool: confine it to the workspace, and return errors that it raises as an answer of class
+    `kind`."""
 
     def decorate(tool: Callable[P, A]) -> Callable[P, A]:
         @wraps(tool)
-        def answered(*args: P.args, **kwargs: P.kwargs) -> A:
-            room = args[0]
-            assert isinstance(room, Room)
+        def run(*args: P.args, **kwargs: P.kwargs) -> A:
+            workspace = args[0]
+            assert isinstance(workspace, Workspace)
             try:
-                with room.entered():
+                with workspace.confined():
                     return tool(*args, **kwargs)
             except ArchError as error:
-                return kind(**told(error.diagnostics))
+                return kind(**problem_fields(error.diagnostics))
             except OSError as error:
                 problem = Diagnostic("A1206", f"{Path(str(error.filename or '')).name}: {error.strerror or error}")
-                return kind(**told([problem]))
+                return kind(**problem_fields([problem]))
 
-        return answered
+        return run
 
     return decorate
 
 
-@answering(Checked)
-def check(room: Room, path: Path_ = None, text: Text_ = None, net: Net_ = None) -> Checked:
-    """Prove every architecture of a program well-formed, or say what is wrong and where."""
-    program = room.program(path, text, net)
-    found = proved(program.text, program.folder, program.name, program.net, program.root, room.limits, None)
-    return Checked(nets=[Net(one.name, len(one), len(one.decisions)) for one in found])
+@errors_as_answer(CheckAnswer)
+def check(workspace: Workspace, path: Path_ = None, text: Text_ = None, net: Net_ = None) -> CheckAnswer:
+    """Prove that every architecture of a program is well-formed, or return the errors with their places."""
+    program = workspace.program(path, text, net)
+    graphs = load_checked(program.text, program.folder, program.name, program.net, program.root, workspace.limits, None)
+    return CheckAnswer(nets=[Net(graph.name, len(graph), len(graph.decisions)) for graph in graphs])
 
 
-@answering(Mended)
+@errors_as_answer(FixAnswer)
 def fix(
-    room: Room, path: Path_ = None, text: Text_ = None,
-    write: Annotated[bool, Field(description="Write the mended text to the file")] = False,
-) -> Mended:  # fmt: skip
-    """Mend what can be mended: the text comes back with fewer mistakes, or as it was; `problems` are left."""
-    program = room.program(path, text)
-    place = room.place(program)
-    repair = repaired(program.text, program.name, place.check, place.check_names)
-    written = write and bool(repair.changes) and _written(room, path, repair.text)
-    return Mended(
-        **told(repair.left), **cut(repair.text), changes=[one.title for one in repair.changes], written=written
+    workspace: Workspace, path: Path_ = None, text: Text_ = None,
+    write: Annotated[bool, Field(description="Write the repaired text to the file")] = False,
+) -> FixAnswer:  # fmt: skip
+    """Repair simple errors: returns the text with fewer errors, or unchanged; `problems` are the remaining ones."""
+    program = workspace.program(path, text)
+    checker = workspace.checker(program)
+    repair = repair_text(program.text, program.name, checker.check, checker.check_names)
+    is_written = write and bool(repair.changes) and _write(workspace, path, repair.text)
+    return FixAnswer(
+        **problem_fields(repair.remaining),
+        **text_fields(repair.text),
+        changes=[change.title for change in repair.changes],
+        written=is_written,
     )
 
 
-@answering(Text)
+@errors_as_answer(TextAnswer)
 def format(
-    room: Room, path: Path_ = None, text: Text_ = None,
+    workspace: Workspace, path: Path_ = None, text: Text_ = None,
     write: Annotated[bool, Field(description="Write the text to the file")] = False,
-) -> Text:  # fmt: skip
-    """Lay out a program canonically: spaces, indentation, line breaks. Meaning and comments stay."""
-    program = room.program(path, text)
-    made = canonical(program.text, program.name)
-    if write and made != program.text:
-        _written(room, path, made)
-    return Text(**cut(made))
+) -> TextAnswer:  # fmt: skip
+    """Format a program canonically: spaces, indentation, line breaks. Meaning and comments do not change."""
+    program = workspace.program(path, text)
+    formatted = canonical(program.text, program.name)
+    if write and formatted != program.text:
+        _write(workspace, path, formatted)
+    return TextAnswer(**text_fields(formatted))
 
 
-def _written(room: Room, path: str | None, text: str) -> bool:
+def _write(workspace: Workspace, path: str | None, text: str) -> bool:
+    """Write the text to the file at `path` and return True. Raises ArchError (A2606) if `path` is None."""
     if path is None:
-        raise fail("A2606", "a text is no file that could be written")
-    write_atomic(room.located(path)[0], text.encode())
+        raise fail("A2606", "`write` needs a `path`; the program was passed as `text`")
+    write_atomic(workspace.resolve(path)[0], text.encode())
     return True
 
 
-@answering(Counted)
+@errors_as_answer(CountAnswer)
 def count(
-    room: Room, path: Path_ = None, text: Text_ = None, net: Net_ = None, parameters: Parameters_ = None,
+    workspace: Workspace, path: Path_ = None, text: Text_ = None, net: Net_ = None, parameters: Parameters_ = None,
     where: Where_ = None,
-) -> Counted:  # fmt: skip
-    """Count the architectures of a space, exactly, and list its choices."""
-    space = room.space(room.program(path, text, net), parameters, where)
-    size, kept = space.size, space.satisfying
-    within = sorted({str(one) for one in space.count()}, key=int) if space.bounded else [str(kept)]
+) -> CountAnswer:  # fmt: skip
+    """Count the architectures of a space exactly, and list its choices."""
+    space = workspace.space(workspace.program(path, text, net), parameters, where)
+    size, satisfying = space.size, space.satisfying
+    within = sorted({str(item) for item in space.count()}, key=int) if space.has_cost_bounds else [str(satisfying)]
     choices = [
-        {"path": one.path, "alternatives": [str(label) for label in one.alternatives[:MOST_CHOICES]]}
-        | ({} if one.take is None else {"take": one.take})
-        for one in space.choices[:MOST_CHOICES]
+        {"path": item.path, "alternatives": [str(label) for label in item.alternatives[:MAX_CHOICES]]}
+        | ({} if item.k is None else {"take": item.k})
+        for item in space.choices[:MAX_CHOICES]
     ]
-    more = max(0, len(space.choices) - MOST_CHOICES)
-    return Counted(net=space.name, size=str(size), within=within, choices=choices, more_choices=more)
+    left_out = max(0, len(space.choices) - MAX_CHOICES)
+    return CountAnswer(net=space.name, size=str(size), within=within, choices=choices, more_choices=left_out)
 
 
-@answering(Costs)
+@errors_as_answer(CostAnswer)
 def cost_of(
-    room: Room, path: Path_ = None, text: Text_ = None, net: Net_ = None, parameters: Parameters_ = None,
+    workspace: Workspace, path: Path_ = None, text: Text_ = None, net: Net_ = None, parameters: Parameters_ = None,
     where: Where_ = None, seed: Seed_ = None,
     choices: Annotated[
-        dict[str, Any] | None, Field(description="An architecture: labels by choice, as `sample` gives them")
+        dict[str, Any] | None, Field(description="An architecture: labels by choice, as `sample` returns them")
     ] = None,
-) -> Costs:  # fmt: skip
-    """Parameters, multiply-accumulates, bytes of activations and kernels: of a network or an architecture exactly, of a
-    space the least and the greatest."""
-    space = room.space(room.program(path, text, net), parameters, where)
+) -> CostAnswer:  # fmt: skip
+    """Compute parameters, multiply-accumulates, bytes of activations and kernels.
+
+    For a network or an architecture the values are exact; for a space, the smallest and largest value of each is
+    returned.
+    """
+    space = workspace.space(workspace.program(path, text, net), parameters, where)
     if choices is None and seed is None and space.choices:
-        ranges = {name: Range(*(int(end.bound) for end in space.account.extremes(name))) for name in COSTS}
-        return Costs(net=space.name, ranges=ranges)
+        ranges = {name: Range(*(int(extreme.bound) for extreme in space.account.extremes(name))) for name in COSTS}
+        return CostAnswer(net=space.name, ranges=ranges)
     architecture = space.architecture(choices) if choices is not None else space.sample(seed or 0)
-    found = cost(space.specialize(architecture))
-    return Costs(net=space.name, costs={name: int(getattr(found, name)) for name in COSTS})
+    values = cost(space.specialize(architecture))
+    return CostAnswer(net=space.name, costs={name: int(getattr(values, name)) for name in COSTS})
 
 
-@answering(Sampled)
+@errors_as_answer(SampleAnswer)
 def sample(
-    room: Room, path: Path_ = None, text: Text_ = None, net: Net_ = None, parameters: Parameters_ = None,
+    workspace: Workspace, path: Path_ = None, text: Text_ = None, net: Net_ = None, parameters: Parameters_ = None,
     where: Where_ = None,
-    number: Annotated[int, Field(description="How many", ge=1, le=MOST_DRAWN)] = 1,
+    number: Annotated[int, Field(description="Number of architectures", ge=1, le=MAX_SAMPLES)] = 1,
     seed: Annotated[int, Field(ge=0, le=2**62)] = 0,
-) -> Sampled:  # fmt: skip
-    """Draw architectures uniformly from those that keep all bounds, with what they cost."""
-    space, rng = room.space(room.program(path, text, net), parameters, where), random.Random(seed)
-    found = [space.sample(rng) for _ in range(number)]
-    known = space.cost(found, COSTS[:2])
-    return Sampled(
+) -> SampleAnswer:  # fmt: skip
+    """Sample architectures uniformly from those that satisfy all bounds, and return them with their costs."""
+    space, rng = workspace.space(workspace.program(path, text, net), parameters, where), random.Random(seed)
+    samples = [space.sample(rng) for _ in range(number)]
+    costs = space.cost(samples, COSTS[:2])
+    return SampleAnswer(
         architectures=[
-            Drawn(dict(one.items()), {name: int(values[i]) for name, values in known.items()})
-            for i, one in enumerate(found)
+            SampledArchitecture(dict(architecture.items()), {name: int(values[i]) for name, values in costs.items()})
+            for i, architecture in enumerate(samples)
         ]
     )
 
 
-@answering(Text)
+@errors_as_answer(TextAnswer)
 def show(
-    room: Room, path: Path_ = None, text: Text_ = None, net: Net_ = None, parameters: Parameters_ = None,
+    workspace: Workspace, path: Path_ = None, text: Text_ = None, net: Net_ = None, parameters: Parameters_ = None,
     seed: Seed_ = None,
-    block: Annotated[str | None, Field(description="This block alone: its scope or its name")] = None,
+    block: Annotated[str | None, Field(description="Show only this block, by its scope or its name")] = None,
     form: Annotated[str, Field(description="`text`, `mermaid` or `svg`", pattern="^(text|mermaid|svg)$")] = "text",
-) -> Text:  # fmt: skip
-    """The graph of a net: as text with the type of every value, or as a picture."""
+) -> TextAnswer:  # fmt: skip
+    """Return the graph of a net, as text with the type of every value or as a picture."""
     from archir.ir.printer import print_graph
     from archir.pictures import picture
 
-    space = room.space(room.program(path, text, net), parameters)
+    space = workspace.space(workspace.program(path, text, net), parameters)
     graph = space.graph if seed is None else space.specialize(space.sample(seed))
     if form == "text" and block is None:
-        return Text(**cut(print_graph(graph)))
-    return Text(**cut(picture(graph, "mermaid" if form == "text" else form, 1, block, None)))
+        return TextAnswer(**text_fields(print_graph(graph)))
+    return TextAnswer(**text_fields(picture(graph, "mermaid" if form == "text" else form, 1, block, None)))
 
 
-@answering(Text)
+@errors_as_answer(TextAnswer)
 def explain(
-    room: Room,
-    what: Annotated[str, Field(description="A code as A0402, an operation, a library as std.cells, or a block")],
-) -> Text:
-    """What a diagnostic's code, an operation, a library or a block of it means, and how it is called."""
-    return Text(**cut(explained(what)))
+    workspace: Workspace,
+    what: Annotated[
+        str, Field(description="A code such as A0402, an operation, a library such as std.cells, or a block")
+    ],
+) -> TextAnswer:
+    """Explain a diagnostic code, an operation, a library or a library's block, with signature and example."""
+    return TextAnswer(**text_fields(explanation(what)))
 
 
-@answering(Status)
+@errors_as_answer(StatusAnswer)
 def status(
-    room: Room,
+    workspace: Workspace,
     folder: Annotated[str, Field(description="A run, or a folder of runs, in the server's folders")] = "runs",
-) -> Status:
-    """How far searches came: running, interrupted or finished, the phase and what it scores."""
-    from archir.runs.summaries import placed
+) -> StatusAnswer:
+    """Return the progress of searches: running, interrupted or finished, the current phase, and scores."""
+    from archir.runs.summaries import located_summaries
 
-    place, _ = room.located(folder)
-    if not place.is_dir():
-        raise fail("A2606", f"{folder!r} is no folder")
-    links = (one for one in islice(place.rglob("*"), 100_000) if one.is_symlink())
+    location, _ = workspace.resolve(folder)
+    if not location.is_dir():
+        raise fail("A2606", f"{folder!r} is not a folder")
+    links = (item for item in islice(location.rglob("*"), 100_000) if item.is_symlink())
     if (link := next(links, None)) is not None:
-        raise fail("A2606", f"{link.relative_to(place)} is a link, which is not followed")
-    found = placed(place)
+        raise fail("A2606", f"{link.relative_to(location)} is a symbolic link; the server does not follow links")
+    summaries = located_summaries(location)
     runs = [
-        Run(**{key: value for key, value in asdict(one).items() if key in Run.__dataclass_fields__})
-        for _, one in found[:MOST_RUNS]
+        RunStatus(**{key: value for key, value in asdict(item).items() if key in RunStatus.__dataclass_fields__})
+        for _, item in summaries[:MAX_RUNS]
     ]
-    return Status(runs=runs, more_runs=max(0, len(found) - MOST_RUNS))
+    return StatusAnswer(runs=runs, more_runs=max(0, len(summaries) - MAX_RUNS))
 
 
 TOOLS: dict[str, Callable[..., Answer]] = {
     "check": check, "fix": fix, "format": format, "count": count, "cost": cost_of, "sample": sample, "show": show,
     "explain": explain, "status": status,
 }  # fmt: skip
-"""By the names that clients call them."""
-CHANGING = {"fix", "format"}
-"""Those that may write."""
+"""Tools by the names that clients call."""
+WRITING_TOOLS = {"fix", "format"}
+"""Tools that may write files."""

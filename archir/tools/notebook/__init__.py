@@ -1,5 +1,5 @@
-"""Notebooks and prompts: what values look like, cells that are programs, and progress.
+"""Notebook support: HTML displays of archir's values, and `%%arch` cells.
 
-`registration` tells IPython how to show values. `markup` makes tables and places for
-pictures, `pages` says what of each value is shown.
+`registration` registers the displays with IPython, `html_pages` makes the HTML of each class, `cells` defines the
+magic.
 """

@@ -1,4 +1,4 @@
-"""Cells that are programs: `%load_ext archir`, then cells that begin with `%%arch`."""
+"""The `%%arch` cell magic, for cells that contain a program; `%load_ext archir` defines it."""
 
 from __future__ import annotations
 
@@ -12,69 +12,71 @@ from IPython.core.magic import Magics, cell_magic, magics_class, no_var_expand
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-from archir.api.loading import proved
-from archir.diagnostics.errors import ArchError, Diagnostic, fail, listed
-from archir.language.elaboration.files import instead
+from archir.api.loading import load_checked
+from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
+from archir.language.elaboration.files import file_overlay
 from archir.language.elaboration.parameters import parse_parameter
 from archir.spaces.space import Space
 from archir.tools.notebook.counts import Counts
 from archir.utils.files import write_atomic
 
-_AS = "a cell is imported by the name that `%%arch --as NAME.arch` gives it, once it was run"
+_IMPORT_HINT = "to import a cell, name it with `%%arch --as NAME.arch` and run it first"
+"""Hint of errors about an imported file that does not exist."""
 
 
 @magics_class
-class Cells(Magics):
-    """The programs of a session: those with a name of a file are there for others to import."""
+class CellMagics(Magics):
+    """The `%%arch` magic. Cells with a file name (`--as`) can be imported by later cells."""
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
-        self._texts: dict[Path, str] = {}
+        self._importable_cells: dict[Path, str] = {}
 
     @no_var_expand
     @magic_arguments()
-    @argument("name", nargs="?", help="The variable that the space becomes.")
-    @argument("--show", action="store_true", help="Show what it is, with a picture.")
-    @argument("--count", action="store_true", help="Count its architectures, exactly.")
-    @argument("--net", help="Which net, if the cell has several.")
-    @argument("-p", "--param", action="append", default=[], help="A parameter of the net, such as -p width=16.")
+    @argument("name", nargs="?", help="Variable to assign the space to.")
+    @argument("--show", action="store_true", help="Display the space, with a picture.")
+    @argument("--count", action="store_true", help="Display the exact number of architectures.")
+    @argument("--net", help="Net to use, if the cell has more than one.")
+    @argument("-p", "--param", action="append", default=[], help="Set a parameter of the net, such as -p width=16.")
     @argument("-o", "--output", help="Write the program to this file, for recipes and the command line.")
-    @argument("--as", dest="file", help="The file that other cells import this one as, such as blocks.arch.")
+    @argument("--as", dest="file", help="File name by which other cells can import this one, such as blocks.arch.")
     @cell_magic
     def arch(self, line: str, cell: str) -> None:
-        """The cell is a program: it is checked, and its net becomes a space.
+        """Check the program in the cell and make its net a space.
 
             %%arch space --show
             net space {
                 ...
             }
 
-        Everything that is wrong with it is said, with its place in the cell.
+        All errors of the program are reported, with their places in the cell.
         """
         try:
-            given = parse_argstring(self.arch, line)
+            options = parse_argstring(self.arch, line)
         except UsageError as error:
-            raise UsageError(f"{error}; `%%arch?` lists what there is") from None
+            raise UsageError(f"{error}; `%%arch?` lists the options") from None
         try:
-            file = self._file(given.file)
-            parameters = dict(map(parse_parameter, given.param))
-            name = given.file or f"In[{self.shell.execution_count}]"
-            text = f"\n{cell}"  # the first line of a cell is that of `%%arch`
-            with instead(self._texts if file is None else {**self._texts, file: text}):
-                graphs = proved(text, Path.cwd(), name, given.net, None, None, parameters)
+            file = self._file(options.file)
+            parameters = dict(map(parse_parameter, options.param))
+            name = options.file or f"In[{self.shell.execution_count}]"
+            text = f"\n{cell}"  # `%%arch` is the first line of the cell
+            with file_overlay(self._importable_cells if file is None else {**self._importable_cells, file: text}):
+                graphs = load_checked(text, Path.cwd(), name, options.net, None, None, parameters)
         except ArchError as error:
-            raise ArchError(*map(_hinted, error.diagnostics)) from None
+            raise ArchError(*map(_with_import_hint, error.diagnostics)) from None
         if file is not None:
-            self._texts[file] = text
-        if given.output is not None:
-            write_atomic(Path(given.output), cell.encode())
+            self._importable_cells[file] = text
+        if options.output is not None:
+            write_atomic(Path(options.output), cell.encode())
         spaces = list(map(Space, graphs))
-        if given.name is not None:
-            self.shell.user_ns[_variable(given.name)] = _only(spaces)
+        if options.name is not None:
+            self.shell.user_ns[_variable_name(options.name)] = _single_space(spaces)
         for space in spaces:
-            self._told(space, given.show, given.count)
+            self._display(space, options.show, options.count)
 
-    def _told(self, space: Space, show: bool, count: bool) -> None:
+    def _display(self, space: Space, show: bool, count: bool) -> None:
+        """Print the space, or display it and its number of architectures as requested."""
         if count:
             display(Counts.of(space))
         if show:
@@ -83,30 +85,38 @@ class Cells(Magics):
             print(repr(space))
 
     def _file(self, name: str | None) -> Path | None:
+        """Return the path by which other cells import this one. Raises UsageError if the name does not end with
+        `.arch`."""
         if name is None:
             return None
         if not name.endswith(".arch"):
-            raise UsageError(f"--as is the name of a file for imports, such as blocks.arch, not {name!r}")
+            raise UsageError(f"--as takes a file name for imports, such as blocks.arch, not {name!r}")
         return (Path.cwd() / name).resolve()
 
 
-def _variable(name: str) -> str:
+def _variable_name(name: str) -> str:
+    """Return the name if it can be a variable. Raises UsageError if not."""
     if not name.isidentifier():
-        raise UsageError(f"{name!r} is no name of a variable")
+        raise UsageError(f"{name!r} is not a valid variable name")
     return name
 
 
-def _only(spaces: Sequence[Space]) -> Space:
-    """The space that is bound. Raises ArchError (A0808) if there are none, or several."""
+def _single_space(spaces: Sequence[Space]) -> Space:
+    """Return the only space of the cell. Raises ArchError (A0808) if there is none, or more than one."""
     if len(spaces) == 1:
         return spaces[0]
     names = [space.name for space in spaces]
     if names:
-        raise fail("A0808", f"the cell has {listed(names)}: one is named with --net")
-    raise fail("A0808", "the cell has no net", None, "blocks by themselves need no variable: %%arch --as blocks.arch")
+        raise fail("A0808", f"the cell has {join_names(names)}: choose a net with --net")
+    raise fail(
+        "A0808",
+        "the cell has no net to assign",
+        None,
+        "for a cell with blocks only, omit the variable: %%arch --as NAME.arch",
+    )
 
 
-def _hinted(problem: Diagnostic) -> Diagnostic:
-    """For a file that is not there, that it may be a cell."""
-    missing = problem.code == "A0801" and problem.hint is None
-    return replace(problem, hint=_AS) if missing else problem
+def _with_import_hint(problem: Diagnostic) -> Diagnostic:
+    """Add the hint about importing cells to a diagnostic about a missing file."""
+    is_missing_file = problem.code == "A0801" and problem.hint is None
+    return replace(problem, hint=_IMPORT_HINT) if is_missing_file else problem

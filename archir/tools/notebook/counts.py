@@ -1,18 +1,21 @@
-"""How many architectures a space has, as a cell shows it."""
+"""Number of architectures of a space, as notebook cells display it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archir.diagnostics.work import bounded
-from archir.spaces.counting import many
+from archir.diagnostics.work import work_budget
+from archir.spaces.counting import format_count
 from archir.spaces.space import Space
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The architectures of a space: all, those that satisfy what choices require, and those within bounds on costs; of
-    the last, at least and at most."""
+    """Numbers of architectures of the space `name`.
+
+    `size` counts all of them, `satisfying` those that satisfy every `require` about choices, `within` those that also
+    satisfy the bounds on costs: a lower and an upper bound, equal if the number is exact.
+    """
 
     name: str
     size: int
@@ -21,26 +24,31 @@ class Counts:
 
     @staticmethod
     def of(space: Space) -> Counts:
-        """Counted within the usual budget. Raises ArchError (A0510, A0602, A1601, A1602)."""
-        with bounded():
+        """Count the architectures of a space within the default work budget. Raises ArchError (A0510, A0602, A1601,
+        A1602)."""
+        with work_budget():
             return Counts(space.name, space.size, space.satisfying, space.count())
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """The three numbers."""
+        """The three numbers as text."""
         least, most = self.within
-        return exact(self.size), exact(self.satisfying), exact(most) if least == most else f"{least:,} to {exact(most)}"
+        return (
+            format_exactly(self.size),
+            format_exactly(self.satisfying),
+            format_exactly(most) if least == most else f"{least:,} to {format_exactly(most)}",
+        )
 
     def __repr__(self) -> str:
-        every, satisfying, within = self.texts
-        found = [f"{self.name}: {many(self.size, 'architecture')}"]
-        if satisfying != every:
-            found.append(f"{satisfying} with what choices require")
+        size, satisfying, within = self.texts
+        parts = [f"{self.name}: {format_count(self.size, 'architecture')}"]
+        if satisfying != size:
+            parts.append(f"{satisfying} satisfy the requirements on choices")
         if within != satisfying:
-            found.append(f"{within} within the bounds on costs")
-        return f"<{', '.join(found)}>"
+            parts.append(f"{within} within the bounds on costs")
+        return f"<{', '.join(parts)}>"
 
 
-def exact(number: int) -> str:
-    """All digits of a number, where there are not hundreds."""
-    return f"{number:,}" if number < 10**100 else many(number, "").strip()
+def format_exactly(number: int) -> str:
+    """Format a number with all its digits, or rounded if it has more than 100."""
+    return f"{number:,}" if number < 10**100 else format_count(number, "").strip()

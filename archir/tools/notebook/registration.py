@@ -1,22 +1,22 @@
-"""How notebooks show archir's values: printers that IPython looks up by class."""
+"""Registration of HTML and text formatters for archir's classes with IPython, which looks them up by class name."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.visible import one_line
+from archir.diagnostics.escaping import escape_to_line
 
-SHOWN = (
+DISPLAYED_CLASSES = (
     "archir.diagnostics.errors:Diagnostic",
     "archir.diagnostics.errors:Diagnostics",
-    "archir.utils.frames:Framed",
+    "archir.utils.frames:Tabular",
     "archir.ir.graph:Graph",
     "archir.passes.cost:Cost",
     "archir.costs.account:Account",
-    "archir.costs.latencies.fill:Validation",
+    "archir.costs.latencies.measurement:Validation",
     "archir.costs.latencies.model:LatencyModel",
-    "archir.tabular.table:Results",
+    "archir.tabular.results:Results",
     "archir.spaces.scores:Scores",
     "archir.spaces.architecture:Architecture",
     "archir.spaces.optimal.membership:Membership",
@@ -26,32 +26,34 @@ SHOWN = (
     "archir.api.drawing:Picture",
     "archir_onnx.verification.verify:Report",
 )
-"""Classes that are shown as tables and pictures, with their subclasses; other values are shown as text."""
+"""Classes (`module:name`) that notebooks show as HTML, with their subclasses. Other values are shown as text."""
 
 
 def register(shell: Any) -> None:
-    """Let an IPython shell show archir's values as HTML where it can, and as text."""
+    """Register formatters for archir's classes with an IPython shell: HTML, and plain text without control
+    characters."""
     formatters = shell.display_formatter.formatters
-    for place in SHOWN:
+    for place in DISPLAYED_CLASSES:
         module, _, name = place.partition(":")
         formatters["text/html"].for_type_by_name(module, name, html)
         formatters["text/plain"].for_type_by_name(module, name, _print_text)
 
 
 def html(value: object) -> str | None:
-    """The value as HTML; None if its text says all of it, or if it cannot be counted or drawn."""
-    from archir.tools.notebook.pages import page
+    """Return a value as HTML, or None if its `repr` is sufficient or if counting or drawing it raises ArchError."""
+    from archir.tools.notebook.html_pages import to_html
 
     try:
-        return page(value)
+        return to_html(value)
     except ArchError:
         return None
 
 
 def text(value: object) -> str:
-    """The value as plain text, control characters made visible."""
-    return "\n".join(map(one_line, repr(value).split("\n")))
+    """Return the value's `repr` with control characters escaped."""
+    return "\n".join(map(escape_to_line, repr(value).split("\n")))
 
 
 def _print_text(value: object, printer: Any, cycle: bool) -> None:
+    """Text formatter for IPython."""
     printer.text(text(value))

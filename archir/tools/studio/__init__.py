@@ -1,1 +1,2 @@
-"""A page to write spaces on: what it asks, the server that answers on this machine, and the page itself."""
+"""The studio: a web page for writing search spaces, its HTTP server on this machine, and the answers to its
+requests."""

@@ -1,4 +1,4 @@
-"""The page, served to a browser on this machine. It needs the extra `serve` (starlette, uvicorn)."""
+"""HTTP server of the studio's page, for browsers on this machine. Needs the extra `serve` (starlette, uvicorn)."""
 
 from __future__ import annotations
 
@@ -21,56 +21,76 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import stop
-from archir.language.elaboration.files import read
-from archir.tools.studio.asked import MOST_TEXT, Asked, AskedError
-from archir.tools.studio.desk import Answer, Desk
-from archir.tools.studio.policy import policy
+from archir.diagnostics.work import exhaust_budget
+from archir.language.elaboration.files import read_program
+from archir.pictures.html import policy_hashes
+from archir.tools.studio.request_fields import MAX_TEXT, RequestError, RequestFields
+from archir.tools.studio.session import Answer, Session
 from archir.utils.files import write_atomic
 
+
+def content_security_policy(script_sources: str = "") -> str:
+    """Return the content security policy of the page.
+
+    The page may load its own scripts and styles, and connect to its own origin. Pictures are frames without an address,
+    which inherit the policy; their script and styles are allowed by their hashes. `further` is appended to
+    `script-src`.
+    """
+    scripts, styles = (" ".join(f"'{digest}'" for digest in hashes) for hashes in policy_hashes())
+    return (
+        f"default-src 'none'; script-src 'self'{script_sources} {scripts}; style-src 'self' {styles}; img-src data:; "
+        "connect-src 'self'; worker-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'"
+    )
+
+
 HOST = "127.0.0.1"
-MOST_BYTES = 4 * MOST_TEXT + 100_000
-"""Of a question."""
+"""Address that the server listens on."""
+MAX_BYTES = 4 * MAX_TEXT + 100_000
+"""Maximum size of a request's body in bytes."""
 _FILES = {
     "/studio.js": "text/javascript; charset=utf-8",
     "/studio.css": "text/css; charset=utf-8",
     "/LICENSES.txt": "text/plain; charset=utf-8",
 }
-_NEWEST = 32
-"""Kinds of questions and pages, of which the newest question is known."""
+"""Media type of each file of the page that is served without a token, by URL path."""
+_MAX_LATEST = 32
+"""Number of (page, kind of request) pairs for which the latest request is remembered."""
 
 
-def page(name: str) -> bytes:
-    """A file of the page."""
+def page_file(name: str) -> bytes:
+    """Return the content of a file of the page."""
     return (files("archir.tools.studio") / "page" / name).read_bytes()
 
 
 class Studio:
-    """Answers a page about one text, which may be that of a file: then it can be saved there.
+    """Application behind the studio's page: answers requests about one text, which can be saved if `file` is set.
 
-    One question is answered at a time. A newer one of the same kind from the same page takes the place of those that
-    wait, and ends the one at hand: nobody waits for that any more.
+    Requests are answered one at a time. A newer request of the same kind from the same page cancels the running one and
+    replaces the waiting one, as the page no longer needs their answers.
     """
 
     def __init__(self, port: int, file: Path | None = None) -> None:
         self.port, self.file = port, file
         self.token = secrets.token_urlsafe(24)
-        self._desk = Desk(file.name if file is not None else "space.arch", file.parent if file is not None else None)
-        self._one = threading.Lock()
-        self._newest: dict[tuple[str, str], object] = {}
-        self._working: tuple[tuple[str, str], Context] | None = None
+        self._session = Session(
+            file.name if file is not None else "space.arch", file.parent if file is not None else None
+        )
+        self._lock = threading.Lock()
+        self._latest: dict[tuple[str, str], object] = {}
+        self._running: tuple[tuple[str, str], Context] | None = None
 
     @property
     def address(self) -> str:
-        """Where the page is, with what opens it."""
+        """URL of the page, with the token that is required to open it."""
         return f"http://{HOST}:{self.port}/?token={self.token}"
 
     def text(self) -> str:
-        """What the file says; nothing, where there is none yet. Raises ArchError (A0801)."""
-        return read(self.file) if self.file is not None and self.file.exists() else ""
+        """Return the content of the file, or "" if there is no file yet. Raises ArchError (A0801) if it cannot be
+        read."""
+        return read_program(self.file) if self.file is not None and self.file.exists() else ""
 
     def app(self) -> ASGIApp:
-        """The ASGI application."""
+        """Return the ASGI application."""
         routes = [
             Route("/", self._page),
             Route("/text", self._text),
@@ -78,104 +98,120 @@ class Studio:
             Route("/ask/{kind}", self._ask, methods=["POST"]),
             *(Route(path, _file) for path in _FILES),
         ]
-        return _Guarded(
-            Starlette(routes=routes, exception_handlers={AskedError: _unasked, ArchError: _unread, OSError: _unread}),
+        return _AccessGuard(
+            Starlette(
+                routes=routes,
+                exception_handlers={RequestError: _bad_request, ArchError: _file_error, OSError: _file_error},
+            ),
             self,
         )
 
     async def _page(self, _: Request) -> Response:
-        return Response(page("index.html"), media_type="text/html; charset=utf-8")
+        """Return the page."""
+        return Response(page_file("index.html"), media_type="text/html; charset=utf-8")
 
     async def _text(self, _: Request) -> Response:
-        """The text to begin with: of the file, or an example."""
+        """Return the initial text: the content of the file, or null, for which the page shows an example."""
         if self.file is None:
             return JSONResponse({"name": "space.arch", "text": None, "mark": None})
         text = await run_in_threadpool(self.text)
-        return JSONResponse({"name": self.file.name, "text": text, "mark": _mark(text)})
+        return JSONResponse({"name": self.file.name, "text": text, "mark": _digest(text)})
 
     async def _save(self, request: Request) -> Response:
-        """Write the file, unless it was changed by others since the page read it."""
+        """Write the file, unless it has changed on disk since the page read it (status 409)."""
         if self.file is None:
-            return _refused(403, "no file was given: archir studio FILE")
+            return _error_response(403, "there is no file to save to: start with archir studio FILE")
         fields = await _fields(request)
-        asked = Asked(fields)
-        text, mark = asked.text(), asked.text("mark", 64)
-        if mark != _mark(await run_in_threadpool(self.text)):
-            return _refused(409, f"{self.file.name} was changed by something else; copy your text, and load the page")
+        request_fields = RequestFields(fields)
+        text, mark = request_fields.text(), request_fields.text("mark", 64)
+        if mark != _digest(await run_in_threadpool(self.text)):
+            return _error_response(
+                409, f"{self.file.name} was changed by another program; copy your text, then reload the page"
+            )
         await run_in_threadpool(write_atomic, self.file, text.encode())
-        return JSONResponse({"mark": _mark(text)})
+        return JSONResponse({"mark": _digest(text)})
 
     async def _ask(self, request: Request) -> Response:
+        """Answer a request of the page; status 409 if a newer one replaced it."""
         kind = request.path_params["kind"]
-        if kind not in self._desk.kinds:
-            return _refused(404, f"there are no questions `{kind}`")
+        if kind not in self._session.kinds:
+            return _error_response(404, f"there are no requests of kind `{kind}`")
         fields = await _fields(request)
-        whose = Asked(fields).text("page", 64), kind
-        answer = await run_in_threadpool(self._answer, whose, fields)
-        return JSONResponse(answer) if answer is not None else _refused(409, "a newer question came")
+        page_and_kind = RequestFields(fields).text("page", 64), kind
+        answer = await run_in_threadpool(self._answer, page_and_kind, fields)
+        return JSONResponse(answer) if answer is not None else _error_response(409, "a newer request replaced this one")
 
-    def _answer(self, whose: tuple[str, str], fields: Any) -> Answer | None:
-        """The answer to a question, or None where a newer one has come."""
-        this = object()
-        self._newest.pop(whose, None)
-        self._newest[whose] = this
-        while len(self._newest) > _NEWEST:
-            self._newest.pop(next(iter(self._newest)), None)
-        working = self._working
-        if working is not None and working[0] == whose:
-            stop(working[1])
-        with self._one:
-            if self._newest.get(whose) is not this:
+    def _answer(self, page_and_kind: tuple[str, str], fields: Any) -> Answer | None:
+        """Return the answer to a request, or None if a newer request of the same kind from the same page replaced
+        it."""
+        request_id = object()
+        self._latest.pop(page_and_kind, None)
+        self._latest[page_and_kind] = request_id
+        while len(self._latest) > _MAX_LATEST:
+            self._latest.pop(next(iter(self._latest)), None)
+        running = self._running
+        if running is not None and running[0] == page_and_kind:
+            exhaust_budget(running[1])
+        with self._lock:
+            if self._latest.get(page_and_kind) is not request_id:
                 return None
             context = copy_context()
-            self._working = whose, context
+            self._running = page_and_kind, context
             try:
-                answer = context.run(self._desk.ask, whose[1], fields)
+                answer = context.run(self._session.ask, page_and_kind[1], fields)
             finally:
-                self._working = None
-        return answer if self._newest.get(whose) is this else None
+                self._running = None
+        return answer if self._latest.get(page_and_kind) is request_id else None
 
 
-class _Guarded:
-    """Lets through what the page itself asks, on this machine; says to browsers what a page may do."""
+class _AccessGuard:
+    """ASGI middleware that admits only requests of the page itself, on this machine, and adds security headers to
+    answers."""
 
     def __init__(self, app: ASGIApp, studio: Studio) -> None:
         self._app, self._studio = app, studio
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle an ASGI connection; connections other than HTTP requests are dropped."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
         if scope["type"] != "http":
             return
 
-        async def sending(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *_HEADERS]
             await send(message)
 
         refusal = self._refusal(Request(scope))
-        await (self._app(scope, receive, sending) if refusal is None else refusal(scope, receive, sending))
+        await (
+            self._app(scope, receive, send_with_headers)
+            if refusal is None
+            else refusal(scope, receive, send_with_headers)
+        )
 
     def _refusal(self, request: Request) -> Response | None:
+        """Return the error response to a request with a wrong host, origin or token, or None if the request is
+        admitted."""
         port = self._studio.port
         hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
         origin = request.headers.get("origin")
         if request.headers.get("host") not in hosts:
-            return _refused(403, "this page is for this machine alone")
+            return _error_response(403, "this server answers only requests from this machine")
         if origin is not None and origin not in {f"http://{host}" for host in hosts}:
-            return _refused(403, "another page asks")
+            return _error_response(403, "this server answers only its own page")
         if request.url.path in _FILES:
             return None
-        given = request.query_params.get("token", "") if request.url.path == "/" else _bearer(request)
-        if secrets.compare_digest(given.encode(), self._studio.token.encode()):
+        token = request.query_params.get("token", "") if request.url.path == "/" else _bearer_token(request)
+        if secrets.compare_digest(token.encode(), self._studio.token.encode()):
             return None
-        text = "This page opens by the whole address that `archir studio` printed, with its token.\n"
+        text = "Open this page with the complete address that `archir studio` printed, including its token.\n"
         return PlainTextResponse(text, 403)
 
 
 _HEADERS = [
-    (b"content-security-policy", policy().encode()),
+    (b"content-security-policy", content_security_policy().encode()),
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -183,58 +219,64 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
+"""Security headers of every response."""
 
 
-def _bearer(request: Request) -> str:
+def _bearer_token(request: Request) -> str:
+    """Return the bearer token of a request, or ""."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     return token if kind == "Bearer" else ""
 
 
 async def _file(request: Request) -> Response:
+    """Return a file of the page."""
     path = request.url.path
-    return Response(page(path[1:]), media_type=_FILES[path])
+    return Response(page_file(path[1:]), media_type=_FILES[path])
 
 
 async def _fields(request: Request) -> Any:
-    """What a question says. Raises AskedError for what is no JSON, or long."""
+    """Return the JSON body of a request. Raises RequestError if it is not JSON, or is longer than MAX_BYTES."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise AskedError("questions are JSON")
+        raise RequestError("the content type of a request must be application/json")
     body = bytearray()
     try:
-        async for part in request.stream():
-            body += part
-            if len(body) > MOST_BYTES:
-                raise AskedError("that is too long")
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BYTES:
+                raise RequestError(f"a request may have at most {MAX_BYTES:,} bytes")
     except ClientDisconnect:
-        raise AskedError("the question ended early") from None
+        raise RequestError("the request ended before its body was complete") from None
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise AskedError("questions are JSON") from None
+        raise RequestError("the body of a request must be JSON") from None
 
 
-async def _unasked(_: Request, error: Exception) -> Response:
-    return _refused(400, str(error))
+async def _bad_request(_: Request, error: Exception) -> Response:
+    """Exception handler: status 400 for a malformed request."""
+    return _error_response(400, str(error))
 
 
-async def _unread(_: Request, error: Exception) -> Response:
-    said = error.diagnostics[0].message if isinstance(error, ArchError) else str(error)
-    return _refused(500, f"the file cannot be read or written: {said}")
+async def _file_error(_: Request, error: Exception) -> Response:
+    """Exception handler: status 500 if the file cannot be read or written."""
+    message = error.diagnostics[0].message if isinstance(error, ArchError) else str(error)
+    return _error_response(500, f"the file cannot be read or written: {message}")
 
 
-def _refused(status: int, why: str) -> Response:
-    return JSONResponse({"refused": why}, status)
+def _error_response(status: int, message: str) -> Response:
+    """Return a JSON error response."""
+    return JSONResponse({"refused": message}, status)
 
 
-def _mark(text: str) -> str:
-    """What tells a text from others."""
+def _digest(text: str) -> str:
+    """Return the SHA-256 digest of a text, by which later changes of the file are detected."""
     return sha256(text.encode()).hexdigest()
 
 
-def serve(studio: Studio, bound: socket.socket) -> None:
-    """Answer until Ctrl-C."""
+def serve(studio: Studio, bound_socket: socket.socket) -> None:
+    """Serve the studio on a bound socket until Ctrl-C."""
     settings = uvicorn.Config(
         studio.app(), log_level="error", access_log=False, server_header=False, lifespan="off",
         timeout_graceful_shutdown=1, limit_concurrency=64, ws="none",
     )  # fmt: skip
-    uvicorn.Server(settings).run(sockets=[bound])
+    uvicorn.Server(settings).run(sockets=[bound_socket])

@@ -1,1 +1,1 @@
-"""Models on disk, and the data beside them."""
+"""Model files, and external data next to them."""

@@ -1,5 +1,5 @@
-"""Data beside a model, looked at before anything reads it: neither onnx's checker nor onnxruntime refuse all that they
-should."""
+"""Reading of model files and safety checks of their external data, which onnx's checker and onnxruntime do not fully
+perform."""
 
 from __future__ import annotations
 
@@ -15,65 +15,68 @@ from onnx import helper
 from archir.diagnostics.errors import fail
 from archir.utils.files import read_bytes
 
-MOST_BYTES = 1 << 31
-"""What protobuf can hold."""
-BESIDE = "models whose data is in files beside them are moved together with these"
+MAX_BYTES = 1 << 31
+"""Maximum size of a model file in bytes: that of a protobuf message."""
+MOVED_HINT = "a model with external data must be moved together with its data files"
+"""Hint for missing data files."""
 _KEYS = {"location", "offset", "length", "checksum"}
+"""Entries that describe external data."""
 
 
-def read(path: Path) -> onnx.ModelProto:
-    """A model without the data beside it, and without `value_info`: exporters write wrong shapes there.
+def load_model(path: Path) -> onnx.ModelProto:
+    """Return a model without loading its external data, and without `value_info`, which exporters may fill with wrong
+    shapes.
 
-    Raises ArchError (A0916) if it is no model, or its data may not be read.
+    Raises ArchError (A0916) if the file is no valid model, or its external data may not be read.
     """
     try:
-        model = onnx.load_model_from_string(read_bytes(path, MOST_BYTES))
+        model = onnx.load_model_from_string(read_bytes(path, MAX_BYTES))
     except OSError as error:
         raise fail("A0916", f"cannot read the model {path}: {error.strerror}") from None
-    except Exception as error:  # protobuf's, which has no types to name it by
-        raise fail("A0916", f"{path} is no ONNX model: {error}", None, _meant(path)) from None
+    except Exception as error:  # protobuf's errors have no public class
+        raise fail("A0916", f"{path} is no ONNX model: {error}", None, _wrong_kind_hint(path)) from None
     if not model.HasField("graph"):
         raise fail("A0916", f"{path} is no ONNX model: it has no graph")
-    if not _legible(model):
-        raise fail("A0916", f"{path} is no ONNX model: it holds names or texts that are not UTF-8")
-    for tensor in _all(model):
+    if not _is_utf8(model):
+        raise fail("A0916", f"{path} is no ONNX model: it contains strings that are not UTF-8")
+    for tensor in _all_tensors(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            _check(tensor, path)
+            _check_external_data(tensor, path)
     del model.graph.value_info[:]
     return model
 
 
-def _meant(path: Path) -> str | None:
-    """What a file that is no model may be."""
+def _wrong_kind_hint(path: Path) -> str | None:
+    """Return a hint for a file of another kind that was given instead of a model."""
     if path.suffix == ".arch":
-        return f"`archir compile {path} -o {path.stem}.onnx` writes the network of a program as ONNX"
+        return f"convert the program to ONNX first: `archir compile {path} -o {path.stem}.onnx`"
     if path.suffix in (".pt", ".pth", ".ckpt", ".bin", ".safetensors"):
-        return "for a file of weights, name what makes the module, --torch package.module:callable, and it by --weights"
+        return "for a weights file, name the module with --torch package.module:callable, and the file with --weights"
     if path.suffix == ".py":
-        return "of a module in Python, name what makes it: --torch package.module:callable"
+        return "for a Python module, name the callable that creates it: --torch package.module:callable"
     return None
 
 
-def _legible(message: Any) -> bool:
-    """Whether all texts of a message are text: protobuf gives bytes where they are not UTF-8."""
+def _is_utf8(message: Any) -> bool:
+    """Return True if all strings of a message are valid UTF-8; protobuf returns bytes for those that are not."""
     pending = [message]
     while pending:
         for field, value in pending.pop().ListFields():
             if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
                 continue
-            many = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
+            values = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
             if field.type == field.TYPE_MESSAGE:
-                pending.extend(many)
-            elif any(isinstance(one, bytes) for one in many):
+                pending.extend(values)
+            elif any(isinstance(text, bytes) for text in values):
                 return False
     return True
 
 
-def files(model: onnx.ModelProto, path: Path) -> list[Path]:
-    """The model's file and those that its data is in."""
+def model_files(model: onnx.ModelProto, path: Path) -> list[Path]:
+    """Return the model's file and its external data files."""
     locations = {
         entry.value
-        for tensor in _all(model)
+        for tensor in _all_tensors(model)
         if tensor.data_location == onnx.TensorProto.EXTERNAL
         for entry in tensor.external_data
         if entry.key == "location"
@@ -81,26 +84,26 @@ def files(model: onnx.ModelProto, path: Path) -> list[Path]:
     return [path, *(path.parent / location for location in sorted(locations))]
 
 
-def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """All tensors of a graph: its weights, those of attributes, and those of graphs inside."""
+def graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Yield all tensors of a graph: weights, and those of attributes and subgraphs."""
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
     for node in graph.node:
-        yield from _held(node.attribute)
+        yield from _attribute_tensors(node.attribute)
 
 
-def _all(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """All tensors of a model, those of its functions among them."""
-    yield from tensors(model.graph)
+def _all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield all tensors of a model, including those of its functions."""
+    yield from graph_tensors(model.graph)
     for function in model.functions:
-        yield from _held(function.attribute_proto)
+        yield from _attribute_tensors(function.attribute_proto)
         for node in function.node:
-            yield from _held(node.attribute)
+            yield from _attribute_tensors(node.attribute)
 
 
-def _held(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
-    """The tensors that attributes hold."""
+def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+    """Yield the tensors in attributes."""
     for attribute in attributes:
         for sparse in [*([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []),
                        *attribute.sparse_tensors]:  # fmt: skip
@@ -108,49 +111,52 @@ def _held(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProt
         yield from ([attribute.t] if attribute.HasField("t") else [])
         yield from attribute.tensors
         for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-            yield from tensors(inner)
+            yield from graph_tensors(inner)
 
 
-def _check(tensor: onnx.TensorProto, path: Path) -> None:
-    """Raise ArchError (A0916) unless a tensor's data is a part of an ordinary file in the model's folder."""
+def _check_external_data(tensor: onnx.TensorProto, path: Path) -> None:
+    """Raise ArchError (A0916) unless a tensor's data is inside an ordinary file in the model's folder."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
-    where = f"the data of `{tensor.name}` in {path}"
+    subject = f"the data of `{tensor.name}` in {path}"
     if len(entries) < len(tensor.external_data):
-        raise fail("A0916", f"{where} has an entry twice: readers may take either")
+        raise fail("A0916", f"{subject} has a duplicate entry, which is ambiguous")
     if unknown := sorted(entries.keys() - _KEYS):
-        raise fail("A0916", f"{where} has an entry `{unknown[0]}`, which means nothing")
+        raise fail("A0916", f"{subject} has an unknown entry `{unknown[0]}`")
     location = entries.get("location", "")
-    odd = location in ("", ".", "..") or any(character in location for character in "\0\\")
-    if odd or len(PurePosixPath(location).parts) != 1:
-        raise fail("A0916", f"{where} is said to be in `{location}`, which is no file of the model's folder")
-    beside = path.parent / location
+    is_invalid = location in ("", ".", "..") or any(character in location for character in "\0\\")
+    if is_invalid or len(PurePosixPath(location).parts) != 1:
+        raise fail("A0916", f"{subject} has the location `{location}`, which is not a file in the model's folder")
+    data_file = path.parent / location
     try:
-        facts = beside.lstat()
+        status = data_file.lstat()
     except OSError as error:
-        raise fail("A0916", f"{where} is in {beside}, which cannot be read: {error.strerror}", None, BESIDE) from None
-    if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
-        raise fail("A0916", f"{where} is in {beside}, which is a link or no file", None, "put a copy in its place")
+        raise fail(
+            "A0916", f"{subject} is in {data_file}, which cannot be read: {error.strerror}", None, MOVED_HINT
+        ) from None
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        raise fail("A0916", f"{subject} is in {data_file}, which is a link or no file", None, "replace it by a copy")
     try:
-        offset, length = (_number(entries.get(key, standing)) for key, standing in (("offset", "0"), ("length", "-1")))
+        offset, length = (_parse_int(entries.get(key, default)) for key, default in (("offset", "0"), ("length", "-1")))
     except ValueError:
-        raise fail("A0916", f"{where} has an offset or a length that is no number") from None
-    size = _bytes(tensor)
+        raise fail("A0916", f"{subject} has an offset or a length that is not a number") from None
+    size = _data_bytes(tensor)
     if any(dim < 0 for dim in tensor.dims):
         raise fail("A0916", f"`{tensor.name}` in {path} has a negative size")
-    if offset < 0 or offset + size > facts.st_size or length not in (-1, size):
-        text = f"{where} is said to be {length} bytes from {offset} on, of {facts.st_size}; it needs {size}"
+    if offset < 0 or offset + size > status.st_size or length not in (-1, size):
+        text = f"{subject} has offset {offset} and length {length} in a file of {status.st_size} bytes; it needs {size}"
         raise fail("A0916", text)
 
 
-def _number(text: str) -> int:
-    """A number as all readers take it: Python alone reads blanks, underscores and digits of other scripts."""
+def _parse_int(text: str) -> int:
+    """Parse a decimal integer strictly; Python's `int` also accepts blanks, underscores and non-ASCII digits."""
     number = int(text)
     if str(number) != text:
         raise ValueError(text)
     return number
 
 
-def _bytes(tensor: onnx.TensorProto) -> int:
+def _data_bytes(tensor: onnx.TensorProto) -> int:
+    """Return the size of a tensor's data in bytes."""
     try:
         size: int = prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
     except KeyError:

@@ -1,1 +1,1 @@
-"""From a graph to an ONNX model: rules by operation, and what a model takes and gives."""
+"""Lowering of graphs to ONNX: one rule per operation, and the inputs and outputs of models."""

@@ -1,4 +1,4 @@
-"""Where a model begins and ends: inputs and outputs in the precision, the layout and the sizes that users see."""
+"""Inputs and outputs of a model: precision, layout, sizes, and preprocessing inside the model."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from onnx import TensorProto, helper
 
 from archir.diagnostics.errors import fail
 from archir.ir.types import TensorType
-from archir.passes.resize import along
+from archir.passes.resize import open_axes
 from archir_onnx.lowering.builder import Builder
-from archir_onnx.lowering.form import Form, Pixels, Scale
+from archir_onnx.lowering.export_options import ExportOptions, Normalization, PixelNormalization
 
 Arrays = Mapping[str, NDArray[Any]]
 
-_LIMIT = re.compile("[1-9][0-9]{0,11}")
+_VALID_LIMIT = re.compile("[1-9][0-9]{0,11}")
+"""Pattern of a valid limit of integer inputs in the metadata."""
 
-ELEMENTS = {
+ELEMENT_TYPES = {
     "f32": TensorProto.FLOAT,
     "f16": TensorProto.FLOAT16,
     "bf16": TensorProto.BFLOAT16,
@@ -29,133 +30,154 @@ ELEMENTS = {
     "i32": TensorProto.INT32,
     "bool": TensorProto.BOOL,
 }
+"""ONNX element types by dtype."""
 
 
-def taken(g: Builder, name: str, kind: TensorType) -> str:
-    """An input as the network takes it: in the model's precision; as it comes, normalised, of an image channels
-    first. Raises ArchError (A0933) if it is to be normalised, and has other channels."""
+def lower_input(g: Builder, name: str, kind: TensorType) -> str:
+    """Add the preprocessing of an input; return the name of the value the network reads.
+
+    It is converted to the model's precision, and if the model normalises it, normalised and, for images, transposed to
+    channels first. Raises ArchError (A0933) if it has to be normalised and has other channels.
+    """
     g.scope = name
-    scale = g.form.scale(name)
+    scale = g.options.normalization_of(name)
     if scale is not None:
-        name = _normalised(g, name, kind, scale)
-    if isinstance(scale, Pixels):
+        name = _normalize(g, name, kind, scale)
+    if isinstance(scale, PixelNormalization):
         return name
-    if kind.dtype == "f32" and g.form.precision != "float32":
-        return g.node("Cast", name, to=helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype)))
+    if kind.dtype == "f32" and g.options.precision != "float32":
+        return g.node("Cast", name, to=helper.np_dtype_to_tensor_dtype(np.dtype(g.options.dtype)))
     return name
 
 
-def given(g: Builder, name: str, value: str, kind: TensorType) -> None:
-    """Call a value like the output it is."""
-    if kind.dtype == "f32" and g.form.precision != "float32":
+def lower_output(g: Builder, name: str, value: str, kind: TensorType) -> None:
+    """Add the node that writes an output, converted to float32."""
+    if kind.dtype == "f32" and g.options.precision != "float32":
         g.nodes.append(helper.make_node("Cast", [value], [name], name=f"{name}/Cast", to=TensorProto.FLOAT))
     else:
         g.nodes.append(helper.make_node("Identity", [value], [name], name=f"{name}/Identity"))
 
 
-_BELOW = "below."
+_LIMIT_PREFIX = "below."
+"""Prefix of metadata keys with the upper limits of integer inputs."""
 
 
-def limits(inputs: Mapping[str, TensorType]) -> dict[str, str]:
-    """What a model says of its inputs of integers: what they must be below, in its metadata."""
-    return {f"{_BELOW}{name}": str(kind.below) for name, kind in inputs.items() if kind.below is not None}
+def limit_metadata(inputs: Mapping[str, TensorType]) -> dict[str, str]:
+    """Return the metadata with the exclusive upper limits of integer inputs."""
+    return {
+        f"{_LIMIT_PREFIX}{name}": str(kind.integer_limit)
+        for name, kind in inputs.items()
+        if kind.integer_limit is not None
+    }
 
 
-def limit(metadata: Mapping[str, str], name: str) -> int:
-    """What the integers of an input are below, as far as a model's metadata say so; zeros and ones suit any."""
-    said = metadata.get(f"{_BELOW}{name}", "")
-    return int(said) if _LIMIT.fullmatch(said) else 2
+def input_limit(metadata: Mapping[str, str], name: str) -> int:
+    """Return the exclusive upper limit of an integer input from a model's metadata; 2 if it is not stated."""
+    text = metadata.get(f"{_LIMIT_PREFIX}{name}", "")
+    return int(text) if _VALID_LIMIT.fullmatch(text) else 2
 
 
-_RAW = "as it comes."
+_RAW_PREFIX = "as it comes."
+"""Prefix of metadata keys of numeric inputs that the model normalises itself."""
 
 
-def comes(inputs: Mapping[str, TensorType], form: Form) -> dict[str, str]:
-    """What a model says of its inputs of numbers that it normalises itself; images show it by their type."""
-    scaled = {name: form.scale(name) for name in inputs}
-    return {f"{_RAW}{name}": "numbers" for name, one in scaled.items() if one is not None and type(one) is Scale}
+def raw_metadata(inputs: Mapping[str, TensorType], options: ExportOptions) -> dict[str, str]:
+    """Return the metadata that marks numeric inputs as normalised by the model itself; images are recognised by their
+    type."""
+    normalizations = {name: options.normalization_of(name) for name in inputs}
+    return {
+        f"{_RAW_PREFIX}{name}": "numbers"
+        for name, normalization in normalizations.items()
+        if normalization is not None and type(normalization) is Normalization
+    }
 
 
 def is_raw(metadata: Mapping[str, str], name: str) -> bool:
-    """Whether a model's metadata say that it normalises an input of numbers itself."""
-    return f"{_RAW}{name}" in metadata
+    """Return True if a model's metadata state that it normalises a numeric input itself."""
+    return f"{_RAW_PREFIX}{name}" in metadata
 
 
-def input_info(name: str, kind: TensorType, form: Form, tokens: int | None = None) -> onnx.ValueInfoProto:
-    """An input's declaration; `tokens` are how many there are where their number is open."""
-    if not isinstance(form.scale(name), Pixels):
-        return _info(name, kind, form, tokens)
-    channels, height, width = _dims(kind, form, None)
-    return helper.make_tensor_value_info(name, TensorProto.UINT8, [_batch(form), height, width, channels])
+def input_info(name: str, kind: TensorType, options: ExportOptions, tokens: int | None = None) -> onnx.ValueInfoProto:
+    """Return an input's declaration; `tokens` is the net's own number of tokens, if that axis is open."""
+    if not isinstance(options.normalization_of(name), PixelNormalization):
+        return _info(name, kind, options, tokens)
+    channels, height, width = _dims(kind, options, None)
+    return helper.make_tensor_value_info(name, TensorProto.UINT8, [_batch(options), height, width, channels])
 
 
-def output_info(name: str, kind: TensorType, form: Form) -> onnx.ValueInfoProto:
-    """An output's declaration; sizes that depend on open ones are left to shape inference."""
-    if form.resizable and (kind.rank > 1 or "tokens" in form.dynamic):
-        return helper.make_tensor_value_info(name, ELEMENTS[kind.dtype], [_batch(form), *[None] * kind.rank])
-    return helper.make_tensor_value_info(name, ELEMENTS[kind.dtype], [_batch(form), *kind.shape])
+def output_info(name: str, kind: TensorType, options: ExportOptions) -> onnx.ValueInfoProto:
+    """Return an output's declaration; sizes that depend on open axes are left to shape inference."""
+    if options.has_open_sizes and (kind.rank > 1 or "tokens" in options.dynamic):
+        return helper.make_tensor_value_info(name, ELEMENT_TYPES[kind.dtype], [_batch(options), *[None] * kind.rank])
+    return helper.make_tensor_value_info(name, ELEMENT_TYPES[kind.dtype], [_batch(options), *kind.shape])
 
 
-def _info(name: str, kind: TensorType, form: Form, tokens: int | None) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, ELEMENTS[kind.dtype], [_batch(form), *_dims(kind, form, tokens)])
+def _info(name: str, kind: TensorType, options: ExportOptions, tokens: int | None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(
+        name, ELEMENT_TYPES[kind.dtype], [_batch(options), *_dims(kind, options, tokens)]
+    )
 
 
-def _batch(form: Form) -> str | int:
-    return "batch" if "batch" in form.dynamic else form.batch
+def _batch(options: ExportOptions) -> str | int:
+    return "batch" if "batch" in options.dynamic else options.batch
 
 
-def _dims(kind: TensorType, form: Form, tokens: int | None) -> list[str | int]:
+def _dims(kind: TensorType, options: ExportOptions, tokens: int | None) -> list[str | int]:
+    """Return the sizes of an input without the batch axis, with names for open axes."""
     names = ("height", "width") if tokens is None else ("tokens",) * kind.rank
     dims: list[str | int] = [*kind.shape]
-    for axis, name in zip(along(kind, tokens), names, strict=False):
-        if name in form.dynamic:
+    for axis, name in zip(open_axes(kind, tokens), names, strict=False):
+        if name in options.dynamic:
             dims[axis] = name
     return dims
 
 
-def _normalised(g: Builder, name: str, kind: TensorType, scale: Scale) -> str:
-    pixels, channels = isinstance(scale, Pixels), len(scale.mean)
+def _normalize(g: Builder, name: str, kind: TensorType, scale: Normalization) -> str:
+    """Add the normalisation of an input; return the name of the result. Raises ArchError (A0933)."""
+    pixels, channels = isinstance(scale, PixelNormalization), len(scale.mean)
     if kind.dtype != "f32" or (pixels and kind.rank != 3) or kind.channels != channels:
         wanted = f"{'an image' if pixels else 'numbers'} of {channels} channels"
-        raise fail("A0933", f"the input `{name}` is {kind}, not {wanted}: there is nothing to normalise")
-    mean, std = _along(scale, kind.rank, kind.channel_axis)
+        raise fail("A0933", f"the input `{name}` is {kind}, not {wanted}: it cannot be normalised")
+    mean, std = _broadcastable(scale, kind.rank, kind.channel_axis)
     if not pixels:
         return g.node("Div", g.node("Sub", name, g.constant(mean, np.float32)), g.constant(std, np.float32))
-    x = g.node("Cast", g.transpose(name, 0, 3, 1, 2), to=helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype)))
+    x = g.node("Cast", g.transpose(name, 0, 3, 1, 2), to=helper.np_dtype_to_tensor_dtype(np.dtype(g.options.dtype)))
     return g.node("Add", g.node("Mul", x, g.number(1 / (255 * std))), g.number(-mean / std))
 
 
-def _along(scale: Scale, rank: int, axis: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and deviation, for samples of a rank whose channels are along an axis."""
-    shape = [-1 if place == axis else 1 for place in range(rank)]
+def _broadcastable(scale: Normalization, rank: int, axis: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation in a shape that broadcasts over samples with channels along `axis`."""
+    shape = [-1 if position == axis else 1 for position in range(rank)]
     return np.reshape(scale.mean, shape), np.reshape(scale.std, shape)
 
 
-def seen(inputs: Arrays, form: Form) -> Arrays:
-    """What the network sees of a model's inputs: of those as they come, the normalised ones, channels first."""
-    found = dict(inputs)
+def normalize_inputs(inputs: Arrays, options: ExportOptions) -> Arrays:
+    """Convert raw model inputs to what the network sees: normalised, images with channels first."""
+    converted = dict(inputs)
     for name, array in inputs.items():
-        scale = form.scale(name)
-        if isinstance(scale, Pixels):
+        normalization = options.normalization_of(name)
+        if isinstance(normalization, PixelNormalization):
             array = np.moveaxis(array, 3, 1).astype(np.float32) / np.float32(255)
-        if scale is not None:
-            mean, std = (one.astype(np.float32) for one in _around(array, scale))
-            found[name] = ((array - mean) / std).astype(np.float32)
-    return found
+        if normalization is not None:
+            mean, std = (statistic.astype(np.float32) for statistic in _batch_statistics(array, normalization))
+            converted[name] = ((array - mean) / std).astype(np.float32)
+    return converted
 
 
-def unseen(inputs: Arrays, form: Form) -> dict[str, NDArray[Any]]:
-    """The inverse of what is seen: normalised inputs as they come, images as uint8 [batch, H, W, C]."""
-    found = dict(inputs)
+def denormalize_inputs(inputs: Arrays, options: ExportOptions) -> dict[str, NDArray[Any]]:
+    """Convert network inputs to raw model inputs (inverse of `normalize_inputs`): denormalised, images as uint8 [batch,
+    H, W, C]."""
+    converted = dict(inputs)
     for name, array in inputs.items():
-        scale = form.scale(name)
-        if scale is not None:
-            mean, std = _around(array, scale)
-            found[name] = (array * std + mean).astype(np.float32)
-        if isinstance(scale, Pixels):
-            found[name] = np.moveaxis(np.clip(np.rint(found[name] * 255), 0, 255).astype(np.uint8), 1, 3)
-    return found
+        normalization = options.normalization_of(name)
+        if normalization is not None:
+            mean, std = _batch_statistics(array, normalization)
+            converted[name] = (array * std + mean).astype(np.float32)
+        if isinstance(normalization, PixelNormalization):
+            converted[name] = np.moveaxis(np.clip(np.rint(converted[name] * 255), 0, 255).astype(np.uint8), 1, 3)
+    return converted
 
 
-def _around(batch: NDArray[Any], scale: Scale) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return _along(scale, batch.ndim - 1, TensorType(batch.shape[1:]).channel_axis)
+def _batch_statistics(batch: NDArray[Any], scale: Normalization) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation in a shape that broadcasts over a batch."""
+    return _broadcastable(scale, batch.ndim - 1, TensorType(batch.shape[1:]).channel_axis)

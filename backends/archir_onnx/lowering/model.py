@@ -1,7 +1,6 @@
-"""A graph as an ONNX model, built node by node without tracing.
+"""Build an ONNX model from a graph, node by node, without tracing.
 
-`ir_version` is set to what the opset needs: onnx's own default is newer than
-what onnxruntime reads.
+`ir_version` is set to the one that belongs to the opset: onnx's own default is newer than what onnxruntime reads.
 """
 
 from __future__ import annotations
@@ -16,54 +15,71 @@ from onnx import helper
 
 from archir import __version__
 from archir.backends import unlowered
-from archir.backends.certificates import MOST_ELEMENTS
-from archir.backends.ranges import ranged_inputs
-from archir.diagnostics.errors import ArchError, Diagnostic, fail, listed
+from archir.backends.certificates import MAX_ELEMENTS
+from archir.backends.input_ranges import ranged_inputs
+from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
 from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.op import Op
 from archir.ir.typing import Types, infer
 from archir.passes.expand import expand
-from archir.passes.resize import length
+from archir.passes.resize import token_count
 from archir_onnx.files.models import Model
 from archir_onnx.lowering import operations as lowerings  # noqa: F401  (registers the rules)
-from archir_onnx.lowering.builder import CONTRIB, Builder, properties
-from archir_onnx.lowering.form import OPSETS, PLAIN, Form
-from archir_onnx.lowering.interface import comes, given, input_info, limits, output_info, taken
+from archir_onnx.lowering.builder import CONTRIB, Builder, set_metadata
+from archir_onnx.lowering.export_options import DEFAULT_OPTIONS, OPSETS, ExportOptions
+from archir_onnx.lowering.interface import (
+    input_info,
+    limit_metadata,
+    lower_input,
+    lower_output,
+    output_info,
+    raw_metadata,
+)
 from archir_onnx.lowering.rules import RULES, lower_node
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def supports(graph: Graph, form: Form = PLAIN) -> list[Diagnostic]:
-    """What of a graph cannot be lowered: choices that are not made, operations without a rule, an unknown form."""
-    return form.problems() + unlowered(graph, RULES, "onnx") or _too_large(graph, form)
+def supports(graph: Graph, options: ExportOptions = DEFAULT_OPTIONS) -> list[Diagnostic]:
+    """Return diagnostics for open choices, operations without a rule, and invalid export options."""
+    return options.problems() + unlowered(graph, RULES, "onnx") or _too_large(graph, options)
 
 
-def _too_large(graph: Graph, form: Form) -> list[Diagnostic]:
-    """A fixed batch that is more than what models are compared on, here and from their certificates."""
+def _too_large(graph: Graph, options: ExportOptions) -> list[Diagnostic]:
+    """Return a diagnostic if a fixed batch has more elements than certificates allow."""
     sample = sum(infer(graph)[number].elements for number in graph.inputs.values())
-    if "batch" in form.dynamic or form.batch * sample <= MOST_ELEMENTS:
+    if "batch" in options.dynamic or options.batch * sample <= MAX_ELEMENTS:
         return []
-    text = f"a batch of {form.batch:,} samples is too large to be checked: {MOST_ELEMENTS // sample:,} are the most"
+    text = (
+        f"a batch of {options.batch:,} samples is too large to be verified; the maximum is {MAX_ELEMENTS // sample:,}"
+    )
     return [Diagnostic("A0911", text)]
 
 
-def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mapping[str, str] | None = None) -> Model:
-    """The model of a graph without choices. Weights go by state-dict names; an output that is called like an input is
-    called `NAME_output`, or as many times `_output` as it takes, since names are unique in ONNX.
+def build(
+    graph: Graph,
+    weights: Arrays,
+    options: ExportOptions = DEFAULT_OPTIONS,
+    *,
+    metadata: Mapping[str, str] | None = None,
+) -> Model:
+    """Return the ONNX model of a graph without choices. `weights` are given by state-dict names.
 
-    Raises ArchError (A0901, A0904, A0911: it cannot be lowered; A0912: weights are missing or have other shapes; A0931:
-    float16 does not hold them; A0933: it takes no image).
+    ONNX names are unique: an output with the name of an input is called `NAME_output`, with as many `_output` as
+    needed.
+
+    Raises ArchError: A0901, A0904, A0911 (it cannot be lowered), A0912 (weights are missing or have other shapes),
+    A0931 (weights overflow float16), A0933 (an input cannot be normalised).
     """
     graph = expand(graph)
-    problems = supports(graph, form)
+    problems = supports(graph, options)
     if problems:
         raise ArchError(*problems)
     types = infer(graph)
     inputs = graph.inputs
-    builder = Builder(form, list(inputs))
-    builder.lent = _lent(graph, types)
-    values = {number: taken(builder, name, types[number]) for name, number in inputs.items()}
+    builder = Builder(options, list(inputs))
+    builder.shared_weights = _shared_weights(graph, types)
+    values = {number: lower_input(builder, name, types[number]) for name, number in inputs.items()}
     missing: list[str] = []
     for number in graph:
         if number in values:
@@ -71,40 +87,44 @@ def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mappin
         node = graph[number]
         builder.scope = state_name(node.scope, "")[:-1]
         builder.type, builder.types = types[number], [types[operand] for operand in graph.operands(number)]
-        named = {}
+        node_weights = {}
         for name, weight in node.op.weights(*builder.types).items():
             state = state_name(node.scope, name)
             array = weights.get(state)
             if array is None or array.shape != weight.shape:
                 missing.append(state)
                 array = np.zeros(weight.shape, np.float32)
-            named[name] = builder.weight(state, array)
-        values[number] = lower_node(builder, node.op, [values[operand] for operand in graph.operands(number)], named)
+            node_weights[name] = builder.weight(state, array)
+        values[number] = lower_node(
+            builder, node.op, [values[operand] for operand in graph.operands(number)], node_weights
+        )
     if missing:
-        raise fail("A0912", f"{len(missing)} weights are missing or have other shapes: {listed(missing, 4)}")
-    results = _results(graph)
+        raise fail("A0912", f"{len(missing)} weights are missing or have other shapes: {join_names(missing, 4)}")
+    results = _output_names(graph)
     for name, number in results.items():
         builder.scope = name
-        given(builder, name, values[number], types[number])
+        lower_output(builder, name, values[number], types[number])
     _drop_copies(builder, [*results])
     _drop_unused(builder, [*results])
-    used = {one for node in builder.nodes for one in node.input}
-    model = onnx.ModelProto(ir_version=OPSETS[form.opset], producer_name="archir", producer_version=__version__)
-    model.opset_import.append(helper.make_opsetid("", form.opset))
+    used = {input_name for node in builder.nodes for input_name in node.input}
+    model = onnx.ModelProto(ir_version=OPSETS[options.opset], producer_name="archir", producer_version=__version__)
+    model.opset_import.append(helper.make_opsetid("", options.opset))
     if any(node.domain == CONTRIB for node in builder.nodes):
         model.opset_import.append(helper.make_opsetid(CONTRIB, 1))
     model.graph.name = graph.name
     model.graph.node.extend(builder.nodes)
-    tokens = length(graph) if "tokens" in form.dynamic else None
-    model.graph.input.extend(input_info(name, types[number], form, tokens) for name, number in inputs.items())
-    model.graph.output.extend(output_info(name, types[number], form) for name, number in results.items())
+    tokens = token_count(graph) if "tokens" in options.dynamic else None
+    model.graph.input.extend(input_info(name, types[number], options, tokens) for name, number in inputs.items())
+    model.graph.output.extend(output_info(name, types[number], options) for name, number in results.items())
     ranged = ranged_inputs(graph)
-    properties(model, {"net": graph.name, **limits(ranged), **comes(ranged, form), **(metadata or {})})
+    set_metadata(
+        model, {"net": graph.name, **limit_metadata(ranged), **raw_metadata(ranged, options), **(metadata or {})}
+    )
     return Model(model, {name: array for name, array in builder.arrays.items() if name in used})
 
 
-def _lent(graph: Graph, types: Types) -> frozenset[str]:
-    """The names of weights that operations of several kinds share."""
+def _shared_weights(graph: Graph, types: Types) -> frozenset[str]:
+    """Return the names of weights that operations of different kinds share."""
     kinds: dict[str, set[type[Op]]] = {}
     for number in graph:
         node = graph[number]
@@ -113,38 +133,39 @@ def _lent(graph: Graph, types: Types) -> frozenset[str]:
     return frozenset(name for name, users in kinds.items() if len(users) > 1)
 
 
-def _results(graph: Graph) -> dict[str, NodeId]:
-    """The outputs by the names that they have in the model, in their order."""
-    taken = {*graph.inputs, *graph.outputs}
+def _output_names(graph: Graph) -> dict[str, NodeId]:
+    """Return the outputs in order, by their names in the model."""
+    used_names = {*graph.inputs, *graph.outputs}
     results: dict[str, NodeId] = {}
     for name, number in graph.outputs.items():
         if name in graph.inputs:
-            while name in taken:
+            while name in used_names:
                 name = f"{name}_output"
-        taken.add(name)
+        used_names.add(name)
         results[name] = number
     return results
 
 
 def _drop_unused(builder: Builder, outputs: list[str]) -> None:
-    """Keep what outputs depend on."""
-    needed, kept = set(outputs), []
+    """Remove nodes on which no output depends."""
+    needed, kept_nodes = set(outputs), []
     for node in reversed(builder.nodes):
         if not needed.isdisjoint(node.output):
             needed.update(node.input)
-            kept.append(node)
-    builder.nodes = kept[::-1]
+            kept_nodes.append(node)
+    builder.nodes = kept_nodes[::-1]
 
 
 def _drop_copies(builder: Builder, outputs: list[str]) -> None:
-    """Let the node that computes an output write it, rather than a copy, where it writes that output alone."""
-    makers = {node.output[0]: node for node in builder.nodes if len(node.output) == 1}
+    """Remove `Identity` nodes before outputs, if the node that computes the value has no other reader: it writes the
+    output itself."""
+    producers = {node.output[0]: node for node in builder.nodes if len(node.output) == 1}
     copies = {
         node.output[0]: node for node in builder.nodes if node.output[0] in outputs and node.op_type == "Identity"
     }
     for name, copy in copies.items():
         source = copy.input[0]
         readers = [node for node in builder.nodes if source in node.input]
-        if source in makers and source not in outputs and len(readers) == 1:
-            makers[source].output[0] = name
+        if source in producers and source not in outputs and len(readers) == 1:
+            producers[source].output[0] = name
             builder.nodes.remove(copy)

@@ -1,7 +1,7 @@
-"""The table of lowerings: one function per operation, from tensor names to tensor names.
+"""Registry of lowering rules: one function per operation, from operand names to the result's name.
 
-A rule's positional parameters are the builder, the operation, and the names of the operands; its keyword-only
-parameters are the names of the weights, None for those an operation may lack.
+Positional parameters of a rule are the builder, the operation, and the names of the operands; keyword-only parameters
+are the names of the weights, or None for optional weights that are absent.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from archir.plugins.registry import Registry
 from archir_onnx.lowering.builder import Builder
 
 RULES: Registry[type[Op], Callable[..., str]] = Registry("lowering to ONNX", "lowerings to ONNX")
+"""Lowering rules by operation."""
 
 
 def lowers(*ops: type[Op]) -> Callable[[Callable[..., str]], Callable[..., str]]:
-    """Register a function as the lowering of operations."""
+    """Register a function as the lowering rule of operations."""
 
     def register(function: Callable[..., str]) -> Callable[..., str]:
         for op in ops:
@@ -28,10 +29,10 @@ def lowers(*ops: type[Op]) -> Callable[[Callable[..., str]], Callable[..., str]]
 
 
 def missing_rules() -> list[type[Op]]:
-    """Operations that can be written in `.arch`, stand for themselves, and have no lowering here."""
+    """Return the operations of the language, except composite ones, that have no lowering rule here."""
     return [op for op in OPS.values() if not (op.internal or issubclass(op, Composite)) and op not in RULES]
 
 
 def lower_node(builder: Builder, op: Op, operands: list[str], weights: dict[str, Any]) -> str:
-    """The name of a node's result, its nodes added to the builder."""
+    """Add the ONNX nodes of an operation to the builder; return the name of the result."""
     return RULES[type(op)](builder, op, *operands, **weights)

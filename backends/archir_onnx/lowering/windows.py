@@ -1,5 +1,5 @@
-"""Windows as operators take them; and the one around each position of a map, from shifted copies of it: whole lines are
-copied, not single numbers."""
+"""Window attributes of operators, and sliding windows built from shifted copies: they copy whole rows, not single
+values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from archir.ops.windows import Windows
 from archir_onnx.lowering.builder import END, Builder
 
 
-def slides(windows: Windows) -> dict[str, Any]:
-    """The attributes of an operator whose windows slide like these."""
+def window_attributes(windows: Windows) -> dict[str, Any]:
+    """Return the ONNX attributes of an operator with these sliding windows."""
     return {
         "kernel_shape": [window.kernel for window in windows],
         "strides": [window.stride for window in windows],
@@ -20,22 +20,25 @@ def slides(windows: Windows) -> dict[str, Any]:
     }
 
 
-def columns_of(g: Builder, x: str, kernel: int) -> str:
-    """A map [B, C, H, W] with zeros around it, shifted along its rows: [B, C, kernel, H + kernel - 1, W]."""
+def shift_columns(g: Builder, x: str, kernel: int) -> str:
+    """Return zero-padded copies of a map [B, C, H, W], shifted along its rows: [B, C, kernel, H + kernel - 1, W]."""
     pad = kernel // 2
     padded = g.node("Pad", x, g.constant([0, 0, pad, pad, 0, 0, pad, pad]), g.number(0))
-    apart = g.node("Unsqueeze", padded, g.constant([2]))
-    return g.node("Concat", *(g.slice(apart, 4, start, _end(start, kernel)) for start in range(kernel)), axis=2)
+    expanded = g.node("Unsqueeze", padded, g.constant([2]))
+    return g.node(
+        "Concat", *(g.slice(expanded, 4, start, _slice_end(start, kernel)) for start in range(kernel)), axis=2
+    )
 
 
-def rows_of(g: Builder, columns: str, rows: range, kernel: int) -> str:
-    """What `columns_of` gave, shifted along its columns to some rows of windows: [B, C, kernel, rows, H, W]."""
-    if not g.form.resizable:
+def shift_rows(g: Builder, columns: str, rows: range, kernel: int) -> str:
+    """Shift the result of `shift_columns` along its columns, for some rows of the window: [B, C, kernel, rows, H,
+    W]."""
+    if not g.options.has_open_sizes:
         return g.node("Gather", columns, g.constant(np.asarray(rows)[:, None] + np.arange(g.type.shape[1])), axis=3)
-    apart = g.node("Unsqueeze", columns, g.constant([3]))
-    return g.node("Concat", *(g.slice(apart, 4, row, _end(row, kernel)) for row in rows), axis=3)
+    expanded = g.node("Unsqueeze", columns, g.constant([3]))
+    return g.node("Concat", *(g.slice(expanded, 4, row, _slice_end(row, kernel)) for row in rows), axis=3)
 
 
-def _end(start: int, kernel: int) -> int:
-    """Where what begins at `start` of a line ends, of as many positions as there are windows."""
+def _slice_end(start: int, kernel: int) -> int:
+    """Return the end of a slice that starts at `start` and has as many positions as there are windows."""
     return start - kernel + 1 or END

@@ -1,1 +1,1 @@
-"""Networks in onnxruntime, timed."""
+"""Timing of networks in onnxruntime."""

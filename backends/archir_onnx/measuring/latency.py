@@ -1,4 +1,4 @@
-"""Timing networks in onnxruntime: one session each, inputs and outputs bound to the device's memory."""
+"""Timing of networks in onnxruntime: one session each, with inputs and outputs bound to the device's memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from archir.backends.certificates import PROVIDERS
 from archir.backends.comparison import random_input
-from archir.backends.ranges import ranged_inputs
+from archir.backends.input_ranges import ranged_inputs
 from archir.costs.latencies.machine import clock, cores, gpu, processor
-from archir.costs.latencies.timing import Timed
+from archir.costs.latencies.timing import TimedRun
 from archir.ir.graph import Graph, state_name
 from archir.ir.op import Weight
 from archir.ir.typing import infer
@@ -26,7 +26,7 @@ from archir_onnx.running.sessions import session
 
 
 class OnnxBench:
-    """An execution provider at a batch size."""
+    """An execution provider at a fixed batch size."""
 
     def __init__(self, device: str, batch: int, threads: int) -> None:
         self._device, self._batch, self.threads = device, batch, threads
@@ -35,24 +35,26 @@ class OnnxBench:
         self.machine |= {"onnxruntime": onnxruntime.__version__, "python": platform.python_version()}
 
     def free(self, graph: Graph) -> bool:
-        """Whether a model only copies its inputs to its outputs: within a larger one, nothing is left of it."""
+        """Return True if a model only copies its inputs to its outputs: inside a larger model, onnxruntime removes such
+        nodes."""
         return all(node.op_type == "Identity" for node in _model(graph).graph.node)
 
-    def timed(self, graph: Graph) -> Timed:
-        """Times a network without choices, with new weights, on random inputs."""
-        running = session(_model(graph).SerializeToString(), [PROVIDERS[self._device]], self.threads)
+    def timed(self, graph: Graph) -> TimedRun:
+        """Return a function that times a network without choices, with random weights and inputs."""
+        runtime = session(_model(graph).SerializeToString(), [PROVIDERS[self._device]], self.threads)
         rng = np.random.default_rng(0)
-        binding = running.io_binding()
+        binding = runtime.io_binding()
         for name, kind in ranged_inputs(graph).items():
             array = random_input(rng, self._batch, kind)
             binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array, self._device, 0))
-        for output in running.get_outputs():
+        for output in runtime.get_outputs():
             binding.bind_output(output.name, self._device)
 
         def timed(calls: int) -> float:
+            """Run the network `calls` times and return the total time in nanoseconds."""
             begin = self._clock()
             for _ in range(calls):
-                running.run_with_iobinding(binding)
+                runtime.run_with_iobinding(binding)
             binding.synchronize_outputs()
             return float(self._clock() - begin)
 
@@ -61,17 +63,18 @@ class OnnxBench:
 
 @contextmanager
 def bench(device: str, batch: int, threads: int | None) -> Iterator[OnnxBench]:
-    """An execution provider; sessions on one that is not there raise ArchError (A0914)."""
+    """Prepare an execution provider; its sessions raise ArchError (A0914) if it is not available."""
     yield OnnxBench(device, batch, threads or cores())
 
 
 def _model(graph: Graph) -> onnx.ModelProto:
+    """Return the ONNX model of a graph with random weights."""
     graph = expand(graph)
-    return build(graph, new_weights(graph)).whole()
+    return build(graph, random_weights(graph)).to_proto()
 
 
-def new_weights(graph: Graph) -> dict[str, NDArray[Any]]:
-    """Random weights by state-dict names, of the sizes that initial ones have."""
+def random_weights(graph: Graph) -> dict[str, NDArray[Any]]:
+    """Return random weights by state-dict name, scaled like initial weights."""
     types, rng = infer(graph), np.random.default_rng(0)
     return {
         state_name(graph[number].scope, name): _initial(weight, rng)
@@ -81,6 +84,7 @@ def new_weights(graph: Graph) -> dict[str, NDArray[Any]]:
 
 
 def _initial(weight: Weight, rng: np.random.Generator) -> NDArray[Any]:
+    """Return the initial value of a weight."""
     match weight.init:
         case "zeros":
             return np.zeros(weight.shape, np.float32)

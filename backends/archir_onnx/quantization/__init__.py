@@ -1,4 +1,4 @@
-"""Int8 models made of float32 ones: what is quantised, what that costs, and what is left in float for it."""
+"""Quantisation of float32 models to int8: choice of layers, error analysis, and layers that stay in float."""
 
 from archir_onnx.quantization.quantize import Mode, Quantised, quantize
 

@@ -1,7 +1,7 @@
-"""Models without what only people read: most of a small int8 model would be the names of its values.
+"""Size reduction of int8 models: in a small one, names of values would take most of the bytes.
 
-Nothing that is computed changes, and onnxruntime fuses as many int8 layers as before; which forms it knows is why zero
-points stay where they could be left out.
+Results do not change, and onnxruntime fuses as many int8 layers as before. It recognises only certain node patterns, so
+some zero points stay although they could be omitted.
 """
 
 from __future__ import annotations
@@ -12,111 +12,120 @@ import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper
 
-from archir_onnx.quantization.outline import numbered, outline
+from archir_onnx.quantization.outline import outline, short_names
 
-SMALL = 256 << 10
-"""Bytes below which expressions that recur are functions of the model."""
+OUTLINE_LIMIT = 256 << 10
+"""Model size in bytes below which repeated expressions are outlined as functions."""
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _WINDOWED = (*_CONVOLUTIONS, "MaxPool", "AveragePool", "LpPool")
 
 
 def compact(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same model in fewer bytes; inputs, outputs and metadata keep their names. `model` is no longer of use."""
+    """Return the same model in fewer bytes, modifying `model`; inputs, outputs and metadata keep their names."""
     graph = model.graph
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if any(attribute.g.node or attribute.graphs for node in graph.node for attribute in node.attribute):
         return model  # graphs inside of nodes read names of the graph around them
     del graph.value_info[:]
-    _bias_scales(graph)
-    _zero_points(graph)
-    _constants(graph)
+    _share_bias_scales(graph)
+    _drop_zero_points(graph)
+    _merge_constants(graph)
     for node in graph.node:
         node.name = node.doc_string = ""
         node.domain = "" if node.domain == "ai.onnx" else node.domain
-        _defaults(node, opset)
+        _drop_defaults(node, opset)
     used = {node.domain for node in graph.node}
     for entry in [entry for entry in model.opset_import if entry.domain not in used]:
         model.opset_import.remove(entry)
     _short_names(graph)
-    if model.ByteSize() < SMALL and model.ir_version >= 8 and not model.functions:
+    if model.ByteSize() < OUTLINE_LIMIT and model.ir_version >= 8 and not model.functions:
         outline(model)
     return model
 
 
-def _bias_scales(graph: onnx.GraphProto) -> None:
-    """A bias is in units of its layer's input times those of its weights: compute that instead of storing it."""
-    makers = {node.output[0]: node for node in graph.node if node.op_type == "DequantizeLinear"}
-    known = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+def _share_bias_scales(graph: onnx.GraphProto) -> None:
+    """Compute bias scales from the scales of the layer's input and weights instead of storing them, if the product is
+    equal."""
+    producers = {node.output[0]: node for node in graph.node if node.op_type == "DequantizeLinear"}
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     products: list[onnx.NodeProto] = []
     for node in graph.node:
-        made = [makers[name] for name in node.input if name in makers]
-        if node.op_type not in ("Conv", "Gemm") or len(made) != 3:
+        dequantizers = [producers[name] for name in node.input if name in producers]
+        if node.op_type not in ("Conv", "Gemm") or len(dequantizers) != 3:
             continue
-        x, weight, bias = (known.get(one.input[1]) for one in made)
+        x, weight, bias = (constants.get(dequantizer.input[1]) for dequantizer in dequantizers)
         if x is None or weight is None or bias is None:
             continue
         with np.errstate(over="ignore"):
-            same = np.array_equal(x * weight, bias)
-        if same:
+            is_product = np.array_equal(x * weight, bias)
+        if is_product:
             scale = f"{node.output[0]}/scale"
-            products.append(helper.make_node("Mul", [one.input[1] for one in made[:2]], [scale]))
-            made[2].input[1] = scale
+            products.append(
+                helper.make_node("Mul", [dequantizer.input[1] for dequantizer in dequantizers[:2]], [scale])
+            )
+            dequantizers[2].input[1] = scale
     nodes = [*products, *graph.node]
     del graph.node[:]
     graph.node.extend(nodes)
 
 
-def _zero_points(graph: onnx.GraphProto) -> None:
-    """Leave out zero points that are 0, of biases and of the weights of convolutions."""
-    kinds = {tensor.name: tensor.data_type for tensor in graph.initializer}
+def _drop_zero_points(graph: onnx.GraphProto) -> None:
+    """Remove zero points of 0 from biases and from the weights of convolutions."""
+    element_types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     weights = {node.input[1] for node in graph.node if node.op_type in _CONVOLUTIONS}
-    zero = {tensor.name for tensor in graph.initializer if not numpy_helper.to_array(tensor).any()}
+    zero_tensors = {tensor.name for tensor in graph.initializer if not numpy_helper.to_array(tensor).any()}
     for node in graph.node:
-        if node.op_type != "DequantizeLinear" or len(node.input) < 3 or node.input[2] not in zero:
+        if node.op_type != "DequantizeLinear" or len(node.input) < 3 or node.input[2] not in zero_tensors:
             continue
-        if node.output[0] in weights or kinds[node.input[2]] == onnx.TensorProto.INT32:
+        if node.output[0] in weights or element_types[node.input[2]] == onnx.TensorProto.INT32:
             del node.input[2:]
 
 
-def _constants(graph: onnx.GraphProto) -> None:
-    """Keep one of several equal constants, and none that nothing reads."""
-    fixed = {one.name for one in (*graph.input, *graph.output)}
-    same: dict[str, str] = {}
+def _merge_constants(graph: onnx.GraphProto) -> None:
+    """Merge equal constants and remove unused ones."""
+    fixed = {value_info.name for value_info in (*graph.input, *graph.output)}
+    replacement: dict[str, str] = {}
     first: dict[tuple[str, int, tuple[int, ...], bytes], onnx.TensorProto] = {}
     for tensor in graph.initializer:
         array = numpy_helper.to_array(tensor)
-        made = numpy_helper.from_array(array, tensor.name)
-        key = (tensor.name if tensor.name in fixed else "", made.data_type, tuple(made.dims), made.raw_data)
-        same[tensor.name] = first.setdefault(key, made).name
+        stored = numpy_helper.from_array(array, tensor.name)
+        key = (tensor.name if tensor.name in fixed else "", stored.data_type, tuple(stored.dims), stored.raw_data)
+        replacement[tensor.name] = first.setdefault(key, stored).name
     for node in graph.node:
-        node.input[:] = [same.get(name, name) for name in node.input]
-    read = {name for node in graph.node for name in node.input} | {one.name for one in graph.output}
+        node.input[:] = [replacement.get(name, name) for name in node.input]
+    read = {name for node in graph.node for name in node.input} | {value_info.name for value_info in graph.output}
     del graph.initializer[:]
     graph.initializer.extend(tensor for tensor in first.values() if tensor.name in read)
 
 
-def _defaults(node: onnx.NodeProto, opset: int) -> None:
-    """Leave out attributes that say what holds without them."""
+def _drop_defaults(node: onnx.NodeProto, opset: int) -> None:
+    """Remove attributes that have their default value."""
     standard = not node.domain and defs.has(node.op_type)
-    known = defs.get_schema(node.op_type, opset).attributes if standard else {}
+    schema_attributes = defs.get_schema(node.op_type, opset).attributes if standard else {}
     for attribute in [*node.attribute]:
         value = helper.get_attribute_value(attribute)
-        plain = attribute.name in ("dilations", "strides") and set(value) == {1}
-        unpadded = attribute.name == "pads" and set(value) == {0}
-        kernel = attribute.name == "kernel_shape" and node.op_type in _CONVOLUTIONS
-        standing = known[attribute.name].default_value if attribute.name in known else onnx.AttributeProto()
-        same = bool(standing.type) and helper.get_attribute_value(standing) == value
-        if same or (node.op_type in _WINDOWED and not node.domain and (plain or unpadded or kernel)):
+        is_unit = attribute.name in ("dilations", "strides") and set(value) == {1}
+        is_unpadded = attribute.name == "pads" and set(value) == {0}
+        is_kernel_shape = attribute.name == "kernel_shape" and node.op_type in _CONVOLUTIONS
+        default = (
+            schema_attributes[attribute.name].default_value
+            if attribute.name in schema_attributes
+            else onnx.AttributeProto()
+        )
+        is_default = bool(default.type) and helper.get_attribute_value(default) == value
+        if is_default or (
+            node.op_type in _WINDOWED and not node.domain and (is_unit or is_unpadded or is_kernel_shape)
+        ):
             node.attribute.remove(attribute)
 
 
 def _short_names(graph: onnx.GraphProto) -> None:
-    """Number the values, those that are read most often first."""
-    fixed = {one.name for one in (*graph.input, *graph.output)}
-    often = Counter(name for node in graph.node for name in (*node.input, *node.output) if name and name not in fixed)
-    fresh = (name for name in numbered() if name not in fixed)
-    names = {name: next(fresh) for name, _ in often.most_common()}
+    """Give values short names, the shortest to those that are used most often."""
+    fixed = {value_info.name for value_info in (*graph.input, *graph.output)}
+    uses = Counter(name for node in graph.node for name in (*node.input, *node.output) if name and name not in fixed)
+    new_names = (name for name in short_names() if name not in fixed)
+    names = {name: next(new_names) for name, _ in uses.most_common()}
     for tensor in graph.initializer:
         tensor.name = names.get(tensor.name, tensor.name)
     for node in graph.node:

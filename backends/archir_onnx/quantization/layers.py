@@ -1,4 +1,4 @@
-"""The layers of a model: nodes with trained weights, which are what int8 makes smaller."""
+"""Layers of a model that can be quantised: nodes with trained weights."""
 
 from __future__ import annotations
 
@@ -9,37 +9,49 @@ from typing import Literal
 
 import onnx
 
-from archir.diagnostics.errors import fail, listed, suggest
+from archir.diagnostics.errors import fail, join_names, suggest
 from archir.utils.globs import matches
 
-Arithmetic = Literal["static", "dynamic"]
+ResolvedMode = Literal["static", "dynamic"]
+"""How activation ranges are determined: calibrated beforehand (static) or computed at run time (dynamic)."""
 
 CONVOLUTIONS, PRODUCTS = ("Conv", "ConvTranspose"), ("Gemm", "MatMul")
-FEW = 0.05
-"""The share of weights in convolutions up to which a network counts as a transformer: its patches' embedding."""
-QUANTISED = {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"}
+"""Operators that count as layers: convolutions and matrix products."""
+MAX_CONVOLUTION_SHARE = 0.05
+"""Maximum fraction of weights in convolutions for a network to count as a transformer, which uses them to embed
+patches."""
+QUANTISED_OPERATORS = {
+    "QuantizeLinear",
+    "DequantizeLinear",
+    "QLinearConv",
+    "QLinearMatMul",
+    "ConvInteger",
+    "MatMulInteger",
+}
+"""Operators of quantised models."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A node with `weights` numbers, of the name `tensor`.
+    """A node with `weights` trained numbers in the initializer `tensor`.
 
-    `plain` ones may have one scale per channel. Those that are `first` are multiplied from the left.
+    `supports_per_channel` layers support one scale per channel. In `is_weight_left` ones the weight is the left
+    operand.
     """
 
     name: str
     operator: str
     weights: int
     tensor: str
-    plain: bool
-    first: bool
+    supports_per_channel: bool
+    is_weight_left: bool
     output: str
 
 
-def named(model: onnx.ModelProto) -> None:
-    """Give nodes that have no name of their own that of their first result.
+def assign_names(model: onnx.ModelProto) -> None:
+    """Give unnamed nodes, and those with duplicate names, the name of their first result.
 
-    Raises ArchError (A0916) if a name is no text: of what is not UTF-8, protobuf gives bytes, or raises.
+    Raises ArchError (A0916) if a name is not valid UTF-8: protobuf then returns bytes, or raises.
     """
     try:
         names = [name for node in model.graph.node for name in (node.name, *node.input, *node.output)]
@@ -49,7 +61,7 @@ def named(model: onnx.ModelProto) -> None:
     except UnicodeDecodeError as error:
         wrong = error.object
     if wrong is not None:
-        raise fail("A0916", f"a name in the model is no text: {wrong!r}")
+        raise fail("A0916", f"a name in the model is not valid UTF-8: {wrong!r}")
     seen: set[str] = set()
     for node in model.graph.node:
         if not node.name or node.name in seen:
@@ -57,50 +69,59 @@ def named(model: onnx.ModelProto) -> None:
         seen.add(node.name)
 
 
-_HALVES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+_HALF_TYPES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 
 
 def layers(model: onnx.ModelProto) -> list[Layer]:
-    """A model's layers, in its order. Raises ArchError (A2802) if it has none, or is quantised already."""
-    if found := sorted({node.op_type for node in model.graph.node} & QUANTISED):
-        raise fail("A2802", f"the model is quantised already: it has {found[0]}", None, "begin with the float32 one")
-    weights = {one.name: one for one in model.graph.initializer if one.data_type == onnx.TensorProto.FLOAT}
-    made = []
+    """Return the layers of a model in order. Raises ArchError (A2802) if there are none, or the model is quantised
+    already."""
+    if quantised_operators := sorted({node.op_type for node in model.graph.node} & QUANTISED_OPERATORS):
+        raise fail(
+            "A2802",
+            f"the model is already quantised: it has {quantised_operators[0]}",
+            None,
+            "quantize the float32 model",
+        )
+    weights = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT}
+    layer_list = []
     for node in model.graph.node:
         if node.op_type in CONVOLUTIONS + PRODUCTS:
-            first = node.op_type == "MatMul" and node.input[0] in weights
-            name = node.input[0 if first else 1]
+            is_left = node.op_type == "MatMul" and node.input[0] in weights
+            name = node.input[0 if is_left else 1]
             if name in weights:
                 dims = weights[name].dims
-                plain = node.op_type != "MatMul" or (len(dims) == 2 and not first)
-                made.append(Layer(node.name, node.op_type, prod(dims), name, plain, first, node.output[0]))
-    if not made:
-        half = any(one.data_type in _HALVES for one in model.graph.initializer)
+                plain = node.op_type != "MatMul" or (len(dims) == 2 and not is_left)
+                layer_list.append(Layer(node.name, node.op_type, prod(dims), name, plain, is_left, node.output[0]))
+    if not layer_list:
+        half = any(tensor.data_type in _HALF_TYPES for tensor in model.graph.initializer)
         hint = "export it without --fp16 and --bf16" if half else None
         raise fail("A2802", "the model has no convolution and no linear map with float32 weights", None, hint)
-    return made
+    return layer_list
 
 
-def suited(all_layers: Sequence[Layer]) -> Arithmetic:
-    """`dynamic` for transformers, `static` where more than a few weights are those of convolutions, which dynamic
-    leaves in float."""
-    spatial = sum(one.weights for one in all_layers if one.operator in CONVOLUTIONS)
-    return "static" if spatial > FEW * sum(one.weights for one in all_layers) else "dynamic"
+def select_mode(all_layers: Sequence[Layer]) -> ResolvedMode:
+    """Return `dynamic` for transformers, and `static` for networks with a substantial share of convolutions.
+
+    Dynamic quantisation leaves convolutions in float.
+    """
+    spatial = sum(layer.weights for layer in all_layers if layer.operator in CONVOLUTIONS)
+    return "static" if spatial > MAX_CONVOLUTION_SHARE * sum(layer.weights for layer in all_layers) else "dynamic"
 
 
-def kept(all_layers: Sequence[Layer], arithmetic: Arithmetic, patterns: Sequence[str]) -> dict[str, str]:
-    """Layers that stay in float whatever it costs, and why. Raises ArchError (A2804) if a pattern names none."""
+def excluded_layers(all_layers: Sequence[Layer], mode: ResolvedMode, patterns: Sequence[str]) -> dict[str, str]:
+    """Return layers that must stay in float, with the reason. Raises ArchError (A2804) if a pattern matches no
+    layer."""
     for pattern in patterns:
-        if not any(matches(pattern, one.name) for one in all_layers):
-            names = [one.name for one in all_layers]
-            hint = suggest(pattern, names) or f"layers are called {listed(names, 4)}"
-            raise fail("A2804", f"no layer is called `{pattern}`", None, hint)
-    found = {}
-    for one in all_layers:
-        if any(matches(pattern, one.name) for pattern in patterns):
-            found[one.name] = "--keep"
-        elif arithmetic == "dynamic" and one.operator in CONVOLUTIONS:
-            found[one.name] = "a convolution, in dynamic mode"
-        elif arithmetic == "dynamic" and not one.plain:
-            found[one.name] = "a table, in dynamic mode"
-    return found
+        if not any(matches(pattern, layer.name) for layer in all_layers):
+            names = [layer.name for layer in all_layers]
+            hint = suggest(pattern, names) or f"layers are called {join_names(names, 4)}"
+            raise fail("A2804", f"no layer matches `{pattern}`", None, hint)
+    reasons = {}
+    for layer in all_layers:
+        if any(matches(pattern, layer.name) for pattern in patterns):
+            reasons[layer.name] = "--keep"
+        elif mode == "dynamic" and layer.operator in CONVOLUTIONS:
+            reasons[layer.name] = "a convolution, in dynamic mode"
+        elif mode == "dynamic" and not layer.supports_per_channel:
+            reasons[layer.name] = "a table, in dynamic mode"
+    return reasons

@@ -1,7 +1,7 @@
-"""Expressions that recur, written once: as functions of the model, which runtimes put back where they are called.
+"""Function outlining: repeated subexpressions become ONNX functions, which runtimes inline when they load the model.
 
-A layer in int8 comes with nodes that quantise its input, its weights and its bias, and all layers have the same. Of a
-small network they would be a third of the file.
+Each int8 layer has nodes that quantise its input, weights and bias, which are the same for all layers. In a small
+network they would be a third of the file.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ import onnx
 from onnx import helper
 
 DOMAIN = "q"
+"""Operator domain of the outlined functions."""
 _ABSORBED = ("QuantizeLinear", "DequantizeLinear", "Mul")
+"""Operators that are outlined together with the node that uses their result."""
 _CHARACTERS = ascii_letters + digits
 _FIELD = 2
-"""Bytes around a string, or a node, in its message."""
+"""Bytes of protobuf overhead of a string or node."""
 
 
-def numbered() -> Iterator[str]:
-    """a, b, ..., 9, aa, ab, ..."""
+def short_names() -> Iterator[str]:
+    """Yield short names: a, b, ..., 9, aa, ab, ..."""
     for number in count():
         text = ""
         while number >= 0:
@@ -35,33 +37,33 @@ def numbered() -> Iterator[str]:
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """Nodes in the order in which they run, the last one being what all others are for.
+    """A subexpression: its nodes in execution order; the last node computes the result.
 
-    `given` are the values that they read from outside, `form` is what does not depend on the values' names.
+    `inputs` are the values it reads from outside; `structure` is its structure, independent of the names of values.
     """
 
     nodes: tuple[onnx.NodeProto, ...]
-    given: tuple[str, ...]
-    form: Any
+    inputs: tuple[str, ...]
+    structure: Any
 
     @property
     def saving(self) -> int:
-        """Bytes less that a call takes."""
-        names = (*self.given, *self.nodes[-1].output)
+        """Number of bytes that replacing the expression by a call saves."""
+        names = (*self.inputs, *self.nodes[-1].output)
         call = 2 * (_FIELD + 1) + _FIELD + sum(_FIELD + len(name) for name in names)
         return sum(_bytes(node) + _FIELD for node in self.nodes) - call
 
 
 def outline(model: onnx.ModelProto) -> None:
-    """Replace expressions that recur by calls, as long as that makes the model smaller."""
+    """Replace repeated expressions by function calls, as long as that makes the model smaller."""
     graph = model.graph
     opset = [entry for entry in model.opset_import if entry.domain == ""]
-    for name in numbered():
-        forms: defaultdict[Any, list[Expression]] = defaultdict(list)
-        for one in _expressions(graph):
-            forms[one.form].append(one)
-        best = max(forms.values(), key=_worth, default=None)
-        if best is None or _worth(best) <= 0:
+    for name in short_names():
+        by_structure: defaultdict[Any, list[Expression]] = defaultdict(list)
+        for expression in _expressions(graph):
+            by_structure[expression.structure].append(expression)
+        best = max(by_structure.values(), key=_bytes_saved, default=None)
+        if best is None or _bytes_saved(best) <= 0:
             break
         model.functions.append(_function(name, best[0], opset))
         _call(graph, name, best)
@@ -69,9 +71,9 @@ def outline(model: onnx.ModelProto) -> None:
         model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
 
 
-def _worth(same: list[Expression]) -> int:
-    """Bytes that a function for these expressions saves."""
-    return sum(one.saving for one in same) - _bytes(_function("a", same[0], [])) - 4 * _FIELD
+def _bytes_saved(same: list[Expression]) -> int:
+    """Return the number of bytes that a function for these equal expressions saves."""
+    return sum(expression.saving for expression in same) - _bytes(_function("a", same[0], [])) - 4 * _FIELD
 
 
 def _bytes(message: onnx.NodeProto | onnx.FunctionProto) -> int:
@@ -79,66 +81,67 @@ def _bytes(message: onnx.NodeProto | onnx.FunctionProto) -> int:
 
 
 def _expressions(graph: onnx.GraphProto) -> Iterator[Expression]:
-    """Every node of a graph with what serves it alone: nodes that quantise, and products of scales."""
-    makers = {node.output[0]: node for node in graph.node if node.op_type in _ABSORBED and not node.domain}
+    """Yield each node of a graph together with the quantising nodes and scale products that only it uses."""
+    producers = {node.output[0]: node for node in graph.node if node.op_type in _ABSORBED and not node.domain}
     readers = Counter(name for node in graph.node for name in node.input)
     for output in graph.output:
         readers[output.name] += 1
     constants = {tensor.name for tensor in graph.initializer}
 
-    serving = {
+    single_use = {
         name: node
-        for name, node in makers.items()
+        for name, node in producers.items()
         if readers[name] == 1 and (node.op_type != "Mul" or constants.issuperset(node.input))
     }
     for root in graph.node:
         if not root.domain:
             nodes: list[onnx.NodeProto] = []
-            given: dict[str, int] = {}
-            form = _form(root, serving, nodes, given)
-            yield Expression(tuple(nodes), tuple(given), form)
+            inputs: dict[str, int] = {}
+            structure = _structure(root, single_use, nodes, inputs)
+            yield Expression(tuple(nodes), tuple(inputs), structure)
 
 
-def _form(
-    node: onnx.NodeProto, serving: Mapping[str, onnx.NodeProto], nodes: list[onnx.NodeProto], given: dict[str, int]
+def _structure(
+    node: onnx.NodeProto, serving: Mapping[str, onnx.NodeProto], nodes: list[onnx.NodeProto], inputs: dict[str, int]
 ) -> Any:
-    """What a node and those that serve it compute, of values that are numbered in the order in which they are met.
+    """Return the structure of a node and its single-use operands, with outside values numbered in order of occurrence.
 
-    The nodes are added to `nodes`, the values to `given`.
+    The nodes are appended to `nodes`, the outside values to `inputs`.
     """
     parts: list[Any] = []
     for name in node.input:
         if name in serving:
-            parts.append(_form(serving[name], serving, nodes, given))
+            parts.append(_structure(serving[name], serving, nodes, inputs))
         else:
-            parts.append(given.setdefault(name, len(given)) if name else None)
+            parts.append(inputs.setdefault(name, len(inputs)) if name else None)
     nodes.append(node)
     attributes = tuple(attribute.SerializeToString(deterministic=True) for attribute in node.attribute)
     return (node.op_type, node.domain, len(node.output), attributes, tuple(parts))
 
 
-def _function(name: str, one: Expression, opset: list[onnx.OperatorSetIdProto]) -> onnx.FunctionProto:
-    fresh = numbered()
+def _function(name: str, expression: Expression, opset: list[onnx.OperatorSetIdProto]) -> onnx.FunctionProto:
+    """Return an ONNX function that computes an expression."""
+    fresh = short_names()
     names: defaultdict[str, str] = defaultdict(lambda: next(fresh), {"": ""})
-    given = [names[value] for value in one.given]
+    inputs = [names[value] for value in expression.inputs]
     nodes = [
         helper.make_node(node.op_type, [names[x] for x in node.input], [names[y] for y in node.output])
-        for node in one.nodes
+        for node in expression.nodes
     ]
-    for made, node in zip(nodes, one.nodes, strict=True):
-        made.attribute.extend(node.attribute)
-        made.domain = node.domain
-    return helper.make_function(DOMAIN, name, given, [names[y] for y in one.nodes[-1].output], nodes, opset)
+    for copy, node in zip(nodes, expression.nodes, strict=True):
+        copy.attribute.extend(node.attribute)
+        copy.domain = node.domain
+    return helper.make_function(DOMAIN, name, inputs, [names[y] for y in expression.nodes[-1].output], nodes, opset)
 
 
 def _call(graph: onnx.GraphProto, function: str, same: list[Expression]) -> None:
-    """Let calls stand for expressions, where the last node of each was."""
-    gone = {node.output[0] for one in same for node in one.nodes[:-1]}
-    for one in same:
-        last = one.nodes[-1]
+    """Replace expressions by calls, at the position of each one's last node."""
+    removed = {node.output[0] for expression in same for node in expression.nodes[:-1]}
+    for expression in same:
+        last = expression.nodes[-1]
         last.op_type, last.domain = function, DOMAIN
         del last.attribute[:]
-        last.input[:] = one.given
-    nodes = [node for node in graph.node if node.output[0] not in gone]
+        last.input[:] = expression.inputs
+    nodes = [node for node in graph.node if node.output[0] not in removed]
     del graph.node[:]
     graph.node.extend(nodes)

@@ -1,4 +1,4 @@
-"""A float32 model in int8, and what is known of it afterwards."""
+"""`archir quantize`: convert a float32 model to int8 and report the loss."""
 
 from __future__ import annotations
 
@@ -12,40 +12,43 @@ from typing import Any, Literal
 
 import onnx
 
-from archir.backends.samples import Arrays, Judge, Samples
+from archir.backends.samples import Arrays, Evaluator, Samples
 from archir.diagnostics.errors import fail
-from archir.search.fronts.figures import is_part
-from archir.utils.files import drafts
+from archir.search.fronts.metric_format import is_fraction
+from archir.utils.files import staged_output
 from archir_onnx.files import external
-from archir_onnx.files.models import MOST_BYTES
+from archir_onnx.files.models import MAX_BYTES, report_path
 from archir_onnx.quantization import layers as lay
-from archir_onnx.quantization.arithmetic import Quantizer
+from archir_onnx.quantization.batch_inference import ModelInterface, batches, run_batches
 from archir_onnx.quantization.compact import compact
-from archir_onnx.quantization.feeding import Entrance, batches, outputs
-from archir_onnx.quantization.layers import Arithmetic
-from archir_onnx.quantization.sensitivity import alone, decibels, errors, fewest
+from archir_onnx.quantization.layers import ResolvedMode
+from archir_onnx.quantization.quantizer import Quantizer
+from archir_onnx.quantization.sensitivity import decibels, layer_errors, single_layer_errors, smallest_float_set
 from archir_onnx.running.sessions import CPU, session
 from archir_onnx.verification.certificate import certify
-from archir_onnx.verification.sandbox import computed, require_bounded
+from archir_onnx.verification.sandbox import require_bounded, run_sandboxed
 from archir_onnx.verification.verify import Report, check
 
 Mode = Literal["auto", "static", "dynamic"]
+"""Mode of quantisation: with calibrated (static) or run-time (dynamic) activation ranges; auto selects one of them."""
 
 TOLERANCE = 0.05
-"""Of what a certificate holds: a float that differs in its last bit may be rounded to the next of 255 steps."""
+"""Tolerance of certificates: a float that differs in the last bit may be rounded to the next of 255 levels."""
 
-OLDEST = 13
-"""The opset from which on there is one scale per channel."""
+MIN_OPSET = 13
+"""Minimum opset, which introduced one scale per channel."""
 
 _ROUNDING = 1e-9
+"""Allowed excess over the maximum loss, for rounding errors."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A layer in the report; `why` it stayed in float, None for one in int8.
+    """A layer in the report; `why` is the reason why it stayed in float, or None for int8.
 
-    `error` is the relative error of what it computes in the int8 model, `snr` the same as a ratio of signal to noise in
-    decibels, `alone` that of the network's output where it alone is in int8, if that was measured.
+    `error` is the relative error of the layer's output in the int8 model, `snr` the same as a signal-to-noise ratio in
+    decibels, and `alone` the relative error of the network's output if only this layer is in int8, if that was
+    measured.
     """
 
     name: str
@@ -59,18 +62,22 @@ class Row:
 
 @dataclass(frozen=True)
 class Quantised:
-    """What came of a model. `before` and `after` are what the objective measures on `held_out` samples, its criterion
-    first: empty where nothing is measured; `chosen` others said which layers go back to float, if any had to;
-    `training` samples gave the ranges of activations; `rounds` is how often layers were given back."""
+    """Result of a quantisation.
 
-    mode: Arithmetic
+    `before` and `after` are the objective's measures on `held_out` samples, its criterion first; empty if nothing is
+    measured. `chosen` is the number of other held-out samples that selected the layers that went back to float, if
+    there were any; `training` the number of samples that calibrated the activation ranges; `rounds` the number of
+    attempts with fewer int8 layers.
+    """
+
+    mode: ResolvedMode
     bytes_before: int
     bytes_after: int
     before: Mapping[str, float]
     after: Mapping[str, float]
     criterion: str | None
     loss: float
-    """How much worse the criterion is: points of a measure that is a part of a whole, else percent of what it was."""
+    """Loss of the criterion: in points for a measure that is a fraction, else in percent of its value before."""
     training: int
     held_out: int
     chosen: int
@@ -80,164 +87,167 @@ class Quantised:
 
     @property
     def ratio(self) -> float:
-        """The size, of what it was."""
+        """Size relative to the original."""
         return self.bytes_after / self.bytes_before
 
     @property
     def in_float(self) -> list[str]:
-        """The layers that stayed in float."""
+        """Names of the layers that stayed in float."""
         return [row.name for row in self.layers if row.why is not None]
 
 
 def quantize(
-    path: Path, output: Path, known: Samples, *, mode: Mode = "auto", keep: Sequence[str] = (), max_loss: float = 1.0
+    path: Path, output: Path, samples: Samples, *, mode: Mode = "auto", keep: Sequence[str] = (), max_loss: float = 1.0
 ) -> Quantised:
-    """Write a model in int8, its certificate, and a report `NAME.onnx.int8.json`; the report.
+    """Write an int8 version of a model, its certificate and the report `NAME.onnx.int8.json`; return the report.
 
-    Layers whose names match `keep` stay in float, and so do the costliest others, as many as it takes to lose at most
-    `max_loss` points, or percent, of what the objective compares models by. Raises ArchError (A0914 to A0916 and A2801:
-    the model; A2802: nothing to quantise; A2803: too much is lost; A2804: `keep`).
+    Layers whose names match `keep` stay in float, and also as many of the most sensitive others as it takes to lose at
+    most `max_loss` points, or percent, of the objective's criterion. Raises ArchError: A0914 to A0916 and A2801 (the
+    model), A2802 (nothing to quantise), A2803 (the loss is too large), A2804 (`keep`).
     """
-    model = external.read(path)
-    size = sum(file.stat().st_size for file in external.files(model, path))
-    if size > MOST_BYTES:
+    model = external.load_model(path)
+    size = sum(file.stat().st_size for file in external.model_files(model, path))
+    if size > MAX_BYTES:
         raise fail("A2801", f"{path} is larger than 2 GB")
     require_bounded(model, path)
-    computed(path, (CPU,), {}, 0, run=False)
+    run_sandboxed(path, (CPU,), {}, 0, execute=False)
     onnx.load_external_data_for_model(model, str(path.parent))
     _fix_weights(model)
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
-    if opset < OLDEST:
-        raise fail("A2801", f"the model is of opset {opset}; scales per channel are from opset {OLDEST} on")
-    entrance = Entrance.of(model)
-    lay.named(model)
-    found = lay.layers(model)
-    arithmetic = lay.suited(found) if mode == "auto" else mode
-    why = lay.kept(found, arithmetic, keep)
-    names = [one.name for one in found if one.name not in why]
+    if opset < MIN_OPSET:
+        raise fail("A2801", f"the model has opset {opset}; per-channel scales need opset {MIN_OPSET} or later")
+    model_interface = ModelInterface.of(model)
+    lay.assign_names(model)
+    layer_list = lay.layers(model)
+    resolved_mode = lay.select_mode(layer_list) if mode == "auto" else mode
+    reasons = lay.excluded_layers(layer_list, resolved_mode, keep)
+    names = [layer.name for layer in layer_list if layer.name not in reasons]
     if not names:
-        raise fail("A2802", f"all {len(found)} layers stay in float: {', '.join(sorted({*why.values()}))}")
-    judge = known.judge
-    choosing, others = (None, None) if judge is None else judge.halves()
+        raise fail("A2802", f"all {len(layer_list)} layers stay in float: {', '.join(sorted({*reasons.values()}))}")
+    evaluator = samples.evaluator
+    first_half, second_half = (None, None) if evaluator is None else evaluator.halves()
     with tempfile.TemporaryDirectory() as folder:
-        given = (dict(arrays) for arrays, _ in batches(entrance, known.training, known))
-        tries = _Tries(Quantizer(model, arithmetic, given, Path(folder)), names, entrance, known)
-        costs = {} if choosing is None else tries.settle(model, path, choosing, max_loss)
-        why |= dict.fromkeys(tries.back, "costs too much")
-        made = tries.without(tries.back)
-    off = errors(model, made, found, entrance, known)
+        calibration = (dict(arrays) for arrays, _ in batches(model_interface, samples.training, samples))
+        search = _FloatLayerSearch(
+            Quantizer(model, resolved_mode, calibration, Path(folder)), names, model_interface, samples
+        )
+        costs = {} if first_half is None else search.select_float_layers(model, path, first_half, max_loss)
+        reasons |= dict.fromkeys(search.in_float, "costs too much")
+        int8_model = search.quantize_except(search.in_float)
+    layer_error = layer_errors(model, int8_model, layer_list, model_interface, samples)
     rows = tuple(
-        Row(one.name, one.operator, one.weights, why.get(one.name), off[one.name], decibels(off[one.name]),
-            costs.get(one.name))
-        for one in found
+        Row(layer.name, layer.operator, layer.weights, reasons.get(layer.name), layer_error[layer.name],
+            decibels(layer_error[layer.name]), costs.get(layer.name))
+        for layer in layer_list
     )  # fmt: skip
-    last = others if tries.back else judge  # what chose says nothing of what was chosen
-    before, after = ({} if last is None else tries.measured(last, one) for one in (path, made))
+    reporting = second_half if search.in_float else evaluator  # samples that selected layers must not report the loss
+    before, after = (
+        {} if reporting is None else search.measure(reporting, candidate) for candidate in (path, int8_model)
+    )
     report = Quantised(
-        arithmetic, size, 0, before, after, None if last is None else last.criterion,
-        0.0 if last is None else _lost(last, before, after), len(known), 0 if last is None else len(last),
-        len(choosing) if choosing is not None and tries.back else 0, tries.rounds, rows,
+        resolved_mode, size, 0, before, after, None if reporting is None else reporting.criterion,
+        0.0 if reporting is None else _criterion_loss(reporting, before, after),
+        len(samples), 0 if reporting is None else len(reporting),
+        len(first_half) if first_half is not None and search.in_float else 0, search.rounds, rows,
     )  # fmt: skip
-    return _written(report, model, compact(made), output)
+    return _write_results(report, model, compact(int8_model), output)
 
 
 def _fix_weights(model: onnx.ModelProto) -> None:
-    """Remove weights from the inputs, by which a caller could replace them: version 4 of the IR and later allow it."""
+    """Remove weights from the model's inputs, where callers could replace them; IR version 4 and later allows that."""
     stored = {tensor.name for tensor in model.graph.initializer}
-    inputs = [one for one in model.graph.input if one.name not in stored]
+    inputs = [value_info for value_info in model.graph.input if value_info.name not in stored]
     del model.graph.input[:]
     model.graph.input.extend(inputs)
     model.ir_version = max(model.ir_version, 4)
 
 
-def _lost(judge: Judge, before: Mapping[str, float], after: Mapping[str, float]) -> float:
-    """How much worse a criterion is, in points or percent; infinite where it is no number any more."""
-    name = judge.criterion
-    worse = 100 * (before[name] - after[name] if judge.larger else after[name] - before[name])
-    found = worse if is_part(name) else worse / max(abs(before[name]), 1e-12)
-    return found if isfinite(found) else inf
+def _criterion_loss(evaluator: Evaluator, before: Mapping[str, float], after: Mapping[str, float]) -> float:
+    """Return the loss of the criterion, in points or percent; infinite if it is not finite any more."""
+    name = evaluator.criterion
+    decrease = 100 * (before[name] - after[name] if evaluator.larger else after[name] - before[name])
+    loss = decrease if is_fraction(name) else decrease / max(abs(before[name]), 1e-12)
+    return loss if isfinite(loss) else inf
 
 
 @dataclass
-class _Tries:
-    """Models with more or fewer layers in float: which went back to it, and how often that was tried."""
+class _FloatLayerSearch:
+    """Search for the layers that must stay in float: the layers found so far, and the number of attempts."""
 
     quantizer: Quantizer
     names: Sequence[str]
-    entrance: Entrance
-    known: Samples
-    back: Sequence[str] = ()
+    model_interface: ModelInterface
+    samples: Samples
+    in_float: Sequence[str] = ()
     rounds: int = 0
 
-    def without(self, back: Container[str]) -> onnx.ModelProto:
-        """The model with all layers in int8 but some."""
-        return self.quantizer.quantize([name for name in self.names if name not in back])
+    def quantize_except(self, in_float: Container[str]) -> onnx.ModelProto:
+        """Return the model with all candidate layers in int8 except those in `in_float`."""
+        return self.quantizer.quantize([name for name in self.names if name not in in_float])
 
-    def measured(self, judge: Judge, model: Path | onnx.ModelProto) -> dict[str, float]:
-        """What a model comes to."""
-        running = session(model if isinstance(model, Path) else model.SerializeToString())
+    def measure(self, evaluator: Evaluator, model: Path | onnx.ModelProto) -> dict[str, float]:
+        """Return the objective's measures of a model."""
+        runtime = session(model if isinstance(model, Path) else model.SerializeToString())
 
         def call(arrays: Arrays) -> Arrays:
-            return outputs(running, self.entrance, arrays, self.known)
+            return run_batches(runtime, self.model_interface, arrays, self.samples)
 
-        return judge.measured(call)
+        return evaluator.measured(call)
 
-    def settle(self, model: onnx.ModelProto, path: Path, judge: Judge, most: float) -> dict[str, float]:
-        """Give layers back to float, until at most so much is lost; what each layer costs, if that was needed.
+    def select_float_layers(
+        self, model: onnx.ModelProto, path: Path, evaluator: Evaluator, max_loss: float
+    ) -> dict[str, float]:
+        """Return layers to float until at most `max_loss` is lost; return the sensitivity of each layer, or nothing if
+        none was needed.
 
-        Raises ArchError (A2803) if it takes all layers.
+        Raises ArchError (A2803) if all layers would have to be in float.
         """
-        before = self.measured(judge, path)
+        before = self.measure(evaluator, path)
 
-        def loss(back: Sequence[str]) -> float:
-            return _lost(judge, before, self.measured(judge, self.without(back)))
+        def loss(float_layers: Sequence[str]) -> float:
+            return _criterion_loss(evaluator, before, self.measure(evaluator, self.quantize_except(float_layers)))
 
-        if loss(()) <= most + _ROUNDING:
+        if loss(()) <= max_loss + _ROUNDING:
             return {}
 
-        def loses(back: Sequence[str]) -> bool:
+        def loses(float_layers: Sequence[str]) -> bool:
             self.rounds += 1
-            return loss(back) > most + _ROUNDING
+            return loss(float_layers) > max_loss + _ROUNDING
 
-        costs = alone(model, self.quantizer.quantize, self.names, self.entrance, self.known)
-        back = fewest(costs, loses)
-        if back is None:
-            unit = "points" if is_part(judge.criterion) else "percent"
-            text = f"no layer can be in int8 without losing more than {most:g} {unit} of {judge.criterion}"
+        costs = single_layer_errors(model, self.quantizer.quantize, self.names, self.model_interface, self.samples)
+        float_layers = smallest_float_set(costs, loses)
+        if float_layers is None:
+            unit = "points" if is_fraction(evaluator.criterion) else "percent"
+            text = f"no layer can be in int8 without losing more than {max_loss:g} {unit} of {evaluator.criterion}"
             raise fail("A2803", text, None, "allow more with --max-loss, or train the network again")
-        self.back = back
+        self.in_float = float_layers
         return costs
 
 
-def _written(report: Quantised, original: onnx.ModelProto, model: onnx.ModelProto, output: Path) -> Quantised:
-    """Write model, certificate and report, if onnxruntime runs the model as it is written."""
+def _write_results(result: Quantised, original: onnx.ModelProto, model: onnx.ModelProto, output: Path) -> Quantised:
+    """Write model, certificate and report, after checking that onnxruntime runs the written model."""
     model.producer_name, model.producer_version = original.producer_name, original.producer_version
-    metadata = {entry.key: _dense(entry.value) for entry in original.metadata_props}
-    held_out = {name: [value, report.after[name]] for name, value in report.before.items()}
-    int8: dict[str, Any] = {"mode": report.mode, "layers": len(report.layers), "in_float": len(report.in_float)}
+    metadata = {entry.key: _compact_json(entry.value) for entry in original.metadata_props}
+    held_out = {name: [value, result.after[name]] for name, value in result.before.items()}
+    int8: dict[str, Any] = {"mode": result.mode, "layers": len(result.layers), "in_float": len(result.in_float)}
     int8 |= {"held_out": held_out} if held_out else {}
-    onnx.helper.set_model_props(model, {**metadata, "int8": _dense(json.dumps(int8))})
+    onnx.helper.set_model_props(model, {**metadata, "int8": _compact_json(json.dumps(int8))})
     content = model.SerializeToString()
-    with drafts(output) as draft:
+    with staged_output(output) as draft:
         draft.write_bytes(content)
         check(draft)
-        nothing = Report(float("nan"), float("nan"), (), (), len(model.graph.node))
-        certificate = certify(draft, nothing, tolerance=TOLERANCE)
-        beside = report_of(draft)
-        files = tuple(output.with_name(file.name) for file in (draft, certificate, beside))
-        made = replace(report, bytes_after=len(content), files=files)
-        facts = {**asdict(made), "ratio": made.ratio, "files": [file.name for file in files]}
-        beside.write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
-    return made
+        unverified = Report(float("nan"), float("nan"), (), (), len(model.graph.node))
+        certificate = certify(draft, unverified, tolerance=TOLERANCE)
+        report_file = report_path(draft)
+        files = tuple(output.with_name(file.name) for file in (draft, certificate, report_file))
+        final = replace(result, bytes_after=len(content), files=files)
+        record = {**asdict(final), "ratio": final.ratio, "files": [file.name for file in files]}
+        report_file.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+    return final
 
 
-def report_of(path: Path) -> Path:
-    """The file of the report on a model."""
-    return path.with_name(f"{path.name}.int8.json")
-
-
-def _dense(text: str) -> str:
-    """JSON without blanks; other texts as they are."""
+def _compact_json(text: str) -> str:
+    """Return JSON without whitespace; other texts unchanged."""
     try:
         return json.dumps(json.loads(text), separators=(",", ":"))
     except ValueError:

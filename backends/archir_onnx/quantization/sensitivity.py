@@ -1,4 +1,4 @@
-"""How far a layer in int8 is from the same in float32, and which layers cost most."""
+"""Sensitivity of layers to quantisation, and the smallest set of layers that must stay in float."""
 
 from __future__ import annotations
 
@@ -11,91 +11,98 @@ import onnx
 from numpy.typing import NDArray
 
 from archir.backends.samples import Arrays, Samples
-from archir_onnx.quantization.feeding import BATCH, Entrance, batches, outputs
+from archir_onnx.quantization.batch_inference import BATCH, ModelInterface, batches, run_batches
 from archir_onnx.quantization.layers import Layer
 from archir_onnx.running.sessions import run, session
 
-MOST = 2 * BATCH
-"""Samples that errors are measured on."""
+MAX_SAMPLES = 2 * BATCH
+"""Maximum number of samples on which errors are measured."""
 
-_FEW = 8
-"""Of which so many at a time, where what all layers compute is kept."""
+_ERROR_BATCH = 8
+"""Batch size when the outputs of all layers are kept."""
 
 
-def relative(found: NDArray[Any], wanted: NDArray[Any]) -> float:
-    """The root mean square of a difference, relative to what is wanted."""
-    scale = float(np.linalg.norm(wanted.astype(np.float64)))
-    return float(np.linalg.norm(found.astype(np.float64) - wanted)) / max(scale, 1e-30)
+def relative_error(actual: NDArray[Any], expected: NDArray[Any]) -> float:
+    """Return the root mean square of a difference, relative to that of the expected values."""
+    scale = float(np.linalg.norm(expected.astype(np.float64)))
+    return float(np.linalg.norm(actual.astype(np.float64) - expected)) / max(scale, 1e-30)
 
 
 def decibels(error: float) -> float | None:
-    """A relative error as the ratio of signal to quantisation noise; None where nothing differs."""
+    """Convert a relative error to a signal-to-noise ratio in decibels; None if there is no error."""
     return -20 * log10(error) if error else None
 
 
-def errors(
-    floating: onnx.ModelProto, quantised: onnx.ModelProto, layers: Sequence[Layer], entrance: Entrance, known: Samples
+def layer_errors(
+    floating: onnx.ModelProto,
+    quantised: onnx.ModelProto,
+    layers: Sequence[Layer],
+    model_interface: ModelInterface,
+    samples: Samples,
 ) -> dict[str, float]:
-    """The relative error of what each layer computes, after everything before it was quantised, too.
+    """Return the relative error of each layer's output in the quantised model, including errors of earlier layers.
 
-    Read it before small names replace those of the layers.
+    Call it before `compact` renames the layers' outputs.
     """
-    pair = [_exposed(model, layers) for model in (floating, quantised)]
-    off, whole = np.zeros(len(layers)), np.zeros(len(layers))
-    for given, count in batches(entrance, _few(known), known, most=_FEW):
-        wanted, found = (run(running, dict(given), names).values() for running, names in pair)
-        for position, (one, other) in enumerate(zip(wanted, found, strict=True)):
-            off[position] += np.square(other[:count] - one[:count], dtype=np.float64).sum()
-            whole[position] += np.square(one[:count], dtype=np.float64).sum()
-    ratios = np.sqrt(off / np.maximum(whole, 1e-60))
-    return {one.name: float(ratio) for one, ratio in zip(layers, ratios, strict=True)}
+    pair = [_with_layer_outputs(model, layers) for model in (floating, quantised)]
+    squared_errors, squared_values = np.zeros(len(layers)), np.zeros(len(layers))
+    for batch, count in batches(model_interface, _error_samples(samples), samples, max_batch=_ERROR_BATCH):
+        expected, actual = (run(runtime, dict(batch), names).values() for runtime, names in pair)
+        for position, (layer_expected, layer_actual) in enumerate(zip(expected, actual, strict=True)):
+            squared_errors[position] += np.square(layer_actual[:count] - layer_expected[:count], dtype=np.float64).sum()
+            squared_values[position] += np.square(layer_expected[:count], dtype=np.float64).sum()
+    ratios = np.sqrt(squared_errors / np.maximum(squared_values, 1e-60))
+    return {layer.name: float(ratio) for layer, ratio in zip(layers, ratios, strict=True)}
 
 
-def alone(
+def single_layer_errors(
     floating: onnx.ModelProto,
     quantize: Callable[[Sequence[str]], onnx.ModelProto],
     names: Sequence[str],
-    entrance: Entrance,
-    known: Samples,
+    model_interface: ModelInterface,
+    samples: Samples,
 ) -> dict[str, float]:
-    """How far the network's outputs move when one layer alone is in int8: the relative error, by layer."""
-    few = _few(known)
+    """Return, for each layer, the relative error of the network's output if only this layer is in int8."""
+    samples_used = _error_samples(samples)
 
     def computed(model: onnx.ModelProto) -> NDArray[Any]:
-        return next(iter(outputs(session(model.SerializeToString()), entrance, few, known).values()))
+        return next(
+            iter(run_batches(session(model.SerializeToString()), model_interface, samples_used, samples).values())
+        )
 
-    wanted = computed(floating)
-    return {name: relative(computed(quantize([name])), wanted) for name in names}
-
-
-def _few(known: Samples) -> Arrays:
-    return {name: array[:MOST] for name, array in known.training.items()}
+    expected = computed(floating)
+    return {name: relative_error(computed(quantize([name])), expected) for name in names}
 
 
-def fewest(costs: Mapping[str, float], loses: Callable[[Sequence[str]], bool]) -> list[str] | None:
-    """The fewest of the costliest layers that have to be left in float; None if it were all of them.
+def _error_samples(samples: Samples) -> Arrays:
+    """Return the training samples on which errors are measured."""
+    return {name: array[:MAX_SAMPLES] for name, array in samples.training.items()}
 
-    `loses` says whether too much is lost with some layers in float. It is asked for 1, 2, 4, ... layers, and then
-    between the last two: at most 2 log2(n) times.
+
+def smallest_float_set(costs: Mapping[str, float], loses: Callable[[Sequence[str]], bool]) -> list[str] | None:
+    """Return the smallest set of the most sensitive layers that must stay in float; None if it would be all of them.
+
+    `loses` tells whether too much is lost with some layers in float. It is called for 1, 2, 4, ... layers, and then by
+    bisection: at most 2 log2(n) times.
     """
-    order = sorted(costs, key=lambda name: -costs[name])
+    by_sensitivity = sorted(costs, key=lambda name: -costs[name])
     low, high = 0, 1
-    while high < len(order) and loses(order[:high]):
+    while high < len(by_sensitivity) and loses(by_sensitivity[:high]):
         low, high = high, 2 * high
-    if high >= len(order):
-        high = len(order)
+    if high >= len(by_sensitivity):
+        high = len(by_sensitivity)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if loses(order[:middle]) else (low, middle)
-    return order[:high] if high < len(order) else None
+        low, high = (middle, high) if loses(by_sensitivity[:middle]) else (low, middle)
+    return by_sensitivity[:high] if high < len(by_sensitivity) else None
 
 
-def _exposed(model: onnx.ModelProto, layers: Sequence[Layer]) -> tuple[Any, list[str]]:
-    """A session of a model that can also give what layers compute, and what that is called."""
+def _with_layer_outputs(model: onnx.ModelProto, layers: Sequence[Layer]) -> tuple[Any, list[str]]:
+    """Return a session of the model with the layers' outputs as additional outputs, and the names of these outputs."""
     results = {node.name: node.output[0] for node in model.graph.node}
-    names = [results.get(one.name, one.output) for one in layers]
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    known = {one.name for one in made.graph.output}
-    made.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
-    return session(made.SerializeToString()), names
+    names = [results.get(item.name, item.output) for item in layers]
+    extended = onnx.ModelProto()
+    extended.CopyFrom(model)
+    output_names = {item.name for item in extended.graph.output}
+    extended.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in output_names)
+    return session(extended.SerializeToString()), names

@@ -1,1 +1,1 @@
-"""Model files of others, as networks of archir's."""
+"""Import of ONNX model files: operator calls, and submodels for comparison."""

@@ -1,1 +1,1 @@
-"""Sessions of onnxruntime, and where their nodes run."""
+"""onnxruntime sessions, and the devices on which their nodes run."""

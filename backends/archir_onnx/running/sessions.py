@@ -1,4 +1,4 @@
-"""Sessions of onnxruntime on just the devices that are asked for."""
+"""onnxruntime sessions restricted to the requested devices."""
 
 from __future__ import annotations
 
@@ -13,41 +13,87 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from archir.backends.certificates import PROVIDERS
-from archir.diagnostics.errors import ArchError, fail, listed
-from archir_onnx.running.placement import elsewhere
+from archir.diagnostics.errors import ArchError, fail, join_names
+
+_FILL_OPERATORS = {"ConstantOfShape", "Expand", "Range", "Tile", "RandomNormal", "RandomUniform"}
+"""Operators that create large tensors from a few sizes."""
+
+
+def misplaced_nodes(runtime: Any, providers: Sequence[str], model: Path | bytes) -> list[str]:
+    """Return the nodes that run on none of the requested providers, as `operator name`; nodes that compute shapes do
+    not count.
+
+    onnxruntime deliberately runs shape computations on the CPU: they would otherwise have to wait for the GPU.
+    """
+    proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model, load_external_data=False)
+    shape_node_names = shape_nodes(proto.graph)
+    return [
+        f"{node.op_type} {node.name}".strip()
+        for part in runtime.get_provider_graph_assignment_info()
+        if part.ep_name not in providers
+        for node in part.get_nodes()
+        if node.op_type != "Shape" and node.name not in shape_node_names
+    ]
+
+
+def shape_nodes(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of nodes that compute sizes from shapes and constants only."""
+    constant = {tensor.name for tensor in graph.initializer} | {""}
+    sizes: set[str] = set()
+    names: set[str] = set()
+    for node in graph.node:
+        if node.op_type == "Constant":
+            constant.update(node.output)
+        elif node.op_type in ("Shape", "Size") or (
+            node.op_type not in _FILL_OPERATORS
+            and not sizes.isdisjoint(node.input)
+            and all(name in sizes or name in constant for name in node.input)
+        ):
+            sizes.update(node.output)
+            names.add(node.name)
+    return names - {""}
+
 
 Arrays = Mapping[str, NDArray[Any]]
 
 CPU = PROVIDERS["cpu"]
+"""Execution provider of the CPU."""
 _LIBRARIES = {
     "CUDAExecutionProvider": ("libcuda.so.1",),
     "TensorrtExecutionProvider": ("libcuda.so.1", "libnvinfer.so.10"),
 }
+"""Shared libraries that a provider needs, on Linux."""
 _SETTINGS = {"CUDAExecutionProvider": {"use_tf32": "0"}}
-"""Float32 products are computed in fewer digits on CUDA unless told not to be."""
+"""Provider options: TF32 is off, because CUDA would otherwise compute float32 products with reduced precision."""
 
 
 _RECORD = "session.record_ep_graph_assignment_info"
-_RECORDS = hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info")
-"""Whether this onnxruntime tells where it put a model's nodes. An older one can refuse any on the CPU, and no more."""
+"""Session option that records on which provider each node runs."""
+_CAN_RECORD = hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info")
+"""Whether this onnxruntime can report node placement. Older versions can only forbid the CPU fallback as a whole."""
 
 NO_KERNEL = "onnxruntime lacks a kernel"
-"""How the error of a model begins that needs an operator in a precision that a device does not have."""
+"""Start of the error message for a model with an operator that the device does not support in the model's precision."""
 
 
 def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int = 0) -> Any:
-    """An onnxruntime session on just these providers. Raises ArchError (A0914) where one is not to be had.
+    """Return an onnxruntime session on exactly these providers. Raises ArchError (A0914) if that is not possible.
 
-    Asked for CUDA alone, onnxruntime would quietly run on the CPU what CUDA cannot; here that is an error, but for what
-    computes sizes.
+    By default, onnxruntime silently falls back to the CPU for nodes that CUDA does not support. Here that is an error,
+    except for nodes that compute shapes.
     """
-    if missing := next((name for name in providers if name not in present() and lacking(name)), None):
-        raise fail("A0914", f"onnxruntime has no {missing} here: {lacking(missing)}", None, "`archir doctor` says more")
+    if missing := next(
+        (name for name in providers if name not in available_providers() and missing_requirement(name)), None
+    ):
+        raise fail(
+            "A0914", f"onnxruntime has no {missing} here: {missing_requirement(missing)}", None, "see `archir doctor`"
+        )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised as well
     options.intra_op_num_threads = (
@@ -57,31 +103,34 @@ def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int
     options.add_session_config_entry("session.force_spinning_stop", "1")
     if CPU not in providers:
         _preload()
-        options.add_session_config_entry(_RECORD if _RECORDS else "session.disable_cpu_ep_fallback", "1")
-    wanted = [(name, _SETTINGS[name]) if name in _SETTINGS else name for name in providers]
+        options.add_session_config_entry(_RECORD if _CAN_RECORD else "session.disable_cpu_ep_fallback", "1")
+    provider_options = [(name, _SETTINGS[name]) if name in _SETTINGS else name for name in providers]
     try:
-        made = onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options, wanted)
+        created = onnxruntime.InferenceSession(
+            model if isinstance(model, bytes) else str(model), options, provider_options
+        )
     except Exception as error:  # onnxruntime's errors have no common class of their own
-        _, unknown, node = str(error).partition("NOT_IMPLEMENTED : ")
-        if unknown:
+        _, marker, node = str(error).partition("NOT_IMPLEMENTED : ")
+        if marker:
             device = providers[0].removesuffix("ExecutionProvider")
             text = f"{NO_KERNEL} on {device} that the model needs: {node.strip()[:500]}"
             raise fail("A0914", text, None, "models in bfloat16 run on GPUs; for CPUs, export without --bf16") from None
         raise fail("A0914", f"onnxruntime cannot run the model: {str(error).strip()[:500]}") from None
-    if made.get_providers()[:1] != [providers[0]]:
-        raise fail("A0914", f"onnxruntime has no {providers[0]} here: {', '.join(made.get_providers())}")
-    if CPU not in providers and _RECORDS and (missed := elsewhere(made, providers, model)):
+    if created.get_providers()[:1] != [providers[0]]:
+        raise fail("A0914", f"onnxruntime has no {providers[0]} here: {', '.join(created.get_providers())}")
+    if CPU not in providers and _CAN_RECORD and (misplaced := misplaced_nodes(created, providers, model)):
         device = providers[0].removesuffix("ExecutionProvider")
-        hint = "kernels of newer operator sets may be missing on a device: an export with `--opset 21` may have them"
-        raise fail("A0914", f"{NO_KERNEL} on {device} that the model needs: {listed(missed, 4)}", None, hint)
-    return made
+        hint = "the device may lack kernels of newer opsets: try an export with `--opset 21`"
+        raise fail("A0914", f"{NO_KERNEL} on {device} that the model needs: {join_names(misplaced, 4)}", None, hint)
+    return created
 
 
 @cache
 def _preload() -> None:
-    """Load the CUDA libraries that pip installed, which onnxruntime does not look for; torch does when it is imported.
+    """Load the CUDA libraries installed by pip, which onnxruntime does not look for; importing torch loads them as
+    well.
 
-    What is not there, it prints; a session says it better.
+    Missing libraries are only printed by onnxruntime, and suppressed here: creating a session gives a better error.
     """
     preload = getattr(onnxruntime, "preload_dlls", None)
     if preload is not None:
@@ -90,16 +139,17 @@ def _preload() -> None:
 
 
 @cache
-def present() -> tuple[str, ...]:
-    """The execution providers of archir's devices that can work here.
+def available_providers() -> tuple[str, ...]:
+    """Return the execution providers of archir's devices that are usable here.
 
-    onnxruntime names those it was built for, with or without a GPU, and some that send models to a service.
+    onnxruntime itself lists the providers it was built for, whether or not there is a GPU, and some that send models to
+    a service.
     """
-    return (CPU, *(name for name in PROVIDERS.values() if name != CPU and not lacking(name)))
+    return (CPU, *(name for name in PROVIDERS.values() if name != CPU and not missing_requirement(name)))
 
 
-def trouble(provider: str) -> str:
-    """Why a provider does not work here, found out by a model of one operator; nothing if it does."""
+def provider_error(provider: str) -> str:
+    """Return why a provider does not work, by running a model of one operator; an empty string if it works."""
     kind = helper.make_tensor_type_proto(TensorProto.FLOAT, [1])
     x, y = (helper.make_value_info(name, kind) for name in "xy")
     graph = helper.make_graph([helper.make_node("Softplus", ["x"], ["y"])], "probe", [x], [y])
@@ -112,8 +162,8 @@ def trouble(provider: str) -> str:
 
 
 @cache
-def lacking(provider: str) -> str:
-    """What a provider cannot do without and is not here, of what is known of it."""
+def missing_requirement(provider: str) -> str:
+    """Return what a provider needs and is missing here, as far as it is known; an empty string if nothing is."""
     if provider not in onnxruntime.get_available_providers():
         return f"it was built for {', '.join(onnxruntime.get_available_providers())}"
     for library in _LIBRARIES.get(provider, ()) if sys.platform == "linux" else ():
@@ -124,10 +174,10 @@ def lacking(provider: str) -> str:
     return ""
 
 
-def run(running: Any, given: Arrays, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-    """What a session computes: all outputs, or some. Raises ArchError (A0914) where it cannot."""
-    asked = [*names] if names is not None else [output.name for output in running.get_outputs()]
+def run(runtime: Any, inputs: Arrays, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Run a session and return all outputs, or those in `names`. Raises ArchError (A0914) if it fails."""
+    output_names = [*names] if names is not None else [output.name for output in runtime.get_outputs()]
     try:
-        return dict(zip(asked, map(np.asarray, running.run(asked, dict(given))), strict=True))
+        return dict(zip(output_names, map(np.asarray, runtime.run(output_names, dict(inputs))), strict=True))
     except Exception as error:  # onnxruntime's errors have no common class of their own
         raise fail("A0914", f"onnxruntime cannot run the model: {str(error).strip()[:500]}") from None

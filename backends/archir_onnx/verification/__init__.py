@@ -1,1 +1,1 @@
-"""Proof that a model computes what its network computes, when it is written and later, from anybody."""
+"""Verification that a model computes the same as its network: when it is written, and later against its certificate."""

@@ -1,4 +1,4 @@
-"""What was proved of an ONNX model, in a file beside it: `NAME.onnx.json` (see `archir.backends.certificates`)."""
+"""Certificates of ONNX models, stored next to them as `NAME.onnx.json` (see `archir.backends.certificates`)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from archir import __version__
 from archir.backends import certificates
-from archir.backends.certificates import MOST_ELEMENTS, SEED, Verified
+from archir.backends.certificates import MAX_ELEMENTS, SEED, Verification
 from archir.diagnostics.errors import fail
 from archir_onnx.files import external
 from archir_onnx.running.sessions import run, session
-from archir_onnx.verification.probe import probe, shapes_of
-from archir_onnx.verification.sandbox import computed, require_bounded
+from archir_onnx.verification.probe import input_shapes, probe_inputs
+from archir_onnx.verification.sandbox import require_bounded, run_sandboxed
 from archir_onnx.verification.verify import TOLERANCE, Report
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -33,17 +33,17 @@ def certify(
     tolerance: float = TOLERANCE,
     sizes: Mapping[str, int] = MappingProxyType({}),
 ) -> Path:
-    """Write a model's certificate; its file. Without a reference, it holds what onnxruntime computes.
+    """Write the certificate of a model; return its file. Without a reference, the outputs of onnxruntime are certified.
 
-    `tolerance` is how far from that a second look may be, relative to the largest magnitude of an output; `sizes` are
-    those of open axes, of which the batch is 1 unless it is among them.
+    `tolerance` is the maximum difference in later verifications, relative to the largest magnitude of an output.
+    `sizes` are the sizes of open axes at which outputs are computed; the batch size is 1 unless it is given.
     """
-    model = external.read(path)
-    inputs = probe(model, sizes)
+    model = external.load_model(path)
+    inputs = probe_inputs(model, sizes)
     names = [output.name for output in model.graph.output]
-    computed = (run(session(path), inputs) if reference is None else reference(inputs)).values()
+    outputs = (run(session(path), inputs) if reference is None else reference(inputs)).values()
     content = {
-        "files": {one.name: certificates.facts(one) for one in external.files(model, path)},
+        "files": {file.name: certificates.file_facts(file) for file in external.model_files(model, path)},
         "model": {
             "nodes": len(model.graph.node),
             "opset": {entry.domain or "ai.onnx": entry.version for entry in model.opset_import},
@@ -55,7 +55,7 @@ def certify(
         },
         "computed": {
             "seed": SEED, "tolerance": tolerance, "sizes": dict(sizes),
-            "outputs": certificates.shown(dict(zip(names, computed, strict=True))),
+            "outputs": certificates.first_values(dict(zip(names, outputs, strict=True))),
         },
         "versions": {
             "archir": __version__, "onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__,
@@ -65,25 +65,29 @@ def certify(
     return certificates.write(path, content)
 
 
-def look(path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Verified:
-    """Compare a model with its certificate, and compute again on each provider what the network computed.
+def check_certificate(path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Verification:
+    """Verify a model against its certificate, and recompute the certified outputs on each provider.
 
-    A child process computes, within limits: who wrote the model is not known.
+    The model runs in a child process with resource limits, because it may come from an untrusted source.
 
     Raises ArchError: A0917 (the certificate), A0918 (a file was changed), A0916 and A0915 (the model), A0914 (a
-    provider), A0913 (it computes something else).
+    provider), A0913 (different outputs).
     """
-    known = certificates.read(path)
-    model = external.read(path)
-    if others := {file.name for file in external.files(model, path)} - known["files"].keys():
-        raise fail("A0918", f"{path} has data in {', '.join(sorted(others))}, of which the certificate knows nothing")
+    certificate = certificates.read(path)
+    model = external.load_model(path)
+    if uncertified := {file.name for file in external.model_files(model, path)} - certificate["files"].keys():
+        raise fail(
+            "A0918", f"{path} stores data in {', '.join(sorted(uncertified))}, which the certificate does not list"
+        )
     require_bounded(model, path)
-    sizes = known["computed"].get("sizes")
+    sizes = certificate["computed"].get("sizes")
     if not isinstance(sizes, dict) or not all(type(size) is int and size > 0 for size in sizes.values()):
-        raise fail("A0917", f"the certificate of {path} is one of something else")
-    elements = sum(prod(shape) for shape in shapes_of(model, sizes).values())
-    if elements > MOST_ELEMENTS:
-        raise fail("A0917", f"the certificate of {path} asks for inputs of more than {MOST_ELEMENTS:,} numbers")
-    found = computed(path, providers, sizes, elements)
-    differences = {provider: certificates.compare(path, provider, found[provider], known) for provider in providers}
-    return Verified(tuple(known["files"]), differences, known)
+        raise fail("A0917", f"the certificate of {path} has invalid sizes")
+    elements = sum(prod(shape) for shape in input_shapes(model, sizes).values())
+    if elements > MAX_ELEMENTS:
+        raise fail("A0917", f"the certificate of {path} needs inputs with more than {MAX_ELEMENTS:,} numbers")
+    outputs = run_sandboxed(path, providers, sizes, elements)
+    differences = {
+        provider: certificates.compare(path, provider, outputs[provider], certificate) for provider in providers
+    }
+    return Verification(tuple(certificate["files"]), differences, certificate)

@@ -1,4 +1,4 @@
-"""The inputs that models are computed on when they are certified, and whenever somebody looks again."""
+"""Deterministic random inputs on which models are certified and verified."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from archir.backends.certificates import SEED
-from archir_onnx.lowering.interface import limit
+from archir_onnx.lowering.interface import input_limit
 
 
-def probe(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """The numbers that are computed with, by a seed: normal ones, pixels, other integers as far as the model says."""
+def probe_inputs(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    """Return random inputs of a fixed seed: normal numbers, pixels, or integers below the limits in the model's
+    metadata."""
     rng = np.random.default_rng(SEED)
-    found, shapes = {}, shapes_of(model, sizes)
+    inputs, shapes = {}, input_shapes(model, sizes)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
-    for one in model.graph.input:
-        shape = shapes[one.name]
-        dtype = helper.tensor_dtype_to_np_dtype(one.type.tensor_type.elem_type)
-        numbers = rng.integers(0, 256 if dtype == np.uint8 else limit(metadata, one.name), shape)
-        found[one.name] = (rng.standard_normal(shape) if dtype.kind == "f" else numbers).astype(dtype)
-    return found
+    for value_info in model.graph.input:
+        shape = shapes[value_info.name]
+        dtype = helper.tensor_dtype_to_np_dtype(value_info.type.tensor_type.elem_type)
+        numbers = rng.integers(0, 256 if dtype == np.uint8 else input_limit(metadata, value_info.name), shape)
+        inputs[value_info.name] = (rng.standard_normal(shape) if dtype.kind == "f" else numbers).astype(dtype)
+    return inputs
 
 
-def shapes_of(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, list[int]]:
-    """The shapes of the inputs, with these sizes of open axes, and 1 for those that are not among them."""
+def input_shapes(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, list[int]]:
+    """Return the shapes of a model's inputs, with the given sizes of open axes; other open axes get size 1."""
     return {
-        one.name: [
-            sizes.get(dim.dim_param, 1) if dim.dim_param else dim.dim_value for dim in one.type.tensor_type.shape.dim
+        value_info.name: [
+            sizes.get(dim.dim_param, 1) if dim.dim_param else dim.dim_value
+            for dim in value_info.type.tensor_type.shape.dim
         ]
-        for one in model.graph.input
+        for value_info in model.graph.input
     }

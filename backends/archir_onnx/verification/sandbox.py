@@ -1,7 +1,8 @@
-"""Models that anybody may have written: how much is in them, and how they are run so that they end.
+"""Sandbox for untrusted models: static limits on their content, and execution in a child process with resource limits.
 
-onnxruntime computes constants while it loads a model, and a small model can ask for any time and memory. So models of
-others are loaded and run by a child process with limits; the process that reads its answer has none of the model.
+onnxruntime evaluates constants while it loads a model, so even a small model can need any amount of time and memory.
+Untrusted models are therefore loaded and run only by a child process with limits; the parent process never loads them
+into onnxruntime and reads only the child's answer.
 """
 
 from __future__ import annotations
@@ -22,89 +23,94 @@ from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.utils import parent
 from archir_onnx.files import external
 from archir_onnx.running.sessions import CPU, run, session
-from archir_onnx.verification.probe import probe
+from archir_onnx.verification.probe import probe_inputs
 from archir_onnx.verification.verify import check
 
-SECONDS = 60
-"""What a model may take, by the clock on the wall."""
-MOST_NODES = 1_000_000
-"""Nodes that functions may come to when they are written out."""
-MOST_BYTES = 3 << 28
-"""Memory of a child beside that for weights and inputs."""
+TIME_LIMIT = 60
+"""Maximum wall-clock seconds that a model may take."""
+MAX_NODES = 1_000_000
+"""Maximum number of nodes after all functions are inlined."""
+MAX_BYTES = 3 << 28
+"""Memory limit of the child process in bytes, in addition to the memory for weights and inputs."""
 
-_LOOPS = {"Loop", "Scan", "SequenceMap", "If"}
+_CONTROL_FLOW = {"Loop", "Scan", "SequenceMap", "If"}
 
 
 def require_bounded(model: onnx.ModelProto, path: Path) -> None:
-    """Raise ArchError (A0916) for a model with loops, or whose functions come to more than `MOST_NODES` nodes.
+    """Raise ArchError (A0916) if a model has loops, or more than `MAX_NODES` nodes after its functions are inlined.
 
-    Nothing that `archir export` and `archir quantize` write has any of that.
+    Models written by `archir export` and `archir quantize` never do.
     """
-    functions = {(one.domain, one.name): one for one in model.functions}
+    functions = {(function.domain, function.name): function for function in model.functions}
     sizes: dict[tuple[str, str], int] = {}
 
-    def size(nodes: Sequence[onnx.NodeProto], inside: tuple[tuple[str, str], ...]) -> int:
+    def size(nodes: Sequence[onnx.NodeProto], call_stack: tuple[tuple[str, str], ...]) -> int:
         total = 0
         for node in nodes:
             key = (node.domain, node.op_type)
-            if node.domain in ("", "ai.onnx") and node.op_type in _LOOPS:
-                raise fail("A0916", f"{path} has a `{node.op_type}`: how long it runs is not known before")
-            if key in inside or len(inside) > _DEEP:
-                raise fail("A0916", f"{path} has a function `{node.op_type}` that calls itself, or calls too deep")
+            if node.domain in ("", "ai.onnx") and node.op_type in _CONTROL_FLOW:
+                raise fail("A0916", f"{path} contains `{node.op_type}`: models with control flow are not supported")
+            if key in call_stack or len(call_stack) > _MAX_CALL_DEPTH:
+                raise fail("A0916", f"{path} has a function `{node.op_type}` with recursive or too deeply nested calls")
             if key in functions and key not in sizes:
-                sizes[key] = size(functions[key].node, (*inside, key))
+                sizes[key] = size(functions[key].node, (*call_stack, key))
             total += sizes.get(key, 1)
-        if total > MOST_NODES:
-            raise fail("A0916", f"{path} has functions that come to more than {MOST_NODES:,} nodes")
+        if total > MAX_NODES:
+            raise fail("A0916", f"{path} has more than {MAX_NODES:,} nodes after its functions are inlined")
         return total
 
     size(model.graph.node, ())
 
 
-_DEEP = 50
+_MAX_CALL_DEPTH = 50
+"""Maximum depth of nested function calls."""
 
 
-def computed(
-    path: Path, providers: Sequence[str], sizes: Mapping[str, int], elements: int, run: bool = True
+def run_sandboxed(
+    path: Path, providers: Sequence[str], sizes: Mapping[str, int], elements: int, execute: bool = True
 ) -> dict[str, dict[str, list[float]]]:
-    """What a model computes of the numbers that a certificate's seed gives, by provider; nothing if it is not to `run`.
+    """Run a model in a child process on the random inputs of a certificate, and return its outputs by provider.
 
-    The checker looks at it first. Raises ArchError: A0915 (the checker), A0914 (a provider, or a limit), A0916.
+    The ONNX checker runs first. With `run=False` the model is only checked and loaded. Raises ArchError: A0915 (the
+    checker), A0914 (a provider, or a limit), A0916.
     """
-    beside = sum(file.stat().st_size for file in external.files(external.read(path), path))
-    memory = MOST_BYTES + 8 * beside + 64 * elements if [*providers] == [CPU] else None
-    asked = {"path": str(path), "providers": [*providers], "sizes": dict(sizes), "memory": memory, "run": run}
-    code = "from archir_onnx.verification.sandbox import answer; answer()"
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)}
+    data_bytes = sum(file.stat().st_size for file in external.model_files(external.load_model(path), path))
+    memory = MAX_BYTES + 8 * data_bytes + 64 * elements if [*providers] == [CPU] else None
+    request = {"path": str(path), "providers": [*providers], "sizes": dict(sizes), "memory": memory, "run": execute}
+    code = "from archir_onnx.verification.sandbox import child_main; child_main()"
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         text=True, env=paths,
     ) as child:  # fmt: skip
-        said = _said(child, json.dumps(asked))
-    if said is None:
-        raise fail("A0914", f"{path} was stopped: it took more than {SECONDS} seconds")
+        answer_text = _ask_child(child, json.dumps(request))
+    if answer_text is None:
+        raise fail("A0914", f"{path} was stopped: it took more than {TIME_LIMIT} seconds")
     try:
-        found: dict[str, Any] = json.loads(said)
+        answer_data: dict[str, Any] = json.loads(answer_text)
     except ValueError:
-        room = "" if memory is None else f", or the {memory >> 20:,} MB that such a model may take"
+        memory_hint = "" if memory is None else f", or the memory limit of {memory >> 20:,} MB was exceeded"
         text = (
             f"the process that ran {path} ended without an answer (status {child.returncode}): an error in onnxruntime"
         )
-        raise fail("A0914", f"{text}{room}") from None
-    if "diagnostics" in found:
-        raise ArchError(*(Diagnostic(*one) for one in found["diagnostics"]))
-    outputs: dict[str, dict[str, list[float]]] = found["outputs"]
+        raise fail("A0914", f"{text}{memory_hint}") from None
+    if "diagnostics" in answer_data:
+        raise ArchError(*(Diagnostic(*entry) for entry in answer_data["diagnostics"]))
+    outputs: dict[str, dict[str, list[float]]] = answer_data["outputs"]
     return outputs
 
 
-def _said(child: subprocess.Popen[str], asked: str) -> str | None:
-    """What a child answers; None if it takes too long. Its standard input is open until then: it ends with that."""
+def _ask_child(child: subprocess.Popen[str], request: str) -> str | None:
+    """Send the request to the child and return its answer, or None if it takes too long.
+
+    The child's standard input stays open until then: the child exits when it is closed.
+    """
     questions, child.stdin = child.stdin, None
     assert questions is not None
     try:
         with suppress(BrokenPipeError), questions:
-            print(asked, file=questions, flush=True)
-            return child.communicate(timeout=SECONDS)[0]
+            print(request, file=questions, flush=True)
+            return child.communicate(timeout=TIME_LIMIT)[0]
     except subprocess.TimeoutExpired:
         return None
     finally:
@@ -112,43 +118,49 @@ def _said(child: subprocess.Popen[str], asked: str) -> str | None:
     return ""  # it ended before it read anything
 
 
-def answer() -> None:
-    """Run what standard input asks for, within limits, and print what came of it: in the child."""
-    asked = json.loads(next(parent.lines()))
+def child_main() -> None:
+    """Entry point of the child process: run the model that standard input describes, within limits, and print its
+    outputs."""
+    request = json.loads(next(parent.parent_lines()))
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print
-    _limit(asked["memory"])
+    os.dup2(2, 1)  # output of libraries goes to standard error
+    _limit_resources(request["memory"])
     try:
-        found: dict[str, Any] = {"outputs": _answer(asked)}
+        answer_data: dict[str, Any] = {"outputs": _run_request(request)}
     except ArchError as error:
-        found = {"diagnostics": [[one.code, one.message, None, one.hint] for one in error.diagnostics]}
+        answer_data = {
+            "diagnostics": [
+                [diagnostic.code, diagnostic.message, None, diagnostic.hint] for diagnostic in error.diagnostics
+            ]
+        }
     except MemoryError:
-        text = f"{asked['path']} takes more than the {asked['memory'] >> 20:,} MB that such a model may take"
-        found = {"diagnostics": [["A0914", text, None, None]]}
-    out.write(json.dumps(found))
+        text = f"{request['path']} needs more memory than the limit of {request['memory'] >> 20:,} MB"
+        answer_data = {"diagnostics": [["A0914", text, None, None]]}
+    out.write(json.dumps(answer_data))
     out.flush()
     os._exit(0)
 
 
-def _answer(asked: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
-    path = Path(asked["path"])
+def _run_request(request: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
+    """Check, load and run the model, and return its outputs by provider."""
+    path = Path(request["path"])
     check(path)
-    found = {}
-    inputs = probe(external.read(path), asked["sizes"]) if asked["run"] else {}
-    for provider in asked["providers"]:
-        running = session(path, (provider,))
-        if asked["run"]:
-            found[provider] = certificates.shown(run(running, inputs))
-    return found
+    outputs = {}
+    inputs = probe_inputs(external.load_model(path), request["sizes"]) if request["run"] else {}
+    for provider in request["providers"]:
+        runtime = session(path, (provider,))
+        if request["run"]:
+            outputs[provider] = certificates.first_values(run(runtime, inputs))
+    return outputs
 
 
-def _limit(memory: int | None) -> None:
-    """Take no more than this from here on, where the system can say so."""
+def _limit_resources(memory: int | None) -> None:
+    """Limit CPU time, memory and core dumps of this process, if the system supports it."""
     try:
         import resource
     except ImportError:  # Windows
         return
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS * (os.cpu_count() or 1), resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CPU, (TIME_LIMIT * (os.cpu_count() or 1), resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))

@@ -1,4 +1,4 @@
-"""Proof that a model computes what the network computes: the checker, and onnxruntime against a reference."""
+"""Verification of a model: the ONNX checker, and onnxruntime against a reference on the same inputs."""
 
 from __future__ import annotations
 
@@ -11,28 +11,59 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
+from onnx import defs
 
 from archir.backends.comparison import Difference, random_input
-from archir.diagnostics.errors import ArchError, fail, listed
-from archir.diagnostics.visible import one_line
+from archir.diagnostics.errors import ArchError, fail, join_names
+from archir.diagnostics.escaping import escape_to_line
 from archir.ir.types import TensorType
-from archir_onnx.lowering.form import PLAIN, Form, Pixels
-from archir_onnx.lowering.interface import seen, unseen
-from archir_onnx.running.sessions import CPU, NO_KERNEL, present, run, session
-from archir_onnx.verification.opsets import narrow
+from archir_onnx.lowering.export_options import DEFAULT_OPTIONS, OPSETS, ExportOptions, PixelNormalization
+from archir_onnx.lowering.interface import denormalize_inputs, normalize_inputs
+from archir_onnx.running.sessions import CPU, NO_KERNEL, available_providers, run, session
+
+
+def required_opset(model: onnx.ModelProto, kind: str = "tensor(bfloat16)") -> tuple[int, list[str]]:
+    """Return the lowest opset at which all operators support `kind`, and the operators that do not at the model's own
+    opset.
+
+    Operators that take only float32 at every opset are ignored. Returns 0 and no operators if the model's own opset
+    suffices.
+    """
+    own_opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    first_opset = {
+        name: next((opset for opset in OPSETS if opset >= own_opset and _accepts(name, opset, kind)), own_opset)
+        for name in sorted({node.op_type for node in model.graph.node if node.domain in ("", "ai.onnx")})
+    }
+    unsupported = [name for name, opset in first_opset.items() if opset > own_opset]
+    return max((first_opset[name] for name in unsupported), default=0), unsupported
+
+
+def _accepts(operator: str, opset: int, kind: str) -> bool:
+    """Return True if an operator accepts a type wherever it accepts float32."""
+    try:
+        constraints = defs.get_schema(operator, opset, "").type_constraints
+    except defs.SchemaError:
+        return False
+    return all(
+        kind in constraint.allowed_type_strs
+        for constraint in constraints
+        if "tensor(float)" in constraint.allowed_type_strs
+    )
+
 
 Arrays = Mapping[str, NDArray[Any]]
 Reference = Callable[[Arrays], Arrays]
 
 TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
-"""Largest difference, relative to the largest magnitude of an output, by what a model computes in."""
+"""Maximum difference, relative to the largest magnitude of an output, by the model's precision."""
 TOLERANCE = TOLERANCES["float32"]
 _BATCHES = (1, 3)
+"""Batch sizes to test, if the batch axis is open."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a verification found: the largest differences over all outputs and inputs, and what was compared."""
+    """Result of a verification: the largest differences over all outputs and inputs, and what was compared."""
 
     absolute: float
     relative: float
@@ -42,42 +73,42 @@ class Report:
     files: tuple[Path, ...] = ()
     tolerance: float = TOLERANCE
     real: int = 0
-    """Real samples, beside random ones."""
+    """Number of real samples compared, in addition to random ones."""
     sizes: tuple[tuple[int, ...], ...] = ()
-    """Heights and widths, or numbers of tokens, beside the net's own."""
+    """Further sizes compared, besides the net's own: heights and widths, or numbers of tokens."""
     note: str = ""
 
     def __repr__(self) -> str:
-        return one_line(f"<Report: {self}>")
+        return escape_to_line(f"<Report: {self}>")
 
     def __str__(self) -> str:
         if not self.batches:
             return f"{self.nodes} nodes, checked, not compared{self.note and ': '}{self.note}"
         devices = " and ".join(provider.removesuffix("ExecutionProvider") for provider in self.providers)
         batches = ", ".join(map(str, self.batches))
-        more = f", on {self.real} samples of the data" if self.real else ""
-        left_out = f"; {self.note}" if self.note else ""
+        extra = f", on {self.real} samples of the data" if self.real else ""
+        note = f"; {self.note}" if self.note else ""
         if self.sizes:
-            *others, last = (" x ".join(map(str, size)) for size in self.sizes)
-            more += f", at {', '.join(others)} and {last}" if others else f", at {last}"
-            more += " tokens" * (len(self.sizes[0]) == 1)
+            *other_sizes, last_size = (" x ".join(map(str, size)) for size in self.sizes)
+            extra += f", at {', '.join(other_sizes)} and {last_size}" if other_sizes else f", at {last_size}"
+            extra += " tokens" * (len(self.sizes[0]) == 1)
         return (
             f"{self.nodes} nodes, checked; largest difference to torch {self.absolute:.1e} "
-            f"({self.relative:.1e} relative) at batches of {batches}{more} on onnxruntime {devices}{left_out}"
+            f"({self.relative:.1e} relative) at batches of {batches}{extra} on onnxruntime {devices}{note}"
         )
 
 
 def check(model: onnx.ModelProto | Path) -> None:
-    """The checker, with full shape inference. Raises ArchError (A0915, and A0911 where a newer opset is needed)."""
+    """Run the ONNX checker with full shape inference. Raises ArchError: A0915, or A0911 if a newer opset is needed."""
     try:
         onnx.checker.check_model(model if isinstance(model, onnx.ModelProto) else str(model), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, UnicodeDecodeError) as error:
         proto = model if isinstance(model, onnx.ModelProto) else onnx.load(model, load_external_data=False)
-        opset, operators = narrow(proto) if _in_bfloat16(proto) else (0, [])
+        opset, operators = required_opset(proto) if _in_bfloat16(proto) else (0, [])
         if operators:
-            text = f"models in bfloat16 with {listed(operators, 4)} need opset {opset}"
+            text = f"models in bfloat16 with {join_names(operators, 4)} need opset {opset}"
             raise fail("A0911", text, None, f"--opset {opset}") from None
-        raise fail("A0915", f"the ONNX checker refuses the model: {error}") from None
+        raise fail("A0915", f"the ONNX checker rejects the model: {error}") from None
 
 
 def _in_bfloat16(model: onnx.ModelProto) -> bool:
@@ -88,7 +119,7 @@ def verify(
     path: Path,
     reference: Reference,
     inputs: Mapping[str, TensorType],
-    form: Form = PLAIN,
+    options: ExportOptions = DEFAULT_OPTIONS,
     *,
     sizes: Mapping[tuple[int, ...], Mapping[str, TensorType]] = MappingProxyType({}),
     real: Arrays | None = None,
@@ -98,79 +129,100 @@ def verify(
 ) -> Report:
     """Check a model file and compare it with a reference, on random inputs and on real ones if there are any.
 
-    It is run on `providers`, by default on all that are here and take such a model: the CPU must, if it is float32.
-    `sizes` are further ones, and the inputs at these. Raises ArchError (A0913 to A0915).
+    The model runs on `providers`; by default on all available ones that support it, and float32 models must run on the
+    CPU. `sizes` maps further sizes to the input types at that size. Raises ArchError (A0913 to A0915).
     """
     check(path)
-    tolerance = TOLERANCES[form.precision] if tolerance is None else tolerance
+    tolerance = TOLERANCES[options.precision] if tolerance is None else tolerance
     nodes = len(onnx.load(path, load_external_data=False).graph.node)
-    sessions, refusal = _sessions(path, form, providers)
-    batches = _BATCHES if "batch" in form.dynamic else (form.batch,)
-    kinds = [inputs, *sizes.values()]
+    sessions, refusal = _sessions(path, options, providers)
+    batches = _BATCHES if "batch" in options.dynamic else (options.batch,)
+    input_types = [inputs, *sizes.values()]
     worst = Difference()
-    for asked in _asked(kinds, batches, form, real, seed) if sessions else ():
-        wanted = reference(seen(asked, form))
-        for running in sessions:
-            for found, value in zip(run(running, asked).values(), wanted.values(), strict=True):
-                worst |= Difference.of(found, value)
+    for batch_inputs in _test_inputs(input_types, batches, options, real, seed) if sessions else ():
+        expected = reference(normalize_inputs(batch_inputs, options))
+        for runtime in sessions:
+            for actual, value in zip(run(runtime, batch_inputs).values(), expected.values(), strict=True):
+                worst |= Difference.of(actual, value)
     if not worst.relative <= tolerance:
-        infinite = form.precision == "float16" and not np.isfinite(worst.relative)
-        hint = "float16 ends at 65504: take bfloat16, or stay with float32" if infinite else None
+        infinite = options.precision == "float16" and not np.isfinite(worst.relative)
+        hint = "float16 overflows at 65504: use bfloat16 or float32" if infinite else None
         text = f"the model {path.name} differs from the network by {worst}, more than {tolerance:.0e}"
         raise fail("A0913", text, None, hint)
     if not sessions:
         return Report(float("nan"), float("nan"), (), (), nodes, tolerance=tolerance, note=refusal)
-    ran = tuple(running.get_providers()[0] for running in sessions)
+    used_providers = tuple(runtime.get_providers()[0] for runtime in sessions)
     return Report(
-        worst.absolute, worst.relative, batches, ran, nodes, (), tolerance, _real(real, form), tuple(sizes), refusal
+        worst.absolute,
+        worst.relative,
+        batches,
+        used_providers,
+        nodes,
+        (),
+        tolerance,
+        _real_count(real, options),
+        tuple(sizes),
+        refusal,
     )
 
 
-def _sessions(path: Path, form: Form, providers: Sequence[str] | None) -> tuple[list[Any], str]:
-    """Sessions on the providers; where none was named, on those here that take the model, and why not on others."""
+def _sessions(path: Path, options: ExportOptions, providers: Sequence[str] | None) -> tuple[list[Any], str]:
+    """Return sessions on the providers, and why others could not be used.
+
+    Without `providers`, all available ones that support the model are used.
+    """
     if providers is not None:
         return [session(path, (name,)) for name in providers], ""
-    found: list[Any] = []
+    sessions: list[Any] = []
     refusals: list[str] = []
-    for name in present():
+    for name in available_providers():
         try:
-            found.append(session(path, (name,)))
+            sessions.append(session(path, (name,)))
         except ArchError as error:
-            if name == CPU and form.precision == "float32":
+            if name == CPU and options.precision == "float32":
                 raise
-            device, said = name.removesuffix("ExecutionProvider"), error.diagnostics[0].message
-            narrow = NO_KERNEL in said and form.precision != "float32"
+            device, message = name.removesuffix("ExecutionProvider"), error.diagnostics[0].message
+            lacks_kernels = NO_KERNEL in message and options.precision != "float32"
             refusals.append(
-                f"{device} has no kernels for {form.precision} models" if narrow else f"not on {device}: {said}"
+                f"{device} has no kernels for {options.precision} models"
+                if lacks_kernels
+                else f"not on {device}: {message}"
             )
-    return found, "; ".join(refusals)
+    return sessions, "; ".join(refusals)
 
 
-def _asked(
-    kinds: Sequence[Mapping[str, TensorType]], batches: Sequence[int], form: Form, real: Arrays | None, seed: int
+def _test_inputs(
+    kinds: Sequence[Mapping[str, TensorType]],
+    batches: Sequence[int],
+    options: ExportOptions,
+    real: Arrays | None,
+    seed: int,
 ) -> Iterator[dict[str, NDArray[Any]]]:
-    """What the model is asked: random inputs at all batch sizes, then at other sizes, then real ones."""
+    """Yield the inputs to compare on: random ones at all batch sizes, then at other sizes, then real ones."""
     rng = np.random.default_rng(seed)
     for position, inputs in enumerate(kinds):
         for batch in batches if position == 0 else batches[:1]:
-            yield {name: _random(rng, batch, name, kind, form) for name, kind in inputs.items()}
+            yield {name: _random_input(rng, batch, name, kind, options) for name, kind in inputs.items()}
     if real is not None:
-        count = _real(real, form)
-        step = max(count, 1) if "batch" in form.dynamic else form.batch
+        count = _real_count(real, options)
+        step = max(count, 1) if "batch" in options.dynamic else options.batch
         for start in range(0, count, step):
-            part = {name: array[start : start + step] for name, array in real.items()}
-            yield unseen(part, form)
+            chunk = {name: array[start : start + step] for name, array in real.items()}
+            yield denormalize_inputs(chunk, options)
 
 
-def _real(real: Arrays | None, form: Form) -> int:
-    """How many real samples a model is asked for: whole batches of them."""
+def _real_count(real: Arrays | None, options: ExportOptions) -> int:
+    """Return the number of real samples to compare on: only whole batches if the batch size is fixed."""
     count = 0 if real is None else len(next(iter(real.values())))
-    return count if "batch" in form.dynamic else count - count % form.batch
+    return count if "batch" in options.dynamic else count - count % options.batch
 
 
-def _random(rng: np.random.Generator, batch: int, name: str, kind: TensorType, form: Form) -> NDArray[Any]:
-    """Normal numbers, as they come if the model normalises them; pixels of any value."""
-    if not isinstance(form.scale(name), Pixels):
-        return unseen({name: random_input(rng, batch, kind)}, form)[name]
+def _random_input(
+    rng: np.random.Generator, batch: int, name: str, kind: TensorType, options: ExportOptions
+) -> NDArray[Any]:
+    """Return random inputs: normally distributed, denormalised if the model normalises them itself; images get random
+    pixels."""
+    if not isinstance(options.normalization_of(name), PixelNormalization):
+        return denormalize_inputs({name: random_input(rng, batch, kind)}, options)[name]
     channels, height, width = kind.shape
     return rng.integers(0, 256, (batch, height, width, channels), dtype=np.uint8)

@@ -1,9 +1,9 @@
-"""Labelled images as networks see them (see `archir.data` for where they come from): `load` and `minibatch`."""
+"""Samples as tensors for networks: `load` and `minibatch`. `archir.data` reads the sources."""
 
 from archir.data.sources import origin
 from archir.data.splits import record, verify
 from archir_torch.data.loading import load, minibatch
 from archir_torch.data.pixels import Pixels
-from archir_torch.data.split import Data, Split, about
+from archir_torch.data.split import Data, Split, describe_data
 
-__all__ = ["Data", "Pixels", "Split", "about", "load", "minibatch", "origin", "record", "verify"]
+__all__ = ["Data", "Pixels", "Split", "describe_data", "load", "minibatch", "origin", "record", "verify"]

@@ -1,4 +1,4 @@
-"""From the name of a source to samples as a network takes them."""
+"""Loading of samples: from the name of a data source to normalised tensors."""
 
 from __future__ import annotations
 
@@ -11,99 +11,111 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from archir.data import Rows, selected
-from archir.data import minibatch as drawn_from
-from archir.data.inputs import Input, Size, as_inputs
-from archir.data.readers.encoded import Encoded, Raw
-from archir_torch.data.pixels import Pixels, Typed, normalised, settled, statistics
+from archir.data import minibatch as sample_rows
+from archir.data.inputs import Input, InputSpec, as_inputs
+from archir.data.readers.encoded import EncodedImages, Raw
+from archir_torch.data.pixels import Cast, Pixels, channel_statistics, normalise, read_rows
 from archir_torch.data.split import Data, Scale, Split
 
 
 def load(
-    source: Any, size: Size, *, seed: int = 0, limit: int | None = None, classes: int | None = None,
+    source: Any, size: InputSpec, *, seed: int = 0, limit: int | None = None, classes: int | None = None,
     weights: float = 0.5, labelled: bool = True,
 ) -> Data:  # fmt: skip
-    """The samples of a source as a net takes them: its inputs, or the size [C, H, W] of its one image.
+    """Load a data source for the inputs of a net, or for a single image input of size [C, H, W].
 
-    `source` is `digits`, a file ending in .npz or .parquet, a folder of IDX or Parquet files or with a folder of images
-    for each class, what is meant by `npz:PATH`, `idx:DIR`, `parquet:PATH`, `images:DIR`, `hf:NAME`, or what Python has:
-    arrays, a dataset. Where it does not say what is held out, a fifth is, of every class, the same whatever the seed.
-    Of `classes` so many are drawn, and used alone; `limit` is the most samples of either part; of the training part,
-    `weights` is the share of what weights see in a search: all three by the seed. Integers that
-    look like labels are numbers unless targets are `labelled`. Raises ArchError (A11xx).
+    `source` is `digits`; a file ending in .npz or .parquet; a folder of IDX or Parquet files, or with a folder of
+    images for each class; an explicit `npz:PATH`, `idx:DIR`, `parquet:PATH`, `images:DIR` or `hf:NAME`; or a Python
+    object: arrays, a dataset. If the source does not say which samples are held out, a fifth of every class is,
+    independent of the seed.
+
+    `classes` is the number of classes to sample, whose samples alone are used. `limit` is the maximum number of samples
+    of the training and of the held-out part. `weights` is the fraction of the training part that trains weights in a
+    search. All three choose by the seed. Integer targets that look like labels are treated as numbers unless
+    `labelled`. Raises ArchError (A11xx).
     """
-    wanted = as_inputs(size)
-    train, rest, names = selected(source, wanted, seed=seed, limit=limit, classes=classes, labelled=labelled)
-    made: list[dict[str, Pixels]] = [{}, {}]
-    scales, known = {}, {}
-    for one in wanted:
-        raw = [settled(part.inputs[one.name], torch.from_numpy(part.rows)) for part in (train, rest)]
-        scales[one.name] = _scale(raw[0], one)
-        if one.type.dtype not in _DTYPES:
-            of: Literal["pixels", "numbers"] = "numbers"
-            if one.is_image and _are_pixels(train.inputs[one.name]):
-                of = "pixels"
-            mean, std = map(_listed, scales[one.name])
-            known[one.name] = Scale(mean, std, of)
-        for kept, pixels in zip(made, raw, strict=True):
-            kept[one.name] = _scaled(pixels, one, *scales[one.name])
-    mean, std = map(_listed, scales[wanted[0].name])
-    return Data(_split(made[0], train), _split(made[1], rest), names, mean, std, weights, seed, train.apart, known)
+    specs = as_inputs(size)
+    train, held_out, names = selected(source, specs, seed=seed, limit=limit, classes=classes, labelled=labelled)
+    inputs: list[dict[str, Pixels]] = [{}, {}]
+    moments, scales = {}, {}
+    for spec in specs:
+        raw = [read_rows(part.inputs[spec.name], torch.from_numpy(part.rows)) for part in (train, held_out)]
+        moments[spec.name] = _moments(raw[0], spec)
+        if spec.type.dtype not in _DTYPES:
+            kind: Literal["pixels", "numbers"] = "numbers"
+            if spec.is_image and _are_pixels(train.inputs[spec.name]):
+                kind = "pixels"
+            mean, std = map(_to_tuple, moments[spec.name])
+            scales[spec.name] = Scale(mean, std, kind)
+        for part_inputs, pixels in zip(inputs, raw, strict=True):
+            part_inputs[spec.name] = _prepare(pixels, spec, *moments[spec.name])
+    mean, std = map(_to_tuple, moments[specs[0].name])
+    return Data(
+        _split(inputs[0], train), _split(inputs[1], held_out), names, mean, std, weights, seed, train.min_gap, scales
+    )
 
 
-def minibatch(source: Any, size: Size, count: int, *, seed: int = 0) -> Split:
-    """`count` samples drawn from the training part of a source with a seed, as a net takes them.
+def minibatch(source: Any, size: InputSpec, count: int, *, seed: int = 0) -> Split:
+    """Sample `count` rows of the training part of a source with a seed, as a net takes them.
 
-    They are normalised by the mean and deviation of the source's own pixels; only what is drawn is made as large.
-    Raises ArchError (A11xx).
+    They are normalised by the mean and standard deviation of the source at its own resolution; only the sampled rows
+    are resized. Raises ArchError (A11xx).
     """
-    wanted = as_inputs(size)
-    train, drawn = drawn_from(source, wanted, count, seed)
-    made = {}
-    for one in wanted:
-        whole = settled(train.inputs[one.name], torch.from_numpy(train.rows))
-        scale = _scale(whole, one, own=_own(train.inputs[one.name]) if one.is_image else None)
-        made[one.name] = _scaled(whole[torch.from_numpy(drawn)], one, *scale)
-    return _split(made, train.chosen(drawn))
+    specs = as_inputs(size)
+    train, rows = sample_rows(source, specs, count, seed)
+    inputs = {}
+    for spec in specs:
+        samples = read_rows(train.inputs[spec.name], torch.from_numpy(train.rows))
+        scale = _moments(samples, spec, raw_size=_raw_size(train.inputs[spec.name]) if spec.is_image else None)
+        inputs[spec.name] = _prepare(samples[torch.from_numpy(rows)], spec, *scale)
+    return _split(inputs, train.chosen(rows))
 
 
-def _scale(raw: Pixels, one: Input, own: tuple[int, ...] | None = None) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each channel of an input; nothing of integers."""
-    if one.type.dtype in _DTYPES:
+def _moments(raw: Pixels, spec: Input, raw_size: tuple[int, ...] | None = None) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation of each channel of an input; empty tensors for integers.
+
+    With `raw_size`, statistics of images are computed at that height and width, not at the net's.
+    """
+    if spec.type.dtype in _DTYPES:
         return torch.empty(0), torch.empty(0)
-    shape = one.type.shape
-    return statistics(raw, shape if own is None else (shape[0], *own))
+    shape = spec.type.shape
+    return channel_statistics(raw, shape if raw_size is None else (shape[0], *raw_size))
 
 
 def _are_pixels(raw: Raw) -> bool:
-    """Whether images are bytes, or real numbers from 0 to 1."""
-    return isinstance(raw, Encoded) or raw.dtype == np.uint8 or bool(raw.min() >= 0 and raw.max() <= 1)
+    """True if raw images are encoded files, bytes, or real numbers from 0 to 1."""
+    return isinstance(raw, EncodedImages) or raw.dtype == np.uint8 or bool(raw.min() >= 0 and raw.max() <= 1)
 
 
-def _listed(numbers: Tensor) -> tuple[float, ...]:
+def _to_tuple(numbers: Tensor) -> tuple[float, ...]:
     return tuple(numbers.flatten().tolist())
 
 
-def _scaled(raw: Pixels, one: Input, mean: Tensor, std: Tensor) -> Pixels:
-    """An input as a net takes it."""
-    if one.type.dtype not in _DTYPES:
-        return normalised(raw, one.type.shape, mean, std)
-    return raw.to(_DTYPES[one.type.dtype]) if isinstance(raw, Tensor) else Typed(raw, _DTYPES[one.type.dtype])
+def _prepare(raw: Pixels, spec: Input, mean: Tensor, std: Tensor) -> Pixels:
+    """Return an input as a net takes it: normalised, or, for integers, cast to its dtype."""
+    if spec.type.dtype not in _DTYPES:
+        return normalise(raw, spec.type.shape, mean, std)
+    return raw.to(_DTYPES[spec.type.dtype]) if isinstance(raw, Tensor) else Cast(raw, _DTYPES[spec.type.dtype])
 
 
 _DTYPES = {"i32": torch.int32, "i64": torch.int64}
+"""Dtypes of integer inputs, which are not normalised."""
 
 
 def _split(inputs: Mapping[str, Pixels], part: Rows) -> Split:
-    targets = {name: torch.from_numpy(np.ascontiguousarray(_plain(one))) for name, one in part.targets.items()}
+    targets = {
+        name: torch.from_numpy(np.ascontiguousarray(_as_int64_or_float32(target)))
+        for name, target in part.targets.items()
+    }
     return Split(inputs, targets, torch.from_numpy(part.rows))
 
 
-def _plain(target: NDArray[Any]) -> NDArray[Any]:
-    """Targets as int64, or float32."""
+def _as_int64_or_float32(target: NDArray[Any]) -> NDArray[Any]:
+    """Cast targets to int64, or to float32 if they are floating-point numbers."""
     return target.astype(np.float32 if target.dtype.kind == "f" else np.int64, copy=False)
 
 
-def _own(pixels: Raw) -> tuple[int, int]:
-    """Height and width of raw pixels."""
-    height, width = pixels.size[1:] if isinstance(pixels, Encoded) else pixels.shape[2:]
+def _raw_size(pixels: Raw) -> tuple[int, int]:
+    """Return height and width of raw images."""
+    height, width = pixels.size[1:] if isinstance(pixels, EncodedImages) else pixels.shape[2:]
     return height, width

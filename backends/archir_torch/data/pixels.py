@@ -1,7 +1,7 @@
-"""Inputs by their rows: a tensor, or something that makes them when they are asked for.
+"""Inputs of samples, indexed by row: either a tensor, or an object that computes rows on request.
 
-Raw images are uint8, or float32 from 0 to 1; what networks see is float32, as large as their input and normalised.
-Other numbers are normalised as well, and integers are as they come.
+Raw images are uint8, or float32 from 0 to 1. Networks get float32 images of their input size, normalised. Other
+floating-point numbers are normalised as well; integers are passed unchanged.
 """
 
 from __future__ import annotations
@@ -17,41 +17,45 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archir.data.readers.encoded import Encoded, Raw
+from archir.data.readers.encoded import EncodedImages, Raw
 from archir.ir.types import TensorType
 
 Device = torch.device | str
 
-SMALL = 64 << 20
-"""Bytes up to which all images are kept as float32; of more, uint8 ones are made float32 when they are asked for."""
-KEPT = 1 << 30
-"""Bytes up to which decoded images are kept, as uint8; of more, each is decoded again when it is asked for."""
+MAX_FLOAT_BYTES = 64 << 20
+"""Maximum size in bytes up to which all images are stored as float32; larger uint8 data is converted on request."""
+MAX_STORED_BYTES = 1 << 30
+"""Maximum size in bytes up to which decoded images are stored, as uint8; otherwise each image is decoded on request."""
 _CHUNK = 1024
-_SAMPLE = 4096
+"""Number of rows that are processed at a time."""
+_STATISTICS_ROWS = 4096
+"""Number of rows from which statistics are computed if rows are computed on request."""
 _LUMINANCE = (0.299, 0.587, 0.114)
+"""Weights of red, green and blue in a grey image."""
 
 
 class Pixels(Protocol):
-    """Samples of an input [n, ...]. A tensor is one."""
+    """All samples of one input, [n, ...]. Tensors implement this protocol."""
 
     def __len__(self) -> int:
-        """n."""
+        """Return the number of samples n."""
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        """Those of some rows [k], in their order: [k, ...]."""
+        """Return the samples at some rows [k], in their order: [k, ...]."""
 
     def to(self, device: Device) -> Pixels:
-        """The same, given out on a device. The rows are on it, too, unless an attribute `reads_on` says where else."""
+        """Return the same samples, which `[]` returns on a device. Rows must be on this device, or on the one of an
+        attribute `reads_on`."""
 
 
 def reads_on(pixels: Pixels, device: Device) -> torch.device:
-    """Where samples that are given out on a device want their rows: on the CPU where they are read from files."""
+    """Return the device on which `rows` must be to index samples that are on `device`: the CPU if files are read."""
     return torch.device(getattr(pixels, "reads_on", device))
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
-    """Some rows of other pixels."""
+class RowSubset:
+    """Some rows of other samples."""
 
     pixels: Pixels
     rows: Tensor
@@ -64,18 +68,18 @@ class Chosen:
 
     @property
     def reads_on(self) -> torch.device:
-        """Where the rows are."""
+        """Device of the rows."""
         return self.rows.device
 
-    def to(self, device: Device) -> Chosen:
-        """The pixels on a device, and the rows where those want them."""
-        moved = self.pixels.to(device)
-        return Chosen(moved, self.rows.to(reads_on(moved, device)))
+    def to(self, device: Device) -> RowSubset:
+        """Return the samples on a device, and the rows where these samples require them."""
+        pixels = self.pixels.to(device)
+        return RowSubset(pixels, self.rows.to(reads_on(pixels, device)))
 
 
 @dataclass(frozen=True, eq=False)
-class Typed:
-    """Other samples, of another type."""
+class Cast:
+    """Samples cast to another dtype."""
 
     pixels: Pixels
     dtype: torch.dtype
@@ -89,19 +93,19 @@ class Typed:
 
     @property
     def reads_on(self) -> torch.device:
-        """Where the other samples want their rows."""
+        """Device on which the underlying samples require rows."""
         return reads_on(self.pixels, self.device)
 
-    def to(self, device: Device) -> Typed:
-        """The same, given out on a device."""
+    def to(self, device: Device) -> Cast:
+        """Return the same samples on a device."""
         return replace(self, pixels=self.pixels.to(device), device=device)
 
 
 @dataclass(frozen=True, eq=False)
-class Decoded:
-    """Images of files, decoded to uint8 when they are asked for. Raises ArchError (A1104) for one that cannot be."""
+class DecodedFiles:
+    """Image files, decoded to uint8 on request. Raises ArchError (A1104) for a file that cannot be decoded."""
 
-    files: Encoded
+    files: EncodedImages
     device: Device = "cpu"
     reads_on = torch.device("cpu")
 
@@ -109,16 +113,16 @@ class Decoded:
         return len(self.files)
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        return _sent(torch.from_numpy(self.files[rows.cpu().numpy()]), self.device)
+        return _to_device(torch.from_numpy(self.files[rows.cpu().numpy()]), self.device)
 
-    def to(self, device: Device) -> Decoded:
-        """The same, given out on a device."""
+    def to(self, device: Device) -> DecodedFiles:
+        """Return the same samples on a device."""
         return replace(self, device=device)
 
 
 @dataclass(frozen=True, eq=False)
-class Mapped:
-    """Rows of an array on the disk, read when they are asked for."""
+class MemoryMapped:
+    """Rows of a memory-mapped array, read from disk on request."""
 
     array: NDArray[Any]
     device: Device = "cpu"
@@ -128,37 +132,37 @@ class Mapped:
         return len(self.array)
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        return _sent(torch.from_numpy(self.array[rows.cpu().numpy()]), self.device)
+        return _to_device(torch.from_numpy(self.array[rows.cpu().numpy()]), self.device)
 
-    def to(self, device: Device) -> Mapped:
-        """The same, given out on a device."""
+    def to(self, device: Device) -> MemoryMapped:
+        """Return the same samples on a device."""
         return replace(self, device=device)
 
 
-def _sent(samples: Tensor, device: Device) -> Tensor:
-    """Samples on a device; a GPU takes them when it has time, and nobody waits."""
+def _to_device(samples: Tensor, device: Device) -> Tensor:
+    """Move samples to a device; the copy to a GPU is asynchronous, from pinned memory."""
     if torch.device(device).type != "cuda":
         return samples.to(device)
     return samples.pin_memory().to(device, non_blocking=True)
 
 
-def settled(pixels: Raw, rows: Tensor) -> Pixels:
-    """Some rows of raw samples; images of files are decoded once and kept, if there is room for all of them, and arrays
-    on the disk are read."""
-    if isinstance(pixels, np.memmap) and len(rows) * pixels[:1].nbytes > KEPT:
-        return Chosen(Mapped(pixels), rows)
-    if not isinstance(pixels, Encoded):
+def read_rows(pixels: Raw, rows: Tensor) -> Pixels:
+    """Read some rows of raw samples into memory, or, if they exceed `MAX_STORED_BYTES`, return samples that read or
+    decode them on request."""
+    if isinstance(pixels, np.memmap) and len(rows) * pixels[:1].nbytes > MAX_STORED_BYTES:
+        return RowSubset(MemoryMapped(pixels), rows)
+    if not isinstance(pixels, EncodedImages):
         return torch.from_numpy(pixels[rows.numpy()])
     channels, height, width = pixels.size
-    decoded = Decoded(pixels)
-    if len(rows) * channels * height * width > KEPT:
-        return Chosen(decoded, rows)
-    return torch.cat([decoded[some] for some in rows.split(_CHUNK)])
+    decoded = DecodedFiles(pixels)
+    if len(rows) * channels * height * width > MAX_STORED_BYTES:
+        return RowSubset(decoded, rows)
+    return torch.cat([decoded[chunk] for chunk in rows.split(_CHUNK)])
 
 
 @dataclass(frozen=True, eq=False)
 class Normalised:
-    """Raw samples made float32, as large as a net's input, and normalised, when they are asked for."""
+    """Raw samples that are converted to float32, resized to a net's input and normalised on request."""
 
     raw: Pixels
     size: tuple[int, ...]
@@ -170,43 +174,45 @@ class Normalised:
 
     @property
     def reads_on(self) -> torch.device:
-        """Where the raw samples want their rows."""
+        """Device on which the raw samples require rows."""
         return reads_on(self.raw, self.mean.device)
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        return (fitted(self.raw[rows], self.size) - self.mean) / self.std
+        return (to_input_size(self.raw[rows], self.size) - self.mean) / self.std
 
     def to(self, device: Device) -> Normalised:
-        """The raw pixels, mean and deviation on a device: there once, however many ask for them."""
-        kept = _MOVED.setdefault(self, WeakValueDictionary())
-        made = kept.get(str(device))
-        if made is None:
-            made = replace(self, raw=self.raw.to(device), mean=self.mean.to(device), std=self.std.to(device))
-            kept[str(device)] = made
-        return made
+        """Return the raw samples, mean and standard deviation on a device; copies are shared by all who request the
+        same device."""
+        copies = _DEVICE_COPIES.setdefault(self, WeakValueDictionary())
+        copy = copies.get(str(device))
+        if copy is None:
+            copy = replace(self, raw=self.raw.to(device), mean=self.mean.to(device), std=self.std.to(device))
+            copies[str(device)] = copy
+        return copy
 
 
-_MOVED: WeakKeyDictionary[Normalised, WeakValueDictionary[str, Normalised]] = WeakKeyDictionary()
-"""Pixels on devices, by those that they were made of, while somebody has them."""
+_DEVICE_COPIES: WeakKeyDictionary[Normalised, WeakValueDictionary[str, Normalised]] = WeakKeyDictionary()
+"""Copies of samples on devices, by the original samples, as long as a copy is in use."""
 
 
-def chosen(pixels: Pixels, rows: Tensor) -> Pixels:
-    """Some rows of pixels: a tensor of a tensor."""
-    return pixels[rows] if isinstance(pixels, Tensor) else Chosen(pixels, rows)
+def select_rows(pixels: Pixels, rows: Tensor) -> Pixels:
+    """Return some rows of samples; rows of a tensor are a tensor."""
+    return pixels[rows] if isinstance(pixels, Tensor) else RowSubset(pixels, rows)
 
 
-def normalised(raw: Pixels, size: tuple[int, ...], mean: Tensor, std: Tensor) -> Pixels:
-    """Normalised samples of a net's input size, at once if they are few or float32 anyway."""
-    made = Normalised(raw, size, mean, std)
-    few = 4 * len(raw) * prod(size) <= SMALL
-    if not isinstance(raw, Tensor) or not (few or raw.is_floating_point()):
-        return made
-    return made[torch.arange(len(raw))]
+def normalise(raw: Pixels, size: tuple[int, ...], mean: Tensor, std: Tensor) -> Pixels:
+    """Return normalised samples of a net's input size: as a tensor if they are few or float32 anyway, otherwise on
+    request."""
+    lazy = Normalised(raw, size, mean, std)
+    is_small = 4 * len(raw) * prod(size) <= MAX_FLOAT_BYTES
+    if not isinstance(raw, Tensor) or not (is_small or raw.is_floating_point()):
+        return lazy
+    return lazy[torch.arange(len(raw))]
 
 
-def fitted(images: Tensor, size: tuple[int, ...]) -> Tensor:
-    """Raw images as float32 ones from 0 to 1 with as many channels and pixels as the net takes; other numbers as
-    float32."""
+def to_input_size(images: Tensor, size: tuple[int, ...]) -> Tensor:
+    """Convert raw images to float32 from 0 to 1, with the channels, height and width that the net takes; other inputs
+    are only converted to float32."""
     if len(size) != 3:
         return images.float()
     channels, height, width = size
@@ -221,22 +227,22 @@ def fitted(images: Tensor, size: tuple[int, ...]) -> Tensor:
     return images.contiguous()
 
 
-def statistics(raw: Pixels, size: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each channel of samples as large as a net's input: [1, C, 1, 1] of images.
+def channel_statistics(raw: Pixels, size: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Compute mean and standard deviation of each channel of samples resized to a net's input: [1, C, 1, 1] for images.
 
-    Of images that are decoded when they are asked for, of a sample of 4,096 that is always the same.
+    If rows are computed on request, they are estimated from 4,096 rows, which are always the same.
     """
     rows = torch.arange(len(raw))
-    if not isinstance(raw, Tensor) and len(raw) > _SAMPLE:
-        rows = torch.randperm(len(raw), generator=torch.Generator().manual_seed(0))[:_SAMPLE].sort().values
+    if not isinstance(raw, Tensor) and len(raw) > _STATISTICS_ROWS:
+        rows = torch.randperm(len(raw), generator=torch.Generator().manual_seed(0))[:_STATISTICS_ROWS].sort().values
     axis = TensorType(size).channel_axis + 1
-    others = [one for one in range(len(size) + 1) if one != axis]
-    shape = [1 if one in others else size[axis - 1] for one in range(len(size) + 1)]
+    reduced_axes = [i for i in range(len(size) + 1) if i != axis]
+    shape = [1 if i in reduced_axes else size[axis - 1] for i in range(len(size) + 1)]
     total, squares = torch.zeros(2, *shape, dtype=torch.float64)
-    for some in rows.split(_CHUNK):
-        images = fitted(raw[some], size).double()
-        total += images.sum(others, keepdim=True)
-        squares += images.square().sum(others, keepdim=True)
+    for chunk in rows.split(_CHUNK):
+        images = to_input_size(raw[chunk], size).double()
+        total += images.sum(reduced_axes, keepdim=True)
+        squares += images.square().sum(reduced_axes, keepdim=True)
     count = len(rows) * prod(size) // size[axis - 1]
     mean = total / count
     variance = (squares - count * mean.square()).clamp(min=0) / max(1, count - 1)

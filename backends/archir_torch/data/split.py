@@ -1,4 +1,4 @@
-"""Samples as networks see them."""
+"""Splits of samples for training, validation and test."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from archir.data.selection import halves
-from archir_torch.data.pixels import Device, Pixels, chosen
+from archir.data.selection import split_for_search
+from archir_torch.data.pixels import Device, Pixels, select_rows
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Inputs of samples by the names that a net has for them, in its order, and their targets by name.
+    """Inputs and targets of samples, by name; inputs are in the order of the net.
 
-    `inputs[name][rows]` are some of an input: images [n, C, H, W] as float32, normalised; `rows` says which of their
-    source's part the samples are, if that is known.
+    `inputs[name][rows]` are some samples of an input: for images, [n, C, H, W] as float32, normalised. `rows` are the
+    samples' row numbers in their part of the source, if known.
     """
 
     inputs: Mapping[str, Pixels]
@@ -28,7 +28,7 @@ class Split:
 
     @classmethod
     def labelled(cls, images: Pixels, labels: Tensor, rows: Tensor | None = None) -> Split:
-        """Samples of one input and a label [n] int64."""
+        """Create a split with one input, `image`, and one target, `label` [n] int64."""
         return cls({"image": images}, {"label": labels}, rows)
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ class Split:
 
     @property
     def images(self) -> Tensor:
-        """All of the first input at once, which may be more than fits in memory where `pixels` is no tensor."""
+        """All samples of the first input as one tensor, which may exceed the memory if `pixels` is not a tensor."""
         return self.pixels if isinstance(self.pixels, Tensor) else self.pixels[torch.arange(len(self))]
 
     @property
@@ -49,35 +49,35 @@ class Split:
         """The first target."""
         return next(iter(self.targets.values()))
 
-    def chosen(self, rows: Tensor) -> Split:
-        """Some of the samples, in the order of the rows."""
-        inputs = {name: chosen(one, rows) for name, one in self.inputs.items()}
-        targets = {name: one[rows] for name, one in self.targets.items()}
+    def select(self, rows: Tensor) -> Split:
+        """Return some of the samples, in the order of `rows`."""
+        inputs = {name: select_rows(column, rows) for name, column in self.inputs.items()}
+        targets = {name: column[rows] for name, column in self.targets.items()}
         return Split(inputs, targets, rows if self.rows is None else self.rows[rows])
 
     def to(self, device: Device) -> Split:
-        """The same on a device; what says which samples they are stays where it is."""
-        inputs = {name: one.to(device) for name, one in self.inputs.items()}
-        return replace(self, inputs=inputs, targets={name: one.to(device) for name, one in self.targets.items()})
+        """Return the same samples on a device; `rows` stays on its device."""
+        inputs = {name: column.to(device) for name, column in self.inputs.items()}
+        return replace(self, inputs=inputs, targets={name: column.to(device) for name, column in self.targets.items()})
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Mean and deviation of each channel of an input, of `pixels` that were bytes or of `numbers`."""
+    """Mean and standard deviation of each channel, by which an input was normalised."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
     of: Literal["pixels", "numbers"]
+    """What was normalised: `pixels`, images scaled to 0..1 beforehand, or `numbers`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What a network trains on and what is held out; `classes` are there if the only target is a label.
+    """Samples for training and held-out samples. `classes` are named if the only target is a label.
 
-    Inputs of floating-point numbers are normalised by the training part, as `scales` say, the first one by `mean` and
-    `std`. A search
-    divides the training part once more, the same for whoever asks: a `share` of it is for weights. Samples of a series
-    share nothing if their rows are `apart`.
+    Floating-point inputs are normalised by statistics of the training part: by name in `scales`, those of the first
+    input also in `mean` and `std`. A search divides the training part once more, reproducibly by `seed`: the fraction
+    `share` trains weights. For a time series, rows closer than `min_gap` may overlap.
     """
 
     train: Split
@@ -87,34 +87,36 @@ class Data:
     std: tuple[float, ...]
     share: float = 0.5
     seed: int = 0
-    apart: int | None = None
+    min_gap: int | None = None
     scales: Mapping[str, Scale] = field(default_factory=dict)
 
     @classmethod
-    def none(cls) -> Data:
-        """No samples, for what needs none."""
+    def empty(cls) -> Data:
+        """Return data without samples, for phases that need none."""
         return cls(Split({}, {}), Split({}, {}), (), (), ())
 
     def halves(self) -> tuple[Split, Split]:
-        """The training part divided for a search: what weights are trained on, and what chooses (validation).
+        """Divide the training part for a search: into samples that train weights, and samples that choose (validation).
 
-        Each class is divided alike, by the seed; a series is cut, so that no half has seen the other. Raises ArchError
-        (A1113) if a half would be empty.
+        Every class is divided in the same proportion, by the seed. A series is cut, with a gap so that the two parts do
+        not overlap. Raises ArchError (A1113) if a part would be empty.
         """
         rows = None if self.train.rows is None else self.train.rows.numpy()
-        first, rest = halves(self.strata(self.train).numpy(), self.share, self.seed, rows, self.apart)
-        return self.train.chosen(torch.from_numpy(first)), self.train.chosen(torch.from_numpy(rest))
+        train, validation = split_for_search(self.strata(self.train).numpy(), self.share, self.seed, rows, self.min_gap)
+        return self.train.select(torch.from_numpy(train)), self.train.select(torch.from_numpy(validation))
 
     def strata(self, split: Split) -> Tensor:
-        """What samples are divided by, each kind alike: their labels, or nothing."""
+        """Return the strata that are divided in the same proportion: the labels, or zeros if there are no classes."""
         return split.labels if self.classes else torch.zeros(len(split), dtype=torch.int64)
 
 
-def about(source: Any, seed: int, data: Data) -> dict[str, Any]:
-    """What whoever uses a network must know of the samples that it was trained on, for JSON; objects of Python have no
-    name."""
-    named = str(source) if isinstance(source, str | PurePath) else ""
+def describe_data(source: Any, seed: int, data: Data) -> dict[str, Any]:
+    """Describe the training data for JSON, with what is needed to use the network: normalisation and classes.
+
+    The source is empty if it is a Python object.
+    """
+    label = str(source) if isinstance(source, str | PurePath) else ""
     return {
-        "source": named, "seed": seed, "mean": list(data.mean), "std": list(data.std), "classes": list(data.classes),
+        "source": label, "seed": seed, "mean": list(data.mean), "std": list(data.std), "classes": list(data.classes),
         "scales": {name: asdict(scale) for name, scale in data.scales.items()},
     }  # fmt: skip

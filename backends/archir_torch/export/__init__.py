@@ -1,1 +1,1 @@
-"""Networks that work without archir: source files and packages of torch."""
+"""Export of networks that run without archir: Python source files and torch packages."""

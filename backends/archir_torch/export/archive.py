@@ -1,7 +1,7 @@
-"""What a package of torch (`.pt2`) holds, without loading it, which would run code.
+"""Checks of a torch package (`.pt2`) against its certificate without loading it, since loading would run code.
 
-A package is a zip archive that holds its parts as they are. What `archir export` writes has the network's inputs and
-weights described in JSON, which can be compared with what a certificate says of them.
+A package is a zip archive of uncompressed parts. In packages that `archir export` writes, JSON describes the network's
+inputs and weights; the checks compare these with the certificate.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 from archir.diagnostics.errors import ArchError, fail
 from archir.ir.types import TensorType
-from archir.utils.files import reading
-from archir_torch.export.package import Form
+from archir.utils.files import open_regular
+from archir_torch.export.package import PackageFormat
 
-MOST_READ = 1 << 24
-"""Bytes of an archive's list of parts, and of a part that is parsed."""
-MOST_AXES = 64
+MAX_READ_BYTES = 1 << 24
+"""Maximum bytes of an archive's directory, and of a part that is parsed."""
+MAX_AXES = 64
+"""Maximum number of axes of a tensor."""
 
 _DTYPES = {4: "i32", 5: "i64", 6: "f16", 7: "f32", 12: "bool", 13: "bf16"}
+"""Element types by their number in torch's packages."""
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 2, 7: 4, 8: 8, 12: 1, 13: 2}
-"""Torch's numbers for element types, as its packages have them."""
+"""Bytes per element by the type's number in torch's packages."""
 
 
 class Package:
-    """An archive, and the names of its parts below the one folder that it has. Raises ArchError (A0919) throughout."""
+    """An open archive, with the sizes of its parts by name below its only folder. Methods raise ArchError (A0919)."""
 
     def __init__(self, path: Path, archive: ZipFile) -> None:
         self.path, self._archive = path, archive
@@ -41,101 +43,106 @@ class Package:
             name = entry.filename.partition("/")[2]
             parts = name.split("/")
             if len(roots) > 1 or not name or {"", ".", ".."} & {*parts} or "\\" in name or not name.isprintable():
-                raise self.wrong(f"it has a part {entry.filename!r}, which torch does not write")
+                raise self.error(f"its part {entry.filename!r} has a name that torch does not write")
             if name in self.sizes:
-                raise self.wrong(f"it has {name!r} twice: readers may take either")
+                raise self.error(f"it has two parts named {name!r}")
             if entry.compress_type != ZIP_STORED or entry.flag_bits & 1 or entry.file_size != entry.compress_size:
-                raise self.wrong(f"its part {name!r} is packed, which torch does not do")
+                raise self.error(f"its part {name!r} is compressed or encrypted; torch stores parts as they are")
             self.sizes[name] = entry.file_size
         self._root = next(iter(roots), "")
 
-    def wrong(self, what: str) -> ArchError:
-        """What is wrong with the package."""
+    def error(self, problem: str) -> ArchError:
+        """Return the error (A0919) for a package that differs from its certificate."""
         hint = "export the network again; `archir export` writes packages with their certificates"
-        return fail("A0919", f"{self.path} is not the package that its certificate describes: {what}", None, hint)
+        return fail("A0919", f"{self.path} is not the package that its certificate describes: {problem}", None, hint)
 
     def text(self, name: str) -> bytes:
-        """A part that is small."""
-        if self.sizes.get(name, MOST_READ + 1) > MOST_READ:
-            raise self.wrong(f"its part {name!r} is {'too large' if name in self.sizes else 'missing'}")
+        """Read a small part. Raises ArchError (A0919) if it is missing or larger than MAX_READ_BYTES."""
+        if self.sizes.get(name, MAX_READ_BYTES + 1) > MAX_READ_BYTES:
+            raise self.error(f"its part {name!r} is {'too large' if name in self.sizes else 'missing'}")
         with self._archive.open(f"{self._root}/{name}") as stream:
-            return stream.read(MOST_READ)
+            return stream.read(MAX_READ_BYTES)
 
     def json(self, name: str) -> Any:
-        """A part that is JSON."""
+        """Parse a JSON part."""
         return json.loads(self.text(name))
 
 
-class _Bounded(BufferedReader):
-    """A file of which at most a little is read at once: an archive says itself how much its list of parts is."""
+class _BoundedReader(BufferedReader):
+    """A file that limits the size of each read: an archive itself says how long its directory is."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        if size is not None and size > MOST_READ:
-            raise BadZipFile("it says that its list of parts is very long")
-        return super().read(MOST_READ if size is None or size < 0 else size)
+        """Read at most MAX_READ_BYTES bytes. Raises BadZipFile if more are requested."""
+        if size is not None and size > MAX_READ_BYTES:
+            raise BadZipFile(f"its directory is longer than {MAX_READ_BYTES} bytes")
+        return super().read(MAX_READ_BYTES if size is None or size < 0 else size)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Package]:
-    """A package, to be looked at. Raises ArchError (A0919) for what is none."""
+def open_package(path: Path) -> Iterator[Package]:
+    """Open a package for inspection. Raises ArchError (A0919) if the file is not a torch package."""
     try:
-        with reading(path) as stream, _Bounded(stream.raw) as bounded, ZipFile(bounded) as archive:
+        with open_regular(path) as stream, _BoundedReader(stream.raw) as bounded, ZipFile(bounded) as archive:
             yield Package(path, archive)
     except (OSError, BadZipFile, ValueError, ArithmeticError, RuntimeError, EOFError, StructError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise fail("A0919", f"{path} is no package of torch: {reason}") from None
+        raise fail("A0919", f"{path} is not a torch package: {reason}") from None
 
 
-def require_as_described(
+def require_matching(
     path: Path,
-    form: Form,
+    form: PackageFormat,
     inputs: Mapping[str, TensorType],
     outputs: Sequence[str],
     metadata: Mapping[str, str],
 ) -> None:
-    """Raise ArchError (A0919) unless a package is one of this form, with these inputs, outputs and metadata.
+    """Raise ArchError (A0919) unless a package has this form, and these inputs, outputs and metadata.
 
-    Nothing of it is unpickled or run. Of what it computes, nothing is known then.
+    Nothing in the package is unpickled or run, so this does not check what it computes.
     """
-    with opened(path) as package:
+    with open_package(path) as package:
         try:
             if form == "exported":
-                _exported(package, inputs, outputs, metadata)
+                _check_exported(package, inputs, outputs, metadata)
             else:
-                _compiled(package, metadata)
+                _check_compiled(package, metadata)
         except (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError):
-            raise package.wrong("its description cannot be read") from None
+            raise package.error("its description cannot be read") from None
 
 
-def _exported(
+def _check_exported(
     package: Package, inputs: Mapping[str, TensorType], outputs: Sequence[str], metadata: Mapping[str, str]
 ) -> None:
+    """Check a `torch.export` package: metadata, weights (not pickled, complete), inputs and number of outputs."""
     if package.json("extra/archir.json") != metadata:
-        raise package.wrong("it says something else of itself")
+        raise package.error("its metadata differ")
     for folder, listing in (("weights", "model_weights_config"), ("constants", "model_constants_config")):
         for name, entry in package.json(f"data/{folder}/{listing}.json")["config"].items():
             if entry["use_pickle"]:
-                raise package.wrong(f"its weight {name!r} is pickled")
+                raise package.error(f"its weight {name!r} is pickled")
             sizes = [size["as_int"] for size in entry["tensor_meta"]["sizes"]]
-            if len(sizes) > MOST_AXES or any(type(size) is not int or not 0 <= size < 2**48 for size in sizes):
-                raise package.wrong(f"its weight {name!r} has a shape that no tensor has")
-            wanted = prod(sizes) * _SIZES[entry["tensor_meta"]["dtype"]]
-            if package.sizes.get(f"data/{folder}/{entry['path_name']}", -1) < wanted:
-                raise package.wrong(f"its weight {name!r} is not there, or is cut")
+            if len(sizes) > MAX_AXES or any(type(size) is not int or not 0 <= size < 2**48 for size in sizes):
+                raise package.error(f"its weight {name!r} has an invalid shape")
+            min_bytes = prod(sizes) * _SIZES[entry["tensor_meta"]["dtype"]]
+            if package.sizes.get(f"data/{folder}/{entry['path_name']}", -1) < min_bytes:
+                raise package.error(f"its weight {name!r} is missing or truncated")
     module = package.json("models/model.json")["graph_module"]
     values, signature = module["graph"]["tensor_values"], module["signature"]
-    names = [one["user_input"]["arg"]["as_tensor"]["name"] for one in signature["input_specs"] if "user_input" in one]
-    found = [(_DTYPES[values[name]["dtype"]], [size.get("as_int") for size in values[name]["sizes"]]) for name in names]
-    if found != [(kind.dtype, [None, *kind.shape]) for kind in inputs.values()]:
-        raise package.wrong("its inputs are others")
-    if sum("user_output" in one for one in signature["output_specs"]) != len(outputs):
-        raise package.wrong("its outputs are others")
+    names = [
+        spec["user_input"]["arg"]["as_tensor"]["name"] for spec in signature["input_specs"] if "user_input" in spec
+    ]
+    types = [(_DTYPES[values[name]["dtype"]], [size.get("as_int") for size in values[name]["sizes"]]) for name in names]
+    if types != [(kind.dtype, [None, *kind.shape]) for kind in inputs.values()]:
+        raise package.error("its inputs have other types or shapes")
+    if sum("user_output" in spec for spec in signature["output_specs"]) != len(outputs):
+        raise package.error(f"it does not have {len(outputs)} outputs")
 
 
-def _compiled(package: Package, metadata: Mapping[str, str]) -> None:
+def _check_compiled(package: Package, metadata: Mapping[str, str]) -> None:
+    """Check an AOTInductor package: it has one shared library and the expected metadata."""
     folder = "data/aotinductor/model/"
     if sum(name.startswith(folder) and name.endswith(".so") for name in package.sizes) != 1:
-        raise package.wrong("it has not one compiled network")
-    said = [package.json(name) for name in package.sizes if name.endswith("wrapper_metadata.json")]
-    if len(said) != 1 or {name: said[0].get(name) for name in metadata} != metadata:
-        raise package.wrong("it says something else of itself")
+        raise package.error("it does not have exactly one compiled network")
+    descriptions = [package.json(name) for name in package.sizes if name.endswith("wrapper_metadata.json")]
+    if len(descriptions) != 1 or {name: descriptions[0].get(name) for name in metadata} != metadata:
+        raise package.error("its metadata differ")

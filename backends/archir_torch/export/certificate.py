@@ -1,4 +1,4 @@
-"""What was proved of a package, in a file beside it: `NAME.pt2.json` (see `archir.backends.certificates`)."""
+"""Certificates of torch packages: a file `NAME.pt2.json` next to the package (see `archir.backends.certificates`)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import torch
 
 from archir import __version__
 from archir.backends import certificates
-from archir.backends.certificates import MOST_ELEMENTS, SEED, Verified
+from archir.backends.certificates import MAX_ELEMENTS, SEED, Verification
 from archir.backends.comparison import random_inputs
 from archir.diagnostics.errors import fail
 from archir.ir.types import DTYPES, TensorType
-from archir.utils.files import reading
-from archir_torch.export.archive import MOST_AXES, require_as_described
-from archir_torch.export.package import TOLERANCE, Form, Report, Runner, runner
+from archir.utils.files import open_regular
+from archir_torch.export.archive import MAX_AXES, require_matching
+from archir_torch.export.package import TOLERANCE, PackageFormat, Report, Runner, runner
 
 
 def certify(
@@ -31,14 +31,15 @@ def certify(
     inputs: Mapping[str, TensorType],
     metadata: Mapping[str, str],
 ) -> Path:
-    """Write a package's certificate; its file. Raises ArchError (A0919) for one that nobody could verify."""
+    """Write the certificate of a package and return its path. Raises ArchError (A0919) if it could not be verified
+    later."""
     computed = reference(random_inputs(inputs, 1, seed=SEED))
-    require_as_described(path, report.form, inputs, [*computed], metadata)
+    require_matching(path, report.form, inputs, [*computed], metadata)
     content = {
-        "files": {path.name: certificates.facts(path)},
+        "files": {path.name: certificates.file_facts(path)},
         "model": {
             "form": report.form,
-            "inputs": {name: _said(kind) for name, kind in inputs.items()},
+            "inputs": {name: _describe_type(kind) for name, kind in inputs.items()},
             "metadata": dict(metadata),
         },
         "verified": None if not report.batches else {
@@ -46,74 +47,84 @@ def certify(
         },
         "computed": {
             "seed": SEED, "tolerance": TOLERANCE,
-            "outputs": certificates.shown(computed),
+            "outputs": certificates.first_values(computed),
         },
         "versions": {"archir": __version__, "torch": torch.__version__, "python": platform.python_version()},
     }  # fmt: skip
     return certificates.write(path, content)
 
 
-def _said(kind: TensorType) -> dict[str, Any]:
-    """A type as a certificate has it."""
-    return {"shape": list(kind.shape), "dtype": kind.dtype} | ({} if kind.below is None else {"below": kind.below})
+def _describe_type(kind: TensorType) -> dict[str, Any]:
+    """Return the JSON description of an input type in a certificate."""
+    return {"shape": list(kind.shape), "dtype": kind.dtype} | (
+        {} if kind.integer_limit is None else {"below": kind.integer_limit}
+    )
 
 
-def look(path: Path, devices: Sequence[str] = ("cpu",), trust: str | None = None) -> Verified:
-    """Compare a package with its certificate; with the SHA-256 of one that is trusted, compute again what it computed.
+def verify_package(path: Path, devices: Sequence[str] = ("cpu",), trust: str | None = None) -> Verification:
+    """Verify a package against its certificate; if the package is trusted, also compare its outputs with the
+    certificate's.
 
-    Loading a package runs code in it, and a certificate does not say who wrote it. So a package is loaded only if it is
-    the one with that SHA-256; without, there are no differences in what is returned. Raises ArchError: A0917 (the
-    certificate), A0916, A0918 and A0919 (the file), A0920 (not the one that is trusted), A0914 (a device), A0913 (it
-    computes something else).
+    Loading a package runs code in it, and a certificate does not say who wrote it. So a package is loaded only if its
+    SHA-256 is `trust`; otherwise the result has no differences. Raises ArchError: A0917 (the certificate), A0916, A0918
+    and A0919 (the file), A0920 (another package than the trusted one), A0914 (a device), A0913 (other outputs).
     """
     if any(device != "cpu" for device in devices):
-        raise fail("A0914", "packages are written for the CPU", None, "--on cpu")
-    known = certificates.read(path)
-    kinds = _inputs(known["model"].get("inputs"))
-    form = known["model"].get("form")
-    if path.name not in known["files"] or form not in get_args(Form) or kinds is None:
-        raise fail("A0917", f"the certificate of {path} is one of something else")
-    outputs = known["computed"]["outputs"]
-    require_as_described(path, form, kinds, [*outputs], known["model"]["metadata"])
+        raise fail("A0914", "torch packages run on the CPU only", None, "use --on cpu")
+    certificate = certificates.read(path)
+    kinds = _inputs(certificate["model"].get("inputs"))
+    form = certificate["model"].get("form")
+    if path.name not in certificate["files"] or form not in get_args(PackageFormat) or kinds is None:
+        raise fail("A0917", f"the certificate of {path} is not one of this package")
+    outputs = certificate["computed"]["outputs"]
+    require_matching(path, form, kinds, [*outputs], certificate["model"]["metadata"])
     if trust is None:
-        return Verified(tuple(known["files"]), {}, known)
-    with _trusted(path, trust) as copy:
-        found = runner(copy, form, [*kinds], [*outputs])(random_inputs(kinds, 1, seed=SEED))
-    return Verified(tuple(known["files"]), {"torch CPU": certificates.compare(path, "CPU", found, known)}, known)
+        return Verification(tuple(certificate["files"]), {}, certificate)
+    with _trusted_copy(path, trust) as copy:
+        computed = runner(copy, form, [*kinds], [*outputs])(random_inputs(kinds, 1, seed=SEED))
+    return Verification(
+        tuple(certificate["files"]),
+        {"torch CPU": certificates.compare(path, "CPU", computed, certificate)},
+        certificate,
+    )
 
 
 @contextmanager
-def _trusted(path: Path, digest: str) -> Iterator[Path]:
-    """A copy of a file, which nobody can exchange any more. Raises ArchError (A0920) unless it has this SHA-256."""
-    with tempfile.TemporaryDirectory() as folder, reading(path) as stream:
+def _trusted_copy(path: Path, digest: str) -> Iterator[Path]:
+    """Copy a file to a private folder, so that nobody can exchange it after the check, and yield the copy.
+
+    Raises ArchError (A0920) unless it has this SHA-256.
+    """
+    with tempfile.TemporaryDirectory() as folder, open_regular(path) as stream:
         copy, hashed = Path(folder) / path.name, sha256()
         with copy.open("wb") as out:
             while part := stream.read(1 << 20):
                 hashed.update(part)
                 out.write(part)
         if hashed.hexdigest() != digest.lower():
-            hint = "take it from whoever made the package, not from where the package lies"
+            hint = "get the SHA-256 from whoever created the package, not from where the package is stored"
             raise fail("A0920", f"{path} is not the package with the SHA-256 {digest}: it is not loaded", None, hint)
         yield copy
 
 
-def _inputs(said: Any) -> dict[str, TensorType] | None:
-    """The types of inputs; None if that is not what is said."""
-    match said:
-        case dict() if said and all(_is_input(one) for one in said.values()):
+def _inputs(described: Any) -> dict[str, TensorType] | None:
+    """Parse the input types of a certificate; None if they are invalid or have more than MAX_ELEMENTS elements."""
+    match described:
+        case dict() if described and all(_is_input(entry) for entry in described.values()):
             kinds = {
-                name: TensorType(tuple(one["shape"]), one["dtype"], below=one.get("below"))
-                for name, one in said.items()
+                name: TensorType(tuple(entry["shape"]), entry["dtype"], integer_limit=entry.get("below"))
+                for name, entry in described.items()
             }
-            return kinds if sum(prod(kind.shape) for kind in kinds.values()) <= MOST_ELEMENTS else None
+            return kinds if sum(prod(kind.shape) for kind in kinds.values()) <= MAX_ELEMENTS else None
     return None
 
 
-def _is_input(said: Any) -> bool:
-    match said:
+def _is_input(described: Any) -> bool:
+    """Return whether JSON is a valid description of an input type."""
+    match described:
         case {"shape": list(shape), "dtype": str(dtype)}:
-            sizes = all(type(size) is int and 0 < size <= MOST_ELEMENTS for size in shape)
-            below = said.get("below")
-            ranged = below is None or (type(below) is int and 0 < below < 2**63)
-            return sizes and ranged and len(shape) <= MOST_AXES and dtype in DTYPES
+            sizes = all(type(size) is int and 0 < size <= MAX_ELEMENTS for size in shape)
+            below = described.get("below")
+            valid_range = below is None or (type(below) is int and 0 < below < 2**63)
+            return sizes and valid_range and len(shape) <= MAX_AXES and dtype in DTYPES
     return False

@@ -1,7 +1,8 @@
-"""Networks as packages of torch's own, `.pt2`: graphs of `torch.export`, or compiled ahead of time by AOTInductor.
+"""Networks as torch packages (`.pt2`): graphs of `torch.export`, or code compiled ahead of time by AOTInductor.
 
-Both take batches of any size. Loading either runs code that is in it: `torch.export.load` unpickles, and an AOTInductor
-package is a shared library. What is loaded here was just written, or is what its certificate says.
+Both accept any batch size. Loading either runs code that is in the file: `torch.export.load` unpickles, and an
+AOTInductor package is a shared library. So a package is loaded here only if it was just written or its hash was
+checked.
 """
 
 from __future__ import annotations
@@ -26,24 +27,31 @@ from archir.ir.types import TensorType
 from archir.passes.deploy import deploy
 from archir_torch.lowering.module import Network, lower
 
-Form = Literal["exported", "aot"]
+PackageFormat = Literal["exported", "aot"]
+"""Format of a package: "exported" is a graph of `torch.export`, "aot" code compiled by AOTInductor."""
 Arrays = Mapping[str, NDArray[Any]]
+"""Arrays by name."""
 Runner = Callable[[Arrays], dict[str, NDArray[Any]]]
+"""Function from a network's inputs to its outputs, as arrays by name."""
 
 TOLERANCE = 1e-4
-"""Largest difference, relative to the largest magnitude of an output."""
+"""Maximum accepted difference between a package and its network, relative to the largest magnitude of an output."""
 
-MOST = 1 << 20
-"""Largest batch that a package takes."""
+MAX_BATCH = 1 << 20
+"""Maximum batch size of a package."""
 
 _METADATA = "archir.json"
+"""Name of the file in a package that has its metadata."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a verification found: the largest differences over all outputs and batches."""
+    """Result of comparing a package with its network: the largest differences over all outputs and batch sizes.
 
-    form: Form
+    `absolute` and `relative` are these differences, `batches` the batch sizes that were compared, `files` the package.
+    """
+
+    form: PackageFormat
     absolute: float
     relative: float
     batches: tuple[int, ...]
@@ -59,67 +67,71 @@ class Report:
         )
 
 
-def deployed(graph: Graph, weights: Arrays) -> Network:
-    """The module of a network with these weights as it is deployed: what acts in training alone is gone."""
-    graph, left = deploy(graph, weights)
+def deployed_module(graph: Graph, weights: Arrays) -> Network:
+    """Return the module of a network with these weights after `deploy`, which removes what acts only in training."""
+    graph, arrays = deploy(graph, weights)
     module = lower(graph)
-    module.load_state_dict({name: torch.from_numpy(np.array(left[name])) for name in module.state_dict()})
+    module.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in module.state_dict()})
     return module
 
 
 def write(
-    module: Network, inputs: Mapping[str, TensorType], path: Path, form: Form, metadata: Mapping[str, str]
+    module: Network, inputs: Mapping[str, TensorType], path: Path, form: PackageFormat, metadata: Mapping[str, str]
 ) -> None:
-    """Write a module as it is in evaluation as a package. Raises ArchError (A0907) where torch cannot."""
+    """Export a module in evaluation mode as a package. Raises ArchError (A0907) if torch cannot export it."""
     examples = [torch.from_numpy(array) for array in random_inputs(inputs, 2, seed=0).values()]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's own, about its own code
-        program = _exported(module, examples)
+        warnings.simplefilter("ignore")  # torch warns about its own code
+        program = _export_program(module, examples)
         if form == "exported":
             _save(program, path, metadata)
         else:
-            _compile(program, str(path), metadata)
+            _compile_package(program, str(path), metadata)
 
 
-def _exported(module: Network, examples: Sequence[Tensor]) -> ExportedProgram:
-    batch = Dim("batch", min=1, max=MOST)
+def _export_program(module: Network, examples: Sequence[Tensor]) -> ExportedProgram:
+    """Trace a module with `torch.export`, with a batch axis of open size. Raises ArchError (A0907)."""
+    batch = Dim("batch", min=1, max=MAX_BATCH)
     training = module.training
     module.eval()
     try:
         with torch.no_grad():
             shapes = {"inputs": tuple({0: batch} for _ in examples)}
             return torch.export.export(module, tuple(examples), dynamic_shapes=shapes)
-    except Exception as error:  # torch's errors have no common class of their own
+    except Exception as error:  # torch's errors have no common base class
         raise fail("A0907", f"torch cannot export the network: {_first_line(error)}") from error
     finally:
         module.train(training)
 
 
 def _save(program: ExportedProgram, path: Path, metadata: Mapping[str, str]) -> None:
+    """Write a `torch.export` package. Raises ArchError (A0907) if torch cannot write the file."""
     try:
         torch.export.save(program, str(path), extra_files={_METADATA: json.dumps(dict(metadata))})
-    except RuntimeError as error:  # what torch makes of a disk that is full
+    except RuntimeError as error:  # torch raises this if the disk is full
         raise fail("A0907", f"torch cannot write {path.name}: {_first_line(error)}") from error
 
 
-def _compile(program: ExportedProgram, path: str, metadata: Mapping[str, str]) -> None:
+def _compile_package(program: ExportedProgram, path: str, metadata: Mapping[str, str]) -> None:
+    """Compile a program with AOTInductor into a package. Raises ArchError (A0907) if that fails."""
     from torch._inductor import aoti_compile_and_package
 
     try:
         settings = {"aot_inductor.metadata": dict(metadata)}
         aoti_compile_and_package(program, package_path=path, inductor_configs=settings)
     except Exception as error:
-        hint = "AOTInductor needs a C++ compiler, such as g++ (`apt install g++`); CXX names another one"
+        hint = "AOTInductor needs a C++ compiler: install g++ (`apt install g++`), or set CXX to another compiler"
         raise fail("A0907", f"AOTInductor cannot compile the network: {_first_line(error)}", None, hint) from error
 
 
 def _first_line(error: Exception) -> str:
+    """Return the first line of an error's message, at most 500 characters, or the name of its class."""
     lines = str(error).strip().splitlines()
     return lines[0][:500] if lines else type(error).__name__
 
 
-def runner(path: Path, form: Form, inputs: Sequence[str], outputs: Sequence[str]) -> Runner:
-    """A package as a function of named arrays. It is loaded, which runs code in it."""
+def runner(path: Path, form: PackageFormat, inputs: Sequence[str], outputs: Sequence[str]) -> Runner:
+    """Load a package, which runs code in it, and return it as a function of named arrays."""
     loaded: Any
     if form == "exported":
         loaded = torch.export.load(path).module()
@@ -128,18 +140,18 @@ def runner(path: Path, form: Form, inputs: Sequence[str], outputs: Sequence[str]
 
         loaded = aoti_load_package(str(path))
 
-    def run(given: Arrays) -> dict[str, NDArray[Any]]:
+    def run(arrays: Arrays) -> dict[str, NDArray[Any]]:
         with torch.no_grad():
-            found = loaded(*(torch.from_numpy(np.asarray(given[name])) for name in inputs))
-        computed = found if isinstance(found, dict) else dict.fromkeys(outputs, found)
-        return {name: computed[name].numpy() for name in outputs if name in computed}
+            result = loaded(*(torch.from_numpy(np.asarray(arrays[name])) for name in inputs))
+        results = result if isinstance(result, dict) else dict.fromkeys(outputs, result)
+        return {name: results[name].numpy() for name in outputs if name in results}
 
     return run
 
 
 def compare(
     path: Path,
-    form: Form,
+    form: PackageFormat,
     reference: Runner,
     inputs: Mapping[str, TensorType],
     outputs: Sequence[str],
@@ -147,14 +159,14 @@ def compare(
     batches: Sequence[int] = (1, 2, 5),
     tolerance: float = TOLERANCE,
 ) -> Report:
-    """Compare a package with a network on random inputs. Raises ArchError (A0913) if they differ."""
+    """Compare a package with a reference network on random inputs. Raises ArchError (A0913) if they differ."""
     run = runner(path, form, [*inputs], outputs)
     worst = Difference()
     for batch in batches:
-        given = random_inputs(inputs, batch, seed=batch)
-        wanted, found = reference(given), run(given)
+        arrays = random_inputs(inputs, batch, seed=batch)
+        expected, actual = reference(arrays), run(arrays)
         for name in outputs:
-            worst |= Difference.of(found[name], wanted[name])
+            worst |= Difference.of(actual[name], expected[name])
     if not worst.relative <= tolerance:
         raise fail("A0913", f"{path} differs from the network by {worst}")
     return Report(form, worst.absolute, worst.relative, tuple(batches), (path,))

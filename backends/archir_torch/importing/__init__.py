@@ -1,1 +1,1 @@
-"""From torch modules to graphs and weights."""
+"""Import of torch modules, and of networks that other backends read from files, as graphs and weights."""

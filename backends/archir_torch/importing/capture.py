@@ -1,4 +1,4 @@
-"""A torch module as a graph of operators, by `torch.export`, and that as archir's graph."""
+"""Import of a torch module: trace it with `torch.export`, and translate torch's graph to archir's."""
 
 from __future__ import annotations
 
@@ -17,55 +17,104 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from archir.backends.tensors import CODES
-from archir.diagnostics.errors import ArchError, Diagnostic, fail, listed
+from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
 from archir.ir.graph import Graph
 from archir.ir.structure import Input
-from archir.language.decompiler.imported import Array, Imported, Source, held
+from archir.language.decompiler.imported import Array, Imported, Source, fully_used_tensors
 from archir.passes.prune import prune
 from archir_torch.importing import operators  # noqa: F401  (registers them)
 from archir_torch.importing.builder import Builder, scope_of
-from archir_torch.importing.constants import Constant, Named
-from archir_torch.importing.folding import EXPANDED, FILLED, filled, folded
-from archir_torch.importing.layout import Atom, Unsupported, Value, fresh
-from archir_torch.importing.operators.complexes import COMPLEX, Complex
-from archir_torch.importing.operators.elementwise import computed, constant_number, valued
-from archir_torch.importing.operators.layers import written
-from archir_torch.importing.outputs import labelled, named
-from archir_torch.importing.partial import Cuts, Place, largest
-from archir_torch.importing.patterns.inlining import inlined
+from archir_torch.importing.constants import Constant, StoredTensor
+from archir_torch.importing.folding import EXPANSIONS, FILL_VALUES, filled_constant, fold_call
+from archir_torch.importing.labels import output_labels, valid_name
+from archir_torch.importing.layout import Atom, Unsupported, Value, new_axes
+from archir_torch.importing.operators.complexes import COMPLEX_OPERATORS, Complex
+from archir_torch.importing.operators.elementwise import as_numeric, as_value, scalar_of
+from archir_torch.importing.operators.layers import is_plain_lookup
+from archir_torch.importing.partial import Cuts, NodeResult, largest_component
+from archir_torch.importing.patterns.fuse import fuse_patterns
 from archir_torch.importing.patterns.matching import name_of
-from archir_torch.importing.patterns.recognise import recognised
 from archir_torch.importing.rules import OPERATORS
 
+
+def inline_regions(module: fx.GraphModule) -> None:
+    """Replace regions by the operators in them, including nested ones.
+
+    In evaluation and 32-bit precision, these compute the same.
+    """
+    has_regions = True
+    while has_regions:
+        regions = [node for node in module.graph.nodes if name_of(node).startswith("wrap_with")]
+        has_regions = bool(regions)
+        for node in regions:
+            _inline(module, node)
+
+
+def _inline(module: fx.GraphModule, node: fx.Node) -> None:
+    """Inline one region."""
+    bodies = [
+        (i, argument)
+        for i, argument in enumerate(node.args)
+        if isinstance(argument, fx.Node) and argument.op == "get_attr"
+    ]
+    index, body = next((i, getattr(module, str(argument.target))) for i, argument in bodies)
+    arguments = iter(node.args[index + 1 :])
+    env: dict[fx.Node, Any] = {}
+    results: Any = ()
+    with module.graph.inserting_before(node):
+        for inner in body.graph.nodes:
+            if inner.op == "placeholder":
+                env[inner] = next(arguments)
+            elif inner.op == "output":
+                results = fx.node.map_arg(inner.args[0], env.__getitem__)
+            else:
+                env[inner] = module.graph.node_copy(inner, env.__getitem__)
+                if inner.op == "get_attr":
+                    name = f"{body._get_name()}_{inner.target}_{id(inner)}"
+                    setattr(module, name, getattr(body, str(inner.target)))
+                    env[inner].target = name
+    for user in list(node.users):
+        if name_of(user) == "getitem":
+            user.replace_all_uses_with(results[user.args[1]])
+            module.graph.erase_node(user)
+    if node.users:
+        node.replace_all_uses_with(results[0] if isinstance(results, tuple | list) else results)
+    module.graph.erase_node(node)
+
+
 BATCH = 23
-"""Samples that modules are traced with: a number that no axis of theirs is likely to have."""
+"""Number of samples with which modules are traced: a number that none of their axes is likely to have."""
 
 DTYPES = {torch.float32: "f32", torch.int64: "i64", torch.int32: "i32", torch.bool: "bool"}
-MISFIT = re.compile(r"size|dim|shape|argument")
-"""What torch says where inputs are not those that a module takes."""
-CHECKS = ("_assert", "sym_", "_guards")
-"""Operators that compute nothing."""
+"""archir's element types by torch's."""
+MISMATCH = re.compile(r"size|dim|shape|argument")
+"""Words in torch's messages if inputs do not have the shapes or number that a module expects."""
+CHECK_PREFIXES = ("_assert", "sym_", "_guards")
+"""Prefixes of operators that compute nothing, such as assertions."""
 
 
 class Missing:
-    """What could not be imported, and all that needs it."""
+    """Type of `MISSING`, the value of operators that could not be imported and of everything computed from them."""
 
 
 MISSING = Missing()
+"""Value of what could not be imported."""
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
+"""Example inputs: a tensor, several, or tensors by argument."""
 
 
 @dataclass(frozen=True)
-class Captured:
-    """What `torch.export` made of a module."""
+class TracedModule:
+    """A module traced by `torch.export`."""
 
     program: ExportedProgram
-    names: tuple[str, ...]
-    """Of the inputs."""
+    input_names: tuple[str, ...]
+    """Names of the inputs, if they were passed by name."""
 
 
-def capture(module: nn.Module, example: Inputs) -> Captured:
-    """The program of a module in evaluation. Raises ArchError (A3201) with what torch says of it."""
+def trace(module: nn.Module, example: Inputs) -> TracedModule:
+    """Trace a module in evaluation mode with `torch.export`. Raises ArchError (A3201) with torch's message if that
+    fails."""
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     if isinstance(example, Tensor):
@@ -75,39 +124,39 @@ def capture(module: nn.Module, example: Inputs) -> Captured:
     else:
         args = tuple(example)
     args, kwargs = pytree.tree_map_only(Tensor, _for_batch, (args, kwargs))
-    said = ""
+    message = ""
     with torch.no_grad(), warnings.catch_warnings(), quiet():
         warnings.simplefilter("ignore")
         for strict in (False, True):
             try:
                 program = torch.export.export(module, args, kwargs, strict=strict)
-                inlined(program.graph_module)
+                inline_regions(program.graph_module)
                 if _writes_into_views(program.graph):
                     program = program.run_decompositions({})
-                return Captured(program, tuple(kwargs))
-            except ArchError:  # of an ONNX file's node, which it names
+                return TracedModule(program, tuple(kwargs))
+            except ArchError:  # it names a node of an ONNX file
                 raise
-            except Exception as error:  # what users' modules raise, and what torch refuses
-                said = said or " ".join(str(error).split())[:400]
-    if "Long, Int" in said:
-        hint: str | None = "inputs of integers are written i64:128, in Python torch.zeros(1, 128).long()"
+            except Exception as error:  # users' modules and torch raise errors of many kinds
+                message = message or " ".join(str(error).split())[:400]
+    if "Long, Int" in message:
+        hint: str | None = "write inputs of integers as i64:128, in Python as torch.zeros(1, 128).long()"
     else:
-        hint = _given(module, args, kwargs) if MISFIT.search(said) else None
-    raise fail("A3201", f"torch.export cannot follow {type(module).__name__}: {said}", None, hint)
+        hint = _inputs_hint(module, args, kwargs) if MISMATCH.search(message) else None
+    raise fail("A3201", f"torch.export cannot follow {type(module).__name__}: {message}", None, hint)
 
 
-def _given(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """With which inputs a module was called, and what it takes, for who gave others than it expects."""
-    pairs = [("", one) for one in args] + [(f"{name}=", one) for name, one in kwargs.items()]
-    sizes = [f"{name}{'x'.join(map(str, one.shape[1:]))}" for name, one in pairs if isinstance(one, Tensor)]
-    takes = [name for name in inspect.signature(module.forward).parameters if name not in ("args", "kwargs")]
-    said = f"inputs were {listed(sizes, 4)}, for each of {BATCH} samples; sizes are said without an axis of samples"
-    return f"{said}; the module takes {listed(takes, 6)}" if takes else said
+def _inputs_hint(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Return a hint that compares the shapes of inputs with the module's parameters."""
+    pairs = [("", value) for value in args] + [(f"{name}=", value) for name, value in kwargs.items()]
+    sizes = [f"{name}{'x'.join(map(str, value.shape[1:]))}" for name, value in pairs if isinstance(value, Tensor)]
+    parameters = [name for name in inspect.signature(module.forward).parameters if name not in ("args", "kwargs")]
+    text = f"the inputs were {join_names(sizes, 4)} for each of {BATCH} samples; shapes do not include the batch axis"
+    return f"{text}; the module takes {join_names(parameters, 6)}" if parameters else text
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Torch says what it refuses in what it raises; what it logs besides are its own tracebacks."""
+    """Silence torch's logger: refusals are reported by exceptions, and the log has only their tracebacks."""
     log = logging.getLogger("torch")
     before = log.level
     log.setLevel(logging.CRITICAL + 1)
@@ -118,10 +167,12 @@ def quiet() -> Iterator[None]:
 
 
 def _for_batch(x: Tensor) -> Tensor:
+    """Repeat an input's first sample BATCH times."""
     return x[:1].expand(BATCH, *x.shape[1:]).clone() if x.dim() else x
 
 
 def _writes_into_views(graph: fx.Graph) -> bool:
+    """Return whether a graph has in-place writes into views, which `run_decompositions` must remove."""
     views = {"view", "slice", "select", "transpose", "permute", "unsqueeze", "narrow", "split", "chunk", "t", "expand"}
     for node in graph.nodes:
         if node.op == "call_function" and name_of(node).endswith("_") and not name_of(node).endswith("__"):
@@ -133,60 +184,61 @@ def _writes_into_views(graph: fx.Graph) -> bool:
     return False
 
 
-def imported(
+def import_module(
     module: nn.Module, example: Inputs, name: str = "network", partial: Callable[[Part], None] | None = None
 ) -> Imported:
-    """archir's graph and weights of a module. Raises ArchError (A3201, A3202) with all that has no words in archir.
+    """Import a module as a graph and weights. Raises ArchError (A3201, A3202) with all operators that archir does not
+    support.
 
-    With `partial`, which is called with a part that was cut out, the largest part is enough if not all can be had.
+    With `partial`, the largest supported part is returned; `partial` is called with the part and where it was cut out.
     """
-    _require(module, example)
-    training = {one: one.training for one in module.modules()}
+    _require_valid(module, example)
+    training = {child: child.training for child in module.modules()}
     module.eval()
     try:
-        reader = _Reader(module, capture(module, example), name, partial is not None)
-        found = reader.read()
-        if partial is not None and found.problems:
-            partial(Part(found, reader.program, Cuts(reader.holes, reader.ends), reader.b.batch))
-        return found
+        reader = _Importer(module, trace(module, example), name, partial is not None)
+        result = reader.run()
+        if partial is not None and result.problems:
+            partial(Part(result, reader.program, Cuts(reader.part_inputs, reader.part_outputs), reader.builder.batch))
+        return result
     finally:
-        for one, mode in training.items():
-            one.training = mode
+        for child, mode in training.items():
+            child.training = mode
 
 
 def problems_of(module: nn.Module, example: Inputs) -> dict[str, Diagnostic]:
-    """What of a module cannot be imported, by the path of the module that it is in."""
-    reader = _Reader(module, capture(module, example), "network")
+    """Return what of a module cannot be imported, by the path of the submodule."""
+    reader = _Importer(module, trace(module, example), "network")
     with suppress(ArchError):
-        reader.read()
-    return {where: one for (where, _), one in reader.problems.items()}
+        reader.run()
+    return {path: problem for (path, _), problem in reader.problems.items()}
 
 
-def _require(module: Any, example: Any) -> None:
-    """Raise ArchError (A3205) for what is no module, and for inputs that are not tensors of some samples."""
+def _require_valid(module: Any, example: Any) -> None:
+    """Raise ArchError (A3205) unless these are a module and example tensors with at least one sample."""
     if not isinstance(module, nn.Module):
         raise fail("A3205", f"{type(module).__name__} is no torch module", None, "subclass torch.nn.Module")
     if isinstance(example, Tensor):
-        given: list[Any] = [example]
+        examples: list[Any] = [example]
     else:
-        given = list(
+        examples = list(
             example.values()
             if isinstance(example, Mapping)
             else example
             if isinstance(example, list | tuple)
             else [example]
         )
-    other = next((one for one in given if not isinstance(one, Tensor)), None)
-    if other is not None or not given:
-        what = f"a {type(other).__name__}" if given else "nothing"
-        hint = "example_inputs are a tensor, several, or tensors by argument; the module knows all others itself"
-        raise fail("A3205", f"an example of inputs has {what} where a tensor should be", None, hint)
-    if any(one.dim() and not len(one) for one in given):
-        raise fail("A3205", "an example of inputs has no sample", None, "the first axis is that of the samples")
+    wrong = next((value for value in examples if not isinstance(value, Tensor)), None)
+    if wrong is not None or not examples:
+        actual = f"a {type(wrong).__name__}" if examples else "nothing"
+        hint = "example_inputs must be a tensor, several tensors, or tensors by argument; omit all other arguments"
+        raise fail("A3205", f"the example input has {actual} where a tensor should be", None, hint)
+    if any(value.dim() and not len(value) for value in examples):
+        raise fail("A3205", "an example input has no sample", None, "the first axis is the batch axis: make it 1")
 
 
-def _names(module: nn.Module) -> dict[str, list[str]]:
-    """All names of the tensor that a name of a module's state dict has; of tensors with one name, nothing."""
+def _aliases(module: nn.Module) -> dict[str, list[str]]:
+    """Return, for each name in a module's state dict whose tensor has several names, all of these names."""
     groups: dict[object, list[str]] = {}
     for name, tensor in module.state_dict().items():
         if not isinstance(tensor, Tensor):  # an extra state
@@ -195,71 +247,83 @@ def _names(module: nn.Module) -> dict[str, list[str]]:
     return {name: names for names in groups.values() if len(names) > 1 for name in names}
 
 
-def _rest(module: nn.Module, sources: Iterable[Source]) -> dict[str, Array | None]:
-    """What a module's state dict has besides the tensors that weights hold whole."""
+def _leftover_tensors(module: nn.Module, sources: Iterable[Source]) -> dict[str, Array | None]:
+    """Return the tensors of a module's state dict that the weights do not hold completely; None for unsupported
+    types."""
     state = module.state_dict()
     overlapping = _overlapping(state)
-    left = {*state} - held(sources) | overlapping
-    return {name: None if name in overlapping else _array(tensor) for name, tensor in state.items() if name in left}
+    left = {*state} - fully_used_tensors(sources) | overlapping
+    return {name: None if name in overlapping else _as_array(tensor) for name, tensor in state.items() if name in left}
 
 
-def _array(tensor: Any) -> Array | None:
+def _as_array(tensor: Any) -> Array | None:
+    """Return a tensor as an array; None if it is quantized, sparse, or of a type that files do not support."""
     if not isinstance(tensor, Tensor) or tensor.is_quantized or tensor.layout is not torch.strided:
         return None
     tensor = tensor.detach().cpu()
     tensor = tensor.float() if tensor.dtype is torch.bfloat16 else tensor
     try:
         array: Array = tensor.numpy()
-    except TypeError:  # of a type that numpy lacks
+    except TypeError:  # numpy lacks its element type
         return None
     return array if array.dtype.name in CODES else None
 
 
 def _overlapping(state: Mapping[str, Any]) -> set[str]:
-    """Names of tensors that lie in the memory of another one, in another layout: they cannot be told apart."""
+    """Return the names of tensors that share memory with another tensor in another layout: they cannot be separated."""
     spans = sorted(
-        ((start := tensor.data_ptr()), start + tensor.itemsize * _reach(tensor), (tensor.shape, tensor.stride()), name)
+        (
+            (start := tensor.data_ptr()),
+            start + tensor.itemsize * _memory_extent(tensor),
+            (tensor.shape, tensor.stride()),
+            name,
+        )
         for name, tensor in state.items()
         if isinstance(tensor, Tensor) and tensor.layout is torch.strided and tensor.numel()
     )
-    found: set[str] = set()
+    result: set[str] = set()
     for i, (start, end, layout, name) in enumerate(spans):
         for other in spans[i + 1 :]:
             if other[0] >= end:
                 break
             if (other[0], other[2]) != (start, layout):
-                found |= {name, other[3]}
-    return found
+                result |= {name, other[3]}
+    return result
 
 
-def _reach(tensor: Tensor) -> int:
-    """Elements of memory from a tensor's first to its last one."""
+def _memory_extent(tensor: Tensor) -> int:
+    """Return the number of elements in memory from a tensor's first to its last element."""
     return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
-def _arguments(captured: Captured) -> dict[str, str]:
-    """The arguments that inputs were given as: torch writes them in small letters."""
+def _argument_names(captured: TracedModule) -> dict[str, str]:
+    """Map the names of input nodes to the arguments' names, which torch writes in lower case."""
     specs = captured.program.graph_signature.input_specs
-    made = [spec.arg.name for spec in specs if spec.kind.name == "USER_INPUT"]
-    known = [(one, name) for one, name in zip(made, captured.names, strict=False) if one.startswith(_small(name))]
-    return dict(known) if len(known) == len(made) == len(captured.names) else {}
+    node_names = [spec.arg.name for spec in specs if spec.kind.name == "USER_INPUT"]
+    pairs = [
+        (node, name)
+        for node, name in zip(node_names, captured.input_names, strict=False)
+        if node.startswith(_torch_spelling(name))
+    ]
+    return dict(pairs) if len(pairs) == len(node_names) == len(captured.input_names) else {}
 
 
-def _small(name: str) -> str:
+def _torch_spelling(name: str) -> str:
+    """Return a name as torch writes it: lower case, with underscores for other characters."""
     return re.sub(r"[^a-z0-9]", "_", name.lower())
 
 
-def _stored(program: ExportedProgram) -> dict[str, Tensor]:
-    """The tensors of a program that are not trained, by the names of their nodes."""
-    kept = {**program.constants, **program.state_dict}
+def _stored_tensors(program: ExportedProgram) -> dict[str, Tensor]:
+    """Return a program's tensors that are not trained, by the names of their nodes."""
+    tensors = {**program.constants, **program.state_dict}
     specs = program.graph_signature.input_specs
-    found = {spec.arg.name: kept.get(str(spec.target)) for spec in specs if spec.kind.name != "PARAMETER"}
-    return {name: tensor for name, tensor in found.items() if isinstance(tensor, Tensor)}
+    result = {spec.arg.name: tensors.get(str(spec.target)) for spec in specs if spec.kind.name != "PARAMETER"}
+    return {name: tensor for name, tensor in result.items() if isinstance(tensor, Tensor)}
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a module, the program that it was cut out of, and where."""
+    """A part of a module, the program that it was cut out of, and the cuts."""
 
     imported: Imported
     program: ExportedProgram
@@ -267,61 +331,64 @@ class Part:
     batch: Atom
 
 
-class _Reader:
-    """The nodes of a program, one after the other. With `partial`, what cannot be read is cut out."""
+class _Importer:
+    """Translates the nodes of a program one by one. With `partial`, unsupported operators are cut out."""
 
-    def __init__(self, module: nn.Module, captured: Captured, name: str, partial: bool = False) -> None:
+    def __init__(self, module: nn.Module, captured: TracedModule, name: str, partial: bool = False) -> None:
         self.partial = partial
-        self.holes: dict[str, Place] = {}
-        self.ends: dict[str, tuple[Place, Value]] = {}
+        self.part_inputs: dict[str, NodeResult] = {}
+        self.part_outputs: dict[str, tuple[NodeResult, Value]] = {}
         self.module, self.program = module, captured.program
-        self.graph = recognised(self.program.graph_module, _stored(self.program))
-        self.b = Builder(name, BATCH)
-        self.env: dict[fx.Node, Any] = {}
+        self.graph = fuse_patterns(self.program.graph_module, _stored_tensors(self.program))
+        self.builder = Builder(name, BATCH)
+        self.values: dict[fx.Node, Any] = {}
         self.classes: dict[str, str] = {"": type(module).__name__}
         self.problems: dict[tuple[str, str], Diagnostic] = {}
-        self.first: Value | None = None
-        self._cut: set[fx.Node] = set()
-        self._called_by = _arguments(captured)
+        self.first_input: Value | None = None
+        self._cut_nodes: set[fx.Node] = set()
+        self._argument_of = _argument_names(captured)
 
-    def read(self) -> Imported:
-        """All of it."""
+    def run(self) -> Imported:
+        """Translate the program. Raises ArchError (A3202) with all problems, unless a part is enough."""
         self._placeholders()
         for node in self.graph.nodes:
             if node.op == "call_function":
-                self.env[node] = self._called(node)
+                self.values[node] = self._import_call(node)
             elif node.op == "get_attr":
-                self.env[node] = Constant(getattr(self.program.graph_module, str(node.target)), computed="a constant")
+                self.values[node] = Constant(
+                    getattr(self.program.graph_module, str(node.target)), computed="a constant"
+                )
             elif node.op == "output":
                 self._outputs(node)
         problems = tuple(self.problems.values())
         if problems and not self.partial:
             raise ArchError(*problems)
-        graph = largest(self.b.graph, self.b.types) if problems else prune(self.b.graph)
-        self._only(graph)
-        rest = _rest(self.module, self.b.sources.values())
-        return Imported(graph, self.classes, self.b.weights, self.b.sources, rest, problems)
+        graph = largest_component(self.builder.graph, self.builder.types) if problems else prune(self.builder.graph)
+        self._drop_unused_weights(graph)
+        leftover = _leftover_tensors(self.module, self.builder.sources.values())
+        return Imported(graph, self.classes, self.builder.weights, self.builder.sources, leftover, problems)
 
-    def _only(self, graph: Graph) -> None:
-        """Forget the weights of nodes that are not needed."""
+    def _drop_unused_weights(self, graph: Graph) -> None:
+        """Drop the weights of nodes that are not in the graph."""
         from archir_torch.lowering.module import weights_of
 
-        kept = weights_of(graph)
-        self.b.weights = {name: self.b.weights[name] for name in kept}
-        self.b.sources = {name: self.b.sources[name] for name in kept}
+        used = weights_of(graph)
+        self.builder.weights = {name: self.builder.weights[name] for name in used}
+        self.builder.sources = {name: self.builder.sources[name] for name in used}
 
     def _placeholders(self) -> None:
+        """Create the graph's inputs, and constants for parameters and buffers."""
         signature = self.program.graph_signature
         specs = {spec.arg.name: spec for spec in signature.input_specs}
-        known: dict[object, Named] = {}
-        shared = _names(self.module)
+        origins: dict[object, StoredTensor] = {}
+        shared = _aliases(self.module)
         state = self.module.state_dict().keys()
         for node in self.graph.nodes:
             if node.op != "placeholder":
                 continue
             spec = specs[node.name]
             if spec.kind.name == "USER_INPUT":
-                self.env[node] = self._input(node)
+                self.values[node] = self._input(node)
                 continue
             target = str(spec.target)
             stored = self.program.state_dict if target in self.program.state_dict else self.program.constants
@@ -330,162 +397,177 @@ class _Reader:
             if tensor.dtype in (torch.float16, torch.bfloat16, torch.float64):
                 tensor = tensor.float()
             trained = spec.kind.name == "PARAMETER"
-            others = tuple(one for one in shared.get(target, ()) if one != target)
-            origin = known.setdefault(
+            aliases = tuple(alias for alias in shared.get(target, ()) if alias != target)
+            origin = origins.setdefault(
                 place if trained and tensor.numel() else id(node),
-                Named(target, tuple(tensor.shape), trained, others, target in state),
+                StoredTensor(target, tuple(tensor.shape), trained, aliases, target in state),
             )
-            self.env[node] = Constant(tensor, origin, trained=trained)
+            self.values[node] = Constant(tensor, origin, trained=trained)
 
     def _input(self, node: fx.Node) -> Any:
+        """Create an input. Raises ArchError (A3202) without a batch axis first, or for an unsupported element type."""
         value = node.meta.get("val")
         if not isinstance(value, Tensor):
             return value
         if not value.dim() or value.shape[0] != BATCH:
-            raise fail("A3202", f"input `{node.name}` {list(value.shape)} has no axis of samples first")
+            raise fail("A3202", f"the first axis of input `{node.name}` {list(value.shape)} is not the batch axis")
         dtype = DTYPES.get(value.dtype)
         if dtype is None or dtype == "bool":
-            raise fail("A3202", f"input `{node.name}` has numbers of {value.dtype}")
-        label = named(self._called_by.get(node.name, node.name))
-        made = self.b.add(Input(label, tuple(value.shape[1:]), dtype), scope="")
-        base = fresh(value.shape[1:])
-        found = Value(made, base, ((self.b.batch,), *base), dtype)
-        self.first = self.first or found
-        self.holes[label] = (node, None)
-        return found
+            raise fail("A3202", f"input `{node.name}` has the unsupported type {value.dtype}")
+        label = valid_name(self._argument_of.get(node.name, node.name))
+        number = self.builder.add(Input(label, tuple(value.shape[1:]), dtype), scope="")
+        base = new_axes(value.shape[1:])
+        input_value = Value(number, base, ((self.builder.batch,), *base), dtype)
+        self.first_input = self.first_input or input_value
+        self.part_inputs[label] = (node, None)
+        return input_value
 
     def _outputs(self, node: fx.Node) -> None:
+        """Label the graph's outputs. Raises ArchError (A3202) if none of them depends on inputs."""
         flat = node.args[0]
         assert isinstance(flat, tuple | list)
         spec = self.program.call_spec.out_spec
         count = spec.num_leaves
         try:
-            shaped = pytree.tree_unflatten(list(range(count)), spec)
-        except Exception:  # what is given is made by a class of the user's
-            shaped = tuple(range(count))
-        given: list[Any] = [self.env.get(one) if isinstance(one, fx.Node) else one for one in flat][-count:]
-        if not any(isinstance(one, Value | Missing) for one in given):
-            raise fail("A3202", f"{type(self.module).__name__} gives nothing that is computed of its inputs")
-        made_by = flat[-count:]
-        for label, index in labelled(shaped).items():
-            if isinstance(given[index], Value):
-                self.b.module, self.b.leaf = "", False
+            structure = pytree.tree_unflatten(list(range(count)), spec)
+        except Exception:  # the module returns an instance of a user's class
+            structure = tuple(range(count))
+        results: list[Any] = [self.values.get(item) if isinstance(item, fx.Node) else item for item in flat][-count:]
+        if not any(isinstance(item, Value | Missing) for item in results):
+            raise fail("A3202", f"{type(self.module).__name__} gives nothing that depends on its inputs")
+        nodes = flat[-count:]
+        for label, index in output_labels(structure).items():
+            if isinstance(results[index], Value):
+                self.builder.module, self.builder.leaf = "", False
                 try:
-                    self.b.graph.outputs[label] = self.b.node(self.b.plain(given[index]))
-                    self.ends[label] = ((made_by[index], None), given[index])
+                    self.builder.graph.outputs[label] = self.builder.node(self.builder.with_torch_base(results[index]))
+                    self.part_outputs[label] = ((nodes[index], None), results[index])
                 except Unsupported as error:
-                    self._cannot(node, str(error))
+                    self._report_problem(node, str(error))
 
-    # one node
+    # translation of single nodes
 
-    def _called(self, node: fx.Node) -> Any:
+    def _import_call(self, node: fx.Node) -> Any:
+        """Translate a call: return its value, or MISSING if it depends on something that could not be imported."""
         name = name_of(node)
-        if name.startswith(CHECKS):
+        if name.startswith(CHECK_PREFIXES):
             return None
-        given: Any = fx.node.map_arg((node.args, node.kwargs), lambda one: self.env.get(one, MISSING))
-        args: list[Any] = [list(one) if isinstance(one, list | tuple) else one for one in given[0]]
-        kwargs: dict[str, Any] = dict(given[1])
+        operands: Any = fx.node.map_arg((node.args, node.kwargs), lambda item: self.values.get(item, MISSING))
+        args: list[Any] = [list(item) if isinstance(item, list | tuple) else item for item in operands[0]]
+        kwargs: dict[str, Any] = dict(operands[1])
         leaves = pytree.tree_leaves([args, kwargs])
-        if any(isinstance(one, Missing) for one in leaves):
-            return self._hole(node)
+        if any(isinstance(item, Missing) for item in leaves):
+            return self._cut_out(node)
         if name == "getitem":
             return args[0][args[1]]
-        self._enter(node)
+        self._enter_module(node)
         inplace = name.endswith("_") and not name.endswith("__")
-        made = self._made(node, name.rstrip("_") if inplace else name, args, kwargs, leaves)
+        result = self._apply_operator(node, name.rstrip("_") if inplace else name, args, kwargs, leaves)
         if inplace and isinstance(node.args[0], fx.Node):
-            self.env[node.args[0]] = made
-        return made
+            self.values[node.args[0]] = result
+        return result
 
-    def _made(self, node: fx.Node, name: str, args: list[Any], kwargs: dict[str, Any], leaves: list[Any]) -> Any:
+    def _apply_operator(
+        self, node: fx.Node, name: str, args: list[Any], kwargs: dict[str, Any], leaves: list[Any]
+    ) -> Any:
+        """Apply an operator's function to its arguments; record a problem if it is unsupported."""
         try:
-            if name == "embedding" and isinstance(args[0], Constant) and args[0].trained and written(args[1]):
-                return OPERATORS[name](self.b, *args, like=self.first)
-            if name in FILLED:
+            if name == "embedding" and isinstance(args[0], Constant) and args[0].trained and is_plain_lookup(args[1]):
+                return OPERATORS[name](self.builder, *args, like=self.first_input)
+            if name in FILL_VALUES:
                 value = node.meta["val"]
-                return filled(name, args, value.shape, value.dtype)
-            if name in EXPANDED and isinstance(args[0], Constant) and args[0].trained and args[0].tensor.numel():
-                return OPERATORS[name](self.b, valued(self.b, args[0]), *args[1:], **kwargs)
-            if name == "linear" and isinstance(args[0], Constant) and constant_number(args[0]) == 0:
-                return OPERATORS[name](self.b, valued(self.b, args[0]), *args[1:], **kwargs)  # of a first state
-            if any(isinstance(one, Complex) for one in leaves):
-                if name not in COMPLEX:
-                    return self._cannot(node, "archir has no such operation of complex numbers")
-                return self._checked(node, COMPLEX[name](self.b, *args, **kwargs))
-            if not any(isinstance(one, Value) for one in leaves):
+                return filled_constant(name, args, value.shape, value.dtype)
+            if name in EXPANSIONS and isinstance(args[0], Constant) and args[0].trained and args[0].tensor.numel():
+                return OPERATORS[name](self.builder, as_value(self.builder, args[0]), *args[1:], **kwargs)
+            if name == "linear" and isinstance(args[0], Constant) and scalar_of(args[0]) == 0:
+                return OPERATORS[name](
+                    self.builder, as_value(self.builder, args[0]), *args[1:], **kwargs
+                )  # an initial state
+            if any(isinstance(leaf, Complex) for leaf in leaves):
+                if name not in COMPLEX_OPERATORS:
+                    return self._report_problem(node, "archir has no such operation for complex numbers")
+                return self._check_result(node, COMPLEX_OPERATORS[name](self.builder, *args, **kwargs))
+            if not any(isinstance(leaf, Value) for leaf in leaves):
                 assert callable(node.target)
-                return folded(name, node.target, args, kwargs)
+                return fold_call(name, node.target, args, kwargs)
             if name not in OPERATORS:
-                return self._cannot(node, "archir has no such operation")
-            made = OPERATORS[name](self.b, *args, **kwargs)
-            return self._checked(node, made)
+                return self._report_problem(node, "archir has no such operation")
+            result = OPERATORS[name](self.builder, *args, **kwargs)
+            return self._check_result(node, result)
         except Unsupported as error:
-            return self._cannot(node, str(error))
+            return self._report_problem(node, str(error))
         except ArchError:
             raise
-        except Exception as error:  # arguments that no rule has thought of
-            return self._cannot(node, f"a use of it that archir has no words for ({type(error).__name__})")
+        except Exception as error:  # arguments that the operator's function does not expect
+            return self._report_problem(node, f"unsupported arguments ({type(error).__name__})")
 
-    def _checked(self, node: fx.Node, made: Any) -> Any:
-        """What was made, if its shape is torch's."""
+    def _check_result(self, node: fx.Node, result: Any) -> Any:
+        """Return an operator's result with the dtype of torch's. Raises Unsupported if it has another shape than
+        torch's."""
         expected = node.meta.get("val")
-        if not isinstance(made, Value) or not isinstance(expected, Tensor):
-            return made
-        if expected.is_floating_point() and made.dtype != "f32":
-            made = replace(computed(self.b, made), dtype="f32")
-        if made.shape != tuple(expected.shape):
-            if len(made.axes) == expected.dim():
-                pairs = zip(made.shape, expected.shape, strict=True)
-                if all(mine == theirs or (mine, theirs) == (1, BATCH) for mine, theirs in pairs):
-                    return made
-            raise Unsupported(f"a result {list(made.shape)} where torch has {list(expected.shape)}")
-        return made
+        if not isinstance(result, Value) or not isinstance(expected, Tensor):
+            return result
+        if expected.is_floating_point() and result.dtype != "f32":
+            result = replace(as_numeric(self.builder, result), dtype="f32")
+        if result.shape != tuple(expected.shape):
+            if len(result.axes) == expected.dim():
+                pairs = zip(result.shape, expected.shape, strict=True)
+                if all(size == expected_size or (size, expected_size) == (1, BATCH) for size, expected_size in pairs):
+                    return result
+            raise Unsupported(f"the shape {list(result.shape)} instead of torch's {list(expected.shape)}")
+        return result
 
-    def _enter(self, node: fx.Node) -> None:
-        """The module that a node is of."""
+    def _enter_module(self, node: fx.Node) -> None:
+        """Tell the builder which module a node belongs to."""
         stack = list((node.meta.get("nn_module_stack") or {}).values())
         for path, kind in stack:
             path = re.sub(r"@\d+", "", path)
             self.classes.setdefault(scope_of(path), str(kind).rpartition(".")[2].rstrip("'>"))
         path, kind = stack[-1] if stack else ("", "")
-        self.b.module = re.sub(r"@\d+", "", path)
-        self.b.leaf = "torch.nn.modules" in str(kind) and "container" not in str(kind)
+        self.builder.module = re.sub(r"@\d+", "", path)
+        self.builder.leaf = "torch.nn.modules" in str(kind) and "container" not in str(kind)
 
-    def _cannot(self, node: fx.Node, why: str) -> Any:
-        where = self.b.module or type(self.module).__name__
+    def _report_problem(self, node: fx.Node, reason: str) -> Any:
+        """Record that a node cannot be imported, and why."""
+        path = self.builder.module or type(self.module).__name__
         name = name_of(node)
-        text = f"`{where}`: {name}: {why}"
-        self.problems.setdefault((where, text), Diagnostic("A3202", text))
-        return self._hole(node)
+        text = f"`{path}`: {name}: {reason}"
+        self.problems.setdefault((path, text), Diagnostic("A3202", text))
+        return self._cut_out(node)
 
-    def _hole(self, node: fx.Node) -> Any:
-        """In a part, what is not read gives inputs, and what it reads are outputs."""
+    def _cut_out(self, node: fx.Node) -> Any:
+        """Return the value of a node that cannot be imported: inputs of the part if one is wanted, otherwise MISSING.
+
+        The values that the node reads become outputs of the part.
+        """
         if not self.partial or node.op == "output":
             return MISSING
-        for one in node.all_input_nodes:
-            value = self.env.get(one)
-            if isinstance(value, Value) and not isinstance(value.node, Constant) and one not in self._cut:
-                self._end(one, value)
-        given = node.meta.get("val")
-        if isinstance(given, tuple | list):
-            return [self._given(node, one, i) for i, one in enumerate(given)]
-        return self._given(node, given, None)
+        for item in node.all_input_nodes:
+            value = self.values.get(item)
+            if isinstance(value, Value) and not isinstance(value.node, Constant) and item not in self._cut_nodes:
+                self._add_part_output(item, value)
+        example = node.meta.get("val")
+        if isinstance(example, tuple | list):
+            return [self._add_part_input(node, item, i) for i, item in enumerate(example)]
+        return self._add_part_input(node, example, None)
 
-    def _end(self, node: fx.Node, value: Value) -> None:
-        label = named(node.name)
-        self._cut.add(node)
-        if isinstance(self.b.graph[value.node].op, Input):  # type: ignore[index]
+    def _add_part_output(self, node: fx.Node, value: Value) -> None:
+        """Make a value an output of the part."""
+        label = valid_name(node.name)
+        self._cut_nodes.add(node)
+        if isinstance(self.builder.graph[value.node].op, Input):  # type: ignore[index]
             return
-        with suppress(Unsupported):  # samples folded into another axis: no output of a network
-            self.b.graph.outputs[label] = self.b.node(self.b.plain(value))
-            self.ends[label] = ((node, None), value)
+        with suppress(Unsupported):  # with samples folded into another axis, it cannot be an output
+            self.builder.graph.outputs[label] = self.builder.node(self.builder.with_torch_base(value))
+            self.part_outputs[label] = ((node, None), value)
 
-    def _given(self, node: fx.Node, value: Any, index: int | None) -> Any:
+    def _add_part_input(self, node: fx.Node, value: Any, index: int | None) -> Any:
+        """Return a new input of the part for a result of a cut node; MISSING if it cannot be an input."""
         dtype = DTYPES.get(value.dtype) if isinstance(value, Tensor) else None
         if dtype in (None, "bool") or not value.dim() or value.shape[0] != BATCH:
             return MISSING
-        label = named(node.name if index is None else f"{node.name}_{index}")
-        made = self.b.add(Input(label, tuple(value.shape[1:]), dtype), scope="")
-        self.holes[label] = (node, index)
-        base = fresh(value.shape[1:])
-        return Value(made, base, ((self.b.batch,), *base), dtype)
+        label = valid_name(node.name if index is None else f"{node.name}_{index}")
+        number = self.builder.add(Input(label, tuple(value.shape[1:]), dtype), scope="")
+        self.part_inputs[label] = (node, index)
+        base = new_axes(value.shape[1:])
+        return Value(number, base, ((self.builder.batch,), *base), dtype)

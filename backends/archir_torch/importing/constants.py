@@ -1,4 +1,4 @@
-"""Tensors that no input reaches: parameters, buffers, and what is made of them."""
+"""Tensors that do not depend on inputs: parameters, buffers, and tensors computed from them."""
 
 from __future__ import annotations
 
@@ -10,53 +10,54 @@ from torch import Tensor
 from archir.language.decompiler.imported import Move
 
 
-class Named(NamedTuple):
+class StoredTensor(NamedTuple):
     """A parameter or buffer of the module."""
 
     name: str
     shape: tuple[int, ...]
     trained: bool
-    also: tuple[str, ...] = ()
-    """Other names that the module has for it."""
-    kept: bool = True
-    """Whether state dicts have it: some buffers are made anew with each module."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the same tensor in the module."""
+    in_state_dict: bool = True
+    """True if state dicts contain it; some buffers are created again with each module."""
 
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A tensor, and the parameter that it is, moved; or what it was computed from."""
+    """A tensor, and its origin: the parameter or buffer from which `moves` produce it, or a description in
+    `computed`."""
 
     tensor: Tensor
-    origin: Named | None = None
+    origin: StoredTensor | None = None
     moves: tuple[Move, ...] = ()
     computed: str = ""
     trained: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for the same part of the same parameter."""
+        """Key that is equal for the same part of the same stored tensor."""
         return (self.origin.name, self.moves) if self.origin is not None else (id(self.tensor),)
 
     def permuted(self, order: tuple[int, ...]) -> Constant:
-        """With its axes in another order."""
+        """Return the constant with its axes in another order."""
         if order == tuple(range(len(order))):
             return self
-        moves, whole = self.moves, order
-        if moves and moves[-1].kind == "permute":  # back and forth is nothing at all
-            whole = tuple(moves[-1].numbers[axis] for axis in order)
+        moves, combined = self.moves, order
+        if moves and moves[-1].kind == "permute":  # merge consecutive permutations, which may cancel
+            combined = tuple(moves[-1].numbers[axis] for axis in order)
             moves = moves[:-1]
-        if whole != tuple(range(len(whole))):
-            moves = (*moves, Move("permute", whole))
+        if combined != tuple(range(len(combined))):
+            moves = (*moves, Move("permute", combined))
         return replace(self, tensor=self.tensor.permute(order), moves=moves)
 
     def reshaped(self, shape: tuple[int, ...]) -> Constant:
-        """In another shape."""
+        """Return the constant in another shape."""
         if tuple(self.tensor.shape) == shape:
             return self
         return replace(self, tensor=self.tensor.reshape(shape), moves=(*self.moves, Move("reshape", shape)))
 
     def sliced(self, axis: int, start: int, stop: int) -> Constant:
-        """Positions of an axis."""
+        """Return the positions from `start` to `stop` of an axis."""
         if (start, stop) == (0, self.tensor.shape[axis]):
             return self
         part = self.tensor.narrow(axis, start, stop - start)

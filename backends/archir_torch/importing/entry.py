@@ -1,4 +1,4 @@
-"""What a command line says of a module: what to call, with which inputs, on which weights."""
+"""Command-line arguments of an import: the callable that creates a module, its example inputs, and its weights."""
 
 from __future__ import annotations
 
@@ -12,110 +12,115 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from archir.diagnostics.errors import ArchError, fail, listed, suggest
+from archir.diagnostics.errors import ArchError, fail, join_names, suggest
 from archir.plugins import loading
 from archir_torch.lowering.weights import read_weights
 
 DTYPES = {"f32": torch.float32, "i64": torch.int64, "i32": torch.int32}
+"""Torch types by their name in inputs."""
 INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>f32|i64|i32):)?(?P<sizes>\d+(?:x\d+)*)")
-MOST_NUMBERS = 2**31
-HOLDING = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
-"""Ends of files of weights."""
-WEIGHTS = "weights are no network: name what makes it, --torch package.module:callable, and them by --weights"
-TERMINAL = re.compile(r"\x1b\[[0-9;]*m")
-"""What makes letters bold in terminals."""
+"""An input such as `3x224x224`, `i64:128` or `input_ids=i64:128`."""
+MAX_ELEMENTS = 2**31
+"""Maximum number of elements of an example input."""
+WEIGHT_SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
+"""Suffixes of files with weights."""
+WEIGHTS_HINT = "weights are no network: create it by --torch package.module:callable, and load them by --weights"
+"""Hint of errors if weights are given where a module is expected."""
+TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m")
+"""Escape sequences of terminals for colours and bold text."""
 
 
-def called(name: str, arguments: Mapping[str, Any], state: Path | None = None) -> nn.Module:
-    """The module that `package.module:callable` gives, which may lie in the current folder.
+def create_module(name: str, arguments: Mapping[str, Any], state: Path | None = None) -> nn.Module:
+    """Return the module that `package.module:callable` returns; the package may be in the current folder.
 
-    `state` is a file of its state dict. Raises ArchError (A3101, A3102, A3205).
+    `state` is a file with a state dict to load. Raises ArchError (A3101, A3102, A3205).
     """
-    home, colon, attribute = name.partition(":")
+    module_name, colon, attribute = name.partition(":")
     if not colon or not attribute:
-        hint = WEIGHTS if name.endswith(HOLDING) else "it is written package.module:callable"
+        hint = WEIGHTS_HINT if name.endswith(WEIGHT_SUFFIXES) else "write package.module:callable"
         raise fail("A3205", f"`{name}` names no callable", None, hint)
-    loading.load(home, what="module")
-    found: Any = sys.modules[home]
+    loading.load(module_name, noun="module")
+    result: Any = sys.modules[module_name]
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise fail("A3205", f"`{home}` has no `{attribute}`", None, suggest(part, dir(found)))
-        found = getattr(found, part)
-    if not isinstance(found, nn.Module):
+        if not hasattr(result, part):
+            raise fail("A3205", f"`{module_name}` has no `{attribute}`", None, suggest(part, dir(result)))
+        result = getattr(result, part)
+    if not isinstance(result, nn.Module):
         try:
-            found = found(**arguments)
+            result = result(**arguments)
         except ArchError:
             raise
         except Exception as error:
-            takes = _takes(found) if isinstance(error, TypeError) else None
-            raise fail("A3205", f"`{name}` raises {type(error).__name__}: {error}", None, takes) from error
-    if not isinstance(found, nn.Module):
-        meant = WEIGHTS if isinstance(found, Mapping) else None
-        raise fail("A3205", f"`{name}` gives a {type(found).__name__}, and no torch module", None, meant)
+            parameters = _parameters_hint(result) if isinstance(error, TypeError) else None
+            raise fail("A3205", f"`{name}` raises {type(error).__name__}: {error}", None, parameters) from error
+    if not isinstance(result, nn.Module):
+        weights_hint = WEIGHTS_HINT if isinstance(result, Mapping) else None
+        raise fail("A3205", f"`{name}` returns a {type(result).__name__}, not a torch module", None, weights_hint)
     if state is not None:
-        _load(found, state)
-    return found
+        _load_state(result, state)
+    return result
 
 
-def _takes(function: Any) -> str | None:
-    """What a callable takes, and how it is given."""
+def _parameters_hint(function: Any) -> str | None:
+    """Return a hint with a callable's parameters and how to pass them; None if it has no signature."""
     try:
-        found = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # of no function of Python's
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # builtins may have no signature
         return None
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    known = [one.name for one in found if one.kind in kinds]
-    return f"it takes {listed(known, 6)}; each is given as -p {known[0]}=..." if known else "it takes no arguments"
+    names = [parameter.name for parameter in parameters if parameter.kind in kinds]
+    return f"it takes {join_names(names, 6)}; each is given as -p {names[0]}=..." if names else "it takes no arguments"
 
 
-def _load(module: nn.Module, path: Path) -> None:
-    """A state dict, of safetensors or of torch; of the latter nothing is unpickled but tensors."""
+def _load_state(module: nn.Module, path: Path) -> None:
+    """Load a state dict from a safetensors file or a torch file; of the latter, only tensors are unpickled."""
     if path.suffix == ".safetensors":
-        given: Any = read_weights(path)[0]
+        state: Any = read_weights(path)[0]
     else:
         try:
-            given = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # torch refuses files in many ways
-            said = TERMINAL.sub("", str(error).split("\n")[0])
-            if said.startswith("Weights only load failed"):
+            state = torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch raises many kinds of errors
+            message = TERMINAL_CODES.sub("", str(error).split("\n")[0])
+            if message.startswith("Weights only load failed"):
                 hint = "save weights alone: torch.save(model.state_dict(), 'weights.pt')"
-                text = f"{path} holds objects of Python, which are not made, and no state dict"
+                text = f"{path} holds pickled Python objects, which are not loaded, instead of a state dict"
                 raise fail("A3205", text, None, hint) from None
-            raise fail("A3205", f"cannot read a state dict in {path}: {said}") from None
-    if isinstance(given, Mapping) and not any(isinstance(one, Tensor) for one in given.values()):
-        inner = [one for one in given.values() if isinstance(one, Mapping)]
-        given = next((one for one in inner if any(isinstance(leaf, Tensor) for leaf in one.values())), given)
-    if not isinstance(given, Mapping):
-        raise fail("A3205", f"{path} has a {type(given).__name__}, and no state dict")
-    wanted = module.state_dict()
-    missing = [name for name in wanted if name not in given]
-    more = [name for name in given if name not in wanted]
-    shapes = [name for name in wanted if name in given and given[name].shape != wanted[name].shape]
-    parts = {"lacks": missing, "has too many": more, "has of another shape": shapes}
-    said = "; ".join(f"{word} {listed(names, 4)}" for word, names in parts.items() if names)
-    if said:
-        raise fail("A3205", f"{path} does not fit the module: it {said}")
-    module.load_state_dict(given)
+            raise fail("A3205", f"cannot read a state dict in {path}: {message}") from None
+    if isinstance(state, Mapping) and not any(isinstance(value, Tensor) for value in state.values()):
+        inner = [value for value in state.values() if isinstance(value, Mapping)]
+        state = next((value for value in inner if any(isinstance(leaf, Tensor) for leaf in value.values())), state)
+    if not isinstance(state, Mapping):
+        raise fail("A3205", f"{path} has a {type(state).__name__} instead of a state dict")
+    expected = module.state_dict()
+    missing = [name for name in expected if name not in state]
+    extra = [name for name in state if name not in expected]
+    shapes = [name for name in expected if name in state and state[name].shape != expected[name].shape]
+    parts = {"lacks": missing, "has in addition": extra, "has with another shape": shapes}
+    message = "; ".join(f"{word} {join_names(names, 4)}" for word, names in parts.items() if names)
+    if message:
+        raise fail("A3205", f"{path} does not fit the module: it {message}")
+    module.load_state_dict(state)
 
 
-def example(inputs: Sequence[str]) -> Any:
-    """Inputs of one sample each: `3x224x224`, `i64:128`, or by the name of an argument, `input_ids=i64:128`.
+def example_inputs(inputs: Sequence[str]) -> Any:
+    """Return example inputs of one sample each, from shapes such as `3x224x224`, `i64:128` or, by name,
+    `input_ids=i64:128`.
 
-    Raises ArchError (A3205).
+    They are a tuple of tensors, or a dict if they have names. Raises ArchError (A3205).
     """
-    made: list[tuple[str | None, Tensor]] = []
+    tensors: list[tuple[str | None, Tensor]] = []
     for text in inputs:
-        found = INPUT.fullmatch(text)
-        if found is None:
-            raise fail("A3205", f"`{text}` is no input", None, "inputs are 3x224x224, i64:128 or name=i64:128")
-        sizes = [int(size) for size in found["sizes"].split("x")]
+        match = INPUT.fullmatch(text)
+        if match is None:
+            raise fail("A3205", f"`{text}` is not an input", None, "write 3x224x224, i64:128 or name=i64:128")
+        sizes = [int(size) for size in match["sizes"].split("x")]
         count = 1
         for size in sizes:
             count *= size
-        if not 0 < count <= MOST_NUMBERS:
-            raise fail("A3205", f"`{text}` has {count} numbers")
-        made.append((found["name"], torch.zeros(1, *sizes, dtype=DTYPES[found["dtype"] or "f32"])))
-    named = [name for name, _ in made if name]
-    if named and len(named) < len(made):
-        raise fail("A3205", "some inputs have names, and some have none")
-    return dict(made) if named else tuple(tensor for _, tensor in made)
+        if not 0 < count <= MAX_ELEMENTS:
+            raise fail("A3205", f"`{text}` has {count} elements: 1 to {MAX_ELEMENTS} are possible")
+        tensors.append((match["name"], torch.zeros(1, *sizes, dtype=DTYPES[match["dtype"] or "f32"])))
+    named = [name for name, _ in tensors if name]
+    if named and len(named) < len(tensors):
+        raise fail("A3205", "some inputs have names, and others have none: name all of them, or none")
+    return dict(tensors) if named else tuple(tensor for _, tensor in tensors)

@@ -1,4 +1,4 @@
-"""Operators on constants alone: computed at once, and remembered where they only move numbers."""
+"""Constant folding: operators whose tensors are all constants are computed; pure movements are recorded as moves."""
 
 from __future__ import annotations
 
@@ -13,107 +13,118 @@ from archir.language.decompiler.imported import Move
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Unsupported
 
-SAME = {"contiguous", "clone", "detach", "alias", "lift_fresh_copy", "dropout", "to", "_to_copy"}
-SHAPED = {"view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "_unsafe_view"}
+IDENTITIES = {"contiguous", "clone", "detach", "alias", "lift_fresh_copy", "dropout", "to", "_to_copy"}
+"""Operators that return their operand."""
+RESHAPES = {"view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "_unsafe_view"}
+"""Operators that only change the shape."""
 RANDOM = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "rand_like", "randn_like"}
-EXPANDED = {"expand", "expand_as", "broadcast_to"}
+"""Operators that generate random numbers."""
+EXPANSIONS = {"expand", "expand_as", "broadcast_to"}
+"""Operators that expand axes."""
 
 
-def folded(name: str, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """What an operator makes of constants, lists and numbers."""
+def fold_call(name: str, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Compute an operator on constants, lists and numbers. Raises Unsupported for random numbers."""
     if name in RANDOM:
         raise Unsupported("random numbers in evaluation")
-    given = [one for one in _leaves([args, kwargs]) if isinstance(one, Constant)]
-    made = target(*_tensors(args), **_tensors(kwargs))
+    constants = [constant for constant in _leaves([args, kwargs]) if isinstance(constant, Constant)]
+    result = target(*_unwrap(args), **_unwrap(kwargs))
     first = args[0] if args else None
     if isinstance(first, Constant):
-        moved = _moved(name, first, args, made) if isinstance(made, Tensor) else None
+        moved = _moved_constant(name, first, args, result) if isinstance(result, Tensor) else None
         if moved is not None:
-            return replace(moved, tensor=made)
+            return replace(moved, tensor=result)
         if views := _views(target, first, args, kwargs):
             parts = [
                 replace(first, tensor=tensor, moves=(*first.moves, move))
-                for tensor, move in zip([made] if isinstance(made, Tensor) else made, views, strict=True)
+                for tensor, move in zip([result] if isinstance(result, Tensor) else result, views, strict=True)
             ]
-            return parts[0] if isinstance(made, Tensor) else parts
-    names = sorted({one.origin.name if one.origin else one.computed for one in given} - {""})
+            return parts[0] if isinstance(result, Tensor) else parts
+    names = sorted({constant.origin.name if constant.origin else constant.computed for constant in constants} - {""})
     label = f"{name} of {', '.join(names)}" if names else name
-    trained = any(one.trained for one in given)
-    return _constants(made, label, trained)
+    trained = any(constant.trained for constant in constants)
+    return _wrap(result, label, trained)
 
 
-def _moved(name: str, x: Constant, args: Sequence[Any], made: Tensor) -> Constant | None:
+def _moved_constant(name: str, x: Constant, args: Sequence[Any], result: Tensor) -> Constant | None:
+    """Return the constant of an operator that only moves numbers; None for other operators."""
     rank = x.tensor.dim()
-    if name in SAME:
-        return x if made.dtype == x.tensor.dtype else None
-    if name in SHAPED:
-        return x.reshaped(tuple(made.shape))
-    if name in EXPANDED:
-        return x if made.shape == x.tensor.shape else None
+    if name in IDENTITIES:
+        return x if result.dtype == x.tensor.dtype else None
+    if name in RESHAPES:
+        return x.reshaped(tuple(result.shape))
+    if name in EXPANSIONS:
+        return x if result.shape == x.tensor.shape else None
     if name == "permute":
         return x.permuted(tuple(dim % rank for dim in args[1]))
     if name in ("transpose", "t"):
         order = list(range(rank))
-        one, other = (args[1] % rank, args[2] % rank) if name == "transpose" else (0, rank - 1)
-        order[one], order[other] = order[other], order[one]
+        first, second = (args[1] % rank, args[2] % rank) if name == "transpose" else (0, rank - 1)
+        order[first], order[second] = order[second], order[first]
         return x.permuted(tuple(order))
     return None
 
 
 def _views(target: Callable[..., Any], x: Constant, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Move]:
-    """Where the results of an operator lie in `x`, if it gives views of it; each element of `x` lies in one at most."""
+    """Return where the results of an operator lie in `x` if they are views of it; empty if not.
+
+    Each element of `x` is in at most one of the views.
+    """
     schema = getattr(target, "_schema", None)
-    if schema is None or any(one.alias_info is None or one.alias_info.is_write for one in schema.returns):
+    if schema is None or any(view.alias_info is None or view.alias_info.is_write for view in schema.returns):
         return []
-    made = target(torch.empty(x.tensor.shape, device="meta"), *_tensors(args[1:]), **_tensors(kwargs))
-    found = []
-    for one in [made] if isinstance(made, Tensor) else made:
-        if any(step == 0 and size > 1 for size, step in zip(one.shape, one.stride(), strict=True)):
+    results = target(torch.empty(x.tensor.shape, device="meta"), *_unwrap(args[1:]), **_unwrap(kwargs))
+    moves = []
+    for view in [results] if isinstance(results, Tensor) else results:
+        if any(step == 0 and size > 1 for size, step in zip(view.shape, view.stride(), strict=True)):
             return []
-        found.append(Move("strided", (int(one.storage_offset()), *one.shape, *one.stride())))
-    return found
+        moves.append(Move("strided", (int(view.storage_offset()), *view.shape, *view.stride())))
+    return moves
 
 
-def _tensors(given: Any) -> Any:
-    if isinstance(given, Constant):
-        return given.tensor
-    if isinstance(given, dict):
-        return {key: _tensors(one) for key, one in given.items()}
-    if isinstance(given, list | tuple):
-        return [_tensors(one) for one in given] if isinstance(given, list) else tuple(_tensors(one) for one in given)
-    return given
+def _unwrap(value: Any) -> Any:
+    """Replace constants by their tensors, in nested lists and dicts too."""
+    if isinstance(value, Constant):
+        return value.tensor
+    if isinstance(value, dict):
+        return {key: _unwrap(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_unwrap(item) for item in value] if isinstance(value, list) else tuple(_unwrap(item) for item in value)
+    return value
 
 
-def _constants(made: Any, label: str, trained: bool) -> Any:
-    if isinstance(made, Tensor):
-        return Constant(made, computed=label, trained=trained)
-    if isinstance(made, list | tuple):
-        return [_constants(one, label, trained) for one in made]
-    return made
+def _wrap(value: Any, label: str, trained: bool) -> Any:
+    """Replace tensors by constants with this description, in nested lists too."""
+    if isinstance(value, Tensor):
+        return Constant(value, computed=label, trained=trained)
+    if isinstance(value, list | tuple):
+        return [_wrap(item, label, trained) for item in value]
+    return value
 
 
-def _leaves(given: Any) -> list[Any]:
-    if isinstance(given, dict):
-        given = list(given.values())
-    if isinstance(given, list | tuple):
-        return [leaf for one in given for leaf in _leaves(one)]
-    return [given]
+def _leaves(value: Any) -> list[Any]:
+    """Return the leaves of nested lists and dicts."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in _leaves(item)]
+    return [value]
 
 
-FILLED: dict[str, float | None] = {
+FILL_VALUES: dict[str, float | None] = {
     "zeros_like": 0.0, "ones_like": 1.0, "new_zeros": 0.0, "new_ones": 1.0, "empty_like": 0.0, "new_empty": 0.0,
     "full_like": None, "new_full": None, "fill": None,
 }  # fmt: skip
-"""Operators that need no more than a tensor's shape, and the number they fill one with; None is told."""
+"""Operators that need only a tensor's shape, and the number that they fill it with; None if an argument gives it."""
 
 
-def filled(name: str, args: Sequence[Any], shape: Sequence[int], dtype: torch.dtype) -> Constant:
-    """A tensor of one number."""
-    number = FILLED[name]
+def filled_constant(name: str, args: Sequence[Any], shape: Sequence[int], dtype: torch.dtype) -> Constant:
+    """Return the constant of an operator in `FILLED`. Raises Unsupported if its number is not constant."""
+    number = FILL_VALUES[name]
     if number is None:
         number = args[2] if name == "new_full" else args[1]
     if isinstance(number, Constant):
         number = number.tensor.item()
     if not isinstance(number, int | float):
-        raise Unsupported("a tensor filled with what is computed")
+        raise Unsupported("a tensor filled with a number that depends on inputs")
     return Constant(torch.full((1,) * len(shape), number, dtype=dtype).expand(tuple(shape)), computed="a number")

@@ -1,8 +1,9 @@
-"""How the axes of a torch tensor lie in a tensor of archir, which has no batch axis and few layouts.
+"""Layouts of torch tensors in archir's tensors, which have no batch axis and few possible layouts.
 
 An axis is a product of atoms, the major one first; an axis of size 1 has none. A torch tensor [B, heads, N, d] that is
 a view of tokens f32[N, heads * d] has the axes (batch)(heads)(N)(d), and its base is (N)(heads d). Reshapes,
-permutations, squeezes and expansions regroup atoms and compute nothing; operations ask for the base that they work on.
+permutations, squeezes and expansions regroup atoms and compute nothing; other operations request the base that they
+need.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from archir.ir.graph import NodeId
 from archir_torch.importing.constants import Constant
 
 
-class Unsupported(Exception):  # noqa: N818  (it says what, as archir's other refusals do)
-    """What archir has no words for; the message says what."""
+class Unsupported(Exception):  # noqa: N818  (its name is an adjective, unlike those of errors)
+    """An operation that archir does not support; the message names it."""
 
 
 class Atom:
-    """A part of an axis that stays together. Two of equal size are two."""
+    """An indivisible factor of an axis, compared by identity: two atoms of equal size are different."""
 
     __slots__ = ("size",)
 
@@ -32,14 +33,16 @@ class Atom:
 
 
 Axis = tuple[Atom, ...]
+"""Atoms of an axis, the major one first."""
 Axes = tuple[Axis, ...]
+"""Axes of a tensor."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A torch tensor: a node (or a constant) whose axes are `base`, seen as a tensor of `axes`.
+    """A torch tensor with these `axes`, stored as a node or a constant whose axes are `base`.
 
-    Atoms that `axes` has and `base` has not are copies: the batch is always one of them.
+    Atoms in `axes` that are not in `base` are copies; the batch is always one of them.
     """
 
     node: NodeId | Constant
@@ -49,27 +52,27 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """As torch has it."""
+        """Shape of the torch tensor."""
         return sizes(self.axes)
 
     @property
     def atoms(self) -> list[Atom]:
-        """Those of the base."""
+        """Atoms of the base, in order."""
         return [atom for axis in self.base for atom in axis]
 
 
 def sizes(axes: Axes) -> tuple[int, ...]:
-    """The size of each axis."""
+    """Return the size of each axis."""
     return tuple(prod(atom.size for atom in axis) for axis in axes)
 
 
-def fresh(shape: Iterable[int]) -> Axes:
-    """Axes of new atoms."""
+def new_axes(shape: Iterable[int]) -> Axes:
+    """Return axes of new atoms."""
     return tuple((Atom(size),) if size != 1 else () for size in shape)
 
 
-def substituted(value: Value, parts: Mapping[Atom, Axis]) -> Value:
-    """With each of some atoms as others."""
+def replace_atoms(value: Value, parts: Mapping[Atom, Axis]) -> Value:
+    """Return the value with some atoms replaced by sequences of atoms."""
 
     def of(axes: Axes) -> Axes:
         return tuple(tuple(new for atom in axis for new in parts.get(atom, (atom,))) for axis in axes)
@@ -77,84 +80,89 @@ def substituted(value: Value, parts: Mapping[Atom, Axis]) -> Value:
     return replace(value, base=of(value.base), axes=of(value.axes))
 
 
-def renewed(value: Value, batch: Atom) -> Value:
-    """With atoms of its own, but for the batch."""
+def with_new_atoms(value: Value, batch: Atom) -> Value:
+    """Return the value with new atoms, except for the batch."""
     old = {atom for axes in (value.base, value.axes) for axis in axes for atom in axis} - {batch}
-    return substituted(value, {atom: (Atom(atom.size),) for atom in old})
+    return replace_atoms(value, {atom: (Atom(atom.size),) for atom in old})
 
 
-def coalesced(value: Value, batch: Atom) -> Value:
-    """With atoms that always follow each other as one."""
+def merge_atoms(value: Value, batch: Atom) -> Value:
+    """Return the value with atoms merged that always follow each other."""
     while True:
         after: dict[Atom, set[Atom | None]] = {}
         before: dict[Atom, set[Atom | None]] = {}
         for axis in (*value.base, *value.axes):
-            for one, other in zip((None, *axis), (*axis, None), strict=True):
-                if one is not None:
-                    after.setdefault(one, set()).add(other)
-                if other is not None:
-                    before.setdefault(other, set()).add(one)
-        held = set(value.atoms)
+            for current, following_atom in zip((None, *axis), (*axis, None), strict=True):
+                if current is not None:
+                    after.setdefault(current, set()).add(following_atom)
+                if following_atom is not None:
+                    before.setdefault(following_atom, set()).add(current)
+        base_atoms = set(value.atoms)
         for atom, following in after.items():
-            (other, *more) = following
-            if more or other is None or batch in (atom, other) or before[other] != {atom}:
+            (following_atom, *others) = following
+            if others or following_atom is None or batch in (atom, following_atom) or before[following_atom] != {atom}:
                 continue
-            if (atom in held) == (other in held):
-                value = substituted(value, {atom: (Atom(atom.size * other.size),), other: ()})
+            if (atom in base_atoms) == (following_atom in base_atoms):
+                value = replace_atoms(value, {atom: (Atom(atom.size * following_atom.size),), following_atom: ()})
                 break
         else:
             return value
 
 
-def regrouped(value: Value, shape: Sequence[int], batch: Atom) -> Value:
-    """A reshape. Raises Unsupported where atoms do not divide so."""
-    left = [atom for axis in value.axes for atom in axis]
-    left.reverse()
+def regroup(value: Value, shape: Sequence[int], batch: Atom) -> Value:
+    """Reshape a value by regrouping and splitting its atoms. Raises Unsupported if atoms do not divide into these
+    sizes."""
+    remaining = [atom for axis in value.axes for atom in axis]
+    remaining.reverse()
     parts: dict[Atom, list[Atom]] = {}
     axes: list[Axis] = []
     for size in shape:
         axis: list[Atom] = []
         while size > 1:
-            if not left:
-                raise Unsupported("a reshape of other numbers")
-            atom = left.pop()
+            if not remaining:
+                raise Unsupported("a reshape to another number of elements")
+            atom = remaining.pop()
             if size % atom.size == 0:
                 axis.append(atom)
                 size //= atom.size
             elif atom.size % size == 0 and atom is not batch:
-                first, rest = Atom(size), Atom(atom.size // size)
-                whole = next((known for known, made in parts.items() if atom in made), atom)
-                made = parts.setdefault(whole, [whole])
-                at = made.index(atom)
-                made[at : at + 1] = [first, rest]
-                axis.append(first)
-                left.append(rest)
+                major, minor = Atom(size), Atom(atom.size // size)
+                original = next((source for source, pieces in parts.items() if atom in pieces), atom)
+                pieces = parts.setdefault(original, [original])
+                at = pieces.index(atom)
+                pieces[at : at + 1] = [major, minor]
+                axis.append(major)
+                remaining.append(minor)
                 size = 1
             else:
-                raise Unsupported("a reshape that takes the batch, or other axes, apart")
+                raise Unsupported("a reshape that splits the batch, or axes at other places than before")
         axes.append(tuple(axis))
-    if left:
-        raise Unsupported("a reshape of other numbers")
-    table = {atom: tuple(made) for atom, made in parts.items()}
-    return replace(substituted(value, table), axes=tuple(axes))
+    if remaining:
+        raise Unsupported("a reshape to another number of elements")
+    table = {atom: tuple(pieces) for atom, pieces in parts.items()}
+    return replace(replace_atoms(value, table), axes=tuple(axes))
 
 
-def plain(axes: Axes, batch: Atom) -> Axes:
-    """The base that torch's axes are without the batch."""
+def base_without_batch(axes: Axes, batch: Atom) -> Axes:
+    """Return the base that has torch's axes without the batch."""
     return tuple(tuple(atom for atom in axis if atom is not batch) for axis in axes if axis != (batch,))
 
 
-def matched(one: Axis, other: Axis) -> tuple[dict[Atom, Axis], dict[Atom, Axis]]:
-    """Atoms of two axes of a size, taken apart so that they are the same. Raises Unsupported where they cannot be."""
-    mine: dict[Atom, list[Atom]] = {atom: [] for atom in one}
-    theirs: dict[Atom, list[Atom]] = {atom: [] for atom in other}
+def match_atoms(first: Axis, second: Axis) -> tuple[dict[Atom, Axis], dict[Atom, Axis]]:
+    """Split the atoms of two axes of equal size so that they correspond. Raises Unsupported if their sizes do not
+    divide.
+
+    Returns the parts of each axis's atoms.
+    """
+    first_parts: dict[Atom, list[Atom]] = {atom: [] for atom in first}
+    second_parts: dict[Atom, list[Atom]] = {atom: [] for atom in second}
     i = j = 0
     a = b = 1
-    while i < len(one) or j < len(other):
-        if a == 1 and i < len(one):
-            a = one[i].size
-        if b == 1 and j < len(other):
-            b = other[j].size
+    while i < len(first) or j < len(second):
+        if a == 1 and i < len(first):
+            a = first[i].size
+        if b == 1 and j < len(second):
+            b = second[j].size
         if a == b:
             size = a
         elif a % b == 0:
@@ -162,10 +170,10 @@ def matched(one: Axis, other: Axis) -> tuple[dict[Atom, Axis], dict[Atom, Axis]]
         elif b % a == 0:
             size = a
         else:
-            raise Unsupported("axes that are taken apart differently")
-        atom = one[i] if size == one[i].size and not mine[one[i]] else Atom(size)
-        mine[one[i]].append(atom)
-        theirs[other[j]].append(atom)
+            raise Unsupported("tensors whose axes are split differently")
+        atom = first[i] if size == first[i].size and not first_parts[first[i]] else Atom(size)
+        first_parts[first[i]].append(atom)
+        second_parts[second[j]].append(atom)
         a, b = a // size, b // size
         i, j = i + (a == 1), j + (b == 1)
-    return {k: tuple(v) for k, v in mine.items()}, {k: tuple(v) for k, v in theirs.items()}
+    return {k: tuple(v) for k, v in first_parts.items()}, {k: tuple(v) for k, v in second_parts.items()}

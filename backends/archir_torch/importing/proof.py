@@ -1,4 +1,4 @@
-"""Whether an import computes what its source does."""
+"""Check that an import computes the same as its source."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ import torch
 from torch import Tensor, nn
 
 from archir.backends.comparison import Difference
-from archir.backends.ranges import ranged_inputs
+from archir.backends.input_ranges import ranged_inputs
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.language.decompiler.imported import Array
 from archir.ops.constant import Positions
 from archir.ops.lookup import Equal
-from archir_torch.importing.outputs import labelled, named
-from archir_torch.importing.partial import differs
+from archir_torch.importing.labels import output_labels, valid_name
+from archir_torch.importing.partial import part_difference
 from archir_torch.lowering.module import Network
 
 if TYPE_CHECKING:
     from archir_torch.importing.capture import Part
 
 SAMPLES = 2
+"""Number of random samples that are compared."""
 SHARE = 0.2
-"""Of integers that are those that a network asks for."""
+"""Probability with which a random integer is replaced by one that the network treats specially, such as padding."""
 TOLERANCE = 1e-5
-"""The largest difference, of the largest number."""
+"""Maximum difference, relative to the largest number of the output."""
 
 
 def network(graph: Graph, weights: Mapping[str, Array]) -> Network:
-    """A graph's module on these weights, which are not copied."""
+    """Return a graph's module with these weights, which are not copied."""
     with torch.device("meta"):
         module = Network(graph)
     state = {name: torch.from_numpy(np.asarray(array)) for name, array in weights.items()}
@@ -42,84 +43,90 @@ def network(graph: Graph, weights: Mapping[str, Array]) -> Network:
     return module.eval()
 
 
-def compared(module: nn.Module, network: Network, graph: Graph, example: Any, generator: torch.Generator) -> float:
-    """The largest difference of all outputs on random inputs, relative to the output's largest number."""
-    inputs = _random(graph, generator)
+def max_difference(
+    module: nn.Module, network: Network, graph: Graph, example: Any, generator: torch.Generator
+) -> float:
+    """Return the largest difference of all outputs on random inputs, relative to the output's largest number."""
+    inputs = _random_inputs(graph, generator)
     by_name = isinstance(example, Mapping)
-    training = {one: one.training for one in module.modules()}
+    training = {value: value.training for value in module.modules()}
     module.eval()
     try:
         with torch.no_grad():
-            copies = {name: one.clone() for name, one in inputs.items()}  # it may write into what it is given
+            copies = {name: value.clone() for name, value in inputs.items()}  # the module may write into its inputs
             values = copies.values()
-            wanted = module(**dict(zip(example, values, strict=True))) if by_name else module(*values)
-            found = network(*inputs.values())
+            expected = module(**dict(zip(example, values, strict=True))) if by_name else module(*values)
+            actual = network(*inputs.values())
     finally:
-        for one, mode in training.items():
-            one.training = mode
-    given = found if isinstance(found, dict) else {network.output_names[0]: found}
-    known = labelled(wanted)
-    pairs = [(one, known[label]) for label, one in given.items()]
-    differences = [Difference.of(one.double().numpy(), other.double().numpy()) for one, other in pairs]
+        for value, mode in training.items():
+            value.training = mode
+    actual_by_label = actual if isinstance(actual, dict) else {network.output_names[0]: actual}
+    expected_by_label = output_labels(expected)
+    pairs = [(value, expected_by_label[label]) for label, value in actual_by_label.items()]
+    differences = [Difference.of(value.double().numpy(), reference.double().numpy()) for value, reference in pairs]
     return reduce(or_, differences, Difference()).relative
 
 
-def prove(module: nn.Module, network: Network, graph: Graph, example: Any, generator: torch.Generator) -> float:
-    """The difference. Raises ArchError (A3203) if it is beyond the tolerance."""
-    worst = compared(module, network, graph, example, generator)
+def require_equal(module: nn.Module, network: Network, graph: Graph, example: Any, generator: torch.Generator) -> float:
+    """Return the largest difference. Raises ArchError (A3203) if it exceeds TOLERANCE."""
+    worst = max_difference(module, network, graph, example, generator)
     if not worst <= TOLERANCE:
         raise fail("A3203", f"{graph.name} differs from {type(module).__name__} by {worst:.1e}, relative to its output")
     return worst
 
 
-def prove_part(part: Part, generator: torch.Generator) -> None:
-    """Raise ArchError (A3203) unless a part gives what the module's own graph gives where it was cut out."""
+def require_part_equal(part: Part, generator: torch.Generator) -> None:
+    """Raise ArchError (A3203) unless a part computes the same as the module's own graph between the cuts."""
     graph = part.imported.graph
     module = network(graph, part.imported.weights)
     specs = [spec for spec in part.program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
     nodes = {node.name: node for node in part.program.graph.nodes if node.op == "placeholder"}
-    limits = {name: type_.below for name, type_ in ranged_inputs(graph).items()}
+    limits = {name: type_.integer_limit for name, type_ in ranged_inputs(graph).items()}
     inputs = {}
     for spec in specs:
         value = nodes[spec.arg.name].meta.get("val")
         if isinstance(value, Tensor) and not value.is_floating_point():
-            below = limits.get(named(spec.arg.name)) or 2
+            below = limits.get(valid_name(spec.arg.name)) or 2
             inputs[spec.arg.name] = torch.randint(below, value.shape, generator=generator, dtype=value.dtype)
         elif isinstance(value, Tensor):
             inputs[spec.arg.name] = torch.randn(value.shape, generator=generator)
         else:
             inputs[spec.arg.name] = value
-    worst = differs(part.program, part.cuts, part.batch, module, graph.inputs, inputs)
+    worst = part_difference(part.program, part.cuts, part.batch, module, graph.inputs, inputs)
     if not worst <= TOLERANCE:
         raise fail("A3203", f"the part of {graph.name} differs from it by {worst:.1e}, relative to its output")
 
 
-def asked(graph: Graph) -> list[int]:
-    """The integers that a network treats in their own way: padding, the end of a text."""
+def special_integers(graph: Graph) -> list[int]:
+    """Return the integers that a network treats specially, such as those of padding or the end of a text."""
     ops = [graph[number].op for number in graph]
-    known = [one.to if isinstance(one, Equal) else one.padding if isinstance(one, Positions) else None for one in ops]
-    return sorted({one for one in known if one is not None})
+    values = [
+        item.to if isinstance(item, Equal) else item.padding if isinstance(item, Positions) else None for item in ops
+    ]
+    return sorted({item for item in values if item is not None})
 
 
-def integers(type_: TensorType, also: Sequence[int], generator: torch.Generator) -> Tensor:
-    """Random integers for a network that asks for some; what nothing limits is a mask, whose first number is 1."""
+def random_integers(type_: TensorType, special: Sequence[int], generator: torch.Generator) -> Tensor:
+    """Return random integers below the type's limit, some of them `also`; without a limit, a mask that begins with
+    1."""
     shape = (SAMPLES, *type_.shape)
     dtype = torch.int64 if type_.dtype == "i64" else torch.int32
-    made = torch.randint(type_.below or 2, shape, generator=generator, dtype=dtype)
-    if type_.below is None:
-        made[..., :1] = 1
-        return made
-    for one in also:
-        if 0 <= one < type_.below:
-            made[torch.rand(shape, generator=generator) < SHARE] = one
-    return made
+    result = torch.randint(type_.integer_limit or 2, shape, generator=generator, dtype=dtype)
+    if type_.integer_limit is None:
+        result[..., :1] = 1
+        return result
+    for integer in special:
+        if 0 <= integer < type_.integer_limit:
+            result[torch.rand(shape, generator=generator) < SHARE] = integer
+    return result
 
 
-def _random(graph: Graph, generator: torch.Generator) -> dict[str, Tensor]:
-    also = asked(graph)
+def _random_inputs(graph: Graph, generator: torch.Generator) -> dict[str, Tensor]:
+    """Return random inputs of a graph."""
+    special = special_integers(graph)
     return {
         name: torch.randn((SAMPLES, *type_.shape), generator=generator)
-        if type_.numeric
-        else integers(type_, also, generator)
+        if type_.is_floating
+        else random_integers(type_, special, generator)
         for name, type_ in ranged_inputs(graph).items()
     }

@@ -1,7 +1,7 @@
-"""The table of operators: one function each, from what a node of torch's graph reads to what it gives.
+"""Registry of torch operators: for each one a function that adds the corresponding operations to archir's graph.
 
-A function has the parameters of the operator's schema, after the builder. Tensors are values or constants; functions
-are asked only where one of them is a value, and are named by the operators that they understand, without overload.
+A function takes the builder, and then the parameters of the operator's schema. Tensors are values or constants, at
+least one of them a value. Functions are registered under operator names without overload.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from typing import Any, TypeVar
 from archir.plugins.registry import Registry
 
 Operator = Callable[..., Any]
+"""Function of an operator."""
 O_ = TypeVar("O_", bound=Operator)
 
 OPERATORS: Registry[str, Operator] = Registry("operator of torch", "operators of torch")
+"""Functions by the names of torch operators."""
 
 
-def understands(*names: str) -> Callable[[O_], O_]:
-    """Register a function for operators such as `conv2d`."""
+def torch_operator(*names: str) -> Callable[[O_], O_]:
+    """Return a decorator that registers a function for operators such as `conv2d`."""
 
     def register(function: O_) -> O_:
         for name in names:

@@ -1,1 +1,1 @@
-"""From a graph to an `nn.Module`: rules by operation, layers, weights, and where and in what precision they run."""
+"""Lowering of graphs to `nn.Module`s: one rule per operation, layers, weights, devices and precisions."""

@@ -1,12 +1,12 @@
-"""Generators of torch, by what they are for."""
+"""Seeded random generators of torch, one per purpose."""
 
 from __future__ import annotations
 
 import torch
 
-from archir.utils.seeds import mixed
+from archir.utils.seeds import derive_seed
 
 
-def generator(*parts: int | str) -> torch.Generator:
-    """A generator on the CPU with the mixed seed (see `archir.utils.seeds.mixed`)."""
-    return torch.Generator().manual_seed(mixed(*parts))
+def seeded_generator(*parts: int | str) -> torch.Generator:
+    """Return a CPU generator seeded with a value derived from all parts (see `archir.utils.seeds`)."""
+    return torch.Generator().manual_seed(derive_seed(*parts))

@@ -1,10 +1,10 @@
-"""Local attention by shifting and accumulating: one pass over the map per offset, nothing unfolded.
+"""Local attention by shifting and accumulating: one pass over the map per offset of the window, without unfolding.
 
-Unfolding holds kernel^2 copies of keys and values, forward and for the backward pass. Here each offset of the window
-is a shifted view of the padded keys and values; what is kept for the backward pass is the operands and the attention
-weights, and the shifts are made again. On a CPU this takes a quarter of the time at 7 x 7 windows on 32 x 32 maps of 64
-channels; on maps so small that starting an operation costs more than running it, unfolding is faster, and is done.
-Figures for each formulation: `benchmarks/results/local_attention_cpu.txt`.
+Unfolding holds kernel^2 copies of keys and values, for the forward and the backward pass. Here each offset of the
+window is a shifted view of the padded keys and values. Only the operands and the attention weights are saved for the
+backward pass, which computes the shifted views again. On a CPU this takes a quarter of the time at 7 x 7 windows on 32
+x 32 maps of 64 channels. On maps so small that starting an operation costs more than running it, unfolding is faster
+and is used. Measurements of each formulation: `benchmarks/results/local_attention_cpu.txt`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-SMALL = 32_768
-"""Numbers per sample, unfolded, up to which unfolding is faster (measured on 2 CPU cores, batch 64)."""
+MAX_UNFOLDED = 32_768
+"""Maximum number of unfolded elements per sample up to which unfolding is faster (measured on 2 CPU cores, batch
+64)."""
 
 
 class _Shifted(torch.autograd.Function):
@@ -80,10 +81,10 @@ class _Shifted(torch.autograd.Function):
 
 
 def offset_tables(rows: Tensor, columns: Tensor, channels: int) -> tuple[Tensor, Tensor]:
-    """Of all channels [channels, kernel], what queries meet by row and by column.
+    """Expand the tables of row and column offsets to all channels: two tensors [channels, kernel].
 
-    The first half of the channels meets the rows, the other half the columns. The tables are for all channels, or for
-    those of one head and shared by all.
+    Rows apply to the first half of the channels and columns to the second half; the other entries are zero. `rows` and
+    `columns` cover all channels, or those of one head, and are then repeated for each head.
     """
     half = rows.shape[0]
     zeros = rows.new_zeros(half + columns.shape[0], rows.shape[1])
@@ -92,10 +93,8 @@ def offset_tables(rows: Tensor, columns: Tensor, channels: int) -> tuple[Tensor,
 
 
 def _offset_logits(query: Tensor, rows: Tensor, columns: Tensor, heads: int) -> Tensor:
-    """The queries against the tables of row and column offsets: [B, heads, kernel * kernel, H, W].
-
-    A head sums its own channels.
-    """
+    """Compute the products of queries and offset tables, [B, heads, kernel * kernel, H, W], each head over its own
+    channels."""
     batch, channels, height, width = query.shape
     kernel = rows.shape[1]
     by_row, by_column = (table.unflatten(0, (heads, -1)) for table in offset_tables(rows, columns, channels))
@@ -105,8 +104,8 @@ def _offset_logits(query: Tensor, rows: Tensor, columns: Tensor, heads: int) -> 
     return (row[:, :, :, None] + column[:, :, None]).reshape(batch, heads, kernel * kernel, height, width)
 
 
-def _unfolded(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, heads: int, kernel: int) -> Tensor:
-    """What `_Shifted` computes, from kernel * kernel copies of keys and values."""
+def _unfolded_attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, heads: int, kernel: int) -> Tensor:
+    """Compute the same as `_Shifted` by unfolding keys and values into kernel * kernel copies."""
     height, width = query.shape[2:]
     keys, values = (F.unfold(x, kernel, padding=kernel // 2) for x in (key, value))
     keys, values = (x.unflatten(2, (height, width)).unflatten(1, (heads, -1, kernel * kernel)) for x in (keys, values))
@@ -126,16 +125,16 @@ def local_attention(
     kernel: int,
     scale: float = 1.0,
 ) -> Tensor:
-    """Attention of each position to the kernel x kernel window around it; zero padding takes part.
+    """Attention of each position to the kernel x kernel window around it; zero padding takes part in the softmax.
 
-    query, key [B, C, H, W], value [B, D, H, W], rows [C // 2, kernel], columns [C - C // 2, kernel] -> [B, D, H, W];
-    tables for the C / heads channels of one head are shared by all.
+    query, key [B, C, H, W], value [B, D, H, W], rows [C // 2, kernel], columns [C - C // 2, kernel] -> [B, D, H, W].
+    Tables with the C / heads channels of one head are shared by all heads.
     """
     query = query * scale if scale != 1.0 else query
     bias = query.new_empty(0)
     if rows is not None and columns is not None:
         bias = _offset_logits(query, rows, columns, heads)
-    if query.shape[1:].numel() * kernel**2 <= SMALL:
-        return _unfolded(query, key, value, bias, heads, kernel)
+    if query.shape[1:].numel() * kernel**2 <= MAX_UNFOLDED:
+        return _unfolded_attention(query, key, value, bias, heads, kernel)
     shifted: Callable[..., Tensor] = _Shifted.apply
     return shifted(query, key, value, bias, heads, kernel)

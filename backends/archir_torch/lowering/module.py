@@ -1,7 +1,8 @@
 """A graph as an `nn.Module`.
 
-The module holds a list of steps, one per node; each reads and writes numbered values and frees what is not read again,
-so that it uses memory like a forward function written by hand. Weights live in modules named by scopes.
+The module runs a list of steps, one per node. Each step reads and writes numbered slots and frees the values that no
+later step reads, so that it uses as much memory as a forward function written by hand. Weights belong to submodules
+that are named after the scopes.
 """
 
 from __future__ import annotations
@@ -19,46 +20,47 @@ from torch import Tensor, nn
 
 from archir.backends import unlowered
 from archir.diagnostics.errors import ArchError, Diagnostic
-from archir.ir.graph import Graph, NodeId, Together, state_name
+from archir.ir.graph import Graph, MergedScopes, NodeId, state_name
 from archir.ir.op import OPS, Composite, Op, Weight
 from archir.ir.structure import Input, Mix
 from archir.ir.typing import Types, infer
 from archir.passes.expand import expand
 from archir_torch.lowering import operations as lowerings  # noqa: F401  (registers the rules)
-from archir_torch.lowering.initial import initial
-from archir_torch.lowering.inputs import check_inputs, expected
-from archir_torch.lowering.kernels.compiled import compiled
-from archir_torch.lowering.kernels.lazy import settled, whole
-from archir_torch.lowering.kernels.library import laid_out
+from archir_torch.lowering.inputs import check_inputs, expected_inputs
+from archir_torch.lowering.kernels.kernel_lowerings import kernel_lowering
+from archir_torch.lowering.kernels.lazy import make_shareable, materialize
+from archir_torch.lowering.kernels.library import to_channels_last
 from archir_torch.lowering.rules import RULES
+from archir_torch.lowering.weight_init import initial_tensor
 
 Path = tuple[str, ...]
-"""Where a layer is: the components of its scope."""
-Home = tuple[nn.Module, str]
-"""The module that holds a layer, and its name there."""
+"""Components of the scope of a layer."""
+ChildRef = tuple[nn.Module, str]
+"""Reference to a submodule: its parent module and its name there. The submodule may be replaced there at any time."""
 
 _OVERWRITABLE = {"add", "batch_norm", "conv", "linear", "sub"}
-"""Operations whose gradient does not need their own result: what reads it alone may overwrite it."""
+"""Operations whose gradient does not need their own result, so that its only consumer may overwrite it."""
 
 
-class Named(nn.Module):
-    """The weights of a scope, and their names."""
+class WeightHolder(nn.Module):
+    """Module that holds the weights of a scope."""
 
     names: tuple[str, ...] = ()
+    """Names of the weights, in the order of the operation."""
 
 
-class Layer(Named):
+class Layer(WeightHolder):
     """The weights of one node and the function that uses them."""
 
-    def __init__(self, function: Callable[..., Tensor], attributes: dict[str, Any], wants_mode: bool) -> None:
+    def __init__(self, function: Callable[..., Tensor], attributes: dict[str, Any], takes_training: bool) -> None:
         super().__init__()
-        self.function, self.attributes, self.wants_mode = function, attributes, wants_mode
-        self.compiled = False
-        """Whether kernels run instead of the function, where there are any."""
+        self.function, self.attributes, self.takes_training = function, attributes, takes_training
+        self.uses_kernels = False
+        """Whether the compiled kernel runs instead of the function, if there is one."""
 
-    def hold(self, name: str, weight: Weight, generator: torch.Generator | None) -> None:
-        """Take a weight in, newly initialised."""
-        tensor = initial(weight, generator)
+    def add_weight(self, name: str, weight: Weight, generator: torch.Generator | None) -> None:
+        """Register a weight with its initial value."""
+        tensor = initial_tensor(weight, generator)
         if weight.buffer:
             self.register_buffer(name, tensor)
         else:
@@ -66,122 +68,137 @@ class Layer(Named):
         self.names = (*self.names, name)
 
     def forward(self, *operands: Tensor, **run: Any) -> Tensor:
-        """The function of the operands and the weights."""
-        found: Tensor = whole(self.lent(self.function, self.attributes, *operands, **run))
-        return found
+        """Apply the layer's function to the operands and the weights."""
+        result: Tensor = materialize(self.call_function(self.function, self.attributes, *operands, **run))
+        return result
 
-    def lent(
+    def call_function(
         self, function: Callable[..., Tensor], attributes: Mapping[str, Any], *operands: Tensor, **run: Any
     ) -> Tensor:
-        """What another function makes of the operands and these weights."""
+        """Apply any function to the operands and the weights of this layer."""
         weights = {**self._parameters, **self._buffers}
-        if len(weights) != len(self.names):  # some are computed: parametrizations, weight norm, pruning
+        if len(weights) != len(self.names):  # some weights are computed: parametrizations, weight norm, pruning
             weights = {name: getattr(self, name) for name in self.names}
-        if self.wants_mode:
+        if self.takes_training:
             run["training"] = self.training
-        if self.compiled:
-            function = compiled(function)
+        if self.uses_kernels:
+            function = kernel_lowering(function)
         return function(*operands, **weights, **attributes, **run)
 
     def extra_repr(self) -> str:
-        """Name, weights and attributes, for printing."""
+        """Return the function's name, weights and attributes, for printing."""
         weights = [f"{name}={list(getattr(self, name).shape)}" for name in self.names]
         return ", ".join([self.function.__name__, *weights, *(f"{n}={v}" for n, v in self.attributes.items())])
 
 
-def called(layer: nn.Module, operands: Sequence[Any], **run: Any) -> Any:
-    """What a layer, or what somebody put in its place, makes of operands. Where kernels run and nobody looks at what
-    goes in and comes out, that need not be written yet."""
-    if type(layer) is Layer and layer.compiled:
+def call_layer(layer: nn.Module, operands: Sequence[Any], **run: Any) -> Any:
+    """Call a layer, or the module that replaced it, on operands.
+
+    If the layer runs kernels and has no hooks, operands and result may be lazy tensors; otherwise they are
+    materialized.
+    """
+    if type(layer) is Layer and layer.uses_kernels:
         hooks = layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks
         if not any(hooks):
-            return layer.lent(layer.function, layer.attributes, *operands, **run)
-    return layer(*map(whole, operands), **run)
+            return layer.call_function(layer.function, layer.attributes, *operands, **run)
+    return layer(*map(materialize, operands), **run)
 
 
-class Borrower:
-    """The function of a node that uses the weights of another's layer, which may be replaced where it is."""
+class SharedLayerCall:
+    """Call of a function with the weights of a layer that belongs to another node.
 
-    takes_unwritten = True
-    """Layers see to it that kernels run."""
+    The layer is looked up at each call, since it may be replaced in its parent.
+    """
 
-    def __init__(self, home: Home, function: Callable[..., Tensor], attributes: Mapping[str, Any]) -> None:
-        self.home, self.function, self.attributes = home, function, attributes
+    accepts_lazy = True
+    """Operands may be lazy: the layer selects the kernel."""
+
+    def __init__(self, ref: ChildRef, function: Callable[..., Tensor], attributes: Mapping[str, Any]) -> None:
+        self.ref, self.function, self.attributes = ref, function, attributes
 
     def __call__(self, *operands: Tensor, **run: Any) -> Tensor:
-        """The function of the operands and the weights that are there now."""
-        module, name = self.home
+        """Apply the function to the operands and the current weights of the layer."""
+        module, name = self.ref
         layer: Any = module._modules[name]
-        found: Tensor = layer.lent(self.function, self.attributes, *operands, **run)
-        return found
+        result: Tensor = layer.call_function(self.function, self.attributes, *operands, **run)
+        return result
 
 
-class Scopes(nn.Module):
-    """A place in the hierarchy of scopes."""
+class ScopeModule(nn.Module):
+    """Submodule for a scope that has no weights of its own."""
 
 
 class Step:
-    """What the network does for one node: a function, or the module `name` in `home`, which may be replaced there."""
+    """Computation of one node: a function, or if that is None, the submodule `name` of `parent`, which may be replaced
+    there."""
 
-    __slots__ = ("frees", "function", "home", "name", "reads", "settles", "wants_batch", "writes")
+    __slots__ = ("frees", "function", "is_shared", "name", "parent", "reads", "takes_batch", "writes")
 
-    def __init__(self, function: Callable[..., Tensor] | None, home: nn.Module | None = None, name: str = "") -> None:
+    def __init__(self, function: Callable[..., Tensor] | None, parent: nn.Module | None = None, name: str = "") -> None:
         self.function: Any = function
-        self.home: Any = home
+        self.parent: Any = parent
         self.name = name
         self.reads: tuple[int, ...] = ()
         self.writes = 0
         self.frees: tuple[int, ...] = ()
-        self.wants_batch = False
-        self.settles = False
-        """Whether several read the result: it is not left to each of them."""
+        self.takes_batch = False
+        self.is_shared = False
+        """Whether several steps read the result, so that it must not be left to each of them to compute."""
 
     def run(self, values: Sequence[Any], batch: int) -> Any:
-        """The node's result, of those of others."""
+        """Compute the node's result from the values in the slots; `batch` is the number of samples."""
         operands = [values[i] for i in self.reads]
-        more = {"batch": batch} if self.wants_batch else {}
+        keywords = {"batch": batch} if self.takes_batch else {}
         if self.function is None:
-            return called(self.home._modules[self.name], operands, **more)
-        return self.function(*operands, **more)
+            return call_layer(self.parent._modules[self.name], operands, **keywords)
+        return self.function(*operands, **keywords)
 
 
 class Hierarchy(nn.Module):
-    """Modules in modules, as scopes say. State dicts have the scopes' names, which modules cannot always have."""
+    """Module whose tree of submodules follows the scopes.
+
+    State dicts use the scopes' names even where a submodule cannot have that name.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._renamed: dict[str, str] = {}
 
-    def actual(self, name: str) -> str:
-        """What a weight of a state dict is called among the module's own."""
-        return next((one for one, wanted in self._renamed.items() if wanted == name), name)
+    def parameter_name(self, name: str) -> str:
+        """Return the name that a weight of the state dict has among the module's parameters and buffers."""
+        return next((actual for actual, wanted in self._renamed.items() if wanted == name), name)
 
-    def _place(self, layers: Mapping[Path, Named]) -> dict[Path, Home]:
-        """Put layers where their paths say; for each the module it is in and its name there.
+    def _attach(self, layers: Mapping[Path, WeightHolder]) -> dict[Path, ChildRef]:
+        """Attach layers at the submodules that their paths name, and return a reference to each.
 
-        A module cannot hold another as `half` or `training`: it is kept as `half_`, and is `half` in state dicts.
+        A module cannot have a submodule called `half` or `training`: the submodule is called `half_`, and `half` in
+        state dicts.
         """
-        homes: dict[Path, Home] = {}
+        refs: dict[Path, ChildRef] = {}
         for path, layer in layers.items():
-            home: nn.Module = self
-            actual: list[str] = []
-            for end, part in enumerate(path, 1):
-                if end > 1:
-                    home = home._modules[actual[-1]] or home
-                actual.append(_available(home, part))
-                if actual[-1] not in home._modules:
-                    home.add_module(actual[-1], layers.get(path[:end]) or Scopes())
-            homes[path] = home, actual[-1]
-            if (*actual,) != path:
-                self._renamed |= {".".join([*actual, name]): ".".join([*path, name]) for name in layer.names}
+            parent: nn.Module = self
+            names: list[str] = []
+            for depth, part in enumerate(path, 1):
+                if depth > 1:
+                    parent = parent._modules[names[-1]] or parent
+                names.append(_child_name(parent, part))
+                if names[-1] not in parent._modules:
+                    parent.add_module(names[-1], layers.get(path[:depth]) or ScopeModule())
+            refs[path] = parent, names[-1]
+            if (*names,) != path:
+                self._renamed |= {".".join([*names, name]): ".".join([*path, name]) for name in layer.names}
         if self._renamed:
-            self.register_state_dict_post_hook(_to_scopes)  # type: ignore[no-untyped-call]
-            self.register_load_state_dict_pre_hook(_from_scopes)  # type: ignore[no-untyped-call]
-        return homes
+            self.register_state_dict_post_hook(_to_scope_names)  # type: ignore[no-untyped-call]
+            self.register_load_state_dict_pre_hook(_from_scope_names)  # type: ignore[no-untyped-call]
+        return refs
 
 
 class Network(Hierarchy):
-    """A network: inputs in the order of the net; one tensor, or a dict of tensors if the net has several outputs."""
+    """Module of a graph without choices.
+
+    `forward` takes the inputs in the order of the net, and returns one tensor, or a dict of tensors if the net has
+    several outputs.
+    """
 
     def __init__(self, graph: Graph, generator: torch.Generator | None = None) -> None:
         super().__init__()
@@ -191,88 +208,92 @@ class Network(Hierarchy):
         slots = {number: slot for slot, number in enumerate(dict.fromkeys([*inputs.values(), *graph]))}
         self._outputs = tuple(slots[number] for number in graph.outputs.values())
         self._slots = len(slots)
-        self._compiled = False
+        self._uses_kernels = False
         self._steps: list[Step] = []
         types = infer(graph)
-        self._expected = expected({name: types[number] for name, number in inputs.items()})
+        self._expected = expected_inputs({name: types[number] for name, number in inputs.items()})
         self.open_sizes = False
-        """Whether inputs of other sizes are taken; those of the net are what its operations were checked for."""
-        paths, layers = _layers(graph, types, generator)
-        homes = self._place(layers)
+        """Whether inputs of other sizes are accepted. The operations were checked for the sizes of the net only."""
+        paths, layers = _create_layers(graph, types, generator)
+        refs = self._attach(layers)
         for number in graph:
             if not isinstance(graph[number].op, Input):
-                home = homes[paths[number]] if number in paths else None
-                step = self._step(graph, number, home)
+                ref = refs[paths[number]] if number in paths else None
+                step = self._step(graph, number, ref)
                 step.reads, step.writes = tuple(slots[operand] for operand in graph.operands(number)), slots[number]
                 self._steps.append(step)
-        _free_early(self._steps, self._outputs)
+        _set_frees(self._steps, self._outputs)
 
-    def _step(self, graph: Graph, number: NodeId, home: Home | None) -> Step:
-        """What is done for a node; `home` says where its layer is, if it has one."""
+    def _step(self, graph: Graph, number: NodeId, ref: ChildRef | None) -> Step:
+        """Create the step of a node; `ref` refers to its layer, if it has one."""
         rule = RULES[type(graph[number].op)]
-        if home is None:
-            step = Step(_function(graph, number))
-        elif _is_made_for(home, rule.function, attributes := rule.attributes(graph[number].op)):
-            step = Step(None, *home)
+        if ref is None:
+            step = Step(_bound_function(graph, number))
+        elif _calls_function(ref, rule.function, attributes := rule.attributes(graph[number].op)):
+            step = Step(None, *ref)
         else:
-            step = Step(Borrower(home, rule.function, attributes))
-        step.wants_batch = RULES[type(graph[number].op)].takes("batch")
+            step = Step(SharedLayerCall(ref, rule.function, attributes))
+        step.takes_batch = RULES[type(graph[number].op)].takes("batch")
         return step
 
     def use_kernels(self) -> None:
-        """From now on, train with kernels (see `compiled`), which gives the same figures but for rounding."""
-        if self._compiled:
+        """Train with compiled kernels from now on (see `kernel_lowering`). Results are the same up to rounding."""
+        if self._uses_kernels:
             return
-        self._compiled = True
+        self._uses_kernels = True
         for layer in self.modules():
             if isinstance(layer, Layer):
-                layer.compiled = True
+                layer.uses_kernels = True
         readers = Counter([*self._outputs, *(slot for step in self._steps for slot in step.reads)])
         for step in self._steps:
-            step.settles = readers[step.writes] > 1
-            if step.function is not None and not hasattr(step.function, "takes_unwritten"):
-                step.function = compiled(step.function)
+            step.is_shared = readers[step.writes] > 1
+            if step.function is not None and not hasattr(step.function, "accepts_lazy"):
+                step.function = kernel_lowering(step.function)
 
-    def _laid_out(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Inputs as kernels want them, if they run."""
-        if not (self._compiled and self.training and torch.is_grad_enabled()):
+    def _prepare_inputs(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Convert inputs to the memory layout of the kernels, if kernels run."""
+        if not (self._uses_kernels and self.training and torch.is_grad_enabled()):
             return inputs
-        return [laid_out(x) if x.dim() == 4 and x.device.type == "cpu" else x for x in inputs]
+        return [to_channels_last(x) if x.dim() == 4 and x.device.type == "cpu" else x for x in inputs]
 
     def forward(self, *inputs: Tensor) -> Any:
-        """Run the network on a batch. Raises TypeError and ValueError for inputs that the net does not take."""
+        """Run the network on a batch. Raises TypeError and ValueError for inputs that do not match the net (see
+        `check_inputs`)."""
         check_inputs(inputs, self._expected, self.open_sizes)
-        values: list[Any] = [*self._laid_out(inputs), *[None] * (self._slots - len(inputs))]
+        values: list[Any] = [*self._prepare_inputs(inputs), *[None] * (self._slots - len(inputs))]
         batch = inputs[0].shape[0] if inputs else 1
         for step in self._steps:
-            found = step.run(values, batch)
-            values[step.writes] = settled(found) if step.settles else found
+            value = step.run(values, batch)
+            values[step.writes] = make_shareable(value) if step.is_shared else value
             for i in step.frees:
                 values[i] = None
-        return self._given(values)
+        return self._results(values)
 
-    def _given(self, values: list[Any]) -> Any:
-        """What is handed out."""
+    def _results(self, values: list[Any]) -> Any:
+        """Return the output tensor, or the output tensors by name, from the values in the slots."""
         if len(self._outputs) == 1:
-            return whole(values[self._outputs[0]])
-        return {name: whole(values[i]) for name, i in zip(self.output_names, self._outputs, strict=True)}
+            return materialize(values[self._outputs[0]])
+        return {name: materialize(values[i]) for name, i in zip(self.output_names, self._outputs, strict=True)}
 
 
-def _is_made_for(home: Home, function: Callable[..., Tensor], attributes: Mapping[str, Any]) -> bool:
-    module, name = home
+def _calls_function(ref: ChildRef, function: Callable[..., Tensor], attributes: Mapping[str, Any]) -> bool:
+    """True if calling the module at `ref` applies this function with these attributes; also for a module that replaced
+    a layer."""
+    module, name = ref
     layer = module._modules[name]
     return not isinstance(layer, Layer) or (layer.function, layer.attributes) == (function, attributes)
 
 
-def _layers(
+def _create_layers(
     graph: Graph, types: Types, generator: torch.Generator | None
 ) -> tuple[dict[NodeId, Path], dict[Path, Layer]]:
-    """The layers of nodes that have weights or depend on the module's mode, and their paths. Equal scopes share one.
+    """Create the layers of nodes with weights or a training mode, and return each node's path and the layers by path.
 
-    A node that stands for several has a layer for each of them; its path is that of the first.
+    Nodes with the same scope share a layer. A node with merged scopes has a layer for each of them; its path is that of
+    the first.
     """
     layers: dict[Path, Layer] = {}
-    found: dict[NodeId, Path] = {}
+    paths: dict[NodeId, Path] = {}
     for number in graph:
         node = graph[number]
         if isinstance(node.op, Input | Mix):
@@ -281,28 +302,29 @@ def _layers(
         weights = node.op.weights(*(types[operand] for operand in graph.operands(number)))
         if not weights and not rule.takes("training"):
             continue
-        path = parts_of(node.scope)
-        if not weights and (not path or path in layers):  # nothing is kept under its name: any free one will do
+        path = scope_path(node.scope)
+        if not weights and (not path or path in layers):  # it saves no state, so that any free name will do
             path = (*path, f"{node.op.name}_{number}")
-        together = graph.together.get(node.scope)
-        for each in [parts_of(scope) for scope in together.scopes] if together else [path]:
-            if each not in layers:
-                layers[each] = Layer(rule.function, rule.attributes(node.op), rule.takes("training"))
+        merged = graph.merged_scopes.get(node.scope)
+        for layer_path in [scope_path(scope) for scope in merged.scopes] if merged else [path]:
+            if layer_path not in layers:
+                layers[layer_path] = Layer(rule.function, rule.attributes(node.op), rule.takes("training"))
                 for name, weight in weights.items():
-                    layers[each].hold(name, _part(weight, together), generator)
-        found[number] = path
-    return found, layers
+                    layers[layer_path].add_weight(name, _split_weight(weight, merged), generator)
+        paths[number] = path
+    return paths, layers
 
 
-def _part(weight: Weight, together: Together | None) -> Weight:
-    """The weight of each of the nodes that one stands for."""
-    if together is None or together.same:
+def _split_weight(weight: Weight, merged: MergedScopes | None) -> Weight:
+    """Return the weight of each of the scopes that were merged into one node (`merged` is None if there is one scope
+    only)."""
+    if merged is None or merged.is_shared:
         return weight
-    return replace(weight, shape=(weight.shape[0] // len(together.scopes), *weight.shape[1:]))
+    return replace(weight, shape=(weight.shape[0] // len(merged.scopes), *weight.shape[1:]))
 
 
-def _function(graph: Graph, number: NodeId) -> Callable[..., Tensor]:
-    """What a node without weights does."""
+def _bound_function(graph: Graph, number: NodeId) -> Callable[..., Tensor]:
+    """Return the function of a node without weights, with its attributes bound."""
     op = graph[number].op
     rule = RULES[type(op)]
     attributes = rule.attributes(op)
@@ -311,7 +333,8 @@ def _function(graph: Graph, number: NodeId) -> Callable[..., Tensor]:
     return partial(rule.function, **attributes) if attributes else rule.function
 
 
-def _free_early(steps: list[Step], outputs: tuple[int, ...]) -> None:
+def _set_frees(steps: list[Step], outputs: tuple[int, ...]) -> None:
+    """Let each step free the slots that no later step reads, except for the outputs."""
     last = {slot: step for step in steps for slot in step.reads}
     for slot, step in last.items():
         if slot not in outputs:
@@ -319,54 +342,59 @@ def _free_early(steps: list[Step], outputs: tuple[int, ...]) -> None:
 
 
 def _may_overwrite(graph: Graph, number: NodeId) -> bool:
+    """True if the node is the only consumer of its operand, and the operand's gradient does not need the operand's
+    value."""
     (operand,) = graph.operands(number)
     if operand in graph.outputs.values() or len(graph.consumers(operand)) != 1:
         return False
     return graph[operand].op.name in _OVERWRITABLE
 
 
-def parts_of(scope: str) -> Path:
-    """The components of a scope."""
+def scope_path(scope: str) -> Path:
+    """Return the components of a scope: `a.b[0]` -> (`a`, `b`, `0`)."""
     return tuple(re.findall(r"[^.\[\]]+", scope))
 
 
-def _available(home: nn.Module, part: str) -> str:
-    """A name for a part of a module: `half` -> `half_`, and so that no two meet, `half_` -> `half__`.
+def _child_name(parent: nn.Module, part: str) -> str:
+    """Return a valid name for a submodule: `half` -> `half_`, and, so that names stay distinct, `half_` -> `half__`.
 
-    Code that torch writes of a module reads its parts as attributes, which `nonlocal` cannot be.
+    Python keywords such as `nonlocal` are renamed too: code that torch generates reads submodules as attributes.
     """
-    attributes = (vars(home), home._parameters, home._buffers)
-    bare = [part[:end] for end in range(len(part.rstrip("_")), len(part) + 1)]
-    taken = any(
-        keyword.iskeyword(name) or hasattr(type(home), name) or any(name in known for known in attributes)
-        for name in bare
+    attributes = (vars(parent), parent._parameters, parent._buffers)
+    candidates = [part[:length] for length in range(len(part.rstrip("_")), len(part) + 1)]
+    is_taken = any(
+        keyword.iskeyword(name) or hasattr(type(parent), name) or any(name in members for members in attributes)
+        for name in candidates
     )
-    return f"{part}_" if taken else part
+    return f"{part}_" if is_taken else part
 
 
-def _to_scopes(network: Hierarchy, state: dict[str, Any], prefix: str, _: Any) -> None:
+def _to_scope_names(network: Hierarchy, state: dict[str, Any], prefix: str, _: Any) -> None:
+    """State-dict hook: rename the entries from the names of submodules to those of scopes."""
     _rename(state, {prefix + actual: prefix + wanted for actual, wanted in network._renamed.items()})
 
 
-def _from_scopes(network: Hierarchy, state: dict[str, Any], prefix: str, *_: Any) -> None:
+def _from_scope_names(network: Hierarchy, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Hook before loading a state dict: rename the entries from the names of scopes to those of submodules."""
     _rename(state, {prefix + wanted: prefix + actual for actual, wanted in network._renamed.items()})
 
 
 def _rename(state: dict[str, Any], names: Mapping[str, str]) -> None:
+    """Rename the entries of a state dict in place, in their order."""
     items = [(names.get(name, name), value) for name, value in state.items()]
     state.clear()
     state.update(items)
 
 
 def supports(graph: Graph) -> list[Diagnostic]:
-    """What of a graph cannot be lowered: choices that are not made, and operations without a rule."""
+    """Return a diagnostic for each node that cannot be lowered: open choices, and operations without a rule."""
     return unlowered(graph, RULES, "torch")
 
 
 def lower(graph: Graph, *, generator: torch.Generator | None = None) -> Network:
-    """The module of a graph without choices, its weights initialised from the generator (default: seed 0).
+    """Lower a graph without choices to a module; weights are initialised from the generator (default: seed 0).
 
-    Raises ArchError (A0901, A0904) with everything that cannot be lowered.
+    Raises ArchError (A0901, A0904) that lists everything that cannot be lowered.
     """
     problems = supports(graph)
     if problems:
@@ -375,7 +403,7 @@ def lower(graph: Graph, *, generator: torch.Generator | None = None) -> Network:
 
 
 def weights_of(graph: Graph) -> dict[str, Weight]:
-    """The weights of a graph without choices by their names in the state dict."""
+    """Return the weights of a graph without choices, by their names in the state dict."""
     types = infer(graph)
     return {
         state_name(graph[number].scope, name): weight
@@ -385,5 +413,5 @@ def weights_of(graph: Graph) -> dict[str, Weight]:
 
 
 def missing_rules() -> list[type[Op]]:
-    """Operations that can be written in `.arch`, stand for themselves, and have no lowering here."""
+    """Return the operations of the `.arch` language that are not composite and have no lowering to torch."""
     return [op for op in OPS.values() if not (op.internal or issubclass(op, Composite)) and op not in RULES]

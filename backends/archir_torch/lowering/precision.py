@@ -1,4 +1,4 @@
-"""In how many digits networks run."""
+"""Numeric precision in which networks run."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def autocast(precision: str, device: str) -> torch.autocast:
-    """What makes networks run in a precision on a device."""
-    kind = torch.device(device).type
-    dtype = _DTYPES.get(chosen_precision(precision, kind))
-    return torch.autocast(kind, dtype, enabled=dtype is not None)
+    """Return the autocast context for a precision on a device."""
+    device_type = torch.device(device).type
+    dtype = _DTYPES.get(resolve_precision(precision, device_type))
+    return torch.autocast(device_type, dtype, enabled=dtype is not None)
 
 
-def chosen_precision(precision: str, device: str) -> str:
-    """What `auto` means on a device: bf16 on a GPU that computes in it, float32 elsewhere."""
+def resolve_precision(precision: str, device: str) -> str:
+    """Resolve the precision `auto`: bf16 on a GPU that supports it in hardware, otherwise float32. Others are returned
+    as they are."""
     if precision != "auto":
         return precision
     return "bf16" if device == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
 
 
 @contextmanager
-def exact(device: str) -> Iterator[None]:
-    """Inside, float32 keeps all its digits: differences of gradients are small beside what they are taken of.
+def full_precision(device: str) -> Iterator[None]:
+    """Turn off autocast and TF32 within a `with` block, so that small differences of gradients are not lost to
+    rounding.
 
-    Convolutions on GPUs take 10 of the 23 bits unless they are told not to (TF32).
+    By default, convolutions on GPUs use 10 of the 23 bits of float32's mantissa (TF32).
     """
     before = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False

@@ -1,9 +1,9 @@
-"""The table of lowerings: one plain torch function per operation.
+"""Registry of lowerings: one plain torch function per operation.
 
-A rule's positional parameters are the operands and then the weights (by the names the operation gives them); its
-keyword-only parameters are attributes and properties of the operation, and of the run: `training` (the module's mode),
-`batch` (samples at hand), `inplace` (the operand may be overwritten). Nothing in a rule knows of archir, so that its
-source can stand in a file of its own.
+The positional parameters of a rule are the operands, then the weights (with the names of the operation's weights). Its
+keyword-only parameters are attributes and properties of the operation, and facts about the run: `training` (the
+module's mode), `batch` (number of samples) and `inplace` (the operand may be overwritten). Rules depend on torch only,
+so that their source can be copied into exported files.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from archir.plugins.registry import Registry
 Function = Callable[..., Tensor]
 F_ = TypeVar("F_", bound=Function)
 
-RUN_TIME = ("training", "batch", "inplace")
+RUN_KEYWORDS = ("training", "batch", "inplace")
+"""Keyword-only parameters of rules that depend on the run and not on the operation."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A lowering and the names of its keyword-only parameters."""
+    """Lowering function and the names of its keyword-only parameters."""
 
     function: Function
     keywords: tuple[str, ...]
 
     def attributes(self, op: Op) -> dict[str, Any]:
-        """The attributes of an operation that the function takes."""
-        return {name: getattr(op, name) for name in self.keywords if name not in RUN_TIME}
+        """Return the attributes of an operation that the function takes as keywords."""
+        return {name: getattr(op, name) for name in self.keywords if name not in RUN_KEYWORDS}
 
     def takes(self, name: str) -> bool:
-        """Whether the function wants to know something of the run."""
+        """True if the function has this keyword-only parameter."""
         return name in self.keywords
 
 
@@ -44,13 +45,13 @@ RULES: Registry[type[Op], Rule] = Registry("lowering to torch", "lowerings to to
 
 
 def lowers(*ops: type[Op]) -> Callable[[F_], F_]:
-    """Register a function as the lowering of operations."""
+    """Decorator that registers a function as the lowering of these operations."""
 
     def register(function: F_) -> F_:
         parameters = inspect.signature(function).parameters.values()
         keywords = tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
         for op in ops:
-            unknown = [name for name in keywords if name not in RUN_TIME and not _has(op, name)]
+            unknown = [name for name in keywords if name not in RUN_KEYWORDS and not _has_attribute(op, name)]
             assert not unknown, f"{op.name} has no {', '.join(unknown)}"
             RULES.register(op, Rule(function, keywords), function)
         return function
@@ -58,5 +59,5 @@ def lowers(*ops: type[Op]) -> Callable[[F_], F_]:
     return register
 
 
-def _has(op: type[Op], name: str) -> bool:
+def _has_attribute(op: type[Op], name: str) -> bool:
     return name in op.__dataclass_fields__ or hasattr(op, name)

@@ -1,1 +1,1 @@
-"""Networks in torch, timed."""
+"""Timing and evaluation of networks with torch."""

@@ -1,4 +1,4 @@
-"""Timing networks in torch: eager, in inference mode, with inputs on the device already."""
+"""Latency of networks in torch: eager, in inference mode, with inputs that are on the device already."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from archir.backends.ranges import ranged_inputs
+from archir.backends.input_ranges import ranged_inputs
 from archir.costs.latencies.machine import clock, processor
-from archir.costs.latencies.timing import Timed
+from archir.costs.latencies.timing import TimedRun
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
@@ -22,12 +22,13 @@ _DTYPES = {
     "i64": torch.int64, "i32": torch.int32, "bool": torch.bool,
 }  # fmt: skip
 
-_LARGE = 2**25 - 2**16
-"""Bytes: a little less than glibc's largest threshold, so that everything smaller is kept from then on."""
+_LARGE_BLOCK = 2**25 - 2**16
+"""Size in bytes a little below glibc's maximum mmap threshold: after a block of this size was freed, glibc keeps the
+memory of all smaller blocks."""
 
 
 class TorchBench:
-    """A device at a batch size."""
+    """Latency measurements on a device at a batch size."""
 
     def __init__(self, device: str, batch: int) -> None:
         self._device, self._batch = torch.device(device), batch
@@ -40,56 +41,61 @@ class TorchBench:
         self.machine |= {"torch": torch.__version__, "python": platform.python_version()}
 
     def free(self, graph: Graph) -> bool:
-        """Never: every step of a module costs a call."""
+        """Return False: no graph is free, since every step of a module costs a call."""
         return False
 
-    def timed(self, graph: Graph) -> Timed:
-        """Times a network without choices, with new weights, on random inputs."""
+    def timed(self, graph: Graph) -> TimedRun:
+        """Return a function that times `calls` runs of a graph without choices, in ns, with new weights and random
+        inputs."""
         module = lower(graph).eval().to(self._device)
         generator = torch.Generator().manual_seed(0)
-        kinds = ranged_inputs(graph).values()
-        inputs = [random_input(kind, self._batch, generator).to(self._device) for kind in kinds]
+        types = ranged_inputs(graph).values()
+        inputs = [random_input(tensor_type, self._batch, generator).to(self._device) for tensor_type in types]
 
         def on_cpu(calls: int) -> float:
             with torch.inference_mode():
-                begin = self._clock()
+                start = self._clock()
                 for _ in range(calls):
                     module(*inputs)
-                return float(self._clock() - begin)
+                return float(self._clock() - start)
 
         def on_cuda(calls: int) -> float:
-            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             with torch.inference_mode(), torch.cuda.device(self._device):
                 torch.cuda.synchronize()
-                begin.record()
+                start.record()
                 for _ in range(calls):
                     module(*inputs)
                 end.record()
                 end.synchronize()
-            return 1e6 * float(begin.elapsed_time(end))
+            return 1e6 * float(start.elapsed_time(end))
 
         return on_cuda if self._device.type == "cuda" else on_cpu
 
 
 @contextmanager
 def bench(device: str, batch: int, threads: int | None) -> Iterator[TorchBench]:
-    """A device, with so many threads while this lasts. Raises ArchError (A1505) if it is not there."""
+    """Return a bench for a device, with the given number of CPU threads within the `with` block.
+
+    Raises ArchError (A1505) if the device does not exist.
+    """
     if device == "cuda" and not torch.cuda.is_available():
         raise fail("A1505", "torch finds no CUDA device here", None, "`archir doctor` looks for the usual causes")
     before = torch.get_num_threads()
     torch.set_num_threads(threads or before)
-    # glibc gives memory back to the system until a block as large as its limit was freed: page faults would come and go
-    # with what the process did before
-    torch.empty(_LARGE, dtype=torch.uint8)
+    # glibc returns freed memory to the system until a block of the threshold's size was freed. Without this, the number
+    # of page faults would depend on what the process did before
+    torch.empty(_LARGE_BLOCK, dtype=torch.uint8)
     try:
         yield TorchBench(device, batch)
     finally:
         torch.set_num_threads(before)
 
 
-def random_input(kind: TensorType, batch: int, generator: torch.Generator) -> Tensor:
-    """A batch of normal numbers; of integers, those below what the type says, or else zeros and ones."""
-    shape, dtype = (batch, *kind.shape), _DTYPES[kind.dtype]
+def random_input(tensor_type: TensorType, batch: int, generator: torch.Generator) -> Tensor:
+    """Return a batch of standard normal numbers; for integers, uniform ones below the type's limit, or zeros and
+    ones."""
+    shape, dtype = (batch, *tensor_type.shape), _DTYPES[tensor_type.dtype]
     if dtype.is_floating_point:
         return torch.randn(shape, generator=generator).to(dtype)
-    return torch.randint(0, kind.below or 2, shape, generator=generator).to(dtype)
+    return torch.randint(0, tensor_type.integer_limit or 2, shape, generator=generator).to(dtype)

@@ -1,4 +1,5 @@
-"""Networks in torch, ready to run: eager or compiled, in inference mode, with inputs on the device already."""
+"""Networks in torch that are ready to run: eager or compiled, in inference mode, with inputs that are on the device
+already."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import platform
 
 import torch
 
-from archir.backends.ranges import ranged_inputs
+from archir.backends.input_ranges import ranged_inputs
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir_torch.lowering.module import lower
@@ -14,7 +15,8 @@ from archir_torch.measuring.latency import random_input
 
 
 class TorchRuns:
-    """A network without choices, with new weights, on random inputs. Raises ArchError (A1505)."""
+    """Runs of a graph without choices, with new weights and random inputs. Raises ArchError (A1505) if there is no such
+    device."""
 
     def __init__(self, graph: Graph, device: str, batch: int, threads: int, compiled: bool) -> None:
         if device == "cuda" and not torch.cuda.is_available():
@@ -23,22 +25,22 @@ class TorchRuns:
         self._device = torch.device(device)
         module = lower(graph).eval().to(self._device)
         self._module = torch.compile(module, dynamic=False) if compiled else module
-        kinds, generator = ranged_inputs(graph).values(), torch.Generator().manual_seed(0)
-        self._inputs = [random_input(kind, batch, generator).to(self._device) for kind in kinds]
+        types, generator = ranged_inputs(graph).values(), torch.Generator().manual_seed(0)
+        self._inputs = [random_input(tensor_type, batch, generator).to(self._device) for tensor_type in types]
 
     @property
     def machine(self) -> dict[str, str]:
-        """Versions."""
-        found = {"torch": torch.__version__, "python": platform.python_version()}
-        return found | ({"cuda": str(torch.version.cuda)} if self._device.type == "cuda" else {})
+        """Versions of torch, Python and CUDA."""
+        versions = {"torch": torch.__version__, "python": platform.python_version()}
+        return versions | ({"cuda": str(torch.version.cuda)} if self._device.type == "cuda" else {})
 
     def run(self) -> None:
-        """One batch: done when this returns."""
+        """Run one batch, and wait until it is done."""
         with torch.inference_mode():
             self._module(*self._inputs)
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
 
     def memory(self) -> int | None:
-        """Bytes at the peak that torch had allocated on a GPU."""
+        """Return the peak memory in bytes that torch allocated on a GPU; None on a CPU."""
         return torch.cuda.max_memory_allocated(self._device) if self._device.type == "cuda" else None

@@ -1,4 +1,4 @@
-"""Attention transfer: where the maps of a teacher are strong, its student's should be.
+"""Attention transfer: the student's attention maps should match those of a teacher.
 
 Zagoruyko and Komodakis 2017; Li et al. (neural operator search), equations 6 and 7.
 """
@@ -19,11 +19,11 @@ from archir.ir.typing import infer
 from archir.utils.settings import NonNegative
 from archir_torch.data import Data
 from archir_torch.objectives.objective import Batch, Objective, Outputs, objective
-from archir_torch.objectives.teacher import StageSettings, Teacher, stage
+from archir_torch.objectives.teacher import StageSettings, Teacher, stage_node
 
 
 class TransferSettings(StageSettings):
-    """`form` is the mean squared difference, or the norm of equation 6."""
+    """Settings of `attention_transfer`. `form` is the mean squared difference, or the norm of equation 6."""
 
     weight: NonNegative = 1e3
     form: Literal["squares", "eq6"] = "squares"
@@ -31,7 +31,7 @@ class TransferSettings(StageSettings):
 
 @objective("attention_transfer")
 class AttentionTransfer(Objective):
-    """Half the weight times the sum over stages of how far the attention maps of student and teacher are apart."""
+    """Half the weight times the sum over stages of the distance between the attention maps of student and teacher."""
 
     model = TransferSettings
     criterion = "transfer"
@@ -44,61 +44,68 @@ class AttentionTransfer(Objective):
 
     @property
     def directions(self) -> dict[str, bool]:
-        """`transfer`."""
+        """The only figure, `transfer`: less is better."""
         return {"transfer": False}
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """The student's stages."""
-        return {name: stage(graph, name) for name in self.settings.stages}
+        """Return the nodes of the student's stages."""
+        return {name: stage_node(graph, name) for name in self.settings.stages}
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Whether stages can be compared. Raises ArchError: what is wrong with the teacher's file or weights, or A1902,
-        A1903."""
-        types, taught = infer(graph), self._teacher.open(graph, self.settings.pairs)
+        """Check that the stages of student and teacher can be compared.
+
+        Raises ArchError: errors in the teacher's file or weights, A1902, or A1903 (shapes do not match).
+        """
+        types, teacher_types = infer(graph), self._teacher.open(graph, self.settings.pairs)
         for name in self.settings.stages:
-            number = graph.outputs[name]
-            for whose, one in ((graph.name, types[number]), ("the teacher", taught[name])):
-                if one.rank not in (2, 3):
-                    text = f"attention is compared between maps or tokens, and `{name}` of `{whose}` is {one}"
-                    raise fail("A1903", text, graph[number].span)
-            if _comparable(types[number]) != _comparable(taught[name]):
-                text = f"`{name}` is {types[number]}, and the teacher's {taught[name]}"
-                raise fail("A1903", text, graph[number].span)
+            node = graph.outputs[name]
+            for network, value_type in ((graph.name, types[node]), ("the teacher", teacher_types[name])):
+                if value_type.rank not in (2, 3):
+                    message = f"attention transfer needs maps or tokens, but `{name}` of `{network}` is {value_type}"
+                    raise fail("A1903", message, graph[node].span)
+            if _comparison_key(types[node]) != _comparison_key(teacher_types[name]):
+                message = (
+                    f"`{name}` is {types[node]}, but the teacher's is {teacher_types[name]}: they cannot be compared"
+                )
+                raise fail("A1903", message, graph[node].span)
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """Half the weight times the sum over stages of the means over the batch."""
-        return self._apart(outputs, batch).mean()
+        """Return the loss, averaged over the batch."""
+        return self._distances(outputs, batch).mean()
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """`transfer`: the loss."""
-        return {"transfer": self._apart(outputs, batch).sum()}
+        """Return the sum of the losses of the samples, as `transfer`."""
+        return {"transfer": self._distances(outputs, batch).sum()}
 
-    def _apart(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """How far student and teacher are apart [n]."""
-        taught = self._teacher(batch)
+    def _distances(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Return the weighted distance between student and teacher for each sample [n]."""
+        teacher_values = self._teacher(batch)
         total = batch.images.new_zeros(len(batch.images))
         for name in self.settings.stages:
-            one, other = attention(*_alike(outputs[name], taught[name]))
-            apart = one - other
-            total = total + (apart.square().mean(1) if self.settings.form == "squares" else apart.norm(dim=1))
+            student_map, teacher_map = attention_maps(*_same_size(outputs[name], teacher_values[name]))
+            difference = student_map - teacher_map
+            total = total + (difference.square().mean(1) if self.settings.form == "squares" else difference.norm(dim=1))
         return self.settings.weight / 2 * total
 
 
-def attention(*values: Tensor) -> Iterator[Tensor]:
-    """For each map [n, C, H, W] the sums of squares over channels, as vectors [n, H * W] of length 1; the same of
-    tokens [n, N, D]."""
+def attention_maps(*values: Tensor) -> Iterator[Tensor]:
+    """Yield the attention map of each value: squares summed over channels, scaled to length 1.
+
+    Maps [n, C, H, W] become vectors [n, H * W], tokens [n, N, D] vectors [n, N].
+    """
     for value in values:
         yield F.normalize(value.float().square().sum(1 if value.dim() == 4 else 2).flatten(1), dim=1)
 
 
-def _comparable(value: TensorType) -> object:
-    """What two values have alike if their attention can be compared: maps are averaged, tokens are as many."""
+def _comparison_key(value: TensorType) -> object:
+    """Return what two values must have in common for their attention to be compared: the rank, and for tokens their
+    number."""
     return value.rank if value.rank == 3 else (value.rank, value.dims[0])
 
 
-def _alike(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Two maps, of which the larger one was averaged to the size of the smaller one; tokens as they are."""
-    if one.dim() == 3:
-        return one, other
-    height, width = (min(pair) for pair in zip(one.shape[2:], other.shape[2:], strict=True))
-    return F.adaptive_avg_pool2d(one, (height, width)), F.adaptive_avg_pool2d(other, (height, width))
+def _same_size(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Average the larger of two maps [n, C, H, W] to the size of the smaller one; tokens are returned unchanged."""
+    if left.dim() == 3:
+        return left, right
+    height, width = (min(pair) for pair in zip(left.shape[2:], right.shape[2:], strict=True))
+    return F.adaptive_avg_pool2d(left, (height, width)), F.adaptive_avg_pool2d(right, (height, width))

@@ -1,4 +1,4 @@
-"""Which class an image shows."""
+"""Image classification: cross-entropy with one class for each sample."""
 
 from __future__ import annotations
 
@@ -10,81 +10,95 @@ from torch import Tensor
 
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph, NodeId
-from archir.utils.settings import Count, Many, NonNegative
+from archir.utils.settings import Count, ListAsTuple, NonNegative
 from archir_torch.data import Data
 from archir_torch.objectives.measures import TopAccuracy
-from archir_torch.objectives.objective import Batch, Outputs, objective, output, shape
-from archir_torch.objectives.supervised import Supervised, TaskSettings, form, place, unfit, wider
+from archir_torch.objectives.objective import Batch, Outputs, objective, output_node, output_shape
+from archir_torch.objectives.supervised import (
+    Supervised,
+    TaskSettings,
+    classes_hint,
+    describe_target,
+    output_span,
+    target_error,
+)
 
 AUXILIARY = "auxiliary"
-"""The output whose loss is added with a weight of its own (Szegedy et al. 2015, section 5)."""
+"""Name of the output of an auxiliary head, whose loss is added with a weight (Szegedy et al. 2015, section 5)."""
 
 
 class ClassificationSettings(TaskSettings):
-    """`label_smoothing` is the part of probability that all classes share; `auxiliary` the weight of that output; `top`
-    says how many of the largest logits a label may be among, for further measures: `top = [5]`."""
+    """Settings of `classification`. `label_smoothing` is the probability that is spread over all classes; `auxiliary`
+    the weight of the loss of that output; `top` are numbers k for which top-k accuracy is measured: `top = [5]`."""
 
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     auxiliary: NonNegative = 0.0
-    top: Annotated[tuple[Count, ...], Many] = ()
+    top: Annotated[tuple[Count, ...], ListAsTuple] = ()
 
 
 @objective("classification")
 class Classification(Supervised):
-    """Cross-entropy of the first output, by labels or by the probabilities of mixed images."""
+    """Cross-entropy of the first output with labels, or with class probabilities if images are mixed."""
 
     model = ClassificationSettings
     settings: ClassificationSettings
     criterion, larger = "accuracy", True
     compares = "classes"
 
-    def begin(self) -> None:
-        """What is measured beside the accuracy."""
+    def configure(self) -> None:
+        """Add the top-k accuracies of the settings to the measures."""
         self.measures = tuple(TopAccuracy(count) for count in self.settings.top)
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """The output, and `auxiliary` if it has a weight."""
-        return super().reads(graph) | ({AUXILIARY: output(graph, AUXILIARY)} if self.settings.auxiliary else {})
+        """Return the compared output, and `auxiliary` if it has a weight."""
+        return super().reads(graph) | ({AUXILIARY: output_node(graph, AUXILIARY)} if self.settings.auxiliary else {})
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Whether targets are labels, and there are as many outputs as classes. Raises ArchError (A1108, A1116,
-        A1903)."""
+        """Check that targets are class labels, and that the outputs have a logit for every class.
+
+        Raises ArchError (A1108, A1116, A1903).
+        """
         labels = self.target(data)
-        first = place(graph, next(iter(self.reads(graph))))
+        span = output_span(graph, next(iter(self.reads(graph))))
         if labels.is_floating_point() or labels.dim() != 1:
-            raise unfit(
-                f"classes are integers, one for each sample, and targets are {form(labels)}", first, _hint(labels)
+            raise target_error(
+                f"classes are integers, one for each sample, and targets are {describe_target(labels)}",
+                span,
+                _other_objective_hint(labels),
             )
         if int(labels.min()) < 0:
-            raise unfit(f"classes are integers from 0, and targets hold {int(labels.min())}", first, _LEFT_OUT)
+            raise target_error(
+                f"classes are integers from 0, and targets hold {int(labels.min())}", span, _NEGATIVE_HINT
+            )
         count = max(int(labels.max()) + 1, len(data.classes))
         for name in self.reads(graph):
-            (found,) = shape(graph, name, 1)
-            if found < count:
-                hint = wider(graph, count)
-                if int(labels.min()) == 1 and found == count - 1:
+            (width,) = output_shape(graph, name, 1)
+            if width < count:
+                hint = classes_hint(graph, count)
+                if int(labels.min()) == 1 and width == count - 1:
                     hint = "labels start at 0, and those of the data start at 1: subtract 1"
-                text = f"there are {count} classes, but the output `{name}` of `{graph.name}` has {found}"
-                raise fail("A1108", text, place(graph, name), hint)
+                text = f"there are {count} classes, but the output `{name}` of `{graph.name}` has {width}"
+                raise fail("A1108", text, output_span(graph, name), hint)
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """The mean cross-entropy, and that of the auxiliary output times its weight."""
+        """Return the mean cross-entropy, plus that of the auxiliary output times its weight."""
         loss = self._entropy(self.compared(outputs, batch)[0], batch)
         if self.settings.auxiliary:
             loss = loss + self.settings.auxiliary * self._entropy(outputs[AUXILIARY], batch)
         return loss if self.settings.weight == 1 else self.settings.weight * loss
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """`accuracy`, and `loss`: the cross-entropy of the labels, without smoothing."""
+        """Return sums over samples: `accuracy`, `loss` (the cross-entropy of the labels without smoothing), and top-k
+        accuracies."""
         logits, labels = self.compared(outputs, batch)
-        right = (logits.argmax(1) == labels).sum()
-        found = {"accuracy": right, "loss": F.cross_entropy(logits, labels, reduction="sum")}
-        return found | {one.name: one.sums(logits, labels) for one in self.measures}
+        correct = (logits.argmax(1) == labels).sum()
+        sums = {"accuracy": correct, "loss": F.cross_entropy(logits, labels, reduction="sum")}
+        return sums | {metric.name: metric.sums(logits, labels) for metric in self.measures}
 
     @property
     def directions(self) -> dict[str, bool]:
-        """`accuracy`, `loss`, and those of `top`."""
-        return {"accuracy": True, "loss": False, **{one.name: one.larger for one in self.measures}}
+        """`accuracy`, `loss` and top-k accuracies, each with True if more is better."""
+        return {"accuracy": True, "loss": False, **{metric.name: metric.larger for metric in self.measures}}
 
     def _entropy(self, logits: Tensor, batch: Batch) -> Tensor:
         targets = batch.targets[self.settings.target] if self.settings.target else batch.labels
@@ -93,9 +107,10 @@ class Classification(Supervised):
         return F.cross_entropy(logits, targets, label_smoothing=self.settings.label_smoothing)
 
 
-_LEFT_OUT = "-1 often means that labels were left out: that part cannot be used"
+_NEGATIVE_HINT = "-1 often marks samples without a label: leave these samples out"
 
 
-def _hint(target: Tensor) -> str:
+def _other_objective_hint(target: Tensor) -> str:
+    """Return the hint that names the objective for these targets."""
     kind = "regression" if target.is_floating_point() else {2: "multilabel"}.get(target.dim(), "segmentation")
     return f'these are targets for objective = {{ kind = "{kind}" }}'

@@ -1,4 +1,5 @@
-"""Context auto-regression: masked parts of an image are told from the rest of it, without labels (arXiv 2111.07139)."""
+"""Context auto-regression: masked parts of an image are predicted from the rest of it, without labels (arXiv
+2111.07139)."""
 
 from __future__ import annotations
 
@@ -14,17 +15,28 @@ from archir.ir.graph import Graph, NodeId
 from archir.passes.expose import features
 from archir.utils.settings import Settings
 from archir_torch.data import Data
-from archir_torch.lowering.generators import generator as seeded
-from archir_torch.objectives.objective import Batch, Objective, Outputs, image, objective, output, shape
+from archir_torch.lowering.generators import seeded_generator as seeded
+from archir_torch.objectives.objective import (
+    Batch,
+    Objective,
+    Outputs,
+    image_shape,
+    objective,
+    output_node,
+    output_shape,
+)
 
-BOXES = 16
+MAX_BOXES = 16
+"""Maximum number of masked boxes of an image."""
 _SIDES = (4 / 32, 8 / 32)
-_MASKED = 1 / 4
+"""Minimum and maximum side of a box, as fractions of the image's."""
+_MAX_MASKED = 1 / 4
+"""Maximum fraction of an image that is masked."""
 
 
 class ContextSettings(Settings):
-    """`output` names the map that the decoder reads, by default what the final global pooling reads; `over` is what
-    the loss is a mean over."""
+    """Settings of `context_autoregression`. `output` names the feature map that the decoder reads, by default the input
+    of the final global pooling; `over` is the region over which the loss is averaged."""
 
     output: str | None = None
     over: Literal["masked", "image"] = "masked"
@@ -32,9 +44,9 @@ class ContextSettings(Settings):
 
 @objective("context_autoregression")
 class ContextAutoregression(Objective):
-    """The mean absolute difference of what a decoder makes of the network's map and the image.
+    """Mean absolute difference between the image and its reconstruction by a decoder from the network's feature map.
 
-    The network is an encoder without a head, and is given images with zeros (of the normalised image) at the masks.
+    The network is an encoder without a head. Its input images are zero (in normalised values) at the masks.
     """
 
     model = ContextSettings
@@ -48,43 +60,44 @@ class ContextAutoregression(Objective):
 
     @property
     def name(self) -> str:
-        """The output that is read."""
+        """Name of the output that the decoder reads."""
         return self.settings.output or "features"
 
     @property
     def directions(self) -> dict[str, bool]:
-        """`error`."""
+        """The only figure, `error`: less is better."""
         return {"error": False}
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """The named output, or what the final global pooling reads."""
-        return {self.name: output(graph, self.name) if self.settings.output else features(graph)}
+        """Return the node of the named output, or the input of the final global pooling."""
+        return {self.name: output_node(graph, self.name) if self.settings.output else features(graph)}
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Whether the net takes an image."""
+        """Check that the net's only input is an image. Raises ArchError (A1116)."""
         self._image(graph, data)
 
     @staticmethod
     def _image(graph: Graph, data: Data) -> tuple[int, ...]:
-        return image(graph, data, "`context_autoregression` restores parts of images: it")
+        return image_shape(graph, data, "`context_autoregression` restores parts of images: it")
 
     def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
-        """The decoder. Raises ArchError (A1903) if the output is no map, or higher or wider than the image."""
-        channels, height, width = shape(graph, self.name, 3)
+        """Create the decoder. Raises ArchError (A1903) if the output is not a map, or is higher or wider than the
+        image."""
+        channels, height, width = output_shape(graph, self.name, 3)
         image = self._image(graph, data)
         if height > image[1] or width > image[2]:
             text = (
                 f"the output `{self.name}` of `{graph.name}` is {height} x {width}, the image {image[1]} x {image[2]}"
             )
-            raise fail("A1903", text, None, "a decoder makes maps larger")
+            raise fail("A1903", text, None, "the decoder can only enlarge: choose an output no larger than the image")
         self.decoder = decoder((channels, height, width), image, generator)
 
     def inputs(self, batch: Batch, seed: int) -> Tensor:
-        """The images, zero at the masks."""
+        """Return the images with zeros at the masks."""
         return batch.images.masked_fill(self._masks(batch, seed), 0)
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """The mean over all masked pixels of the batch, or over all pixels."""
+        """Return the mean over all masked pixels of the batch, or over all pixels."""
         difference = self._difference(outputs, batch)
         if self.settings.over == "image":
             return difference.mean()
@@ -92,14 +105,14 @@ class ContextAutoregression(Objective):
         return (difference * masks).sum() / (masks.sum() * batch.images.shape[1]).clamp(min=1)
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """`error`: for each image the mean over its masked pixels."""
+        """Return `error`: for each image the mean over its masked pixels, summed over images."""
         masks = self._masks(batch, seed)
         masked = (masks.sum((1, 2, 3)) * batch.images.shape[1]).clamp(min=1)
         return {"error": ((self._difference(outputs, batch) * masks).sum((1, 2, 3)) / masked).sum()}
 
     def _difference(self, outputs: Outputs, batch: Batch) -> Tensor:
-        made: Tensor = self.decoder(outputs[self.name])
-        return (made - batch.images).abs()
+        decoded: Tensor = self.decoder(outputs[self.name])
+        return (decoded - batch.images).abs()
 
     def _masks(self, batch: Batch, seed: int) -> Tensor:
         count, _, height, width = batch.images.shape
@@ -107,52 +120,56 @@ class ContextAutoregression(Objective):
 
 
 def masks(count: int, height: int, width: int, seed: int, device: torch.device | str = "cpu") -> Tensor:
-    """Masks [count, 1, height, width] bool, each the union of random boxes that covers at most a quarter of the image.
+    """Sample masks [count, 1, height, width] (bool), each the union of random boxes that covers at most a quarter of
+    the image.
 
-    Sides are drawn uniformly from an eighth to a quarter of the image's (4 to 8 of 32 pixels), places uniformly within
-    it; there are as many boxes as fit before the first that does not, and at most 16.
+    Sides are uniform from an eighth to a quarter of the image's (4 to 8 of 32 pixels), positions uniform within it.
+    Boxes are added until the next one would exceed the limit, at most 16.
     """
-    drawn = torch.rand(4, count, BOXES, generator=seeded(seed, "masks")).to(device)
-    rows = _inside(drawn[0], drawn[1], height)[..., :, None]
-    columns = _inside(drawn[2], drawn[3], width)[..., None, :]
+    uniforms = torch.rand(4, count, MAX_BOXES, generator=seeded(seed, "masks")).to(device)
+    rows = _interval_masks(uniforms[0], uniforms[1], height)[..., :, None]
+    columns = _interval_masks(uniforms[2], uniforms[3], width)[..., None, :]
     covered = torch.zeros(count, height, width, dtype=torch.bool, device=device)
     fits = torch.ones(count, 1, 1, dtype=torch.bool, device=device)
-    for box in range(BOXES):  # all images at once; unions of all boxes in one operation take ten times as long
+    for box in range(
+        MAX_BOXES
+    ):  # one box of all images at a time: a single operation over all boxes is ten times slower
         union = covered | (rows[:, box] & columns[:, box])
-        fits = fits & (union.sum((1, 2), keepdim=True) <= height * width * _MASKED)
+        fits = fits & (union.sum((1, 2), keepdim=True) <= height * width * _MAX_MASKED)
         covered = torch.where(fits, union, covered)
     return covered[:, None]
 
 
-def _inside(side: Tensor, place: Tensor, size: int) -> Tensor:
-    """Which of `size` places lie in an interval [..., size], for uniform numbers that say how long it is and where."""
-    low, high = (max(1, round(part * size)) for part in _SIDES)
-    length = low + (side * (high - low + 1)).long().clamp(max=high - low)
-    begin = torch.minimum((place * (size - length + 1)).long(), size - length)[..., None]
-    places = torch.arange(size, device=side.device)
-    return (begin <= places) & (places < begin + length[..., None])
+def _interval_masks(length_number: Tensor, start_number: Tensor, size: int) -> Tensor:
+    """Return boolean masks [..., size] of random intervals; their lengths and starts come from uniform numbers."""
+    min_length, max_length = (max(1, round(part * size)) for part in _SIDES)
+    length = min_length + (length_number * (max_length - min_length + 1)).long().clamp(max=max_length - min_length)
+    begin = torch.minimum((start_number * (size - length + 1)).long(), size - length)[..., None]
+    positions = torch.arange(size, device=length_number.device)
+    return (begin <= positions) & (positions < begin + length[..., None])
 
 
 def decoder(encoded: tuple[int, ...], image: tuple[int, ...], generator: torch.Generator) -> nn.Sequential:
-    """From a map [C, h, w] to an image: stages of twice the size and half the channels, then a 3 x 3 convolution.
+    """Build a decoder from a map [C, h, w] to an image: stages that double the size and halve the channels, then a 3 x
+    3 convolution.
 
-    A stage is nearest upsampling, a 3 x 3 convolution, batch norm and ReLU; the last makes the image's size where that
-    is no power of two times the map's.
+    A stage is nearest-neighbour upsampling, a 3 x 3 convolution, batch norm and ReLU. The last stage scales to the
+    image's size, where that is not a power of two times the map's.
     """
     channels, height, width = encoded
     stages = math.ceil(math.log2(max(image[1] / height, image[2] / width)))
     layers: list[nn.Module] = []
     for stage in range(1, stages + 1):
         size = (min(image[1], height << stage), min(image[2], width << stage)) if stage < stages else image[1:]
-        after = max(1, channels // 2)
-        layers += [nn.Upsample(size=tuple(size)), _conv(channels, after, generator)]
-        layers += [nn.BatchNorm2d(after), nn.ReLU(inplace=True)]
-        channels = after
+        out_channels = max(1, channels // 2)
+        layers += [nn.Upsample(size=tuple(size)), _conv(channels, out_channels, generator)]
+        layers += [nn.BatchNorm2d(out_channels), nn.ReLU(inplace=True)]
+        channels = out_channels
     return nn.Sequential(*layers, _conv(channels, image[0], generator))
 
 
-def _conv(channels: int, after: int, generator: torch.Generator) -> nn.Module:
-    """A 3 x 3 convolution whose weights come from the generator alone."""
-    made: nn.Conv2d = nn.utils.skip_init(nn.Conv2d, channels, after, 3, padding=1, bias=False)
-    nn.init.kaiming_normal_(made.weight, nonlinearity="relu", generator=generator)
-    return made
+def _conv(channels: int, out_channels: int, generator: torch.Generator) -> nn.Module:
+    """Return a 3 x 3 convolution initialised from the generator only."""
+    conv: nn.Conv2d = nn.utils.skip_init(nn.Conv2d, channels, out_channels, 3, padding=1, bias=False)
+    nn.init.kaiming_normal_(conv.weight, nonlinearity="relu", generator=generator)
+    return conv

@@ -1,4 +1,4 @@
-"""Objectives by their names."""
+"""Creation of objectives by name."""
 
 from __future__ import annotations
 
@@ -11,49 +11,50 @@ from typing import Any
 from archir.diagnostics.errors import ArchError, fail, suggest
 from archir.plugins import loading
 from archir.reuse.teachers import TEACHER
-from archir.utils.settings import Where, parsed
+from archir.utils.settings import SpanOf, parse_settings
 from archir_torch.objectives.objective import OBJECTIVES, Objective
 
 
 def create(name: str, settings: Mapping[str, Any], *, folder: Path | None = None) -> Objective:
-    """An objective, `NAME` or `MODULE:CLASS`, with its settings, whose relative paths start in the folder.
+    """Create an objective, `NAME` or `MODULE:CLASS`, with its settings; relative paths in these start at `folder`.
 
-    Raises ArchError: A1901 (there is no such objective), A1109 (settings it cannot have).
+    Raises ArchError: A1901 (there is no such objective), A1109 (invalid settings).
     """
     kind = kind_of(name)
-    return kind(parsed(kind.model, settings), folder)
+    return kind(parse_settings(kind.model, settings), folder)
 
 
-def check(given: Mapping[str, Any], whose: str, where: Where) -> None:
-    """Raise what `create` would of the `kind` and the settings of an objective, and where they are written."""
-    settings = {key: value for key, value in given.items() if key not in ("kind", "phase")}
+def check_settings(table: Mapping[str, Any], prefix: str, span_of: SpanOf) -> None:
+    """Raise the errors that `create` would raise for an objective's `kind` and settings, with the position of the
+    setting."""
+    settings = {key: value for key, value in table.items() if key not in ("kind", "phase")}
     try:
-        model = kind_of(str(given.get("kind", "classification"))).model
+        model = kind_of(str(table.get("kind", "classification"))).model
     except ArchError as error:
-        raise ArchError(*(replace(one, span=where(("kind",))) for one in error.diagnostics)) from None
-    parsed(model, settings | (dict.fromkeys(TEACHER, "") if "phase" in given else {}), whose, where)
+        raise ArchError(*(replace(diagnostic, span=span_of(("kind",))) for diagnostic in error.diagnostics)) from None
+    parse_settings(model, settings | (dict.fromkeys(TEACHER, "") if "phase" in table else {}), prefix, span_of)
 
 
 def kind_of(name: str) -> type[Objective]:
-    """An objective's class, `NAME` or `MODULE:CLASS`. Raises ArchError (A1901)."""
+    """Return the class of an objective, `NAME` or `MODULE:CLASS`. Raises ArchError (A1901)."""
     if ":" in name:
-        return _of_module(name)
+        return _class_in_module(name)
     if name not in OBJECTIVES:
         raise fail("A1901", f"there is no objective `{name}`", None, OBJECTIVES.hint(name))
     return OBJECTIVES[name]
 
 
-def _of_module(name: str) -> type[Objective]:
-    """The class of a module, which whoever named it has imported. Raises ArchError (A1901)."""
+def _class_in_module(name: str) -> type[Objective]:
+    """Return the class `MODULE:CLASS` of an imported module. Raises ArchError (A1901)."""
     module, _, attribute = name.partition(":")
-    if not loading.allowed(module):
+    if not loading.is_allowed(module):
         text = f"`{name}` is an objective of a module that was not imported"
-        raise fail("A1901", text, None, f"if it is yours, name it: `--plugin {module}`")
-    found = getattr(sys.modules[module], attribute, None)
-    if found is None:
+        raise fail("A1901", text, None, f"if you trust it, import it with `--plugin {module}`")
+    kind = getattr(sys.modules[module], attribute, None)
+    if kind is None:
         hint = suggest(attribute, vars(sys.modules[module]))
         raise fail("A1901", f"there is no objective `{name}`: `{module}` has no `{attribute}`", None, hint)
-    if not (isinstance(found, type) and issubclass(found, Objective)) or found.__abstractmethods__:
+    if not (isinstance(kind, type) and issubclass(kind, Objective)) or kind.__abstractmethods__:
         hint = "subclass archir_torch.objectives.Objective, with a `loss`"
-        raise fail("A1901", f"`{name}` is no objective", None, hint)
-    return found
+        raise fail("A1901", f"`{name}` is no objective: it must be a concrete subclass of Objective", None, hint)
+    return kind

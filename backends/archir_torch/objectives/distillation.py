@@ -1,4 +1,4 @@
-"""Distillation: what a teacher predicts, in place of labels or beside them.
+"""Knowledge distillation: the predictions of a teacher, in place of labels or in addition to them.
 
 Hinton, Vinyals and Dean 2015, section 2.
 """
@@ -16,13 +16,14 @@ from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph, NodeId
 from archir.ir.typing import infer
 from archir_torch.data import Data
-from archir_torch.objectives.objective import Batch, Objective, Outputs, objective, output
+from archir_torch.objectives.objective import Batch, Objective, Outputs, objective, output_node
 from archir_torch.objectives.teacher import Teacher, TeacherSettings
 
 
 class DistillationSettings(TeacherSettings):
-    """`output` is what is compared, by default the first of each. `form` says what it holds: logits of classes, of
-    which one is right, or of labels that are right or not, or numbers. Logits of both are divided by `temperature`."""
+    """Settings of `distillation`. `output` is the compared output, by default the first of each network. `form` is its
+    content: logits of exclusive classes, logits of independent labels, or numbers. Logits are divided by `temperature`.
+    """
 
     output: str | None = None
     form: Literal["classes", "labels", "numbers"] = "classes"
@@ -31,8 +32,8 @@ class DistillationSettings(TeacherSettings):
 
 @objective("distillation")
 class Distillation(Objective):
-    """The Kullback-Leibler divergence of the teacher's probabilities from the student's, times the temperature squared,
-    so that gradients are as large at all temperatures; or half the squared difference of numbers."""
+    """Kullback-Leibler divergence from the teacher's to the student's probabilities, times the squared temperature so
+    that gradients have the same scale at all temperatures; for numbers, half the squared difference."""
 
     model = DistillationSettings
     criterion = "distillation"
@@ -46,52 +47,63 @@ class Distillation(Objective):
 
     @property
     def directions(self) -> dict[str, bool]:
-        """`distillation`."""
+        """The only figure, `distillation`: less is better."""
         return {"distillation": False}
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """The output that is compared."""
+        """Return the node of the compared output."""
         name = self.settings.output
-        found = super().reads(graph) if name is None else {name: output(graph, name)}
-        (self._name,) = found
-        return found
+        outputs = super().reads(graph) if name is None else {name: output_node(graph, name)}
+        (self._name,) = outputs
+        return outputs
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Whether the teacher predicts as much. Raises ArchError: what is wrong with the teacher's file or
-        weights, or A1902, A1903."""
-        number = graph.outputs[self._name]
-        mine, its = infer(graph)[number], self._teacher.open(graph, {self._name: self.settings.output})[self._name]
-        if mine.dims != its.dims:
-            text = f"`{self._name}` of `{graph.name}` is {mine}, and of the teacher {its}"
-            raise fail("A1903", text, graph[number].span)
+        """Check that the teacher's output has the student's shape.
+
+        Raises ArchError: errors in the teacher's file or weights, A1902, or A1903 (shapes differ).
+        """
+        node = graph.outputs[self._name]
+        student_type, teacher_type = (
+            infer(graph)[node],
+            self._teacher.open(graph, {self._name: self.settings.output})[self._name],
+        )
+        if student_type.dims != teacher_type.dims:
+            text = (
+                f"`{self._name}` of `{graph.name}` is {student_type}, but the teacher's is {teacher_type}: shapes "
+                "must be equal"
+            )
+            raise fail("A1903", text, graph[node].span)
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """The mean over the batch; over all tokens, pixels or numbers of a sample, too."""
-        return self._apart(outputs, batch).mean()
+        """Return the mean over the batch, and over all tokens, pixels or numbers of a sample."""
+        return self._distances(outputs, batch).mean()
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """`distillation`: the loss."""
-        return {"distillation": self._apart(outputs, batch).sum()}
+        """Return the sum of the losses of the samples, as `distillation`."""
+        return {"distillation": self._distances(outputs, batch).sum()}
 
-    def _apart(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """How far student and teacher are apart [n]."""
-        mine, its = outputs[self._name], self._teacher(batch)[self._name]
-        apart = divergence(mine.float(), its.float(), self.settings.form, self.settings.temperature)
-        return self.settings.weight * apart.flatten(1).mean(1)
+    def _distances(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Return the weighted distance between student and teacher for each sample [n]."""
+        student, teacher = outputs[self._name], self._teacher(batch)[self._name]
+        distance = divergence(student.float(), teacher.float(), self.settings.form, self.settings.temperature)
+        return self.settings.weight * distance.flatten(1).mean(1)
 
 
-def divergence(mine: Tensor, its: Tensor, form: str, temperature: float) -> Tensor:
-    """How far predictions [n, ...] are apart, without the axis of classes [n, ...], which is that after the batch in
-    vectors and maps, and the last one in tokens."""
+def divergence(student: Tensor, teacher: Tensor, form: str, temperature: float) -> Tensor:
+    """Return the divergence between predictions [n, ...] of student and teacher, without the class axis for `form =
+    "classes"`.
+
+    The class axis is 1 in vectors and maps, and the last one in tokens.
+    """
     if form == "numbers":
-        return (mine - its).square() / 2
-    mine, its = mine / temperature, its / temperature
+        return (student - teacher).square() / 2
+    student, teacher = student / temperature, teacher / temperature
     if form == "labels":
-        right = its.sigmoid()
-        both = right * (F.logsigmoid(its) - F.logsigmoid(mine)) + (1 - right) * (
-            F.logsigmoid(-its) - F.logsigmoid(-mine)
+        probability = teacher.sigmoid()
+        divergences = probability * (F.logsigmoid(teacher) - F.logsigmoid(student)) + (1 - probability) * (
+            F.logsigmoid(-teacher) - F.logsigmoid(-student)
         )
-        return both * temperature**2
-    axis = 2 if mine.dim() == 3 else 1
-    known, said = its.log_softmax(axis), mine.log_softmax(axis)
-    return (known.exp() * (known - said)).sum(axis, keepdim=True) * temperature**2
+        return divergences * temperature**2
+    axis = 2 if student.dim() == 3 else 1
+    teacher_log, student_log = teacher.log_softmax(axis), student.log_softmax(axis)
+    return (teacher_log.exp() * (teacher_log - student_log)).sum(axis, keepdim=True) * temperature**2

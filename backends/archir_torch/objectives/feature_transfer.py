@@ -1,6 +1,6 @@
-"""Feature transfer: values inside of a teacher, which its student should be able to tell by a linear map.
+"""Feature transfer: hidden values of a teacher, which a linear map of the student's values should reproduce.
 
-Romero et al. 2015 (FitNets), equation 3; as a share of the teacher's values, so that stages count alike.
+Romero et al. 2015 (FitNets), equation 3; relative to the teacher's values, so that stages have equal weight.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ import torch
 from torch import Tensor, nn
 
 from archir.diagnostics.errors import fail
-from archir.diagrams.cases import leaves
+from archir.diagrams.mdd import leaves
 from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir_torch.data import Data
 from archir_torch.objectives.objective import Batch, Objective, Outputs, objective
-from archir_torch.objectives.teacher import StageSettings, Teacher, stage
+from archir_torch.objectives.teacher import StageSettings, Teacher, stage_node
 
 
 @objective("feature_transfer")
 class FeatureTransfer(Objective):
-    """The mean over stages of the squared difference between the teacher's values and a linear map of the student's,
-    as a share of the teacher's squares.
+    """Mean over stages of the squared difference between the teacher's values and a linear map of the student's,
+    relative to the teacher's squared values.
 
-    The maps are trained along, one for each stage; where a student has fewer channels than it may have, their part.
+    The linear maps, one per stage, are trained along with the student. For a student with fewer channels than the
+    maximum, the corresponding part of the map is used.
     """
 
     model = StageSettings
@@ -40,57 +41,62 @@ class FeatureTransfer(Objective):
 
     @property
     def directions(self) -> dict[str, bool]:
-        """`features`."""
+        """The only figure, `features`: less is better."""
         return {"features": False}
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """The student's stages."""
-        return {name: stage(graph, name) for name in self.settings.stages}
+        """Return the nodes of the student's stages."""
+        return {name: stage_node(graph, name) for name in self.settings.stages}
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Whether stages differ in channels alone. Raises ArchError: what is wrong with the teacher's file or weights,
-        or A1902, A1903."""
-        types, taught = infer(graph), self._teacher.open(graph, self.settings.pairs)
+        """Check that the stages of student and teacher differ in the number of channels only.
+
+        Raises ArchError: errors in the teacher's file or weights, A1902, or A1903 (shapes do not match).
+        """
+        types, teacher_types = infer(graph), self._teacher.open(graph, self.settings.pairs)
         for name in self.settings.stages:
-            mine, its = types[graph.outputs[name]], taught[name]
-            if _places(mine) != _places(its):
+            student_type, teacher_type = types[graph.outputs[name]], teacher_types[name]
+            if _shape_without_channels(student_type) != _shape_without_channels(teacher_type):
                 text = (
-                    f"`{name}` of `{graph.name}` is {mine}, and of the teacher {its}: they may differ in channels alone"
+                    f"`{name}` of `{graph.name}` is {student_type}, and of the teacher {teacher_type}: they may "
+                    "differ in channels alone"
                 )
                 raise fail("A1903", text, graph[graph.outputs[name]].span)
 
     def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
-        """The maps."""
-        types, taught = infer(graph), self._teacher.open(graph, self.settings.pairs)
+        """Create the linear maps."""
+        types, teacher_types = infer(graph), self._teacher.open(graph, self.settings.pairs)
         for name in self.settings.stages:
-            mine = types[graph.outputs[name]]
-            most = max(leaves(mine.dims[mine.channel_axis]))
-            weight = torch.empty(taught[name].channels, most).normal_(0, most**-0.5, generator=generator)
+            student_type = types[graph.outputs[name]]
+            max_channels = max(leaves(student_type.dims[student_type.channel_axis]))
+            weight = torch.empty(teacher_types[name].channels, max_channels).normal_(
+                0, max_channels**-0.5, generator=generator
+            )
             self.maps.append(nn.Parameter(weight))
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """The weight times the mean over stages and the batch."""
-        return self._apart(outputs, batch).mean()
+        """Return the weight times the mean over stages and the batch."""
+        return self._distances(outputs, batch).mean()
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """`features`: the loss."""
-        return {"features": self._apart(outputs, batch).sum()}
+        """Return the sum of the losses of the samples, as `features`."""
+        return {"features": self._distances(outputs, batch).sum()}
 
-    def _apart(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """How far student and teacher are apart [n]."""
-        taught, shares = self._teacher(batch), []
+    def _distances(self, outputs: Outputs, batch: Batch) -> Tensor:
+        """Return the weighted relative distance between student and teacher for each sample [n]."""
+        teacher_values, errors = self._teacher(batch), []
         for name, weight in zip(self.settings.stages, self.maps, strict=True):
-            mine, its = (_features_last(value[name]).float() for value in (outputs, taught))
-            apart = mine @ weight[:, : mine.shape[-1]].mT - its
-            shares.append(apart.square().flatten(1).sum(1) / its.square().flatten(1).sum(1).clamp(min=1e-12))
-        return self.settings.weight * torch.stack(shares).mean(0)
+            student, teacher = (_features_last(value[name]).float() for value in (outputs, teacher_values))
+            difference = student @ weight[:, : student.shape[-1]].mT - teacher
+            errors.append(difference.square().flatten(1).sum(1) / teacher.square().flatten(1).sum(1).clamp(min=1e-12))
+        return self.settings.weight * torch.stack(errors).mean(0)
 
 
-def _places(value: TensorType) -> tuple[object, ...]:
-    """All dimensions but that of the channels."""
+def _shape_without_channels(value: TensorType) -> tuple[object, ...]:
+    """Return all dimensions with a placeholder for the number of channels."""
     return (*value.dims[: value.channel_axis], "channels", *value.dims[value.channel_axis + 1 :])
 
 
 def _features_last(value: Tensor) -> Tensor:
-    """Channels last [n, ..., C], also of maps [n, C, H, W] and volumes."""
+    """Move the channel axis of maps [n, C, H, W] and volumes to the end: [n, ..., C]. Other values have it there."""
     return value.movedim(1, -1) if value.dim() >= 4 else value

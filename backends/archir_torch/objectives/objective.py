@@ -1,4 +1,4 @@
-"""What is minimised, and what is measured on held-out samples."""
+"""Base class of objectives: the loss that is minimised, and the measures on held-out samples."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import ClassVar, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from archir.diagnostics.errors import fail, listed, suggest
+from archir.diagnostics.errors import fail, join_names, suggest
 from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir.plugins.registry import Registry
 from archir.utils.settings import Settings
 from archir_torch.data import Data
-from archir_torch.objectives.measures import Compared, Measure
+from archir_torch.objectives.measures import Measure, TargetKind
 
 Outputs = Mapping[str, Tensor]
-"""What a network makes of a batch, by the names of `Objective.reads`."""
+"""A network's outputs for a batch, by the names that `Objective.reads` returns."""
 
 
 class Batch(Protocol):
-    """Samples: inputs and targets by name, and the probabilities of classes [n, classes] if images were mixed."""
+    """Protocol of a batch: inputs and targets by name, and class probabilities [n, classes] if images were mixed."""
 
     @property
     def inputs(self) -> Mapping[str, Tensor]:
-        """By the names that the net has for them, in its order."""
+        """Inputs by the net's input names, in its order."""
 
     @property
     def targets(self) -> Mapping[str, Tensor]:
-        """By the names that the data have for them."""
+        """Targets by the names in the data."""
 
     @property
     def images(self) -> Tensor:
@@ -44,98 +44,101 @@ class Batch(Protocol):
 
     @property
     def mixed(self) -> Tensor | None:
-        """Probabilities of classes after mixup or cutmix."""
+        """Class probabilities after mixup or CutMix."""
 
     def __len__(self) -> int:
-        """How many samples."""
+        """Return the number of samples."""
 
 
 class Objective(nn.Module, ABC):
-    """A task: the outputs it looks at, what the network is given, the loss, and measures.
+    """Base class of objectives: the outputs that a task reads, the inputs it gives to the network, its loss and
+    measures.
 
-    `reads`, `check` and `prepare` are called once, in this order; the network then has the outputs that `reads` names
+    `reads`, `check` and `prepare` are called once, in this order. The network then has the outputs that `reads` names
     (see `archir.passes.expose`), and parts that are trained along with it, such as a decoder, are parameters of the
-    objective. Everything random is a function of the `seed` that is given for a batch: `inputs`, `loss` and `measure`
-    of one batch are called with the same.
+    objective. Random numbers are a function of `seed`: `inputs`, `loss` and `measure` of the same batch get the same
+    seed.
 
-    A subclass with settings of its own names their model as `model`; `folder` is where their relative paths start.
+    A subclass with settings of its own sets `model` to their class; relative paths in the settings start at `folder`.
     """
 
     model: ClassVar[type[Settings]] = Settings
-    """The settings that a recipe may give."""
+    """Class of the settings that a recipe may give."""
     criterion: str = "loss"
-    """The measure that says which of two networks is better."""
+    """The measure that decides which of two networks is better."""
     larger: bool = False
-    """Whether more of it is better."""
+    """True if a larger criterion is better."""
     measures: Sequence[Measure] = ()
-    """What is measured beside the loss, of the first output that is read and the first target."""
-    compares: ClassVar[Compared | None] = None
-    """What the target is. Integers are no labels to an objective of numbers, and samples are not divided by them."""
+    """Measures in addition to the loss; they compare the first output with the first target."""
+    compares: ClassVar[TargetKind | None] = None
+    """Kind of the target. For "numbers", integers are not class labels, and data are not split by class."""
 
     def __init__(self, settings: Settings | None = None, folder: Path | None = None) -> None:
         super().__init__()
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """The nodes that are looked at, by the names of their outputs: the first output. Raises ArchError (A1902)."""
+        """Return the nodes that the objective reads, by output name; by default the first output. Raises ArchError
+        (A1902)."""
         return dict([next(iter(graph.outputs.items()))])
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Raise ArchError (A1108, A1116, A1903) if outputs or targets are not what the loss takes. The graph may have
+        """Raise ArchError (A1108, A1116, A1903) if outputs or targets do not fit the loss. The graph may contain
         choices."""
 
     def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
-        """Make the parts that are trained, for a graph with the outputs that are read. Raises ArchError (A1903)."""
+        """Create the trained parts for a graph that has the outputs of `reads`. Raises ArchError (A1903)."""
 
     def inputs(self, batch: Batch, seed: int) -> Tensor | tuple[Tensor, ...]:
-        """What the network is given: its input, or its inputs in order."""
+        """Return the network's input, or its inputs in order."""
         return batch.images if len(batch.inputs) == 1 else tuple(batch.inputs.values())
 
     @abstractmethod
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """What is minimised, a mean over the batch."""
+        """Return the loss, a mean over the batch."""
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """Sums over the samples of a batch, which `figures` makes figures of when they are added up over batches."""
-        found = {"loss": self.loss(outputs, batch, seed) * len(batch)}
-        return found | {one.name: one.sums(*self.compared(outputs, batch)) for one in self.measures}
+        """Return sums over the samples of a batch. These are added up over batches and passed to `figures`."""
+        sums = {"loss": self.loss(outputs, batch, seed) * len(batch)}
+        return sums | {metric.name: metric.sums(*self.compared(outputs, batch)) for metric in self.measures}
 
     def compared(self, outputs: Outputs, batch: Batch) -> tuple[Tensor, Tensor]:
-        """What measures compare: an output, and a target."""
+        """Return the output and the target that the measures compare."""
         return next(iter(outputs.values())), batch.labels
 
     def figures(self, sums: Mapping[str, Tensor], samples: int) -> dict[str, float]:
-        """The figures of sums over so many samples: what a measure says, or the mean."""
-        known = {one.name: one for one in self.measures}
+        """Compute figures from sums over all samples: by the measure of that name, otherwise as the mean."""
+        by_name = {metric.name: metric for metric in self.measures}
         return {
-            name: known[name].figure(total, samples) if name in known else float(total) / samples
+            name: by_name[name].figure(total, samples) if name in by_name else float(total) / samples
             for name, total in sums.items()
         }
 
     @property
     def directions(self) -> dict[str, bool]:
-        """The names of all figures, and whether more of it is better."""
-        return {"loss": False, **{one.name: one.larger for one in self.measures}, self.criterion: self.larger}
+        """Names of all figures, each with True if more is better."""
+        return {"loss": False, **{metric.name: metric.larger for metric in self.measures}, self.criterion: self.larger}
 
     @property
-    def whole(self) -> frozenset[str]:
-        """The measures that are no functions of sums, and are given a row for each sample."""
-        return frozenset(one.name for one in self.measures if one.whole)
+    def measures_of_all_samples(self) -> frozenset[str]:
+        """Names of the measures that need a row for each sample instead of sums."""
+        return frozenset(metric.name for metric in self.measures if metric.needs_all_samples)
 
     @property
     def declared(self) -> bool:
-        """Whether `directions` has all that `measure` gives, which an objective of somebody's own may not say."""
+        """True if `directions` has all names that `measure` returns; unknown (False) if a subclass overrides only
+        `measure`."""
         kind = type(self)
         return kind.measure is Objective.measure or kind.directions is not Objective.directions
 
 
 OBJECTIVES: Registry[str, type[Objective]] = Registry("objective", "objectives")
-"""All of them, by the names that recipes have for them."""
+"""Registry of objectives by name."""
 
 O_ = TypeVar("O_", bound=type[Objective])
 
 
 def objective(name: str) -> Callable[[O_], O_]:
-    """Register a class as an objective."""
+    """Return a decorator that registers a class as the objective `name`."""
 
     def register(kind: O_) -> O_:
         OBJECTIVES.register(name, kind)
@@ -144,14 +147,14 @@ def objective(name: str) -> Callable[[O_], O_]:
     return register
 
 
-def given(objective: Objective, batch: Batch, seed: int) -> tuple[Tensor, ...]:
-    """What an objective gives a network."""
-    found = objective.inputs(batch, seed)
-    return (found,) if isinstance(found, Tensor) else found
+def network_inputs(objective: Objective, batch: Batch, seed: int) -> tuple[Tensor, ...]:
+    """Return the network's inputs for a batch as a tuple."""
+    inputs = objective.inputs(batch, seed)
+    return (inputs,) if isinstance(inputs, Tensor) else inputs
 
 
-class Together(Objective):
-    """A task, and losses that are added to its own."""
+class CombinedObjective(Objective):
+    """A task and losses that are added to its own."""
 
     def __init__(self, task: Objective, *added: Objective) -> None:
         super().__init__()
@@ -161,88 +164,95 @@ class Together(Objective):
         self.criterion, self.larger = task.criterion, task.larger
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """What any of them reads."""
+        """Return the nodes that any of the parts reads."""
         return {name: number for part in self.parts for name, number in part.reads(graph).items()}
 
     def check(self, graph: Graph, data: Data) -> None:
-        """What any of them takes."""
+        """Check the outputs and targets of all parts."""
         for part in self.parts:
             part.check(graph, data)
 
     def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
-        """The parts of all of them."""
+        """Create the trained parts of all objectives."""
         for part in self.parts:
             part.prepare(graph, data, generator)
 
     def inputs(self, batch: Batch, seed: int) -> Tensor | tuple[Tensor, ...]:
-        """What the task gives the network."""
+        """Return the network's inputs as the task defines them."""
         return self.parts[0].inputs(batch, seed)
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """The sum of all losses."""
+        """Return the sum of all losses."""
         return torch.stack([part.loss(outputs, batch, seed) for part in self.parts]).sum()
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """The measures of all of them; those of added losses whose names are taken begin with their number."""
-        found: dict[str, Tensor] = {}
+        """Return the sums of all parts; a name that is already taken gets the prefix `also` and the part's number."""
+        sums: dict[str, Tensor] = {}
         for number, part in enumerate(self.parts):
             for name, value in part.measure(outputs, batch, seed).items():
-                found[_free(name, number, found)] = value
-        return found
+                sums[_unique_name(name, number, sums)] = value
+        return sums
 
     def figures(self, sums: Mapping[str, Tensor], samples: int) -> dict[str, float]:
-        """The figures of all of them."""
-        found: dict[str, float] = {}
+        """Return the figures of all parts."""
+        figures: dict[str, float] = {}
         for number, part in enumerate(self.parts):
-            own = {name: _free(name, number, found) for name in part.directions}
-            own = {name: key for name, key in own.items() if key in sums}
-            made = part.figures({name: sums[key] for name, key in own.items()}, samples)
-            found |= {own[name]: value for name, value in made.items()}
-        return found
+            keys = {name: _unique_name(name, number, figures) for name in part.directions}
+            keys = {name: key for name, key in keys.items() if key in sums}
+            part_figures = part.figures({name: sums[key] for name, key in keys.items()}, samples)
+            figures |= {keys[name]: value for name, value in part_figures.items()}
+        return figures
 
     @property
     def directions(self) -> dict[str, bool]:
-        """Those of all of them."""
-        found: dict[str, bool] = {}
+        """The figures of all parts, each with True if more is better."""
+        directions: dict[str, bool] = {}
         for number, part in enumerate(self.parts):
-            found |= {_free(name, number, found): larger for name, larger in part.directions.items()}
-        return found
+            directions |= {_unique_name(name, number, directions): larger for name, larger in part.directions.items()}
+        return directions
 
     @property
-    def whole(self) -> frozenset[str]:
-        """Those of all of them."""
-        found: dict[str, bool] = {}
+    def measures_of_all_samples(self) -> frozenset[str]:
+        """Names of the measures of all parts that need a row for each sample."""
+        needs_rows: dict[str, bool] = {}
         for number, part in enumerate(self.parts):
-            found |= {_free(name, number, found): name in part.whole for name in part.directions}
-        return frozenset(name for name, whole in found.items() if whole)
+            needs_rows |= {
+                _unique_name(name, number, needs_rows): name in part.measures_of_all_samples for name in part.directions
+            }
+        return frozenset(name for name, by_sample in needs_rows.items() if by_sample)
 
 
-def _free(name: str, number: int, taken: Mapping[str, object]) -> str:
+def _unique_name(name: str, number: int, taken: Mapping[str, object]) -> str:
+    """Return the name of a part's figure, with a prefix if the name is already taken."""
     return f"also{number}_{name}" if number and name in taken else name
 
 
-def output(graph: Graph, name: str) -> NodeId:
-    """The node of a named output. Raises ArchError (A1902)."""
+def output_node(graph: Graph, name: str) -> NodeId:
+    """Return the node of a named output. Raises ArchError (A1902) if there is none."""
     if name not in graph.outputs:
-        hint = suggest(name, graph.outputs) or f"its outputs are {listed(list(graph.outputs))}"
+        hint = suggest(name, graph.outputs) or f"its outputs are {join_names(list(graph.outputs))}"
         raise fail("A1902", f"`{graph.name}` has no output `{name}`", None, hint)
     return graph.outputs[name]
 
 
-def image(graph: Graph, data: Data, what: str) -> tuple[int, ...]:
-    """[C, H, W] of the images of data, for an objective of which `what` says what it does with them. Raises ArchError
-    (A1116) if a net takes anything else."""
-    found = tuple(data.train.pixels[torch.tensor([0])].shape[1:])
-    if len(data.train.inputs) != 1 or len(found) != 3:
+def image_shape(graph: Graph, data: Data, reason: str) -> tuple[int, ...]:
+    """Return the shape [C, H, W] of the images in the data. `reason` is the beginning of the message: why the objective
+    needs images.
+
+    Raises ArchError (A1116) if the net has an input that is not an image, or several inputs.
+    """
+    shape = tuple(data.train.pixels[torch.tensor([0])].shape[1:])
+    if len(data.train.inputs) != 1 or len(shape) != 3:
         span = graph[next(iter(graph.inputs.values()))].span
-        raise fail("A1116", f"{what} needs a net whose only input is an image [C, H, W]", span)
-    return found
+        raise fail("A1116", f"{reason} needs a net whose only input is an image [C, H, W]", span)
+    return shape
 
 
-def shape(graph: Graph, name: str, rank: int) -> tuple[int, ...]:
-    """The shape of an output, without the batch. Raises ArchError (A1903) if it is of another rank, or not known."""
+def output_shape(graph: Graph, name: str, rank: int) -> tuple[int, ...]:
+    """Return the shape of an output without the batch. Raises ArchError (A1903) if it has another rank or depends on
+    choices."""
     kind: TensorType = infer(graph)[graph.outputs[name]]
-    if kind.rank != rank or kind.varied:
+    if kind.rank != rank or kind.is_varying:
         forms = {1: "a vector", 2: "tokens [N, D]", 3: "a map [C, H, W]"}
         text = f"the output `{name}` of `{graph.name}` is {kind}, not {forms[rank]} of a size that no choice changes"
         raise fail("A1903", text, graph[graph.outputs[name]].span)

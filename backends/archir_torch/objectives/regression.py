@@ -1,4 +1,4 @@
-"""Numbers: a price, a series to come, keypoints, the corners of boxes."""
+"""Regression: prices, time series, keypoints, corners of boxes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from archir.utils.settings import Positive
 from archir_torch.data import Data
 from archir_torch.objectives import measures
 from archir_torch.objectives.objective import Batch, Outputs, objective
-from archir_torch.objectives.supervised import Supervised, TaskSettings, form, place, unfit
+from archir_torch.objectives.supervised import Supervised, TaskSettings, describe_target, output_span, target_error
 
 
 class RegressionSettings(TaskSettings):
-    """`loss` is the mean squared error, the mean absolute error, or Huber's, which is square up to `delta`."""
+    """Settings of `regression`. `loss` is the mean squared error, the mean absolute error, or the Huber loss, which is
+    quadratic up to `delta`."""
 
     loss: Literal["mse", "mae", "huber"] = "mse"
     delta: Positive = 1.0
@@ -26,7 +27,7 @@ class RegressionSettings(TaskSettings):
 
 @objective("regression")
 class Regression(Supervised):
-    """The distance of an output from numbers, of one shape but for axes of size 1."""
+    """Distance between an output and target numbers; shapes are equal except for axes of size 1."""
 
     model = RegressionSettings
     settings: RegressionSettings
@@ -37,30 +38,34 @@ class Regression(Supervised):
     )  # fmt: skip
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Whether an output has as many numbers as a target."""
+        """Check that the output has as many numbers as the target. Raises ArchError (A1116)."""
         target = self.target(data)
         for name, number in self.reads(graph).items():
-            kind = infer(graph)[number]
-            span = place(graph, name) if name in graph.outputs else None
-            wanted = [size for size in target.shape[1:] if size != 1]
-            if kind.varied or [size for size in kind.shape if size != 1] != wanted:
-                text = f"targets are {form(target)}, but the output `{name}` of `{graph.name}` is {kind}"
+            output_type = infer(graph)[number]
+            span = output_span(graph, name) if name in graph.outputs else None
+            target_sizes = [size for size in target.shape[1:] if size != 1]
+            if output_type.is_varying or [size for size in output_type.shape if size != 1] != target_sizes:
+                text = (
+                    f"targets are {describe_target(target)}, but the output `{name}` of `{graph.name}` is {output_type}"
+                )
                 count = prod(target.shape[1:])
-                raise unfit(text, span, f"linear({count}) makes as many numbers" if len(wanted) < 2 else None)
+                raise target_error(
+                    text, span, f"linear({count}) makes as many numbers" if len(target_sizes) < 2 else None
+                )
 
     def compared(self, outputs: Outputs, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The output and the target, as float32 of one shape."""
-        found, wanted = super().compared(outputs, batch)
-        return found.float(), wanted.float().reshape(found.shape)
+        """Return output and target as float32 of the same shape."""
+        prediction, target = super().compared(outputs, batch)
+        return prediction.float(), target.float().reshape(prediction.shape)
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """The mean over samples and numbers."""
-        found, wanted = self.compared(outputs, batch)
+        """Return the mean over samples and numbers."""
+        prediction, target = self.compared(outputs, batch)
         match self.settings.loss:
             case "mse":
-                loss = F.mse_loss(found, wanted)
+                loss = F.mse_loss(prediction, target)
             case "mae":
-                loss = F.l1_loss(found, wanted)
+                loss = F.l1_loss(prediction, target)
             case "huber":
-                loss = F.huber_loss(found, wanted, delta=self.settings.delta)
+                loss = F.huber_loss(prediction, target, delta=self.settings.delta)
         return self.settings.weight * loss

@@ -1,4 +1,4 @@
-"""Tasks that compare an output with a target: which ones, and whether they can be compared."""
+"""Base class of tasks that compare an output with a target, and checks that the two fit together."""
 
 from __future__ import annotations
 
@@ -8,93 +8,98 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
-from archir.diagnostics.errors import ArchError, Span, fail, listed, suggest
+from archir.diagnostics.errors import ArchError, Span, fail, join_names, suggest
 from archir.ir.graph import Graph, NodeId
-from archir.utils.settings import Many, NonNegative, Settings
+from archir.utils.settings import ListAsTuple, NonNegative, Settings
 from archir_torch.data import Data
 from archir_torch.objectives.measures import measures_of
-from archir_torch.objectives.objective import Batch, Objective, Outputs, output
+from archir_torch.objectives.objective import Batch, Objective, Outputs, output_node
 
 
 class TaskSettings(Settings):
-    """`output` names the output of the net and `target` the target of the data that are compared, by default the first
-    of each; the loss is multiplied by `weight`; `criterion` is the measure that candidates are scored by; `measures`
-    are names of further ones."""
+    """Settings of tasks with targets. `output` and `target` name what is compared, by default the first of each; the
+    loss is multiplied by `weight`; `criterion` is the measure by which candidates are scored; `measures` are
+    additional ones."""
 
     output: str | None = None
     target: str | None = None
     weight: NonNegative = 1.0
     criterion: str | None = None
-    measures: Annotated[tuple[str, ...], Many] = ()
+    measures: Annotated[tuple[str, ...], ListAsTuple] = ()
 
 
 class Supervised(Objective):
-    """The loss of an output and a target."""
+    """Base class of tasks whose loss compares an output with a target."""
 
     model: ClassVar[type[TaskSettings]] = TaskSettings
 
     def __init__(self, settings: TaskSettings | None = None, folder: Path | None = None) -> None:
         super().__init__()
         self.settings = settings or self.model.model_validate({})
-        self.begin()
-        further = [name for name in self.settings.measures if name not in self.directions]
-        self.measures = (*self.measures, *measures_of(further, self.compares))
-        wanted = self.settings.criterion
-        if wanted is not None:
-            known = self.directions
-            if wanted not in known:
-                hint = suggest(wanted, known) or f"measures are {listed([*known])}"
-                raise fail("A1109", f"`criterion = {wanted!r}` is nothing that is measured", None, hint)
-            self.criterion, self.larger = wanted, known[wanted]
+        self.configure()
+        added = [name for name in self.settings.measures if name not in self.directions]
+        self.measures = (*self.measures, *measures_of(added, self.compares))
+        criterion = self.settings.criterion
+        if criterion is not None:
+            directions = self.directions
+            if criterion not in directions:
+                hint = suggest(criterion, directions) or f"measures are {join_names([*directions])}"
+                raise fail("A1109", f"`criterion = {criterion!r}`: this objective has no such measure", None, hint)
+            self.criterion, self.larger = criterion, directions[criterion]
 
-    def begin(self) -> None:
-        """Settle what the settings decide."""
+    def configure(self) -> None:
+        """Set the attributes that depend on the settings, such as `measures`. Called by the constructor."""
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """The output that is compared."""
+        """Return the node of the compared output."""
         name = self.settings.output
-        return super().reads(graph) if name is None else {name: output(graph, name)}
+        return super().reads(graph) if name is None else {name: output_node(graph, name)}
 
     def target(self, data: Data) -> Tensor:
-        """The target of all samples, those that are trained on first. Raises ArchError (A1116)."""
-        known, name = data.train.targets, self.settings.target
-        if not known:
+        """Return the targets of all samples: training samples first, then held-out ones. Raises ArchError (A1116)."""
+        targets, name = data.train.targets, self.settings.target
+        if not targets:
             raise fail("A1116", "the data have no targets, only inputs")
-        if name is not None and name not in known:
-            hint = suggest(name, known) or f"targets are {listed([*known])}"
+        if name is not None and name not in targets:
+            hint = suggest(name, targets) or f"targets are {join_names([*targets])}"
             raise fail("A1116", f"the data have no target `{name}`", None, hint)
-        name = name or next(iter(known))
-        first, rest = known[name], data.held_out.targets[name]
-        if first.shape[1:] != rest.shape[1:] or first.dtype != rest.dtype:
-            raise fail("A1116", f"`{name}` is {form(first)} to train on, and {form(rest)} in what is held out")
-        found = torch.cat([first, rest])
-        if found.is_floating_point() and not found.isfinite().all():
+        name = name or next(iter(targets))
+        training, held_out = targets[name], data.held_out.targets[name]
+        if training.shape[1:] != held_out.shape[1:] or training.dtype != held_out.dtype:
+            raise fail(
+                "A1116",
+                f"`{name}` is {describe_target(training)} in training samples, but {describe_target(held_out)} in "
+                "held-out ones",
+            )
+        all_targets = torch.cat([training, held_out])
+        if all_targets.is_floating_point() and not all_targets.isfinite().all():
             raise fail("A1116", f"`{name}` holds numbers that are not finite")
-        return found
+        return all_targets
 
     def compared(self, outputs: Outputs, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The output and the target."""
+        """Return the output and the target."""
         output = outputs[self.settings.output] if self.settings.output else next(iter(outputs.values()))
         return output, batch.targets[self.settings.target] if self.settings.target else batch.labels
 
 
-def place(graph: Graph, name: str) -> Span:
-    """Where an output is written."""
+def output_span(graph: Graph, name: str) -> Span:
+    """Return the source span of an output."""
     return graph[graph.outputs[name]].span
 
 
-def wider(graph: Graph, classes: int) -> str | None:
-    """What to write for as many classes, where a net has a parameter for them."""
+def classes_hint(graph: Graph, classes: int) -> str | None:
+    """Return the hint that sets the net's parameter `classes`, or None if it has no such parameter."""
     if "classes" not in graph.parameters:
         return None
     return f"try -p classes={classes}, in a recipe parameters.classes = {classes}"
 
 
-def unfit(why: str, span: Span | None = None, hint: str | None = None) -> ArchError:
-    """The diagnostic for targets that an objective cannot take, which shows the output that they are for."""
-    return fail("A1116", why, span, hint)
+def target_error(message: str, span: Span | None = None, hint: str | None = None) -> ArchError:
+    """Return the error (A1116) for targets that an objective cannot use; `span` is the output they are compared
+    with."""
+    return fail("A1116", message, span, hint)
 
 
-def form(target: Tensor) -> str:
-    """What targets are, in words: `float32 [3]` for each sample."""
+def describe_target(target: Tensor) -> str:
+    """Return dtype and shape of targets for each sample, for messages: `float32 [3]`."""
     return f"{str(target.dtype).removeprefix('torch.')} {list(target.shape[1:])}"

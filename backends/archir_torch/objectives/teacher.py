@@ -1,8 +1,10 @@
-"""A network that teaches: it sees what the student sees, and is neither trained nor saved."""
+"""Teacher networks: they get the student's inputs, and are neither trained nor saved."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,20 +18,68 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir.language.elaboration.elaborate import elaborate
-from archir.language.elaboration.files import read
+from archir.language.elaboration.files import read_program
 from archir.passes.expose import expose
 from archir.utils.files import sha256
-from archir.utils.settings import Many, NonNegative, Settings
+from archir.utils.settings import ListAsTuple, NonNegative, Settings
 from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.weights import load_weights
-from archir_torch.objectives.memory import Memory, memory_of
 from archir_torch.objectives.objective import Batch, Outputs
+
+MAX_BYTES = 1 << 29
+"""Maximum size of a cache in bytes; samples beyond it are computed every time."""
+MAX_CACHES = 2
+"""Maximum number of networks with a cache."""
+
+NamedOutputs = Mapping[str, Tensor]
+"""Outputs by name."""
+
+
+class TeacherCache:
+    """Outputs by sample. A sample is identified by a hash of its values, regardless of batch and position."""
+
+    def __init__(self) -> None:
+        self._outputs: dict[bytes, dict[str, Tensor]] = {}
+        self._bytes = 0
+
+    def __call__(self, compute: Callable[..., NamedOutputs], inputs: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Return the outputs for a batch; `ask` computes those of samples that are not cached."""
+        device, keys = inputs[0].device, _keys(inputs)
+        new = [row for row, key in enumerate(keys) if key not in self._outputs]
+        fresh: dict[bytes, dict[str, Tensor]] = {}
+        if new:
+            rows = torch.tensor(new, device=device)
+            computed = {name: output.cpu() for name, output in compute(*(x[rows] for x in inputs)).items()}
+            for position, row in enumerate(new):
+                fresh[keys[row]] = {name: output[position].clone() for name, output in computed.items()}
+                self._store(keys[row], fresh[keys[row]])
+        cached = [fresh.get(key) or self._outputs[key] for key in keys]
+        return {name: torch.stack([output[name] for output in cached]).to(device) for name in cached[0]}
+
+    def _store(self, key: bytes, outputs: dict[str, Tensor]) -> None:
+        size = sum(output.nbytes for output in outputs.values())
+        if self._bytes + size <= MAX_BYTES:
+            self._outputs[key] = outputs
+            self._bytes += size
+
+
+@lru_cache(MAX_CACHES)
+def cache_of(*key: str) -> TeacherCache:
+    """Return the cache of the network that `key` identifies, so that a phase can use what an earlier phase computed."""
+    return TeacherCache()
+
+
+def _keys(inputs: Sequence[Tensor]) -> list[bytes]:
+    """Return a hash of the values of each sample."""
+    arrays = [x.detach().cpu().contiguous().numpy() for x in inputs]
+    rows = (b"".join(x[row].tobytes() for x in arrays) for row in range(len(arrays[0])))
+    return [blake2b(row, digest_size=16).digest() for row in rows]
 
 
 class TeacherSettings(Settings):
-    """`teacher` is an .arch file (`FILE:NET` of one with several nets), made with `parameters`; `weights` are its
-    safetensors. The loss is multiplied by `weight`. With `remember`, what the teacher says of a sample is kept, and it
-    is not asked again; samples that are augmented differ every time, so that this helps where they are not."""
+    """Settings of objectives with a teacher. `teacher` is an .arch file (`FILE:NET` if it has several nets), elaborated
+    with `parameters`; `weights` is its safetensors file. The loss is multiplied by `weight`. With `remember`, the
+    teacher's outputs are cached by sample; this helps only without augmentation, which changes samples every time."""
 
     teacher: str
     weights: str
@@ -39,16 +89,16 @@ class TeacherSettings(Settings):
 
 
 class StageSettings(TeacherSettings):
-    """`stages` are the values that are compared: names of outputs, or scopes (see `stage`); `teacher_stages` what the
-    teacher calls them."""
+    """Settings of objectives that compare several hidden values. `stages` are names of outputs, or scopes (see
+    `stage_node`); `teacher_stages` are the corresponding names in the teacher."""
 
-    stages: Annotated[tuple[str, ...], Many] = Field(("stage1", "stage2", "stage3"), min_length=1)
-    teacher_stages: Annotated[tuple[str, ...] | None, Many] = None
+    stages: Annotated[tuple[str, ...], ListAsTuple] = Field(("stage1", "stage2", "stage3"), min_length=1)
+    teacher_stages: Annotated[tuple[str, ...] | None, ListAsTuple] = None
 
     @model_validator(mode="after")
-    def _as_many(self) -> StageSettings:
+    def _check_stage_count(self) -> StageSettings:
         if self.teacher_stages is not None and len(self.teacher_stages) != len(self.stages):
-            raise ValueError("the teacher has as many stages as are compared")
+            raise ValueError("`teacher_stages` needs as many names as `stages`")
         return self
 
     @property
@@ -58,81 +108,91 @@ class StageSettings(TeacherSettings):
 
 
 class Teacher:
-    """The teacher of settings, whose relative paths start in the folder."""
+    """A teacher network defined by settings; relative paths start at `folder`."""
 
     def __init__(self, settings: TeacherSettings, folder: Path | None) -> None:
         self._settings, self._folder = settings, folder or Path()
         self._types: dict[str, TensorType] = {}
         self._network: tuple[Network, ...] = ()
-        self._memory: Memory | None = None
+        self._memory: TeacherCache | None = None
         self._last: tuple[Batch, Outputs] | None = None
 
     def open(self, student: Graph, pairs: Mapping[str, str | None]) -> dict[str, TensorType]:
-        """The types of the teacher's values by the student's names for them; its first output has no name here.
+        """Load the teacher. Return the types of its values by the student's names for them; None as a teacher's name
+        stands for its first output.
 
-        Raises ArchError: what is wrong with its file or weights, or A1902, A1903.
+        Raises ArchError: errors in its file or weights, A1902, or A1903 (its inputs differ from the student's).
         """
         if self._network:
             return self._types
-        graph = _elaborated(self._folder / self._settings.teacher, self._settings.parameters)
-        types, wanted = infer(graph), infer(student)
-        taken = [types[number].shape for number in graph.inputs.values()]
-        given = [wanted[number].dims for number in student.inputs.values()]
-        if taken != given:
-            text = f"the teacher `{graph.name}` takes {_listed(taken)}, and the student {_listed(given)}"
+        graph = _load_graph(self._folder / self._settings.teacher, self._settings.parameters)
+        types, student_types = infer(graph), infer(student)
+        teacher_inputs = [types[number].shape for number in graph.inputs.values()]
+        student_inputs = [student_types[number].dims for number in student.inputs.values()]
+        if teacher_inputs != student_inputs:
+            text = (
+                f"the teacher `{graph.name}` takes {_join_shapes(teacher_inputs)}, and the student "
+                f"{_join_shapes(student_inputs)}"
+            )
             raise fail("A1903", text)
-        found = {mine: stage(graph, its or next(iter(graph.outputs))) for mine, its in pairs.items()}
-        network = lower(expose(graph, graph.outputs | found))
+        nodes = {
+            name: stage_node(graph, teacher_name or next(iter(graph.outputs))) for name, teacher_name in pairs.items()
+        }
+        network = lower(expose(graph, graph.outputs | nodes))
         weights = self._folder / self._settings.weights
         load_weights(network, weights)
         if self._settings.remember:
-            self._memory = memory_of(sha256(weights), canonical_hash(graph), *(f"{a}={n}" for a, n in found.items()))
+            self._memory = cache_of(sha256(weights), canonical_hash(graph), *(f"{a}={n}" for a, n in nodes.items()))
         self._network = (network.eval().requires_grad_(False),)
-        self._types = {mine: types[number] for mine, number in found.items()}
+        self._types = {name: types[number] for name, number in nodes.items()}
         return self._types
 
     def __call__(self, batch: Batch) -> Outputs:
-        """Its values by the student's names for them. It is asked once for all students of a step."""
+        """Return the teacher's values by the student's names for them. They are computed once for all students of a
+        step."""
         if self._last is None or self._last[0] is not batch:
             inputs = tuple(batch.inputs.values())
-            self._last = batch, self._asked(*inputs) if self._memory is None else self._memory(self._asked, inputs)
+            self._last = batch, self._run(*inputs) if self._memory is None else self._memory(self._run, inputs)
         return self._last[1]
 
-    def _asked(self, *inputs: Tensor) -> Outputs:
+    def _run(self, *inputs: Tensor) -> Outputs:
+        """Run the teacher without gradients."""
         with torch.no_grad():
-            found = self._network[0].to(inputs[0].device)(*inputs)
+            result = self._network[0].to(inputs[0].device)(*inputs)
         return (
-            {name: found[name] for name in self._types}
-            if isinstance(found, dict)
-            else dict.fromkeys(self._types, found)
+            {name: result[name] for name in self._types}
+            if isinstance(result, dict)
+            else dict.fromkeys(self._types, result)
         )
 
 
-def stage(graph: Graph, name: str) -> NodeId:
-    """The node of an output; or the last one of a scope, such as `layers[3]`. Raises ArchError (A1902)."""
+def stage_node(graph: Graph, name: str) -> NodeId:
+    """Return the node of an output, or the last node of a scope such as `layers[3]`. Raises ArchError (A1902)."""
     if name in graph.outputs:
         return graph.outputs[name]
-    inside = [number for number in graph if (graph[number].scope + ".").startswith((f"{name}.", f"{name}["))]
-    if not inside:
-        scopes = {part for number in graph for part in _enclosing(graph[number].scope)}
+    scope_nodes = [number for number in graph if (graph[number].scope + ".").startswith((f"{name}.", f"{name}["))]
+    if not scope_nodes:
+        scopes = {part for number in graph for part in _enclosing_scopes(graph[number].scope)}
         hint = suggest(name, [*graph.outputs, *scopes])
         raise fail("A1902", f"`{graph.name}` has neither an output nor a scope `{name}`", None, hint)
-    return inside[-1]
+    return scope_nodes[-1]
 
 
-def _enclosing(scope: str) -> Sequence[str]:
+def _enclosing_scopes(scope: str) -> Sequence[str]:
+    """Return the scope and all scopes around it, outermost first."""
     parts = scope.split(".")
     return [".".join(parts[: end + 1]) for end in range(len(parts))]
 
 
-def _listed(shapes: Sequence[Sequence[object]]) -> str:
+def _join_shapes(shapes: Sequence[Sequence[object]]) -> str:
+    """Format shapes for messages."""
     return " and ".join(f"[{', '.join(map(str, shape))}]" for shape in shapes)
 
 
-def _elaborated(path: Path, parameters: Mapping[str, Any]) -> Graph:
-    """The graph of `FILE` or `FILE:NET`."""
+def _load_graph(path: Path, parameters: Mapping[str, Any]) -> Graph:
+    """Elaborate the net of `FILE` or `FILE:NET`."""
     net = None
     if not path.exists() and ":" in path.name:
         name, net = path.name.rsplit(":", 1)
         path = path.with_name(name)
-    return elaborate(read(path), str(path), folder=path.resolve().parent, net=net, parameters=parameters)
+    return elaborate(read_program(path), str(path), folder=path.resolve().parent, net=net, parameters=parameters)

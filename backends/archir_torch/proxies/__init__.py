@@ -1,14 +1,14 @@
 """Zero-cost proxies: scores of untrained networks on one minibatch; more is better.
 
 Names and definitions are those of Abdelfattah et al. 2021 ("Zero-Cost Proxies for Lightweight NAS", section 3.2) and of
-the papers that each names. A function under `@proxy` is a proxy of its name, in any file of this folder or in anybody
-else's.
+the papers cited there. A function decorated with `@proxy` is registered under its own name, in any module of this
+package or of a plugin.
 """
 
 from archir.plugins.bundled import import_all
 from archir_torch.proxies.registry import PROXIES, Proxy, proxy
-from archir_torch.proxies.untrained import Trial, trial, weighing
+from archir_torch.proxies.untrained import Trial, make_trial, scored_weights
 
-__all__ = ["PROXIES", "Proxy", "Trial", "proxy", "trial", "weighing"]
+__all__ = ["PROXIES", "Proxy", "Trial", "make_trial", "proxy", "scored_weights"]
 
 import_all(__name__)

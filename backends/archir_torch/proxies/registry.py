@@ -1,4 +1,4 @@
-"""Which proxies there are."""
+"""Registry of zero-cost proxies."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from archir_torch.proxies.untrained import Trial
 Proxy = Callable[[Trial], float]
 
 PROXIES: Registry[str, Proxy] = Registry("proxy", "proxies")
-"""Every proxy by its name."""
+"""Registry of proxies by name."""
 
 
 def proxy(function: Proxy) -> Proxy:
-    """Register a proxy by its function's name."""
+    """Register a proxy under the name of its function."""
     PROXIES.register(function.__name__, function)
     return function

@@ -1,4 +1,4 @@
-"""How well an untrained network tells the samples of a minibatch apart."""
+"""Separation proxies: how well an untrained network distinguishes the samples of a minibatch."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ RECTIFIERS = (
     activation.Relu, activation.Relu6, activation.LeakyRelu, activation.Elu, activation.Gelu, activation.Silu,
     activation.Mish, activation.HardSwish,
 )  # fmt: skip
-"""Activations that let positive numbers pass and hold negative ones back."""
+"""Activations that pass positive numbers and attenuate negative ones."""
 
 
 @proxy
 def jacob_cov(trial: Trial) -> float:
-    """How little the gradients of the outputs for the inputs correlate between samples: -sum(log(v + k) + 1 / (v + k)),
-    v the eigenvalues of their correlation matrix, k = 1e-5 (section 3.2; Mellor et al. 2020, version 1).
+    """Return how weakly the gradients of the outputs for the inputs correlate between samples: -sum(log(v + k) + 1 / (v
+    + k)), with the eigenvalues v of their correlation matrix and k = 1e-5 (section 3.2; Mellor et al. 2020, version
+    1).
 
-    Minus infinity if the gradients of a sample are all alike, so that it has no correlation with any other.
+    Minus infinity if the gradient of a sample is constant, because then its correlation with others is undefined.
+    Raises ArchError (A1111) for inputs that are integers.
     """
     images, *others = trial.inputs
     if not images.is_floating_point():
-        raise fail("A1111", "`jacob_cov` needs gradients for inputs, which tokens do not have")
+        raise fail("A1111", "`jacob_cov` needs gradients of the inputs, which integer tokens do not have")
     images = images.clone().requires_grad_()
     network = trial.network()
-    found = network(images, *others)
-    total = (next(iter(found.values())) if isinstance(found, dict) else found).sum()
+    result = network(images, *others)
+    total = (next(iter(result.values())) if isinstance(result, dict) else result).sum()
     if not total.requires_grad:
         return float("-inf")
     (jacobian,) = torch.autograd.grad(total, images, materialize_grads=True)
@@ -38,26 +40,26 @@ def jacob_cov(trial: Trial) -> float:
     if (rows == 0).all(1).any():
         return float("-inf")
     rows = rows / rows.norm(dim=1, keepdim=True)
-    values = torch.linalg.eigvalsh(rows @ rows.T) + 1e-5
-    return -float((values.log() + 1 / values).sum())
+    eigenvalues = torch.linalg.eigvalsh(rows @ rows.T) + 1e-5
+    return -float((eigenvalues.log() + 1 / eigenvalues).sum())
 
 
 @proxy
 def naswot(trial: Trial) -> float:
-    """log |det K|, K[i, j] the number of units that samples i and j agree on: both on, or both off (Mellor et al. 2021,
-    "Neural Architecture Search without Training", section 3, equation 2).
+    """Return log |det K|, with K[i, j] the number of units on which samples i and j agree: both on, or both off (Mellor
+    et al. 2021, "Neural Architecture Search without Training", section 3, equation 2).
 
-    A unit is a number that a rectifier reads (`RECTIFIERS`: ReLU and those after it, not sigmoids), on where it is
-    positive; what two rectifiers read counts for both, as in the authors' program. Minus infinity if two samples turn
-    on the same units. Raises ArchError (A1111) if there are no units.
+    A unit is a number that a rectifier reads (see `RECTIFIERS`: ReLU and its successors, not sigmoids); it is on if
+    positive. A number that two rectifiers read counts twice, as in the authors' implementation. Minus infinity if two
+    samples have the same units on. Raises ArchError (A1111) if there are no units.
     """
-    tapped = trial.tapped(lambda op: isinstance(op, RECTIFIERS), operands=True)
+    tapped = trial.with_taps(lambda op: isinstance(op, RECTIFIERS), operands=True)
     with torch.no_grad():
-        _, *read = tapped.outputs(tapped.network())
-    if not read:
+        _, *inputs = tapped.outputs(tapped.network())
+    if not inputs:
         raise fail("A1111", f"`naswot` looks at rectifiers such as ReLU, and `{trial.graph.name}` has none")
-    agree = torch.zeros(len(read[0]), len(read[0]), dtype=torch.float64, device=read[0].device)
-    for units in read:
-        on = (units.flatten(1) > 0).double()
-        agree += on @ on.T + (1 - on) @ (1 - on).T
-    return float(torch.linalg.slogdet(agree).logabsdet)
+    agreements = torch.zeros(len(inputs[0]), len(inputs[0]), dtype=torch.float64, device=inputs[0].device)
+    for units in inputs:
+        active = (units.flatten(1) > 0).double()
+        agreements += active @ active.T + (1 - active) @ (1 - active).T
+    return float(torch.linalg.slogdet(agreements).logabsdet)

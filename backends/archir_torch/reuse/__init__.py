@@ -1,4 +1,5 @@
-"""The channels of a trained network by how important they are: in another order, it computes the same."""
+"""Channel importance of trained networks: channels are reordered by importance without changing what the network
+computes."""
 
 from archir_torch.reuse.measures import IMPORTANCES, Trained, importance
 from archir_torch.reuse.merging import Merging

@@ -1,4 +1,4 @@
-"""How important the channels of a trained network are: measures by name."""
+"""Importance of the channels of a trained network: measures by name."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from archir.plugins.registry import Registry
 from archir_torch.lowering.module import lower
 
 Loss = Callable[[Callable[..., object], int], Tensor]
-"""Of what a network predicts for the batch of this number; it is given the network."""
+"""Loss of a batch: a function of the network, which it calls, and the batch's index."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A network with its weights, by the names of a state dict, and batches of what it was trained on, if there are
-    any. `loss` is what it was trained to minimise."""
+    """A trained network: graph, weights by state-dict name, and optionally batches of its training data. `loss` is the
+    training loss."""
 
     graph: Graph
     weights: Mapping[str, Tensor]
@@ -32,8 +32,9 @@ class Trained:
 
     @cached_property
     def made(self) -> dict[NodeId, Tensor]:
-        """By node that makes channels, such as a convolution or a linear map, what makes each: a row of numbers."""
-        types, found = infer(self.graph), {}
+        """For each node that produces channels by a weight, such as a convolution or a linear layer, the weights of
+        each channel [C, numbers]."""
+        types, rows_by_node = infer(self.graph), {}
         for number in self.graph:
             node = self.graph[number]
             operands = [types[operand] for operand in self.graph.operands(number)]
@@ -44,57 +45,58 @@ class Trained:
                     tensor = self.weights[state_name(node.scope, name)].detach()
                     rows = tensor.movedim(roles[name].index("result"), 0).flatten(1)
                     if len(rows) == types[number].channels:
-                        found[number] = rows
-        return found
+                        rows_by_node[number] = rows
+        return rows_by_node
 
     def seen(self, gradients: bool = False) -> dict[NodeId, list[tuple[Tensor, Tensor]]]:
-        """By node that makes channels, for each batch what it makes and the loss's gradient of that [C, everything
-        else]; the gradients are zeros if they are not asked for. Raises ArchError (A2221) without batches."""
+        """For each node that produces channels, return a pair for each batch: its values and the gradient of the loss
+        for them, both [C, everything else]. Without `gradients`, the latter are zeros. Raises ArchError (A2221)
+        without batches."""
         if not self.batches or (gradients and self.loss is None):
-            raise fail("A2221", "this measure of importance needs samples, and there are none", None, "l1 needs none")
+            raise fail("A2221", "this measure of importance needs samples, and there are none", None, "`l1` needs none")
         types, names = infer(self.graph), {f"made_{number}": number for number in self.made}
         module = lower(expose(self.graph, {**self.graph.outputs, **names})).eval()
         module.load_state_dict({name: self.weights[name] for name in module.state_dict()})
-        found: dict[NodeId, list[tuple[Tensor, Tensor]]] = {number: [] for number in self.made}
+        pairs_by_node: dict[NodeId, list[tuple[Tensor, Tensor]]] = {number: [] for number in self.made}
         for position, batch in enumerate(self.batches):
-            kept: dict[str, Tensor] = {}
+            values: dict[str, Tensor] = {}
 
-            def call(*inputs: Tensor, kept: dict[str, Tensor] = kept) -> object:
-                whole: Mapping[str, Tensor] = module(*inputs)
-                kept.update({name: whole[name] for name in names})
-                outputs = {name: whole[name] for name in self.graph.outputs}
+            def call(*inputs: Tensor, values: dict[str, Tensor] = values) -> object:
+                all_outputs: Mapping[str, Tensor] = module(*inputs)
+                values.update({name: all_outputs[name] for name in names})
+                outputs = {name: all_outputs[name] for name in self.graph.outputs}
                 return outputs if len(outputs) > 1 else next(iter(outputs.values()))
 
             with torch.set_grad_enabled(gradients):
                 grads: Sequence[Tensor | None] = [None] * len(names)
                 if gradients and self.loss is not None:
                     loss = self.loss(call, position)
-                    grads = torch.autograd.grad(loss, [kept[name] for name in names], allow_unused=True)
+                    grads = torch.autograd.grad(loss, [values[name] for name in names], allow_unused=True)
                 else:
                     call(*batch)
             for (name, number), grad in zip(names.items(), grads, strict=True):
                 axis = 1 + types[number].channel_axis
-                out = kept[name].detach()
+                out = values[name].detach()
                 grad = torch.zeros_like(out) if grad is None else grad
-                found[number].append((out.movedim(axis, 0).flatten(1), grad.movedim(axis, 0).flatten(1)))
-        return found
+                pairs_by_node[number].append((out.movedim(axis, 0).flatten(1), grad.movedim(axis, 0).flatten(1)))
+        return pairs_by_node
 
 
 Importance = Callable[[Trained], Mapping[NodeId, Tensor]]
-"""By node, a number for each of its channels: the more, the more important."""
+"""A measure of importance: for each node a number per channel; larger is more important."""
 
 IMPORTANCES: Registry[str, Importance] = Registry("importance measure", "importance measures")
-"""Every measure by its name."""
+"""Registry of measures of importance by name."""
 
 
 def importance(function: Importance) -> Importance:
-    """Register a measure of importance by its function's name."""
+    """Register a measure of importance under its function's name."""
     IMPORTANCES.register(function.__name__, function)
     return function
 
 
 def measure_of(name: str) -> Importance:
-    """The measure of a name. Raises ArchError (A2221)."""
+    """Return the measure of importance with this name. Raises ArchError (A2221) if there is none."""
     if name not in IMPORTANCES:
         raise fail("A2221", f"there is no importance measure `{name}`", None, IMPORTANCES.hint(name))
     return IMPORTANCES[name]
@@ -102,26 +104,26 @@ def measure_of(name: str) -> Importance:
 
 @importance
 def l1(trained: Trained) -> Mapping[NodeId, Tensor]:
-    """The mean magnitude of a channel's weights (Li et al. 2017)."""
+    """Return the mean magnitude of each channel's weights (Li et al. 2017)."""
     return {number: rows.abs().mean(1) for number, rows in trained.made.items()}
 
 
 @importance
 def l2(trained: Trained) -> Mapping[NodeId, Tensor]:
-    """The root of the mean square of a channel's weights."""
+    """Return the root mean square of each channel's weights."""
     return {number: rows.square().mean(1).sqrt() for number, rows in trained.made.items()}
 
 
 @importance
 def activation(trained: Trained) -> Mapping[NodeId, Tensor]:
-    """The mean magnitude of what a channel is, over samples."""
+    """Return the mean magnitude of each channel's values over samples."""
     seen = trained.seen().items()
     return {number: torch.stack([out.double().abs().mean(1) for out, _ in parts]).mean(0) for number, parts in seen}
 
 
 @importance
 def taylor(trained: Trained) -> Mapping[NodeId, Tensor]:
-    """How much the loss changes without the channel, to first order (Molchanov et al. 2017)."""
+    """Return the first-order change of the loss if the channel is removed (Molchanov et al. 2017)."""
     seen = trained.seen(gradients=True).items()
     return {
         number: torch.stack([(out.double() * grad).sum(1).abs() / out.shape[1] for out, grad in parts]).mean(0)

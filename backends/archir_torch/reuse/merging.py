@@ -1,9 +1,9 @@
-"""Channels that are left out, merged into those that are kept.
+"""Merging of left-out channels into kept ones.
 
-What is kept predicts what is left out, linearly, position by position, by least squares over samples (He, Zhang and Sun
-2017, section 3.2, fit taps, too). The prediction is folded into the weights that read the channels, so that a network
-that is cut out begins near the whole one, and nothing is trained. All that is needed of the samples are the
-products of channels with each other, which are the same for every network that may be cut out.
+The kept channels predict the left-out ones linearly, position by position, by least squares over samples (He, Zhang and
+Sun 2017, section 3.2, who also fit the taps of kernels). The prediction is folded into the weights that read the
+channels, so that an extracted network starts close to the full one without training. Only the products of channels with
+each other are needed from the samples, and they are the same for every network that may be extracted.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from archir.ir.graph import NodeId, state_name
 from archir.ir.typing import infer
 from archir.passes.expand import expand
 from archir.passes.expose import expose
-from archir.passes.positions import Part
+from archir.passes.weight_slices import WeightSlice
 from archir_torch.lowering.module import lower
-from archir_torch.reuse.asked import Asked
+from archir_torch.reuse.channel_symmetry import OperationProbe
 from archir_torch.reuse.measures import Trained, importance
-from archir_torch.reuse.units import Units
+from archir_torch.reuse.units import ChannelUnits
 
-MOST_POSITIONS = 256
-"""Of a sample that are looked at, such as pixels."""
-MOST_BYTES = 4 * 2**30
-"""Of the products of channels."""
+MAX_POSITIONS = 256
+"""Maximum number of positions per sample, such as pixels, that are used."""
+MAX_BYTES = 4 * 2**30
+"""Maximum size of the products of channels in bytes."""
 _RIDGE = 1e-14
-"""Regularisation, as a part of the sum of squares of all kept channels: what float32 activations round away."""
-_FEW_ROWS_RIDGE = 1e-3
-"""Further regularisation, as a part of the mean square of a channel, where there are no more rows than channels."""
+"""Regularisation relative to the sum of squares of all kept channels: the rounding error of float32 activations."""
+_SMALL_SAMPLE_RIDGE = 1e-3
+"""Additional regularisation relative to a channel's mean square, if there are no more rows than channels."""
 
 
-class Reader(NamedTuple):
-    """A weight that reads channels of a node along an axis."""
+class WeightReader(NamedTuple):
+    """A weight that reads the channels of a node along one of its axes."""
 
     weight: str
     axis: int
@@ -44,86 +44,88 @@ class Reader(NamedTuple):
 
 
 class Merging:
-    """What the channels of a trained network say of each other, and weights of networks that are cut out of it."""
+    """Products of a trained network's channels, from which weights of extracted networks are computed."""
 
     def __init__(self, trained: Trained, cut: Container[str] | None = None) -> None:
-        """`cut` are the weights of which parts may be taken, by name; by default, all may be.
+        """`cut` are the names of weights that may be sliced; by default all.
 
         Raises ArchError: A2221 (there are no samples), A2225 (the products of channels take too much memory).
         """
         self._weights = trained.weights
-        units = Units(expand(trained.graph))
-        every = readers(units)
-        self._readers = {one.weight: one for one in every if cut is None or one.weight in cut}
-        self._places = {one.node: _places(units, one.node) for one in self._readers.values()}
+        units = ChannelUnits(expand(trained.graph))
+        all_readers = channel_readers(units)
+        self._readers = {reader.weight: reader for reader in all_readers if cut is None or reader.weight in cut}
+        self._places = {reader.node: _channels_by_unit(units, reader.node) for reader in self._readers.values()}
         size = sum(8 * len(places) ** 2 for places in self._places.values())
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             text = f"the products of the channels of `{trained.graph.name}` take {size / 2**30:.1f} GiB"
             raise fail(
                 "A2225",
                 text,
                 None,
-                f"at most {MOST_BYTES >> 30} GiB are used; open fewer layers, or do without `refit`",
+                f"at most {MAX_BYTES >> 30} GiB are used; open fewer layers, or do without `refit`",
             )
         self._products = {n: torch.zeros(len(p), len(p), dtype=torch.double) for n, p in self._places.items()}
         self._rows = dict.fromkeys(self._places, 0)
-        for seen in activations(trained, self._places):
-            for node, x in seen.items():
+        for values in activations(trained, self._places):
+            for node, x in values.items():
                 rows = x[self._places[node]].flatten(1).double()
                 self._products[node] += rows @ rows.T
                 self._rows[node] += rows.shape[1]
 
-    def weights(self, parts: Mapping[str, Part]) -> dict[str, Tensor]:
-        """Those weights of a network that read fewer channels than the whole one's, by name. `parts` are the
-        positions that it takes of each axis of its weights."""
-        found = {}
+    def weights(self, parts: Mapping[str, WeightSlice]) -> dict[str, Tensor]:
+        """Return the weights that read fewer channels than in the full network, by name. `parts` are the positions that
+        the extracted network uses along each axis of its weights."""
+        merged = {}
         for name, (_, axis, node) in self._readers.items():
             if name not in parts:
                 continue
             kept = torch.tensor(parts[name][axis].positions())
-            whole = self._weights[name]
-            merge = self._merge(node, kept) if len(kept) < whole.shape[axis] else None
+            weight = self._weights[name]
+            merge = self._merge(node, kept) if len(kept) < weight.shape[axis] else None
             if merge is None:
                 continue
-            for other, along in enumerate(parts[name]):
-                if other != axis and along.size < whole.shape[other]:
-                    whole = whole.index_select(other, torch.tensor(along.positions()))
-            found[name] = (whole.movedim(axis, -1) @ merge.to(whole)).movedim(-1, axis).contiguous()
-        return found
+            for other_axis, axis_part in enumerate(parts[name]):
+                if other_axis != axis and axis_part.size < weight.shape[other_axis]:
+                    weight = weight.index_select(other_axis, torch.tensor(axis_part.positions()))
+            merged[name] = (weight.movedim(axis, -1) @ merge.to(weight)).movedim(-1, axis).contiguous()
+        return merged
 
     def _merge(self, node: NodeId, kept: Tensor) -> Tensor | None:
-        """What each kept channel has of every channel of a node [all, kept]; None where parts of units are kept."""
+        """Return the matrix [all channels, kept channels] that expresses every channel by the kept ones; None if units
+        of channels are only partly kept."""
         places, products = self._places[node], self._products[node]
-        here = torch.isin(places, kept)
-        if not torch.equal(here.any(1), here.all(1)):
+        is_kept = torch.isin(places, kept)
+        if not torch.equal(is_kept.any(1), is_kept.all(1)):
             return None
-        units = here[:, 0].nonzero()[:, 0]
-        square, few = products[units][:, units], len(units) / max(1, self._rows[node])
-        part = _RIDGE * len(units) + _FEW_ROWS_RIDGE * min(1.0, few) ** 4
-        ridge = part * square.diagonal().mean().clamp_min(1e-30)
+        units = is_kept[:, 0].nonzero()[:, 0]
+        square, ratio = products[units][:, units], len(units) / max(1, self._rows[node])
+        strength = _RIDGE * len(units) + _SMALL_SAMPLE_RIDGE * min(1.0, ratio) ** 4
+        ridge = strength * square.diagonal().mean().clamp_min(1e-30)
         square = square + ridge * torch.eye(len(units), dtype=square.dtype)
-        found: Tensor = torch.linalg.solve(square, products[units]).T
-        found[units] = torch.eye(len(units), dtype=found.dtype)  # what is kept is known
-        merge = torch.zeros(places.numel(), places.numel(), dtype=found.dtype)
+        coefficients: Tensor = torch.linalg.solve(square, products[units]).T
+        coefficients[units] = torch.eye(len(units), dtype=coefficients.dtype)  # kept channels are themselves
+        merge = torch.zeros(places.numel(), places.numel(), dtype=coefficients.dtype)
         for position in range(places.shape[1]):
-            merge[places[:, position][:, None], places[units, position]] = found
+            merge[places[:, position][:, None], places[units, position]] = coefficients
         return merge[:, kept]
 
 
-def _places(units: Units, node: NodeId) -> Tensor:
-    """The channels of a node by unit [units, channels of each]: a row moves as one, and its channels tell the same at
-    different positions. Where units differ in that, or all channels are one, each channel is on its own."""
-    found = [unit.places[node] for unit in units.units if node in unit.places]
-    if len(found) == 1 or len({len(one) for one in found}) > 1:
-        found = [[channel] for channel in range(units.width(node))]
-    return torch.tensor(sorted(found))
+def _channels_by_unit(units: ChannelUnits, node: NodeId) -> Tensor:
+    """Return the channels of a node by unit [units, channels per unit]: a row moves as one, and its channels hold the
+    same feature at different positions. If units differ in size, or there is only one, each channel has a row of its
+    own."""
+    rows = [unit.places[node] for unit in units.units if node in unit.places]
+    if len(rows) == 1 or len({len(row) for row in rows}) > 1:
+        rows = [[channel] for channel in range(units.width(node))]
+    return torch.tensor(sorted(rows))
 
 
 def activations(trained: Trained, nodes: Container[NodeId]) -> Iterator[dict[NodeId, Tensor]]:
-    """For each batch, the channels of nodes of the expanded network [C, positions]; of each sample, some positions.
-    Raises ArchError (A2221) without batches."""
+    """Yield, for each batch, the values of nodes of the expanded network [C, positions], with a sample of each sample's
+    positions. Raises ArchError (A2221) without batches."""
     if not trained.batches:
-        raise fail("A2221", "this needs samples, and there are none", None, "l1 needs none")
+        raise fail("A2221", "this measure of importance needs samples, and there are none", None, "`l1` needs none")
     graph = expand(trained.graph)
     types = infer(graph)
     names = {f"read_{number}": number for number in graph if number in nodes}
@@ -133,69 +135,72 @@ def activations(trained: Trained, nodes: Container[NodeId]) -> Iterator[dict[Nod
     for batch in trained.batches:
         with torch.no_grad():
             values = module(*batch)
-        found = {}
+        values_by_node = {}
         for name, number in names.items():
             x = values[name].movedim(1 + types[number].channel_axis, 0)
             x = x.reshape(*x.shape[:2], -1)
-            if x.shape[2] > MOST_POSITIONS:
-                x = x[..., torch.randperm(x.shape[2], generator=generator)[:MOST_POSITIONS]]
-            found[number] = x.flatten(1)
-        yield found
+            if x.shape[2] > MAX_POSITIONS:
+                x = x[..., torch.randperm(x.shape[2], generator=generator)[:MAX_POSITIONS]]
+            values_by_node[number] = x.flatten(1)
+        yield values_by_node
 
 
 @importance
 def energy(trained: Trained) -> Mapping[NodeId, Tensor]:
-    """The mean square of a channel where it is read, after activations and norms, over samples."""
-    units = Units(expand(trained.graph))
+    """Return the mean square of each channel where it is read, after activations and norms, over samples."""
+    units = ChannelUnits(expand(trained.graph))
     sums: dict[NodeId, Tensor] = {}
     counts: dict[NodeId, int] = {}
-    for seen in activations(trained, {one.node for one in readers(units)}):
-        for node, x in seen.items():
+    for values in activations(trained, {reader.node for reader in channel_readers(units)}):
+        for node, x in values.items():
             sums[node] = sums.get(node, 0.0) + x.double().square().sum(1)
             counts[node] = counts.get(node, 0) + x.shape[1]
     return {node: total / counts[node] for node, total in sums.items()}
 
 
-def readers(units: Units) -> list[Reader]:
-    """The weights of a network that multiply all channels of a node: operations are asked, by computing."""
-    answers: dict[Hashable, tuple[tuple[str, int], ...]] = {}
-    found: dict[str, Reader] = {}
-    several: set[str] = set()
+def channel_readers(units: ChannelUnits) -> list[WeightReader]:
+    """Return the weights of a network that multiply all channels of a node, found by evaluating each operation."""
+    cache: dict[Hashable, tuple[tuple[str, int], ...]] = {}
+    readers_by_weight: dict[str, WeightReader] = {}
+    conflicting: set[str] = set()
     for number in units.graph:
         node, operands = units.graph[number], units.graph.operands(number)
         types = [units.types[operand] for operand in operands]
         if not operands or not node.op.weights(*types):
             continue
         key = node.op, tuple(types)
-        if key not in answers:
-            answers[key] = _multiplied(Asked(node.op, types, units.types[number]))
-        for name, axis in answers[key]:
-            one = Reader(state_name(node.scope, name), axis, operands[0])
-            if found.setdefault(one.weight, one) != one:
-                several.add(one.weight)  # shared, and not of the same channels
-    return [one for name, one in found.items() if name not in several]
+        if key not in cache:
+            cache[key] = _multiplying_weights(OperationProbe(node.op, types, units.types[number]))
+        for name, axis in cache[key]:
+            reader = WeightReader(state_name(node.scope, name), axis, operands[0])
+            if readers_by_weight.setdefault(reader.weight, reader) != reader:
+                conflicting.add(reader.weight)  # a shared weight that reads the channels of different nodes
+    return [reader for name, reader in readers_by_weight.items() if name not in conflicting]
 
 
-def _multiplied(asked: Asked) -> tuple[tuple[str, int], ...]:
-    """The weights of an operation, and their axes, by which channels of the first operand are multiplied and added up:
-    a channel that is a sum of others can be left out, then, and its weights added to theirs."""
-    width = asked.width(0)
-    if width < 2 or not asked.operands[0].numeric:
+def _multiplying_weights(probe: OperationProbe) -> tuple[tuple[str, int], ...]:
+    """Return the weights of an operation, with their axes, by which channels of the first operand are multiplied and
+    summed. A channel that is a linear combination of others can then be left out, if its weights are added to theirs.
+    """
+    width = probe.width(0)
+    if width < 2 or not probe.operands[0].is_floating:
         return ()
-    found = tuple(
+    weights = tuple(
         (name, roles.index("operand"))
-        for name, roles in asked.roles.items()
-        if "operand" in roles and asked.weights[name].shape[roles.index("operand")] == width
+        for name, roles in probe.roles.items()
+        if "operand" in roles and probe.weights[name].shape[roles.index("operand")] == width
     )
-    if not found:
+    if not weights:
         return ()
-    half, at = width - width // 2, 1 + asked.operands[0].channel_axis
-    share = torch.zeros(width, width, dtype=torch.double)
-    share[:half, :half] = torch.eye(half, dtype=torch.double)
-    cut = (asked.xs[0].movedim(at, -1) @ share).movedim(-1, at)
-    share[half:, :half] = torch.randn(width - half, half, generator=asked.generator, dtype=torch.double)
-    whole = (asked.xs[0].movedim(at, -1) @ share.T).movedim(-1, at)
-    folded = {name: (asked.weights[name].movedim(axis, -1) @ share).movedim(-1, axis) for name, axis in found}
-    before = asked.run([whole, *asked.xs[1:]], asked.weights)
-    after = asked.run([cut, *asked.xs[1:]], {**asked.weights, **folded})
-    return found if torch.allclose(before, after, rtol=1e-9, atol=1e-9, equal_nan=True) else ()
+    kept_width, channel_axis = width - width // 2, 1 + probe.operands[0].channel_axis
+    mixing = torch.zeros(width, width, dtype=torch.double)
+    mixing[:kept_width, :kept_width] = torch.eye(kept_width, dtype=torch.double)
+    cut = (probe.xs[0].movedim(channel_axis, -1) @ mixing).movedim(-1, channel_axis)
+    mixing[kept_width:, :kept_width] = torch.randn(
+        width - kept_width, kept_width, generator=probe.generator, dtype=torch.double
+    )
+    full = (probe.xs[0].movedim(channel_axis, -1) @ mixing.T).movedim(-1, channel_axis)
+    folded = {name: (probe.weights[name].movedim(axis, -1) @ mixing).movedim(-1, axis) for name, axis in weights}
+    expected = probe.run([full, *probe.xs[1:]], probe.weights)
+    actual = probe.run([cut, *probe.xs[1:]], {**probe.weights, **folded})
+    return weights if torch.allclose(expected, actual, rtol=1e-9, atol=1e-9, equal_nan=True) else ()

@@ -1,4 +1,5 @@
-"""The weights that a phase starts from, in the order that it asks for, and with what was left out merged into them."""
+"""Initial weights of a phase: reordered by importance (`start.order`), with left-out channels merged
+(`start.refit`)."""
 
 from __future__ import annotations
 
@@ -8,72 +9,73 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from archir.diagnostics.errors import fail, listed
+from archir.diagnostics.errors import fail, join_names
 from archir.ir.graph import Graph, state_name
 from archir.passes.specialize import specialize
 from archir.recipes.training import Augment
-from archir.spaces.partial import largest
+from archir.spaces.completion import largest
 from archir.spaces.space import Space
-from archir.utils.seeds import mixed
+from archir.utils.seeds import derive_seed
 from archir_torch.lowering.module import lower
 from archir_torch.reuse.measures import Trained
 from archir_torch.reuse.merging import Merging
-from archir_torch.reuse.order import ordered
-from archir_torch.search.job import Job, whole
+from archir_torch.reuse.order import order_channels
+from archir_torch.search.job import Job, uses_all_samples
 from archir_torch.search.task import Task
 from archir_torch.supernet.network import SuperNetwork
 from archir_torch.training.feed import Feed
 
-BATCHES = 4
-"""Batches that measures of importance may look at."""
+MAX_BATCHES = 4
+"""Maximum number of batches for measures of importance."""
 
 
-def in_order(job: Job, graph: Graph, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """The weights of a network whose channels stand as `start.order` says, if it says anything.
+def order_start_weights(job: Job, graph: Graph, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """Return the weights of a network with channels reordered as `start.order` says; unchanged if it is not set.
 
-    Samples are those that the phase trains weights on. Raises ArchError (A2221) if the weights are not all there.
+    Samples are those that the phase trains weights on. Raises ArchError (A2221) if weights are missing.
     """
     measure = job.phase.start.order
     if measure is None:
         return weights
-    wanted = lower(graph).state_dict()
-    unfit = [name for name, one in wanted.items() if name not in weights or weights[name].shape != one.shape]
-    if unfit:
-        whose = f"phase `{job.phase.name}` orders the channels of `{graph.name}`"
-        text = f"{whose}, but starts without weights of it: {listed(unfit, 4)}"
-        raise fail("A2221", text, None, "start.weights has all weights of the network, or of the largest of a space")
-    return ordered(_sampled(job, graph, weights, BATCHES), measure)
+    expected = lower(graph).state_dict()
+    missing = [name for name, tensor in expected.items() if name not in weights or weights[name].shape != tensor.shape]
+    if missing:
+        prefix = f"phase `{job.phase.name}` orders the channels of `{graph.name}`"
+        text = f"{prefix}, but starts without weights of it: {join_names(missing, 4)}"
+        raise fail("A2221", text, None, "start.weights must have all weights of the network, or of a space's largest")
+    return order_channels(_with_samples(job, graph, weights, MAX_BATCHES), measure)
 
 
-def merging(job: Job, model: SuperNetwork) -> Merging | None:
-    """What is merged into the weights of architectures that are taken out of a supernet, if `start.refit` says so.
+def make_merging(job: Job, model: SuperNetwork) -> Merging | None:
+    """Return the merging of left-out channels for architectures extracted from a supernet; None if `start.refit` is not
+    set.
 
-    Raises ArchError (A2225) if that takes too much memory.
+    Raises ArchError (A2225) if it takes too much memory.
     """
     samples = job.phase.start.refit
     if samples is None:
         return None
-    most = largest(Space(model.graph))
-    graph, sharing = specialize(model.graph, most.outcomes), model.sharing
-    varied = {
+    largest_architecture = largest(Space(model.graph))
+    graph, sharing = specialize(model.graph, largest_architecture.outcomes), model.sharing
+    sliced_weights = {
         state_name(model.graph[number].scope, name)
         for number in model.graph
         if number in sharing.types and sharing.depends_on(number)
-        for name in sharing.parts(number, most.outcomes)
+        for name in sharing.slices(number, largest_architecture.outcomes)
     }
     batches = math.ceil(samples / job.phase.training.batch)
-    return Merging(_sampled(job, graph, model.weights(most), batches), varied)
+    return Merging(_with_samples(job, graph, model.weights(largest_architecture), batches), sliced_weights)
 
 
-def _sampled(job: Job, graph: Graph, weights: Mapping[str, Tensor], most: int) -> Trained:
-    """A network with so many batches of samples, on the CPU."""
+def _with_samples(job: Job, graph: Graph, weights: Mapping[str, Tensor], max_batches: int) -> Trained:
+    """Return the network with at most `most` batches of samples, on the CPU."""
     task = Task(replace(job, device="cpu"), graph)
-    data = job.data.train if whole(job.phase) else job.data.halves()[0]
-    feed = Feed(data, job.phase.training.batch, seed=mixed(job.seed, "order"), augment=Augment(), device="cpu")
-    batches = [feed.batch(number) for number in range(min(most, feed.steps))]
+    data = job.data.train if uses_all_samples(job.phase) else job.data.halves()[0]
+    feed = Feed(data, job.phase.training.batch, seed=derive_seed(job.seed, "order"), augment=Augment(), device="cpu")
+    batches = [feed.batch(number) for number in range(min(max_batches, feed.steps))]
     return Trained(
         task.graph,
         {name: tensor.cpu() for name, tensor in weights.items()},
-        [task.given(batch) for batch in batches],
+        [task.network_inputs(batch) for batch in batches],
         lambda call, number: task.loss(call, batches[number], number),
     )

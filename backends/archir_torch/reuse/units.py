@@ -1,4 +1,4 @@
-"""Which channels of a network may change places: units that move as one, and bundles of them."""
+"""Which channels of a network can be exchanged: units of channels that move together, and bundles of units."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Input
 from archir.ir.typing import infer
-from archir_torch.reuse.asked import Asked, Claim, Group, Member, form
+from archir_torch.reuse.channel_symmetry import Claim, Group, OperationProbe, Port, signature
 
 Place = tuple[NodeId, int]
 """A channel of a node's result."""
 Chunk = tuple[NodeId, int]
-"""One of the equal parts into which a node splits channels, such as a head."""
+"""One of the equal chunks into which a node splits channels, such as an attention head."""
 
 
 @dataclass
 class Unit:
-    """Channels that move as one: all that must be equal of two units that change places."""
+    """Channels that move together. Two units can be exchanged if their `shape` is equal."""
 
     places: dict[NodeId, list[int]] = field(default_factory=lambda: defaultdict(list))
     labels: set[Hashable] = field(default_factory=set)
@@ -31,86 +31,90 @@ class Unit:
 
     @property
     def shape(self) -> Hashable:
-        """How many channels of which nodes it has, and what it is held by."""
+        """How many channels of which nodes the unit has, and its labels."""
         return frozenset((node, len(at)) for node, at in self.places.items()), frozenset(self.labels)
 
 
-class Units:
-    """The units of a graph without choices whose composites are expanded."""
+class ChannelUnits:
+    """The units of a graph without choices and with expanded composite operations."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.types = graph, infer(graph)
         self.claims: dict[NodeId, Claim] = {}
-        self._joined: nx.utils.UnionFind[Place] = nx.utils.UnionFind()
+        self._union: nx.utils.UnionFind[Place] = nx.utils.UnionFind()
         self._labels: list[tuple[Place, Hashable]] = []
         self._chunks: list[tuple[Place, Chunk]] = []
-        self._asked: dict[Hashable, tuple[list[Group] | None, Claim | None]] = {}
+        self._probed: dict[Hashable, tuple[list[Group] | None, Claim | None]] = {}
         for number in graph:
-            self._look(number)
+            self._add_node(number)
         for number in graph.outputs.values():
             self._pin(number)
         self._join_weights()
-        self.units = self._made()
+        self.units = self._collect()
 
     def width(self, number: NodeId) -> int:
-        """The channels of a node."""
+        """Return the number of channels of a node; 0 if it has none."""
         x = self.types[number]
-        return x.channels if x.rank and x.numeric else 0
+        return x.channels if x.rank and x.is_floating else 0
 
     def _pin(self, number: NodeId) -> None:
+        """Keep the channels of a node in place, by a label for each of them."""
         self._labels += [((number, i), (number, i)) for i in range(self.width(number))]
 
-    def _look(self, number: NodeId) -> None:
+    def _add_node(self, number: NodeId) -> None:
+        """Join the channels that an operation moves together, or pin them if no symmetry holds."""
         node, operands = self.graph[number], self.graph.operands(number)
-        if isinstance(node.op, Input) or node.scope in self.graph.together:
-            for one in (number, *operands):
-                self._pin(one)
+        if isinstance(node.op, Input) or node.scope in self.graph.merged_scopes:
+            for pinned in (number, *operands):
+                self._pin(pinned)
             return
         types = [self.types[operand] for operand in operands]
         key = node.op, tuple(types)
-        if key not in self._asked:
-            self._asked[key] = _answer(Asked(node.op, types, self.types[number]))
-        groups, claim = self._asked[key]
+        if key not in self._probed:
+            self._probed[key] = _find_symmetry(OperationProbe(node.op, types, self.types[number]))
+        groups, claim = self._probed[key]
         if groups is not None:
-            self._move(number, groups)
+            self._add_groups(number, groups)
         elif claim is not None:
-            self._hold(number, claim)
+            self._add_claim(number, claim)
         else:
-            for one in (number, *operands):
-                self._pin(one)
+            for pinned in (number, *operands):
+                self._pin(pinned)
 
-    def _move(self, number: NodeId, groups: Sequence[Group]) -> None:
-        members = [*self.graph.operands(number), number]
+    def _add_groups(self, number: NodeId, groups: Sequence[Group]) -> None:
+        """Join the groups of an operation that only moves numbers."""
+        nodes = [*self.graph.operands(number), number]
         for group in groups:
-            places = [(members[member], channel) for member, channel in group]
-            self._joined.union(*places)
-            self._labels.append((places[0], (number, "form", form(group))))
+            places = [(nodes[member], channel) for member, channel in group]
+            self._union.union(*places)
+            self._labels.append((places[0], (number, "form", signature(group))))
 
-    def _hold(self, number: NodeId, claim: Claim) -> None:
+    def _add_claim(self, number: NodeId, claim: Claim) -> None:
+        """Join the channels of an accepted claim, and label them by chunk and position where these are fixed."""
         self.claims[number] = claim
         operands = self.graph.operands(number)
-        held: set[Member] = set()
-        for one in claim.tied:
-            nodes = [number if member is None else operands[member] for member in one]
-            held |= {*one}
+        moving_ports: set[Port] = set()
+        for ports in claim.channel_sets:
+            nodes = [number if member is None else operands[member] for member in ports]
+            moving_ports |= {*ports}
             for i in range(self.width(nodes[-1])):
                 for node in nodes[1:]:
-                    self._joined.union((nodes[0], i), (node, i))
+                    self._union.union((nodes[0], i), (node, i))
                 chunk, inner = divmod(i, self.width(nodes[-1]) // claim.chunks)
                 if claim.chunks > 1:
                     self._chunks.append(((nodes[0], i), (number, chunk)))
                 if not claim.inside:
-                    self._labels.append(((nodes[0], i), (number, one, "inside", inner)))
+                    self._labels.append(((nodes[0], i), (number, ports, "inside", inner)))
                 if not claim.across:
-                    self._labels.append(((nodes[0], i), (number, one, "chunk", chunk)))
+                    self._labels.append(((nodes[0], i), (number, ports, "chunk", chunk)))
         for position, operand in enumerate(operands):
-            if position not in held and self.width(operand) > 1:
+            if position not in moving_ports and self.width(operand) > 1:
                 self._pin(operand)
-        if None not in held:
+        if None not in moving_ports:
             self._pin(number)
 
     def _join_weights(self) -> None:
-        """Axes of weights that several nodes share are of the same channels."""
+        """Join the channels of nodes that share a weight along the same axis."""
         first: dict[tuple[str, str, int], NodeId] = {}
         for number in self.graph:
             node, operands = self.graph[number], self.graph.operands(number)
@@ -118,115 +122,123 @@ class Units:
             weights = node.op.weights(*types)
             for name, roles in node.op.roles(*types).items() if weights else ():
                 for axis, role in enumerate(roles):
-                    of = {"result": number, "operand": operands[0] if operands else None}.get(role)
-                    if of is None:
+                    channel_node = {"result": number, "operand": operands[0] if operands else None}.get(role)
+                    if channel_node is None:
                         continue
-                    known = first.setdefault((node.scope, name, axis), of)
-                    if self.width(known) != self.width(of) or weights[name].shape[axis] != self.width(of):
-                        self._pin(known)
-                        self._pin(of)
-                    elif known != of:
-                        for i in range(self.width(of)):
-                            self._joined.union((known, i), (of, i))
+                    first_node = first.setdefault((node.scope, name, axis), channel_node)
+                    if self.width(first_node) != self.width(channel_node) or weights[name].shape[axis] != self.width(
+                        channel_node
+                    ):
+                        self._pin(first_node)
+                        self._pin(channel_node)
+                    elif first_node != channel_node:
+                        for i in range(self.width(channel_node)):
+                            self._union.union((first_node, i), (channel_node, i))
 
-    def _made(self) -> list[Unit]:
-        found: dict[Place, Unit] = defaultdict(Unit)
+    def _collect(self) -> list[Unit]:
+        """Collect the channels, labels and chunks of each unit."""
+        units: dict[Place, Unit] = defaultdict(Unit)
         for number in self.graph:
             for i in range(self.width(number)):
-                found[self._joined[number, i]].places[number].append(i)
+                units[self._union[number, i]].places[number].append(i)
         for place, label in self._labels:
-            found[self._joined[place]].labels.add(label)
+            units[self._union[place]].labels.add(label)
         for place, chunk in self._chunks:
-            found[self._joined[place]].chunks.add(chunk)
-        return list(found.values())
+            units[self._union[place]].chunks.add(chunk)
+        return list(units.values())
 
-    # who changes places with whom
+    # which units are exchanged
 
-    def ordered(self, scores: Mapping[NodeId, NDArray[np.float64]]) -> dict[NodeId, NDArray[np.int64]]:
-        """By node, the channels that come to stand at 0, 1, ...: what is most important first, as far as that leaves
-        what the network computes as it is. Nodes without scores go with the others."""
-        weighed = {id(unit): _score(unit, scores) for unit in self.units}
-        taken = {id(unit): unit for unit in self.units}
-        """By the unit whose places they are, the one that comes there."""
-        for alike in self._bundles():
-            ranked = sorted(alike, key=lambda bundle: -sum(weighed[id(unit)] for unit in bundle))
-            for to, source in zip(alike, ranked, strict=True):
-                taken |= {id(one): other for one, other in zip(to, source, strict=True)}
+    def channel_order(self, scores: Mapping[NodeId, NDArray[np.float64]]) -> dict[NodeId, NDArray[np.int64]]:
+        """Return, for each node, the old positions of the channels in their new order: the most important first, as far
+        as the network still computes the same. Nodes without scores follow the others."""
+        scores_by_unit = {id(unit): _score(unit, scores) for unit in self.units}
+        moved_to = {id(unit): unit for unit in self.units}
+        """The unit that moves to the place of a unit, by the id of the latter."""
+        for bundles in self._bundles():
+            ranked = sorted(bundles, key=lambda bundle: -sum(scores_by_unit[id(unit)] for unit in bundle))
+            for to, source in zip(bundles, ranked, strict=True):
+                moved_to |= {id(place_unit): source_unit for place_unit, source_unit in zip(to, source, strict=True)}
         classes: dict[Hashable, list[Unit]] = defaultdict(list)
         for unit in self.units:
             classes[unit.shape, frozenset(unit.chunks)].append(unit)
         for units in classes.values():
-            sources = sorted((taken[id(unit)] for unit in units), key=lambda unit: -weighed[id(unit)])
-            taken |= {id(unit): source for unit, source in zip(units, sources, strict=True)}
-        found = {number: np.arange(self.width(number)) for number in self.graph if self.width(number)}
+            sources = sorted((moved_to[id(unit)] for unit in units), key=lambda unit: -scores_by_unit[id(unit)])
+            moved_to |= {id(unit): source for unit, source in zip(units, sources, strict=True)}
+        orders = {number: np.arange(self.width(number)) for number in self.graph if self.width(number)}
         for unit in self.units:
             for number, places in unit.places.items():
-                found[number][places] = taken[id(unit)].places[number]
-        return found
+                orders[number][places] = moved_to[id(unit)].places[number]
+        return orders
 
     def _bundles(self) -> list[list[list[Unit]]]:
-        """Bundles of units that chunks hold together, those together that may change places. The units of one are in
-        the order of those of the others that they change places with."""
+        """Return classes of bundles: units that are held together by chunks, such as those of a head. Bundles of a
+        class can be exchanged; their units are in corresponding order."""
         links: nx.Graph[Chunk] = nx.Graph()
         for unit in self.units:
             links.add_nodes_from(unit.chunks)
             nx.add_path(links, sorted(unit.chunks))
-        homes = {chunk: i for i, chunks in enumerate(nx.connected_components(links)) for chunk in chunks}
-        held: dict[int, list[Unit]] = defaultdict(list)
-        of: dict[int, set[Chunk]] = defaultdict(set)
+        component_of = {chunk: i for i, chunks in enumerate(nx.connected_components(links)) for chunk in chunks}
+        units_of: dict[int, list[Unit]] = defaultdict(list)
+        chunks_of: dict[int, set[Chunk]] = defaultdict(set)
         for unit in self.units:
             if unit.chunks:
-                home = homes[min(unit.chunks)]
-                held[home].append(unit)
-                of[home] |= unit.chunks
+                component = component_of[min(unit.chunks)]
+                units_of[component].append(unit)
+                chunks_of[component] |= unit.chunks
         classes: list[tuple[Hashable, list[list[Unit]]]] = []
-        for home, units in held.items():
-            nodes = sorted(number for number, _ in of[home])
+        for component, units in units_of.items():
+            nodes = sorted(number for number, _ in chunks_of[component])
             if len({*nodes}) < len(nodes):
                 continue
-            for key, known in classes:
-                matched = _matched(known[0], units) if key == tuple(nodes) else None
+            for key, bundles in classes:
+                matched = _match_units(bundles[0], units) if key == tuple(nodes) else None
                 if matched is not None:
-                    known.append(matched)
+                    bundles.append(matched)
                     break
             else:
                 classes.append((tuple(nodes), [units]))
-        return [known for _, known in classes if len(known) > 1]
+        return [bundles for _, bundles in classes if len(bundles) > 1]
 
 
-def _answer(asked: Asked) -> tuple[list[Group] | None, Claim | None]:
-    if (groups := asked.moves()) is not None:
+def _find_symmetry(probe: OperationProbe) -> tuple[list[Group] | None, Claim | None]:
+    """Return the movement groups of an operation, or the first of its claims that holds; both None if there is
+    neither."""
+    if (groups := probe.movement_groups()) is not None:
         return groups, None
-    return None, next((claim for claim in asked.claims() if asked.holds(claim)), None)
+    return None, next((claim for claim in probe.claims() if probe.holds(claim)), None)
 
 
-def _matched(one: Sequence[Unit], other: Sequence[Unit]) -> list[Unit] | None:
-    """The units of another bundle in the order of this one's, place by place; None if the two are not alike."""
-    if len(one) != len(other):
+def _match_units(left: Sequence[Unit], right: Sequence[Unit]) -> list[Unit] | None:
+    """Return the units of another bundle in the order of this one's, channel by channel; None if the bundles differ."""
+    if len(left) != len(right):
         return None
     pairs: dict[int, Unit] = {}
-    sides = [_placed(one), _placed(other)]
+    sides = [_channels_by_node(left), _channels_by_node(right)]
     if sides[0].keys() != sides[1].keys():
         return None
-    for number, mine in sides[0].items():
-        if len(mine) != len(sides[1][number]):
+    for number, channels in sides[0].items():
+        if len(channels) != len(sides[1][number]):
             return None
-        for (_, unit), (_, twin) in zip(mine, sides[1][number], strict=True):
-            if pairs.setdefault(id(unit), twin) is not twin or unit.shape != twin.shape:
+        for (_, unit), (_, counterpart) in zip(channels, sides[1][number], strict=True):
+            if pairs.setdefault(id(unit), counterpart) is not counterpart or unit.shape != counterpart.shape:
                 return None
-    found = [pairs[id(unit)] for unit in one]
-    return found if len({id(unit) for unit in found}) == len(found) else None
+    ordered_units = [pairs[id(unit)] for unit in left]
+    return ordered_units if len({id(unit) for unit in ordered_units}) == len(ordered_units) else None
 
 
-def _placed(units: Sequence[Unit]) -> dict[NodeId, list[tuple[int, Unit]]]:
-    found: dict[NodeId, list[tuple[int, Unit]]] = defaultdict(list)
+def _channels_by_node(units: Sequence[Unit]) -> dict[NodeId, list[tuple[int, Unit]]]:
+    """Return the channels of units by node, sorted, each with its unit."""
+    channels_by_node: dict[NodeId, list[tuple[int, Unit]]] = defaultdict(list)
     for unit in units:
         for number, places in unit.places.items():
-            found[number] += [(place, unit) for place in places]
-    return {number: sorted(places, key=lambda one: one[0]) for number, places in found.items()}
+            channels_by_node[number] += [(place, unit) for place in places]
+    return {number: sorted(places, key=lambda pair: pair[0]) for number, places in channels_by_node.items()}
 
 
 def _score(unit: Unit, scores: Mapping[NodeId, NDArray[np.float64]]) -> float:
-    """The mean over its channels that have a score."""
-    found = [float(scores[number][i]) for number, places in unit.places.items() if number in scores for i in places]
-    return sum(found) / len(found) if found else 0.0
+    """Return the mean score of a unit's channels that have one; 0 if none has."""
+    channel_scores = [
+        float(scores[number][i]) for number, places in unit.places.items() if number in scores for i in places
+    ]
+    return sum(channel_scores) / len(channel_scores) if channel_scores else 0.0

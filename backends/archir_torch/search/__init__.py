@@ -1,1 +1,1 @@
-"""Searches that train: relaxed graphs, architecture parameters, strategies, recipes."""
+"""Recipe runs in torch: preparation, phases, jobs of strategies, scoring of candidates, deployment of results."""

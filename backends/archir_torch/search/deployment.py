@@ -1,4 +1,4 @@
-"""The network that a search ends with, as it is deployed: weights as safetensors, and an ONNX model."""
+"""Deployment of the network that a search ends with: weights as safetensors, and an ONNX model."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from archir_torch.search.job import Outcome
 
 
 class Deployment:
-    """Networks with the weights that phases came to."""
+    """Writes the networks of outcomes with their trained weights."""
 
     def weights(self, outcome: Outcome) -> bytes:
-        """The network's weights, without what else there is."""
+        """Return the network's weights as safetensors, without other tensors of the outcome."""
         return save(_network(outcome).state_dict())
 
     def model(self, outcome: Outcome, opset: int | None, metadata: Mapping[str, str]) -> Exported:
-        """The network as ONNX, compared with torch."""
+        """Export the network to ONNX and compare the result with torch."""
         assert outcome.network is not None
         torch, onnx, network = backends.get("torch"), backends.get("onnx"), _network(outcome)
-        form: dict[str, Any] = {} if opset is None else {"opset": opset}
+        options: dict[str, Any] = {} if opset is None else {"opset": opset}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / MODEL
             report = onnx.write(
                 outcome.network, path, torch.arrays(network), reference=torch.runner(network), metadata=metadata,
-                certified=True, **form,
+                certified=True, **options,
             )  # fmt: skip
             certificate = (Path(folder) / CERTIFICATE).read_bytes()
             return Exported(path.read_bytes(), certificate, report.absolute, report.relative)
 
 
 def _network(outcome: Outcome) -> Network:
+    """Return the outcome's network with its weights, in evaluation mode."""
     assert outcome.network is not None
     network = lower(outcome.network)
     network.load_state_dict({name: outcome.weights[name] for name in network.state_dict()})

@@ -1,4 +1,4 @@
-"""Weights that a phase takes over from an earlier one."""
+"""Weights that a phase takes from an earlier one."""
 
 from __future__ import annotations
 
@@ -7,53 +7,57 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from archir.backends.naming import Named
-from archir.diagnostics.errors import ArchError, fail, listed
+from archir.backends.weight_names import RenamedWeights
+from archir.diagnostics.errors import ArchError, fail, join_names
 from archir.ir.serial import from_json
 from archir.recipes.supernet import SupernetRecord
 from archir.spaces.architecture import Architecture
 from archir_torch.lowering.weights import shapes
-from archir_torch.reuse.start import merging
+from archir_torch.reuse.start import make_merging
 from archir_torch.search.job import Job
 from archir_torch.supernet.network import SuperNetwork
 
 
-def take_over(network: nn.Module, weights: Mapping[str, Tensor], named: Named | None = None) -> int:
-    """Copy the weights that a network has of the same name and shape; how many there were. Those that a map has named
-    are to be all of the network's: raises ArchError (A0902) with everything that is not so."""
-    own = network.state_dict()
-    if named is not None and (problems := named.unfit(shapes(own), shapes(weights))):
+def copy_matching(network: nn.Module, weights: Mapping[str, Tensor], renamed: RenamedWeights | None = None) -> int:
+    """Copy the weights whose name and shape match those of a network. Return their number.
+
+    If `named` is given, a map file renamed the weights, and they must be all of the network's: otherwise raises
+    ArchError (A0902) with every mismatch.
+    """
+    state = network.state_dict()
+    if renamed is not None and (problems := renamed.mismatches(shapes(state), shapes(weights))):
         raise ArchError(*problems)
-    fitting = {name: tensor for name, tensor in weights.items() if name in own and own[name].shape == tensor.shape}
-    network.load_state_dict({**own, **fitting})
-    return len(fitting)
+    matching = {name: tensor for name, tensor in weights.items() if name in state and state[name].shape == tensor.shape}
+    network.load_state_dict({**state, **matching})
+    return len(matching)
 
 
-def require_all(network: nn.Module, weights: Mapping[str, Tensor], phase: str) -> None:
-    """Raise ArchError (A0902) unless there is a weight of the name and shape of each of a network's."""
-    given = shapes(weights)
-    lacking = [name for name, shape in shapes(network.state_dict()).items() if given.get(name) != shape]
-    if lacking:
-        text = (
-            f"phase `{phase}` starts from weights that lack {len(lacking)} of its network, or have them in other shapes"
-        )
-        raise fail("A0902", f"{text}: {listed(lacking, 4)}")
+def require_all_weights(network: nn.Module, weights: Mapping[str, Tensor], phase: str) -> None:
+    """Raise ArchError (A0902) unless `weights` has every weight of the network, with its shape."""
+    shapes_by_name = shapes(weights)
+    missing = [name for name, shape in shapes(network.state_dict()).items() if shapes_by_name.get(name) != shape]
+    if missing:
+        text = f"phase `{phase}` starts from weights that lack {len(missing)} of its network's, or have other shapes"
+        raise fail("A0902", f"{text}: {join_names(missing, 4)}")
 
 
-def inherited(job: Job, architecture: Architecture) -> Mapping[str, Tensor]:
-    """The weights that were taken over; of a supernet, the architecture's part of them, into which what it leaves out
-    is merged if the phase says so. Raises ArchError (A2209, A2225)."""
+def inherited_weights(job: Job, architecture: Architecture) -> Mapping[str, Tensor]:
+    """Return the weights of an architecture: those of the job, or the architecture's part of a supernet's. If the phase
+    sets `start.refit`, left-out channels are merged into the kept ones.
+
+    Raises ArchError (A2209, A2225).
+    """
     weights = job.weights or {}
     if job.supernet is None:
         return weights
-    model = restored(job.supernet, weights)
-    own = job.supernet.own(model.graph, architecture)
-    merged = merging(job, model)
-    return model.weights(own) | (merged.weights(model.parts(own)) if merged is not None else {})
+    model = restore_supernet(job.supernet, weights)
+    encoded = job.supernet.to_supernet(model.graph, architecture)
+    merged = make_merging(job, model)
+    return model.weights(encoded) | (merged.weights(model.weight_slices(encoded)) if merged is not None else {})
 
 
-def restored(record: SupernetRecord, weights: Mapping[str, Tensor]) -> SuperNetwork:
-    """A supernet that was trained, with its weights, in evaluation mode."""
-    made = SuperNetwork(from_json(record.graph), torch.Generator().manual_seed(0), record.sharing == "heads")
-    made.load_state_dict(dict(weights))
-    return made.eval()
+def restore_supernet(record: SupernetRecord, weights: Mapping[str, Tensor]) -> SuperNetwork:
+    """Return a trained supernet with its weights, in evaluation mode."""
+    supernet = SuperNetwork(from_json(record.graph), torch.Generator().manual_seed(0), record.sharing == "heads")
+    supernet.load_state_dict(dict(weights))
+    return supernet.eval()

@@ -1,4 +1,4 @@
-"""Jobs and outcomes in torch, what a strategy is, and which there are."""
+"""Jobs and outcomes with torch tensors, the Strategy protocol, and the registry of strategies."""
 
 from __future__ import annotations
 
@@ -9,27 +9,32 @@ from torch import Tensor
 from archir.recipes import job
 from archir.recipes.strategies import Strategies
 from archir_torch.data import Data
-from archir_torch.training.loop import Trainee
+from archir_torch.training.loop import Trainable
 
 Job = job.Job[Data, Tensor]
 Outcome = job.Outcome[Tensor]
 
 
-class Strategy(Trainee, Protocol):
-    """A strategy of a phase. One that does not train has no epochs.
+class Strategy(Trainable, Protocol):
+    """Protocol of a phase's strategy. A strategy that does not train has no epochs.
 
-    If there is a method `shown`, TensorBoard shows the numbers by name that it gives after an epoch. If there is a
-    class method `mistakes`, recipes are refused for what it says (see `archir.recipes.strategies.Mistakes`).
+    Optional: a method `shown` returns numbers by name that TensorBoard shows after an epoch; a class method `mistakes`
+    returns errors for which a recipe is rejected (see `archir.recipes.strategies.Mistakes`).
     """
 
     epochs: int
     steps: int
 
     def outcome(self) -> Outcome:
-        """What it came to."""
+        """Return the result of the phase."""
 
 
 STRATEGIES: Strategies[Job, Strategy] = Strategies("strategy", "strategies")
-"""Those of this backend, by name."""
+"""Registry of this backend's strategies."""
 
-strategy, kind_of, made, whole = STRATEGIES.strategy, STRATEGIES.kind_of, STRATEGIES.made, STRATEGIES.whole
+strategy, kind_of, create_strategy, uses_all_samples = (
+    STRATEGIES.strategy,
+    STRATEGIES.kind_of,
+    STRATEGIES.create,
+    STRATEGIES.uses_all_samples,
+)

@@ -1,4 +1,5 @@
-"""Predicting a score from an architecture: a small network fitted to trials, as Once-for-all has (Cai et al. 2020)."""
+"""Accuracy predictor: a small network that is fitted to trials and predicts a score from an architecture, as in
+Once-for-all (Cai et al. 2020)."""
 
 from __future__ import annotations
 
@@ -8,80 +9,85 @@ from statistics import fmean, pstdev
 import torch
 from torch import Tensor, nn
 
-from archir.costs.latencies.fill import spearman
+from archir.costs.latencies.measurement import spearman
 from archir.diagnostics.errors import fail
 from archir.runs import Trial
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
-from archir_torch.training.uncompiled_optimizers import AdamW
+from archir_torch.training.optimizer import AdamW
 
-LEAST = 8
-"""Trials that a predictor is fitted to, at least."""
+MIN_TRIALS = 8
+"""Minimum number of trials that a predictor is fitted to."""
 FOLDS = 5
-"""Parts of the trials, of which each is predicted from the others to see how good predictions are."""
+"""Number of folds in the cross-validation of predictions."""
 
 
 class Predictor:
-    """Fitted to architectures (a one for each outcome that is chosen, else zeros) and their scores."""
+    """Two-layer network fitted to architectures (one-hot encoding of every choice) and their scores."""
 
     def __init__(self, space: Space, architectures: Sequence[Architecture], scores: Sequence[float], seed: int) -> None:
         self.space = space
         self.mean, self.scale = fmean(scores), pstdev(scores) or 1.0
         features = torch.stack([self._features(architecture) for architecture in architectures])
-        wanted = (torch.tensor(list(scores), dtype=torch.float32) - self.mean) / self.scale
-        numbers = torch.Generator().manual_seed(seed)
+        targets = (torch.tensor(list(scores), dtype=torch.float32) - self.mean) / self.scale
+        generator = torch.Generator().manual_seed(seed)
         self.model = nn.Sequential(nn.Linear(features.shape[1], 128), nn.ReLU(), nn.Linear(128, 1))
         with torch.no_grad():
             for parameter in self.model.parameters():
                 bound = parameter.shape[-1] ** -0.5
-                parameter.uniform_(-bound, bound, generator=numbers)
+                parameter.uniform_(-bound, bound, generator=generator)
         optimizer = AdamW(self.model.parameters(), 5e-3, weight_decay=0.1)
         for _ in range(300):
             optimizer.zero_grad()
-            (self.model(features).squeeze(1) - wanted).square().mean().backward()
+            (self.model(features).squeeze(1) - targets).square().mean().backward()
             optimizer.step()
 
     def _features(self, architecture: Architecture) -> Tensor:
-        found = []
+        """Return the one-hot encoding of an architecture's choices."""
+        features = []
         for choice, code in zip(self.space.choices, architecture.codes, strict=True):
-            found += [float(code == outcome) for outcome in range(choice.outcomes)]
-        return torch.tensor(found)
+            features += [float(code == outcome) for outcome in range(choice.outcome_count)]
+        return torch.tensor(features)
 
     @torch.no_grad()
     def __call__(self, architecture: Architecture) -> float:
-        """The predicted score."""
+        """Return the predicted score."""
         return float(self.model(self._features(architecture))) * self.scale + self.mean
 
 
-def fitted(space: Space, trials: Sequence[Trial], score: str, seed: int) -> Predictor:
-    """A predictor of a score of trials that were done. Raises ArchError (A2211) if there are too few of these."""
-    return Predictor(space, *_known(space, trials, score), seed)
+def fit_predictor(space: Space, trials: Sequence[Trial], score: str, seed: int) -> Predictor:
+    """Fit a predictor of a score to finished trials. Raises ArchError (A2211) if there are too few."""
+    return Predictor(space, *_training_set(space, trials, score), seed)
 
 
-def agreement(space: Space, trials: Sequence[Trial], score: str, seed: int) -> float | None:
-    """The rank correlation of scores and predictions from the other folds; None if all scores are the same."""
-    architectures, scores = _known(space, trials, score)
+def cross_validate(space: Space, trials: Sequence[Trial], score: str, seed: int) -> float | None:
+    """Return the rank correlation between scores and predictions from the other folds; None if all scores are equal."""
+    architectures, scores = _training_set(space, trials, score)
     predicted = [0.0] * len(scores)
     for fold in range(FOLDS):
-        others = [i for i in range(len(scores)) if i % FOLDS != fold]
-        predictor = Predictor(space, [architectures[i] for i in others], [scores[i] for i in others], seed)
+        training = [i for i in range(len(scores)) if i % FOLDS != fold]
+        predictor = Predictor(space, [architectures[i] for i in training], [scores[i] for i in training], seed)
         for i in range(fold, len(scores), FOLDS):
             predicted[i] = predictor(architectures[i])
     return spearman(scores, predicted)
 
 
 def require_enough(trials: Sequence[Trial], score: str) -> None:
-    """Raise ArchError (A2211) if a predictor of a score has too few trials."""
-    if (count := len(_done(trials, score))) < LEAST:
+    """Raise ArchError (A2211) if there are too few trials for a predictor of this score."""
+    if (count := len(_scored_trials(trials, score))) < MIN_TRIALS:
         hint = 'start.trials = "..." names a phase that tried candidates'
-        raise fail("A2211", f"a predictor is fitted to {LEAST} trials with `{score}`, not {count}", None, hint)
+        raise fail("A2211", f"a predictor needs at least {MIN_TRIALS} trials with `{score}`, not {count}", None, hint)
 
 
-def _done(trials: Sequence[Trial], score: str) -> list[Trial]:
-    return [one for one in trials if one.status == "done" and one.scores.get(score) is not None]
+def _scored_trials(trials: Sequence[Trial], score: str) -> list[Trial]:
+    """Return the finished trials that have this score."""
+    return [trial for trial in trials if trial.status == "done" and trial.scores.get(score) is not None]
 
 
-def _known(space: Space, trials: Sequence[Trial], score: str) -> tuple[list[Architecture], list[float]]:
+def _training_set(space: Space, trials: Sequence[Trial], score: str) -> tuple[list[Architecture], list[float]]:
+    """Return architectures and scores of the finished trials. Raises ArchError (A2211) if there are too few."""
     require_enough(trials, score)
-    done = _done(trials, score)
-    return [space.architecture(one.architecture) for one in done], [float(one.scores[score] or 0.0) for one in done]
+    scored = _scored_trials(trials, score)
+    return [space.architecture(trial.architecture) for trial in scored], [
+        float(trial.scores[score] or 0.0) for trial in scored
+    ]

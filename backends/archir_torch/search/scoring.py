@@ -1,4 +1,4 @@
-"""How candidates are scored: with a supernet's weights, by a short training, proxies, a prediction or a table."""
+"""Scorers of candidates: inherited supernet weights, short training, zero-cost proxies, a predictor, or a table."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from archir.data.inputs import sizes_of
-from archir.data.selection import limited
+from archir.data.inputs import sample_shapes
+from archir.data.selection import limit_rows
 from archir.diagnostics.errors import fail
 from archir.ir.serial import from_json
-from archir.passes.resize import taking
+from archir.passes.resize import with_input_sizes
 from archir.plugins import loading
 from archir.recipes.recipe import Phase
 from archir.recipes.supernet import SupernetRecord
 from archir.recipes.training import Augment
 from archir.recipes.trials import Scorer, scorer
 from archir.runs import Trial
-from archir.search.signals import left_to_others
+from archir.search.signals import keep_outer_handlers
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
-from archir.tabular.table import Results
-from archir.utils.seeds import mixed
-from archir.utils.settings import Settings, parsed
+from archir.tabular.results import Results
+from archir.utils.seeds import derive_seed
+from archir.utils.settings import Settings, parse_settings
 from archir_torch.data import Data, Split
 from archir_torch.lowering.precision import autocast
 from archir_torch.objectives.supervised import Supervised
 from archir_torch.proxies import PROXIES
-from archir_torch.proxies.untrained import trial
-from archir_torch.reuse.start import merging
-from archir_torch.search.inheritance import restored, take_over
+from archir_torch.proxies.untrained import make_trial
+from archir_torch.reuse.start import make_merging
+from archir_torch.search.inheritance import copy_matching, restore_supernet
 from archir_torch.search.job import Job
-from archir_torch.search.predictor import Predictor, fitted, require_enough
+from archir_torch.search.predictor import Predictor, fit_predictor, require_enough
 from archir_torch.search.task import Task, objective_of
 from archir_torch.strategies.train import Train, TrainOptions
 from archir_torch.supernet.network import extract
@@ -46,8 +46,8 @@ from archir_torch.training.recalibration import recalibrate
 
 
 @dataclass(frozen=True)
-class Request:
-    """A candidate as executors pass it on."""
+class ScoringRequest:
+    """A candidate as it is sent to an executor: codes of its choices, and the budget."""
 
     codes: tuple[int, ...]
     budget: float
@@ -55,8 +55,8 @@ class Request:
 
 @dataclass(frozen=True)
 class Scoring:
-    """The work of scoring (see `archir.search.executors.Work`): everything that a worker needs, and nothing that
-    depends on which one it is. `graph` is the whole space's, as JSON."""
+    """Scoring work for executors (see `archir.search.executors.Work`): everything that a worker needs, the same for all
+    workers. `graph` is the graph of the full space as JSON."""
 
     scorer: Scorer
     phase: Phase
@@ -69,8 +69,8 @@ class Scoring:
     supernet: SupernetRecord | None
     earlier: Sequence[Trial]
     results: Results | None = None
-    plugins: Mapping[str, Path | None] = field(default_factory=loading.homes)
-    """What workers import, and where each may lie."""
+    plugins: Mapping[str, Path | None] = field(default_factory=loading.worker_folders)
+    """Modules that workers import, and the folder that each may be imported from."""
 
     def check(self) -> None:
         """Raise ArchError if no candidate could be scored: A1110 (no such proxy), A2210 (no supernet), A2211 (too few
@@ -84,64 +84,70 @@ class Scoring:
             if name not in PROXIES:
                 raise fail("A1110", f"there is no proxy `{name}`", None, PROXIES.hint(name))
 
-    def prepare(self) -> Callable[[Request], Mapping[str, float]]:
-        """The function that scores; called in the worker."""
+    def prepare(self) -> Callable[[ScoringRequest], Mapping[str, float]]:
+        """Return the scoring function. Called in the worker."""
         torch.set_num_threads(self.threads)
         for name, folder in self.plugins.items():
             loading.load(name, () if folder is None else (folder,))
         space = Space(from_json(self.graph))
         kind = self.scorer.registered
-        score = kind.make(self, space, parsed(kind.options, self.scorer.options))
+        score = kind.make(self, space, parse_settings(kind.options, self.scorer.options))
         return lambda task: score(space.decode(task.codes), task.budget)
 
     def job(self, space: Space) -> Job:
-        """What a phase would be given that trains on the weights' half alone, and tests on what is for validation."""
+        """Return the job of a phase that trains on the half of the samples for weights and tests on a sample of the
+        validation half."""
         weights, validation = self.data.halves()
-        data = replace(self.data, train=weights, held_out=some(self.data, validation, self.scorer.images, self.seed))
+        data = replace(
+            self.data, train=weights, held_out=sample_split(self.data, validation, self.scorer.images, self.seed)
+        )
         return Job(self.phase, space, data, self.seed, self.device)
 
 
 Score = Callable[[Architecture, float], Mapping[str, float]]
+"""A scoring function: measures by name, from an architecture and a budget."""
 
 
 @scorer("inherited", prefix="validation_")
 def _inherited(work: Scoring, space: Space, options: Settings) -> Score:
+    """Score with the weights of a supernet, after recalibrating batch norms."""
     assert work.supernet is not None
     record, job = work.supernet, work.job(space)
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in work.weights.items()}
-    model = restored(record, tensors)
-    merged = merging(job, model)
+    model = restore_supernet(record, tensors)
+    merged = make_merging(job, model)
     model = model.to(work.device)
     task = Task(job, model.graph)
-    training, order = work.phase.training, mixed(work.seed, "recalibrate")
-    feed = Feed(job.data.train, training.batch, seed=order, augment=Augment(), device=work.device)
+    training, feed_seed = work.phase.training, derive_seed(work.seed, "recalibrate")
+    feed = Feed(job.data.train, training.batch, seed=feed_seed, augment=Augment(), device=work.device)
     count = min(work.scorer.recalibrate, feed.steps)
-    batches = [task.given(feed.batch(index)) for index in range(count)]
+    batches = [task.network_inputs(feed.batch(index)) for index in range(count)]
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
-        own = record.own(model.graph, architecture)
-        network = extract(model, own)
+        encoded = record.to_supernet(model.graph, architecture)
+        network = extract(model, encoded)
         if merged is not None:
-            take_over(network, merged.weights(model.parts(own)))
+            copy_matching(network, merged.weights(model.weight_slices(encoded)))
         with torch.no_grad(), autocast(training.precision, work.device):
             recalibrate(network, batches)
-            return task.measured(network, job.data.held_out, 0)
+            return task.measure(network, job.data.held_out, 0)
 
     return score
 
 
 @scorer("training", prefix="validation_")
 def _training(work: Scoring, space: Space, options: Settings) -> Score:
+    """Score by training for `budget` times the epochs of the phase."""
     job = work.job(space)
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
         epochs = max(1, round(budget * work.phase.training.epochs))
         phase = work.phase.model_copy(update={"training": work.phase.training.model_copy(update={"epochs": epochs})})
         train = Train(replace(job, phase=phase, architecture=dict(architecture)), TrainOptions(evaluate_every=epochs))
-        with left_to_others():
+        with keep_outer_handlers():
             rows = loop.run(train, epochs=train.epochs, steps=train.steps, seed=work.seed, phase=work.phase.name)
-        left_out = ("epoch", "seconds", "loss")  # the last is that of training
-        measured = {name: float(value) for name, value in rows[-1].items() if name not in left_out}
+        skipped = ("epoch", "seconds", "loss")  # `loss` is the training loss
+        measured = {name: float(value) for name, value in rows[-1].items() if name not in skipped}
         return {name.removeprefix("held_out_"): value for name, value in measured.items()}
 
     return score
@@ -149,20 +155,23 @@ def _training(work: Scoring, space: Space, options: Settings) -> Score:
 
 @scorer("proxies")
 def _proxies(work: Scoring, space: Space, options: Settings) -> Score:
-    images = some(work.data, work.job(space).data.train, work.phase.training.batch, work.seed).to(work.device)
-    objective, sizes = objective_of(work.phase, Path()), sizes_of(space.graph)
+    """Score with zero-cost proxies on a minibatch."""
+    images = sample_split(work.data, work.job(space).data.train, work.phase.training.batch, work.seed).to(work.device)
+    objective, sizes = objective_of(work.phase, Path()), sample_shapes(space.graph)
     criterion = _loss(objective) if isinstance(objective, Supervised) else None
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
-        untrained = trial(taking(space.specialize(architecture), sizes), images, work.seed, criterion)
+        untrained = make_trial(with_input_sizes(space.specialize(architecture), sizes), images, work.seed, criterion)
         return {name: PROXIES[name](untrained) for name in work.scorer.proxies}
 
     return score
 
 
 def _loss(objective: Supervised) -> Callable[[torch.Tensor, Split], torch.Tensor]:
+    """Return the objective's loss as a function of the first output and a minibatch."""
+
     def loss(output: torch.Tensor, batch: Split) -> torch.Tensor:
-        inputs = {name: one[torch.arange(len(batch))] for name, one in batch.inputs.items()}
+        inputs = {name: column[torch.arange(len(batch))] for name, column in batch.inputs.items()}
         name = objective.settings.output or "output"
         return objective.loss({name: output}, Batch(inputs, batch.targets), 0)
 
@@ -171,21 +180,24 @@ def _loss(objective: Supervised) -> Callable[[torch.Tensor, Split], torch.Tensor
 
 @scorer("predictor", prefix="predicted_")
 def _predictor(work: Scoring, space: Space, options: Settings) -> Score:
-    predictor: Predictor = fitted(space, work.earlier, work.scorer.score, work.seed)
+    """Score with a predictor fitted to earlier trials."""
+    predictor: Predictor = fit_predictor(space, work.earlier, work.scorer.score, work.seed)
     return lambda architecture, budget: {work.scorer.score: predictor(architecture)}
 
 
 @scorer("table", prefix="validation_")
 def _table(work: Scoring, space: Space, options: Settings) -> Score:
+    """Score by lookup in a table of results."""
     assert work.results is not None
     return work.results
 
 
-def some(data: Data, split: Split, count: int | None, seed: int) -> Split:
-    """At most so many samples of a split, of every class the same part: sources may be ordered by their classes."""
-    return split.chosen(torch.from_numpy(limited(data.strata(split).numpy(), count, seed)))
+def sample_split(data: Data, split: Split, count: int | None, seed: int) -> Split:
+    """Sample at most `count` samples of a split, in equal proportions from every class, because sources may be sorted
+    by class."""
+    return split.select(torch.from_numpy(limit_rows(data.strata(split).numpy(), count, seed)))
 
 
-def arrays(weights: Mapping[str, torch.Tensor] | None) -> dict[str, NDArray[Any]]:
-    """Weights as arrays, which executors share between workers where they can."""
+def weight_arrays(weights: Mapping[str, torch.Tensor] | None) -> dict[str, NDArray[Any]]:
+    """Return weights as arrays, which executors share between workers where they can."""
     return {name: tensor.detach().cpu().numpy() for name, tensor in (weights or {}).items()}

@@ -1,4 +1,4 @@
-"""Training one network on its own: a trainee of the engine."""
+"""Training of a single network outside of recipes: `archir.train`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from archir.diagnostics.errors import fail
-from archir.recipes.training import MOST_LR, Augment, Momentum, Optimizer
-from archir.utils.frames import Framed
+from archir.recipes.training import MAX_LR, Augment, Momentum, Optimizer
+from archir.utils.frames import Tabular
 from archir.utils.settings import Count, NonNegative, Positive, Seed
 from archir.utils.settings import Settings as Checked
 from archir_torch.data import Data
 from archir_torch.objectives import Objective, create
 from archir_torch.objectives.create import kind_of
-from archir_torch.objectives.task import Task, tested
+from archir_torch.objectives.task import Task, as_held_out
 from archir_torch.training import checkpoint_folder as checkpoint
 from archir_torch.training import distributed, loop
 from archir_torch.training.augment import is_image
@@ -30,12 +30,12 @@ from archir_torch.training.norms import synchronise
 
 
 class Settings(Checked):
-    """How a network is trained; learning rates fall from `lr` along a cosine, after a linear warm-up."""
+    """Settings of training. The learning rate follows a cosine from `lr`, after a linear warm-up."""
 
     epochs: Count = 20
     batch: Count = 64
     optimizer: Literal["adamw", "sgd"] = "adamw"
-    lr: float = Field(2e-3, gt=0, le=MOST_LR)
+    lr: float = Field(2e-3, gt=0, le=MAX_LR)
     momentum: Momentum = 0.9
     weight_decay: NonNegative = 0.01
     schedule: Literal["cosine", "constant"] = "cosine"
@@ -47,12 +47,12 @@ class Settings(Checked):
     flip: bool = False
     seed: Seed = 0
     objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
-    """Its `kind` and its settings (docs/objectives.md)."""
+    """The objective's `kind` and its settings (docs/objectives.md)."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What was measured in an epoch: mean training loss, measures of held-out samples, seconds."""
+    """Results of an epoch: mean training loss, measures of held-out samples, seconds."""
 
     epoch: int
     loss: float
@@ -61,14 +61,14 @@ class Epoch:
 
     @property
     def figures(self) -> dict[str, float]:
-        """All of it by name."""
+        """All results by name."""
         return {"epoch": self.epoch, "loss": self.loss, **self.measures, "seconds": self.seconds}
 
 
 @dataclass(frozen=True)
-class Result(Framed):
-    """The epochs of a training run, what is to be known of its data, and by which measure networks are compared; the
-    module holds the last weights."""
+class Result(Tabular):
+    """Result of training: metrics of all epochs, facts about the data (`images`), and the criterion by which networks
+    are compared. The module holds the last weights."""
 
     history: tuple[Epoch, ...] = field(default_factory=tuple)
     images: Mapping[str, Any] = field(default_factory=dict)
@@ -76,55 +76,55 @@ class Result(Framed):
 
     def __repr__(self) -> str:
         last = self.history[-1].figures if self.history else {}
-        said = ", ".join(f"{name} {value:.4g}" for name, value in last.items() if name not in ("epoch", "seconds"))
-        return f"<Result of {len(self.history):,} epochs{': ' * bool(said)}{said}>"
+        text = ", ".join(f"{name} {value:.4g}" for name, value in last.items() if name not in ("epoch", "seconds"))
+        return f"<Result of {len(self.history):,} epochs{': ' * bool(text)}{text}>"
 
     def columns(self) -> dict[str, list[Any]]:
-        """The epochs, and what was measured after each."""
-        names = dict.fromkeys(name for one in self.history for name in one.figures)
-        return {name: [one.figures.get(name) for one in self.history] for name in names}
+        """Return the columns of the table of epochs."""
+        names = dict.fromkeys(name for epoch in self.history for name in epoch.figures)
+        return {name: [epoch.figures.get(name) for epoch in self.history] for name in names}
 
     @property
     def measures(self) -> Mapping[str, float]:
-        """Those of held-out samples after the last epoch."""
+        """Measures of held-out samples after the last epoch."""
         return self.history[-1].measures
 
     @property
     def shown(self) -> Mapping[str, float]:
-        """The measures without the loss, if there are others."""
-        others = {name: value for name, value in self.measures.items() if name != "held_out_loss"}
-        return others or self.measures
+        """The measures without the loss, unless it is the only one."""
+        without_loss = {name: value for name, value in self.measures.items() if name != "held_out_loss"}
+        return without_loss or self.measures
 
     @property
     def accuracy(self) -> float:
-        """Held-out accuracy after the last epoch, where that is measured."""
+        """Held-out accuracy after the last epoch. Raises KeyError if the objective does not measure it."""
         return self.measures["accuracy"]
 
 
 class Progress(Protocol):
-    """Who wants to know how training goes."""
+    """Protocol of observers of training."""
 
     def start(self, epochs: int, steps: int) -> None:
-        """Training begins: so many epochs, so many steps in all."""
+        """Training begins: number of epochs, and number of remaining steps in all."""
 
     def step(self, loss: float) -> None:
-        """A step was done."""
+        """A step is done."""
 
-    def epoch(self, done: Epoch) -> None:
-        """An epoch was done."""
+    def epoch(self, epoch: Epoch) -> None:
+        """An epoch is done."""
 
 
-class Silent:
-    """Nobody wants to know."""
+class NullProgress:
+    """Progress that ignores all events."""
 
     def start(self, epochs: int, steps: int) -> None:
-        """Nothing."""
+        """Ignore the start."""
 
     def step(self, loss: float) -> None:
-        """Nothing."""
+        """Ignore a step."""
 
-    def epoch(self, done: Epoch) -> None:
-        """Nothing."""
+    def epoch(self, epoch: Epoch) -> None:
+        """Ignore an epoch."""
 
 
 def fit(
@@ -139,29 +139,29 @@ def fit(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> Result:
-    """Train a module whose outputs have these names; the objective is ready for them, and by default that of the
-    settings. With a folder, a checkpoint is written there after every epoch; `resume` goes on from it.
+    """Train a module whose outputs have these names. The objective must be prepared for them; by default it is that of
+    the settings. With a folder, a checkpoint is written after every epoch; `resume` continues from it.
 
-    A run that was killed and resumed ends with the same weights as one that was not (on the CPU, to the bit).
-    Raises ArchError: A1105 (damaged checkpoint), A1106 (it belongs to other settings), A1107 (the loss is no number).
+    An interrupted and resumed run ends with the same weights as an uninterrupted one (on the CPU, bit by bit).
+    Raises ArchError: A1105 (the checkpoint is damaged), A1106 (it has other settings), A1107 (the loss diverged).
     """
     objective = objective or objective_of(settings)
     task = Task(objective, names, seed=settings.seed, device=device)
-    trainee = _Network(module, data, settings, task, device)
-    keeper = _Folder(folder, settings, resume) if folder is not None else None
+    trainer = _NetworkTrainer(module, data, settings, task, device)
+    checkpointer = _FolderCheckpointer(folder, settings, resume) if folder is not None else None
     rows = loop.run(
-        trainee,
+        trainer,
         epochs=settings.epochs,
-        steps=trainee.feed.steps,
-        keeper=keeper,
-        watch=_Shown(progress or Silent()),
+        steps=trainer.feed.steps,
+        checkpointer=checkpointer,
+        callback=_ProgressCallback(progress or NullProgress()),
         seed=settings.seed,
     )
     return Result(tuple(map(_epoch, rows)), criterion=objective.criterion)
 
 
-class _Network:
-    """A network that is trained, and what it is trained to do."""
+class _NetworkTrainer:
+    """Trainable of a single network and its task."""
 
     steady = True
 
@@ -172,8 +172,8 @@ class _Network:
             data.train, settings.batch, seed=settings.seed, augment=_augment(settings, data), device=device,
             rank=rank, world=size,
         )  # fmt: skip
-        has_parts = any(True for _ in task.objective.parameters())
-        self._module = nn.ModuleDict({"network": module, "objective": task.objective}) if has_parts else module
+        has_parameters = any(True for _ in task.objective.parameters())
+        self._module = nn.ModuleDict({"network": module, "objective": task.objective}) if has_parameters else module
         synchronise(self._module)
         self._learner = Learner(
             self._module.train(),
@@ -184,7 +184,7 @@ class _Network:
         )
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """An update."""
+        """Make an update."""
         self._task.begin(index)
         update = self._learner.update(
             lambda part: self._task.loss(self._network, part, index), index, self.feed.batch(index)
@@ -192,46 +192,46 @@ class _Network:
         return {"loss": update.loss}
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """A look at the held-out samples."""
+        """Measure on the held-out samples."""
         with self._learner.evaluating():
-            return tested(self._task.measured(self._network, self._held_out, epoch))
+            return as_held_out(self._task.measure(self._network, self._held_out, epoch))
 
     def state(self) -> State:
-        """That of the learner."""
+        """Return the learner's state."""
         return self._learner.state()
 
     def restore(self, state: State) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self._learner.restore(state)
 
     def finished(self) -> str | None:
-        """Never before the last epoch."""
+        """Return None: training lasts until the last epoch."""
         return None
 
 
-class _Folder:
-    """A folder with the last checkpoint, which is gone on from if `resume`."""
+class _FolderCheckpointer:
+    """Checkpointer that stores the last checkpoint in a folder, and restores it if `resume` is set."""
 
     def __init__(self, folder: Path, settings: Settings, resume: bool) -> None:
         self._folder, self._settings, self._resume = folder, settings.model_dump(), resume
 
     def last(self) -> State | None:
-        """The checkpoint, if it is of the same settings."""
-        found = checkpoint.read(self._folder) if self._resume else None
-        if found is None:
+        """Return the checkpoint if its settings are the same. Raises ArchError (A1106) if they differ."""
+        checkpoint_contents = checkpoint.read(self._folder) if self._resume else None
+        if checkpoint_contents is None:
             return None
-        tensors, record = found
-        known = (
+        tensors, record = checkpoint_contents
+        saved_settings = (
             Settings.model_validate({}).model_dump() | record["settings"]
-        )  # settings that came later were as they are by default
-        if known != self._settings:
-            changed = [
-                f"`{name}` was {known.get(name)}, and is {value}"
+        )  # settings added to archir since then had their default values
+        if saved_settings != self._settings:
+            differences = [
+                f"`{name}` was {saved_settings.get(name)}, and is {value}"
                 for name, value in self._settings.items()
-                if known.get(name) != value
+                if saved_settings.get(name) != value
             ]
-            text = f"the checkpoint in {self._folder} was made with other settings: {'; '.join(changed)}"
-            raise fail("A1106", text, None, "give the settings that it was begun with, or name another folder")
+            text = f"the checkpoint in {self._folder} was made with other settings: {'; '.join(differences)}"
+            raise fail("A1106", text, None, "resume with the original settings, or choose another folder")
         return State(tensors, record["state"])
 
     def save(self, state: State) -> None:
@@ -240,44 +240,46 @@ class _Folder:
         checkpoint.write(self._folder, state.facts["loop"]["index"], dict(state.tensors), facts)
 
     def record(self, row: loop.Figures) -> None:
-        """The checkpoint has the rows."""
+        """Do nothing: the checkpoint contains the rows."""
 
 
-class _Shown:
-    """A watch that tells a progress."""
+class _ProgressCallback:
+    """Callback that forwards events to a Progress."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
 
-    def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
-        """Training begins."""
-        self._progress.start(epochs, epochs * steps - done)
+    def start(self, phase: str, epochs: int, steps: int, steps_done: int) -> None:
+        """Forward the start of training."""
+        self._progress.start(epochs, epochs * steps - steps_done)
 
     def step(self, index: int, measured: Mapping[str, float]) -> None:
-        """A step was done."""
+        """Forward a step."""
         self._progress.step(measured["loss"])
 
     def epoch(self, row: loop.Figures) -> None:
-        """An epoch was done."""
+        """Forward an epoch."""
         self._progress.epoch(_epoch(row))
 
 
 def _epoch(row: loop.Figures) -> Epoch:
-    others = {name: float(value) for name, value in row.items() if name not in ("epoch", "loss", "seconds")}
-    return Epoch(int(row["epoch"]), float(row["loss"]), others, float(row["seconds"]))
+    """Convert a row of metrics to an Epoch."""
+    measures = {name: float(value) for name, value in row.items() if name not in ("epoch", "loss", "seconds")}
+    return Epoch(int(row["epoch"]), float(row["loss"]), measures, float(row["seconds"]))
 
 
 def objective_of(settings: Settings) -> Objective:
-    """The objective of settings. Raises ArchError (A1109, A1901)."""
-    given = {name: value for name, value in settings.objective.items() if name != "kind"}
+    """Create the objective of settings. Raises ArchError (A1109, A1901)."""
+    options = {name: value for name, value in settings.objective.items() if name != "kind"}
     kind = str(settings.objective.get("kind", "classification"))
     if settings.label_smoothing and "label_smoothing" in kind_of(kind).model.model_fields:
-        given.setdefault("label_smoothing", settings.label_smoothing)
-    return create(kind, given)
+        options.setdefault("label_smoothing", settings.label_smoothing)
+    return create(kind, options)
 
 
 def _augment(settings: Settings, data: Data) -> Augment | None:
-    """Images are shifted by an eighth."""
+    """Return the augmentation: shifts by up to an eighth of an image's side, and mirroring if `flip`; None for other
+    inputs."""
     first = data.train.pixels[torch.zeros(1, dtype=torch.long)]
     if not settings.augment or not is_image(first):
         return None
@@ -285,6 +287,7 @@ def _augment(settings: Settings, data: Data) -> Augment | None:
 
 
 def _optimizer(settings: Settings) -> Optimizer:
+    """Convert the settings to those of an optimizer."""
     return Optimizer(
         kind=settings.optimizer,
         lr=settings.lr,

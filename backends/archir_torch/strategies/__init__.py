@@ -1,8 +1,8 @@
-"""Strategies, one a file, in a folder for each family of them."""
+"""Strategies of recipe phases: one per module."""
 
 from archir.plugins.bundled import import_all
 
 
 def load() -> None:
-    """Register all of them: every module below this folder is read."""
+    """Register all strategies by importing every module of this package."""
     import_all(__name__)

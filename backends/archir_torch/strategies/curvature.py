@@ -1,7 +1,7 @@
-"""The dominant eigenvalue of the validation loss's Hessian in the architecture parameters.
+"""Dominant eigenvalue of the validation loss's Hessian in the architecture parameters.
 
-A search whose eigenvalue grows fast is about to derive an architecture that does not generalise; Zela et al. 2020
-(Understanding and robustifying differentiable architecture search, section 4.3) stop it, and go back to before.
+If it grows fast, the derived architecture is unlikely to generalise. Zela et al. 2020 (Understanding and robustifying
+differentiable architecture search, section 4.3) then stop the search and return to earlier parameters.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from archir_torch.training.distributed import average
 
-REACH = 1e-2
-"""How far from the parameters gradients are taken, in all of them together."""
+STEP_LENGTH = 1e-2
+"""Length of the finite-difference step in the space of all architecture parameters."""
 
 
 def dominant_eigenvalue(
@@ -24,12 +24,12 @@ def dominant_eigenvalue(
     iterations: int = 20,
     tolerance: float = 1e-3,
 ) -> float:
-    """The eigenvalue of the greatest magnitude, by power iteration on differences of gradients."""
+    """Return the eigenvalue of the greatest magnitude, by power iteration on finite differences of gradients."""
     vector = torch.randn(parameters.shape, generator=generator, dtype=torch.double).to(parameters)
     vector /= vector.norm()
     value = 0.0
     for _ in range(iterations):
-        product = _times(loss, parameters, vector)
+        product = _hessian_product(loss, parameters, vector)
         estimate = float((vector * product).sum())
         norm = product.norm()
         if float(norm) == 0:
@@ -41,26 +41,27 @@ def dominant_eigenvalue(
     return value
 
 
-def _times(loss: Callable[[], Tensor], parameters: Tensor, vector: Tensor) -> Tensor:
-    kept = parameters.detach().clone()
-    sides = []
+def _hessian_product(loss: Callable[[], Tensor], parameters: Tensor, vector: Tensor) -> Tensor:
+    """Return the product of the Hessian and a vector, as a central difference of gradients."""
+    original = parameters.detach().clone()
+    gradients = []
     for sign in (1.0, -1.0):
         with torch.no_grad():
-            parameters.copy_(kept + sign * REACH * vector)
+            parameters.copy_(original + sign * STEP_LENGTH * vector)
         (gradient,) = torch.autograd.grad(loss(), [parameters])
         gradient = gradient.clone()
         average([gradient])
-        sides.append(gradient)
+        gradients.append(gradient)
     with torch.no_grad():
-        parameters.copy_(kept)
-    return (sides[0] - sides[1]) / (2 * REACH)
+        parameters.copy_(original)
+    return (gradients[0] - gradients[1]) / (2 * STEP_LENGTH)
 
 
-def rising(values: Sequence[float], window: int = 5, back: int = 5, drop: float = 0.75) -> int | None:
-    """The epoch to go back to, if the eigenvalue has risen too fast: its mean over `window` epochs, `back` epochs ago,
-    is less than `drop` times the mean now (section 4.3)."""
+def rollback_epoch(values: Sequence[float], window: int = 5, back: int = 5, drop: float = 0.75) -> int | None:
+    """Return the epoch to return to if the eigenvalue rose too fast: its mean over `window` epochs, `back` epochs ago,
+    is less than `drop` times the current mean (section 4.3). None otherwise."""
     if len(values) < window + back:
         return None
-    now = sum(values[-window:]) / window
-    before = sum(values[-window - back : -back]) / window
-    return len(values) - 1 - back if now > 0 and before / now < drop else None
+    recent = sum(values[-window:]) / window
+    earlier = sum(values[-window - back : -back]) / window
+    return len(values) - 1 - back if recent > 0 and earlier / recent < drop else None

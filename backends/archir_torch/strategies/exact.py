@@ -1,4 +1,4 @@
-"""The best architectures by what adds up, found exactly: by scores of a file, or of an earlier phase, or by a cost."""
+"""Exact search for the best architectures by additive scores (of a file or of an earlier phase) or by a cost."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from copy import copy
 from pydantic import model_validator
 
 from archir.diagnostics.errors import fail
-from archir.recipes.open_choices import Opened, settle
+from archir.recipes.open_choices import OpenSpace, fix_choices
 from archir.recipes.trials import TrialOptions
-from archir.scoring.sources import kept_as, logarithms, of_tried
+from archir.scoring.sources import copied_scores_path, log_probability_scores, scores_from_trials
 from archir.search.objectives import objective
 from archir.search.strategies.listed import Listed
 from archir.spaces.optimal.answers import Answer, optimize
@@ -18,99 +18,104 @@ from archir.spaces.optimal.problem import Objective
 from archir.spaces.scores import Scores, read
 from archir.spaces.space import Space
 from archir.utils.settings import Count, Positive
-from archir_torch.search.aims import aimed
+from archir_torch.search.comparison import with_default_objectives
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
 from archir_torch.search.task import objective_of
-from archir_torch.strategies.trials import GIVES, Trials
+from archir_torch.strategies.trials import GIVES, TrialStrategy
 from archir_torch.strategies.untrained import Untrained
 
 
 class ExactOptions(TrialOptions):
-    """What is best, and how many."""
+    """Options of `exact`: what is optimised, and how many architectures are returned."""
 
     maximize: str = ""
-    """A file of `archir scores`, or a cost. By default, scores are those that `start.alphas` has, or a table made of
-    `start.trials`."""
+    """A file written by `archir scores`, or a cost. By default, log-probabilities of `start.alphas`, or a table
+    estimated from `start.trials`."""
     minimize: str = ""
     """A cost."""
     best: Count = 1
-    """How many, in order. More than one are scored by `scorer`, and the best by that is what the phase comes to."""
+    """Number of best architectures. If more than one, they are scored by `scorer`, which decides the phase's result."""
     seconds: Positive = 600.0
-    """After this, the best that was found is taken."""
+    """Time limit; after it, the best architectures found so far are used."""
     objective: str = "accuracy:max"
-    """By which candidates are compared, and which score of `start.trials` counts."""
+    """The score by which candidates are compared, and which score of `start.trials` is used."""
 
     @model_validator(mode="after")
-    def _one(self) -> ExactOptions:
+    def _check_goal(self) -> ExactOptions:
         if self.maximize and self.minimize:
-            raise ValueError("one thing is optimised: `maximize` something, or `minimize` something")
+            raise ValueError("`maximize` and `minimize` exclude each other: name one of them")
         if self.use:
-            raise ValueError("`use` is for what is drawn; the best within bounds is found wherever it is")
+            raise ValueError("`use` is for strategies that sample; `exact` searches everything within the bounds")
         return self
 
 
-def _scored(options: ExactOptions) -> bool:
+def _needs_scoring(options: ExactOptions) -> bool:
+    """Return True if the architectures are scored after the optimisation."""
     return options.best > 1 or "scorer" in options.model_fields_set
 
 
-@strategy("exact", ExactOptions, gives=GIVES, scores=_scored)
+@strategy("exact", ExactOptions, gives=GIVES, scores=_needs_scoring)
 def make(job: Job, options: ExactOptions) -> Strategy:
-    """One architecture is what it is, without being scored, unless somebody is named to score it."""
-    scored = _scored(options)
-    options = aimed(options, objective_of(job.phase, job.folder))
-    return Candidates(job, options) if scored else Optimum(job, options)
+    """Create the strategy. A single best architecture is scored only if the options name a scorer."""
+    scored = _needs_scoring(options)
+    options = with_default_objectives(options, objective_of(job.phase, job.folder))
+    return BestCandidates(job, options) if scored else Optimum(job, options)
 
 
 class Optimum(Untrained):
-    """Nothing is trained, and nothing scored."""
+    """Returns the best architecture without scoring it."""
 
     def __init__(self, job: Job, options: ExactOptions) -> None:
         self.job, self.options = job, options
 
     def outcome(self) -> Outcome:
-        """The best one."""
-        answer = found(self.job, self.options)
-        return Outcome(architecture=answer.best, files=_files(answer))
+        """Return the best architecture."""
+        answer = find_best(self.job, self.options)
+        return Outcome(architecture=answer.best, files=_result_files(answer))
 
 
-class Candidates(Trials):
-    """One batch: the best ones, in order."""
+class BestCandidates(TrialStrategy):
+    """Scores the best architectures in one batch, in order."""
 
     def __init__(self, job: Job, options: ExactOptions) -> None:
-        self.answer = found(job, options)
+        self.answer = find_best(job, options)
 
         def search(space: Space, seed: int) -> Listed:
-            return Listed(space, options.objective, list(map(self.restricted, self.answer.architectures)), seed)
+            return Listed(space, options.objective, list(map(self.restrict, self.answer.architectures)), seed)
 
         super().__init__(job, options, search)
 
     def outcome(self) -> Outcome:
-        """The best of them by what scored them."""
+        """Return the architecture with the best score, and the result of the optimisation."""
         outcome = super().outcome()
-        return Outcome(architecture=outcome.architecture, files={**outcome.files, **_files(self.answer)})
+        return Outcome(architecture=outcome.architecture, files={**outcome.files, **_result_files(self.answer)})
 
 
-def found(job: Job, options: ExactOptions) -> Answer:
-    """The best architectures of the whole space, what is not open held as it is. Raises ArchError (A3301, A3304)."""
-    opened = settle(job.space, job.phase.open, job.phase.fixed, job.architecture)
-    whole = _within(opened, options.where) if options.where else job.space
-    answer = optimize(whole, _objective(job, options), options.best, opened.made, options.seconds)
-    _ = answer.best  # if there is none, the error that says why
+def find_best(job: Job, options: ExactOptions) -> Answer:
+    """Find the best architectures of the full space; choices that are not open keep their outcomes.
+
+    Raises ArchError (A3301, A3304).
+    """
+    opened = fix_choices(job.space, job.phase.open, job.phase.fixed, job.architecture)
+    space = _bounded_space(opened, options.where) if options.where else job.space
+    answer = optimize(space, _objective(job, options), options.best, opened.fixed_outcomes, options.seconds)
+    _ = answer.best  # raises the error that says why, if there is no architecture
     return answer
 
 
-def _within(opened: Opened, where: str) -> Space:
-    """The whole space within bounds, of which parts are those of what is open, as for all that try candidates."""
-    graph, known = copy(opened.whole.graph), len(opened.space.graph.constraints)
-    graph.constraints = [*graph.constraints, *opened.space.where(where).graph.constraints[known:]]
+def _bounded_space(opened: OpenSpace, where: str) -> Space:
+    """Return the full space with the constraints of the open part, and the bounds `where`."""
+    graph, count = copy(opened.full_space.graph), len(opened.space.graph.constraints)
+    graph.constraints = [*graph.constraints, *opened.space.where(where).graph.constraints[count:]]
     return Space(graph)
 
 
 def _objective(job: Job, options: ExactOptions) -> Objective:
+    """Return the optimisation objective: scores of a file or of an earlier phase, or a cost."""
     if options.minimize:
         return Objective(options.minimize)
     if options.maximize.endswith(".json"):
-        copied = job.folder.parent / kept_as(options.maximize)
+        copied = job.folder.parent / copied_scores_path(options.maximize)
         return Objective(read(copied if copied.exists() else job.folder / options.maximize, job.space), True)
     if options.maximize:
         return Objective(options.maximize, True)
@@ -118,23 +123,23 @@ def _objective(job: Job, options: ExactOptions) -> Objective:
 
 
 def _scores(job: Job, options: ExactOptions) -> Scores:
-    """Those of the phase that this one starts from. Raises ArchError (A2213, A3323, A3324)."""
+    """Return the scores of the phase that this one starts from. Raises ArchError (A2213, A3323, A3324)."""
     start = job.phase.start
     if job.alphas is not None:
-        return logarithms(job.space, job.alphas, f"phase `{start.alphas}`")
+        return log_probability_scores(job.space, job.alphas, f"phase `{start.alphas}`")
     if start.trials is None:
         hint = 'options.maximize = "scores.json", or options.minimize = "macs"; start.alphas or start.trials = "PHASE"'
         raise fail("A2213", f"phase `{job.phase.name}` has nothing to optimise", None, hint)
     aim = objective(options.objective)
-    return of_tried(job.space, job.earlier, start.trials, aim.name, aim.most)
+    return scores_from_trials(job.space, job.earlier, start.trials, aim.name, aim.maximize)
 
 
-def _files(answer: Answer) -> dict[str, str]:
-    """What was found, in order, and whether that is proved."""
-    several = zip(answer.architectures, answer.values, strict=True)
+def _result_files(answer: Answer) -> dict[str, str]:
+    """Return a JSON file with the architectures in order, and whether they are proved to be optimal."""
+    solutions = zip(answer.architectures, answer.values, strict=True)
     facts = {
-        "proved": answer.settled,
+        "proved": answer.proved,
         "bound": None if answer.bound is None else float(answer.bound),
-        "best": [{"value": float(value), "choices": dict(one)} for one, value in several],
+        "best": [{"value": float(value), "choices": dict(choices)} for choices, value in solutions],
     }
     return {"optimum.json": json.dumps(facts, indent=1) + "\n"}

@@ -1,7 +1,8 @@
-"""What a network drawn from the architecture parameters costs on average: exact, and differentiable.
+"""Exact, differentiable expected cost of a network sampled from the architecture parameters.
 
-Costs of a space are sums of tables over few choices each (`archir.costs.tables`), where a choice that is inactive does
-not matter. So with choices drawn independently, the mean is the sum of the tables' means, ties and conditions included.
+Costs of a space are sums of tables over few choices each (`archir.costs.tables`), in which inactive choices do not
+matter. If choices are sampled independently, the expectation is therefore the sum of the tables' expectations,
+including tied choices and conditions.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from archir.diagnostics.errors import ArchError, Diagnostic, suggest
 from archir.spaces.space import Space
 
 
-def unknown_mean(space: Space, cost: str) -> Diagnostic | None:
-    """What is wrong (A1604) with a cost that has no mean."""
+def missing_mean(space: Space, cost: str) -> Diagnostic | None:
+    """Return an error (A1604) if a cost is not additive and thus has no computable expectation; None otherwise."""
     if cost in space.account.summed:
         return None
     hint = suggest(cost, space.account.summed) or f"costs are {', '.join(space.account.summed)}"
-    return Diagnostic("A1604", f"there is no mean of a cost `{cost}`", None, hint)
+    return Diagnostic("A1604", f"the expected value of cost `{cost}` cannot be computed", None, hint)
 
 
-class Expected(nn.Module):
-    """The mean of a cost. Choices without probabilities are uniform over their outcomes."""
+class ExpectedCost(nn.Module):
+    """Expected cost. Choices without probabilities are uniform over their outcomes."""
 
     def __init__(self, space: Space, cost: str) -> None:
         super().__init__()
-        if (unknown := unknown_mean(space, cost)) is not None:
+        if (unknown := missing_mean(space, cost)) is not None:
             raise ArchError(unknown)
         column = space.account.summed.index(cost)
         table = space.account.table
@@ -43,11 +44,11 @@ class Expected(nn.Module):
             self.register_buffer(f"table{len(self._axes) - 1}", values, persistent=False)
 
     def forward(self, probabilities: Mapping[str, Tensor]) -> Tensor:
-        """The mean under independent probabilities of outcomes by path, in double precision."""
+        """Return the expected cost in double precision, for independent probabilities of outcomes by path."""
         total = torch.tensor(self.constant, dtype=torch.double)
         for number, paths in enumerate(self._axes):
             values: Tensor = getattr(self, f"table{number}")
-            for path in paths:  # the first axis, each time
+            for path in paths:  # each contracts the first remaining axis
                 p = probabilities.get(path)
                 values = values.mean(0) if p is None else torch.tensordot(p.double().to(values.device), values, 1)
             total = total.to(values.device) + values

@@ -1,4 +1,5 @@
-"""The best of an earlier phase, scored again, with more care: trained one by one, say, as GLiT does with five."""
+"""Rescoring the best candidates of an earlier phase more accurately, for example by full training as GLiT does with
+five."""
 
 from __future__ import annotations
 
@@ -11,49 +12,54 @@ from archir.search.objectives import objective
 from archir.search.strategies.listed import Listed
 from archir.spaces.space import Space
 from archir.utils.settings import Count, Path
-from archir_torch.search.aims import aimed, compared
+from archir_torch.search.comparison import comparison_source, with_default_objectives
 from archir_torch.search.job import Job, strategy
-from archir_torch.strategies.trials import GIVES, Trials
+from archir_torch.strategies.trials import GIVES, TrialStrategy
 
 
 class FinalistsOptions(TrialOptions):
-    """How many, and by what."""
+    """Options of `finalists`: how many candidates, and by which score."""
 
     scorer: Scorer = Scorer(kind="training")
     count: Count = 5
     objective: str = "accuracy:max"
-    """By which the earlier phase's trials are ranked, and the finalists."""
+    """The score by which the earlier phase's trials and the finalists are ranked."""
 
 
 @strategy("finalists", FinalistsOptions, gives=GIVES)
-class Finalists(Trials):
-    """One batch: the best of `start.trials` that keep `where`."""
+class Finalists(TrialStrategy):
+    """Scores the best of `start.trials` that satisfy `where`, in one batch."""
 
     def __init__(self, job: Job, options: FinalistsOptions) -> None:
-        options = aimed(options, compared(job))
+        options = with_default_objectives(options, comparison_source(job))
         aim, phase = objective(options.objective), job.phase
-        done = [one for one in job.earlier if one.status == "done" and one.scores.get(aim.name) is not None]
-        if not done:
-            raise ArchError(_nothing(phase, aim.name))
-        ranked = sorted(done, key=lambda one: float(one.scores[aim.name] or 0.0), reverse=aim.most)
+        scored = [
+            candidate
+            for candidate in job.earlier
+            if candidate.status == "done" and candidate.scores.get(aim.name) is not None
+        ]
+        if not scored:
+            raise ArchError(_no_trials(phase, aim.name))
+        ranked = sorted(scored, key=lambda candidate: float(candidate.scores[aim.name] or 0.0), reverse=aim.maximize)
 
         def search(space: Space, seed: int) -> Listed:
-            chosen = [self.restricted(job.space.architecture(one.architecture)) for one in ranked]
-            within = [one for one in chosen if space.within(one)][: options.count]
+            chosen = [self.restrict(job.space.architecture(candidate.architecture)) for candidate in ranked]
+            within = [candidate for candidate in chosen if space.within(candidate)][: options.count]
             if not within:
-                text = f"phase `{phase.name}`: none of {len(chosen)} trials keeps `{options.where}`"
-                raise fail("A2213", text, None, "let the phase that tries them keep it, too, by its own `where`")
+                text = f"phase `{phase.name}`: none of {len(chosen)} trials satisfies `{options.where}`"
+                raise fail("A2213", text, None, "set the same `where` in the phase that tries the candidates")
             return Listed(space, options.objective, within, seed)
 
         super().__init__(job, options, search)
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: FinalistsOptions) -> Iterator[tuple[Path, Diagnostic]]:
-        """No trials."""
+        """Yield an error if the phase has no trials to start from."""
         if phase.start.trials is None:
-            yield ("strategy",), _nothing(phase, objective(options.objective).name)
+            yield ("strategy",), _no_trials(phase, objective(options.objective).name)
 
 
-def _nothing(phase: Phase, score: str) -> Diagnostic:
+def _no_trials(phase: Phase, score: str) -> Diagnostic:
+    """Return the error (A2213) that the phase has no trials with this score."""
     hint = 'start.trials = "..." names a phase that tried candidates'
     return Diagnostic("A2213", f"phase `{phase.name}` has no trials with `{score}` to choose from", None, hint)

@@ -1,4 +1,4 @@
-"""PC-DARTS (Xu et al. 2020): mixtures see a part of the channels, and inputs have weights of their own."""
+"""PC-DARTS (Xu et al. 2020): mixtures of a part of the channels, and weighted edges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from archir_torch.strategies.relaxed import GIVES, Options, Relaxed
 
 
 class PartialOptions(Options):
-    """A quarter of the channels; architecture parameters wait for 15 epochs (section 4.2)."""
+    """Options of `pc_darts`. A quarter of the channels; architecture parameters are trained after 15 epochs (section
+    4.2)."""
 
     edges: Edges = "weighted"
     partial: Count = 4
@@ -18,4 +19,4 @@ class PartialOptions(Options):
 
 @strategy("pc_darts", PartialOptions, gives=GIVES)
 class PcDarts(Relaxed):
-    """DARTS with these options."""
+    """DARTS with partial channels and edge weights."""

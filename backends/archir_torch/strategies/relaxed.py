@@ -1,4 +1,4 @@
-"""Differentiable search: weights and architecture parameters of a relaxed graph, trained in turns."""
+"""Differentiable search: weights and architecture parameters of a relaxed graph, trained alternately."""
 
 from __future__ import annotations
 
@@ -16,54 +16,54 @@ from archir.ir.graph import Graph
 from archir.passes.fold import fold
 from archir.passes.partial import partial
 from archir.passes.relax import Edges, relax
-from archir.recipes.derivation import crowded, derived
-from archir.recipes.open_choices import searched, settle
+from archir.recipes.derivation import derive_limited, overfull_cells
+from archir.recipes.open_choices import fix_choices, open_paths
 from archir.recipes.recipe import Derive, Phase
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
-from archir.utils.seeds import mixed
-from archir.utils.settings import Count, Finite, Many, NonNegative, Path, Positive, Settings
-from archir_torch.lowering.generators import generator
-from archir_torch.lowering.precision import exact
-from archir_torch.lowering.replay import Replayed
-from archir_torch.search.inheritance import take_over
+from archir.utils.seeds import derive_seed
+from archir.utils.settings import Count, Finite, ListAsTuple, NonNegative, Path, Positive, Settings
+from archir_torch.lowering.generators import seeded_generator
+from archir_torch.lowering.precision import full_precision
+from archir_torch.lowering.replay import GraphedNetwork
+from archir_torch.search.inheritance import copy_matching
 from archir_torch.search.job import Job, Outcome
-from archir_torch.search.task import Task, validated
-from archir_torch.strategies.alphas import Alphas, Drawn, Init, Sampling
-from archir_torch.strategies.curvature import dominant_eigenvalue, rising
-from archir_torch.strategies.expected_cost import Expected, unknown_mean
+from archir_torch.search.task import Task, as_validation
+from archir_torch.strategies.alphas import Alphas, Init, SampledWeights, Sampling
+from archir_torch.strategies.curvature import dominant_eigenvalue, rollback_epoch
+from archir_torch.strategies.expected_cost import ExpectedCost, missing_mean
 from archir_torch.strategies.unrolled import unrolled_gradient
 from archir_torch.supernet.mixture import MixedNetwork
-from archir_torch.supernet.tuning import Plan, planned, tuned
-from archir_torch.supernet.turns import Output
+from archir_torch.supernet.step_timing import Output
+from archir_torch.supernet.tuning import Plan, lower_with_plan, tuned
 from archir_torch.training import distributed
 from archir_torch.training.checkpoint_state import State
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Batch, Feed
-from archir_torch.training.kernels import Steps, with_kernels
-from archir_torch.training.learner import Learner, replayable
+from archir_torch.training.kernels import StepWorkload, with_kernels
+from archir_torch.training.learner import Learner, can_replay
 from archir_torch.training.norms import synchronise
 
 GIVES = ("alphas", "architecture", "weights")
-"""What later phases can start from."""
+"""Kinds of results that later phases can start from."""
 
 
-_NONE = "train a net without choices with `train`"
-_LEFT = "without `open`, what `fixed` does not name is searched: let it name fewer choices"
+_NO_CHOICES_HINT = "train a net without choices with `train`"
+_FIXED_HINT = "without `open`, all choices that `fixed` does not name are searched: name fewer choices in `fixed`"
 
 
 class Entropy(Settings):
-    """A weight of the choices' mean entropy in the loss of architecture parameters, changing linearly by epochs."""
+    """Weight of the choices' mean entropy in the loss of architecture parameters, interpolated linearly over epochs."""
 
     first: Finite = 0.0
     last: Finite
 
 
 class Penalty(Settings):
-    """A weight of a cost's exact mean under the architecture parameters in their loss.
+    """Weight of a cost's exact expected value in the loss of architecture parameters.
 
-    With a `target`, how far the mean is above it, as a part of it; without one, the mean as a part of what it is where
-    all alternatives are as likely.
+    With a `target`, the penalty is the relative excess of the expected cost over it; otherwise the expected cost
+    relative to its value for uniform alternatives.
     """
 
     cost: str = "macs"
@@ -72,7 +72,7 @@ class Penalty(Settings):
 
 
 class Curvature(Settings):
-    """When the dominant eigenvalue of the validation loss stops a search (see `differentiable.curvature`)."""
+    """When the dominant eigenvalue of the validation loss stops a search (see `archir_torch.strategies.curvature`)."""
 
     window: Count = 5
     back: Count = 5
@@ -81,31 +81,32 @@ class Curvature(Settings):
 
 
 class Options(Settings):
-    """What all differentiable strategies can be told."""
+    """Options of all differentiable strategies."""
 
     order: Literal[1, 2] = 1
-    """Second order: the gradient of architecture parameters goes through a step of the weights."""
+    """With 2, the gradient of architecture parameters goes through a step of the weights."""
     edges: Edges = "all"
     init: Init = "normal"
     hold: NonNegative = 0.0
-    """Epochs in which weights alone are trained."""
-    temperature: Annotated[tuple[Positive, Positive], Many] = (1.0, 1.0)
-    """Of the noise, at the start and at the end; it changes linearly, epoch by epoch."""
+    """Number of epochs at the start in which only weights are trained."""
+    temperature: Annotated[tuple[Positive, Positive], ListAsTuple] = (1.0, 1.0)
+    """Temperature of the noise in the first and in the last epoch; it changes linearly, epoch by epoch."""
     partial: Count = 1
-    """Mixtures see one in so many channels; the others go past them (Xu et al. 2020, PC-DARTS, section 3.2)."""
+    """Mixtures use 1/partial of the channels; the others bypass them (Xu et al. 2020, PC-DARTS, section 3.2)."""
     tune: bool = False
-    """Whether the fastest way to run the network is measured when the phase begins; the run keeps what was found.
-    Ways differ in rounding, so two searches with one seed come to the same numbers only if they run alike."""
+    """True to measure the fastest execution plan when the phase begins; the run keeps that plan. Plans differ in
+    rounding, so two searches with the same seed give the same numbers only with the same plan."""
     entropy: Entropy | None = None
     penalty: Penalty | None = None
     curvature: Curvature | None = None
     where: str = ""
-    """Bounds on costs that what is derived keeps, beside those of the space: `latency('cpu.json') <= 3ms`. All
-    alternatives are trained."""
+    """Bounds on costs that the derived architecture satisfies in addition to those of the space: `latency('cpu.json')
+    <= 3ms`. All alternatives are trained."""
 
 
 class Relaxed:
-    """A trainee: in each step architecture parameters, then weights, each with batches of a half of the images."""
+    """Base class of differentiable strategies: each step trains architecture parameters, then weights, each with
+    batches from its own half of the training data."""
 
     sampling: Sampling = "softmax"
     steady = True
@@ -114,194 +115,217 @@ class Relaxed:
         self.job, self.options = job, options
         phase, training = job.phase, job.phase.training
         self.epochs = training.epochs
-        self.opened = settle(job.space, phase.open, phase.fixed, job.architecture)
-        self.within = self.opened.space.where(options.where) if options.where else self.opened.space
+        self.opened = fix_choices(job.space, phase.open, phase.fixed, job.architecture)
+        self.bounded_space = self.opened.space.where(options.where) if options.where else self.opened.space
         graph, paths = self.opened.space.graph, set(self.opened.space.graph.decisions)
-        narrow = partial(graph, paths, options.partial)
-        self.task = Task(job, relax(narrow, paths, options.edges))
-        self._feeds(job)
+        partial_graph = partial(graph, paths, options.partial)
+        self.task = Task(job, relax(partial_graph, paths, options.edges))
+        self._create_feeds(job)
         self.steps = self.feed.steps
-        self.network = self._network(fold(self.task.graph))
+        self.network = self._create_network(fold(self.task.graph))
         self.alphas = Alphas(
-            job.space.choices, list(self.network.names), options.init, generator(job.seed, "alphas")
+            job.space.choices, list(self.network.names), options.init, seeded_generator(job.seed, "alphas")
         ).to(job.device)
         if not self.alphas.choices:
-            hint = 'what a choice takes is added up as it is: options.edges = "weighted" has a parameter for each'
-            several = any(choice.take is not None for choice in job.space.choices)
+            hint = 'inputs that a choice takes are summed without weights: set options.edges = "weighted"'
+            has_subsets = any(choice.k is not None for choice in job.space.choices)
             text = f"phase `{phase.name}` has no architecture parameters: there is nothing to search"
-            raise fail("A2215", text, None, hint if several else _NONE)
+            raise fail("A2215", text, None, hint if has_subsets else _NO_CHOICES_HINT)
         if job.alphas is not None:
             self.alphas.load(job.alphas)
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
         if job.weights is not None:
-            take_over(self.network, job.weights, job.named)
+            copy_matching(self.network, job.weights, job.renamed)
         if training.sync_norms:
             synchronise(self.module)
-        self.weights = Learner(
+        self.weight_learner = Learner(
             self.module, phase.weights, epochs=self.epochs, steps=self.steps, precision=training.precision,
             accumulate=training.accumulate,
         )  # fmt: skip
-        first = options.order == 1  # differences of gradients are taken in float32, of whole batches
-        self.chooser = Learner(
+        first_order = options.order == 1  # second order: differences of gradients need float32 and full batches
+        self.alpha_learner = Learner(
             {"logits": self.alphas.logits}, phase.alphas, epochs=self.epochs, steps=self.steps,
-            precision=training.precision if first else "float32", accumulate=training.accumulate if first else 1,
+            precision=training.precision if first_order else "float32",
+            accumulate=training.accumulate if first_order else 1,
         )  # fmt: skip
-        with_kernels(self.network, training, job.device, self._measured, job.decided)
+        with_kernels(self.network, training, job.device, self._kernel_workload, job.decide_once)
         self.paths = DropPaths(self.network)
-        self.call = Replayed(self.network, possible=replayable(training, self.paths))
-        self.expected = None if options.penalty is None else Expected(job.space, options.penalty.cost).to(job.device)
+        self.call = GraphedNetwork(self.network, possible=can_replay(training, self.paths))
+        self.expected = (
+            None if options.penalty is None else ExpectedCost(job.space, options.penalty.cost).to(job.device)
+        )
         self.history = [self.alphas.logits.detach().cpu().clone()]
         self.eigenvalues: list[float] = []
         self.stopped: str | None = None
-        self.returned: int | None = None
+        self.rollback: int | None = None
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: Options) -> Iterator[tuple[Path, Diagnostic]]:
-        """Nothing to search, a temperature of no noise, architecture parameters that are held to the end, and a cost
-        that has no mean."""
-        whose = f"phase `{phase.name}`: "
-        if not searched(space, phase.open, phase.fixed):
-            closing = "open" if phase.open is not None else "fixed"
-            hint = "open some choices: `open = []` opens none" if closing == "open" else _LEFT
-            hint = hint if space.choices else _NONE
+        """Yield errors for options that have no effect or fail: nothing to search, a temperature without noise,
+        architecture parameters that are never trained, and a penalty on a cost without an expected value."""
+        prefix = f"phase `{phase.name}`: "
+        if not open_paths(space, phase.open, phase.fixed):
+            setting = "open" if phase.open is not None else "fixed"
+            hint = "`open = []` opens no choice: name some in `open`" if setting == "open" else _FIXED_HINT
+            hint = hint if space.choices else _NO_CHOICES_HINT
             text = f"phase `{phase.name}` has no architecture parameters: there is nothing to search"
-            yield (closing if space.choices else "strategy",), Diagnostic("A2215", text, None, hint)
+            yield (setting if space.choices else "strategy",), Diagnostic("A2215", text, None, hint)
         if cls.sampling == "softmax" and "temperature" in options.model_fields_set:
-            text = f"{whose}`{phase.strategy}` draws nothing that a `temperature` could change"
-            yield ("options", "temperature"), Diagnostic("A1109", text, None, "leave it out; `gdas` and `snas` draw")
+            text = f"{prefix}`{phase.strategy}` uses no noise, so `temperature` has no effect"
+            yield ("options", "temperature"), Diagnostic("A1109", text, None, "remove it; `gdas` and `snas` use it")
         epochs = phase.training.epochs
         if options.hold >= epochs:
-            held = "hold" in options.model_fields_set
-            text = f"{whose}with `hold = {options.hold:g}`{'' if held else ' by default'}, none of {epochs} epochs"
-            hint = f"`hold` is smaller than `training.epochs`: options.hold = {epochs // 2}"
-            place: Path = ("options", "hold") if held else ("training", "epochs")
+            is_explicit = "hold" in options.model_fields_set
+            text = (
+                f"{prefix}with `hold = {options.hold:g}`{'' if is_explicit else ' by default'}, none of {epochs} epochs"
+            )
+            hint = f"`hold` must be less than `training.epochs`: options.hold = {epochs // 2}"
+            place: Path = ("options", "hold") if is_explicit else ("training", "epochs")
             yield place, Diagnostic("A1109", f"{text} trains architecture parameters", None, hint)
-        if options.penalty is not None and (no_mean := unknown_mean(space, options.penalty.cost)) is not None:
+        if options.penalty is not None and (no_mean := missing_mean(space, options.penalty.cost)) is not None:
             yield ("options", "penalty", "cost"), no_mean
 
-    def _network(self, graph: Graph) -> MixedNetwork:
-        """The mixtures as a module, run in the fastest way if that is to be measured."""
+    def _create_network(self, graph: Graph) -> MixedNetwork:
+        """Create the module of mixtures, with the fastest execution plan if `tune` is set."""
         dense = self.sampling != "single"
 
-        def fastest() -> Mapping[str, bool]:
-            inputs = self.task.given(self.feed.batch(0))
+        def measure_plan() -> Mapping[str, bool]:
+            inputs = self.task.network_inputs(self.feed.batch(0))
             return asdict(tuned(graph, inputs, dense=dense, precision=self.job.phase.training.precision)[1])
 
-        plan = Plan(**self.job.decided("plan", fastest)) if self.options.tune else Plan()
-        return planned(graph, plan, dense=dense, generator=generator(self.job.seed, "weights")).to(self.job.device)
+        plan = Plan(**self.job.decide_once("plan", measure_plan)) if self.options.tune else Plan()
+        return lower_with_plan(graph, plan, dense=dense, generator=seeded_generator(self.job.seed, "weights")).to(
+            self.job.device
+        )
 
-    def _measured(self) -> Steps[MixedNetwork]:
-        """Gradients of weights and of architecture parameters, which are taken in turns, taken at once."""
-        inputs = self.task.part_of(self.feed)
+    def _kernel_workload(self) -> StepWorkload[MixedNetwork]:
+        """Return the workload for timing kernels: gradients of weights and architecture parameters in one pass,
+        although training computes them alternately."""
+        inputs = self.task.sample_inputs(self.feed)
 
         def call(network: MixedNetwork) -> Output:
-            drawn = self._draw(0, "weights")
-            found: Output = network(*inputs, weights=drawn.weights, active=drawn.active)
-            return found
+            sampled = self._sample(0, "weights")
+            result: Output = network(*inputs, weights=sampled.weights, active=sampled.active)
+            return result
 
-        return Steps(self.epochs * self.steps, [call], [self.alphas.logits])
+        return StepWorkload(self.epochs * self.steps, [call], [self.alphas.logits])
 
-    def _feeds(self, job: Job) -> None:
+    def _create_feeds(self, job: Job) -> None:
+        """Create the feeds of weights and architecture parameters, from two halves of the training data."""
         rank, size = distributed.world()
         settings = job.phase.data
         assert settings is not None
-        first, self.validation = job.data.halves()
+        weight_half, self.validation = job.data.halves()
         augment = job.phase.augment or settings.augment
 
-        def feed(split: object, what: str) -> Feed:
+        def feed(split: object, name: str) -> Feed:
             return Feed(
-                split, job.phase.training.batch, seed=mixed(job.seed, what), augment=augment, device=job.device,  # type: ignore[arg-type]
+                split, job.phase.training.batch, seed=derive_seed(job.seed, name), augment=augment, device=job.device,  # type: ignore[arg-type]
                 rank=rank, world=size, classes=len(job.data.classes),
             )  # fmt: skip
 
-        self.feed, self.other = feed(first, "weights"), feed(self.validation, "alphas")
+        self.feed, self.alpha_feed = feed(weight_half, "weights"), feed(self.validation, "alphas")
 
-    # a step
+    # training steps
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """Architecture parameters, then weights."""
+        """Train architecture parameters, then weights."""
         if self.job.phase.training.drop_path == "linear":
             self.paths.scale(index // self.steps / self.epochs)
         self.task.begin(index)
         measured: dict[str, float | Tensor] = {}
         batch = self.feed.batch(index)
         if index >= self.options.hold * self.steps:
-            measured["alphas_loss"] = self._choose(index, batch)
-        drawn = self._detached(self._draw(index, "weights"))
-        update = self.weights.update(lambda part: self._loss(part, drawn, index), index, batch)
+            measured["alphas_loss"] = self._step_alphas(index, batch)
+        sampled = self._detached(self._sample(index, "weights"))
+        update = self.weight_learner.update(lambda part: self._loss(part, sampled, index), index, batch)
         return {"loss": update.loss, **measured}
 
-    def _choose(self, index: int, batch: Batch) -> Tensor:
-        """A step of the architecture parameters; their loss."""
-        other = self.other.batch(index)
+    def _step_alphas(self, index: int, batch: Batch) -> Tensor:
+        """Train the architecture parameters by one step. Return their loss."""
+        alpha_batch = self.alpha_feed.batch(index)
         if self.options.order == 2:
-            return self._choose_unrolled(index, batch, other)
+            return self._step_alphas_unrolled(index, batch, alpha_batch)
 
         def loss(part: Batch) -> Tensor:
-            return self._loss(part, self._draw(index, "alphas"), index, still=True) + self._regular(index)
+            return self._loss(part, self._sample(index, "alphas"), index, freeze_weights=True) + self._regularization(
+                index
+            )
 
-        return self.chooser.update(loss, index, other).loss
+        return self.alpha_learner.update(loss, index, alpha_batch).loss
 
-    def _choose_unrolled(self, index: int, batch: Batch, other: Batch) -> Tensor:
-        """The same through a step of the weights; norms do not count what they see of weights that do not stay.
+    def _step_alphas_unrolled(self, index: int, batch: Batch, alpha_batch: Batch) -> Tensor:
+        """Train the architecture parameters by one step through a step of the weights. Norm statistics are left
+        unchanged, because the stepped weights are discarded.
 
-        In float32: what is left of a difference of gradients in 16 bits is noise.
+        In float32: in 16 bits, a difference of gradients is mostly noise.
         """
         settings = self.job.phase.weights
-        parameters = list(self.weights.parameters.values())
-        optimizer = self.weights.optimizer
+        parameters = list(self.weight_learner.parameters.values())
+        optimizer = self.weight_learner.optimizer
         decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
-        with exact(self.job.device), _unchanged(self.module):
+        with full_precision(self.job.device), _preserve_buffers(self.module):
             gradients, value = unrolled_gradient(
-                lambda still: self._share(batch, self._draw(index, "alphas"), index, still=still),
-                lambda: self._share(other, self._draw(index, "alphas"), index) + self._regular(index),
+                lambda freeze_weights: self._weighted_loss(
+                    batch, self._sample(index, "alphas"), index, freeze_weights=freeze_weights
+                ),
+                lambda: (
+                    self._weighted_loss(alpha_batch, self._sample(index, "alphas"), index) + self._regularization(index)
+                ),
                 parameters,
                 [self.alphas.logits],
-                rate=self.weights.rate(index),
+                rate=self.weight_learner.rate(index),
                 momentum=settings.momentum,
                 velocity=[optimizer.state.get(p, {}).get("momentum_buffer") for p in parameters],
                 decay=[decays[p] for p in parameters],
             )
         self.alphas.logits.grad = gradients[0]
-        self.chooser.apply(index)
+        self.alpha_learner.apply(index)
         return value
 
-    def _loss(self, batch: Batch, drawn: Drawn, index: int, *, still: bool = False) -> Tensor:
-        """`still`: weights take no gradients from it."""
+    def _loss(self, batch: Batch, sampled: SampledWeights, index: int, *, freeze_weights: bool = False) -> Tensor:
+        """Return the loss of a batch. With `still`, the weights get no gradients."""
 
         def call(*inputs: Tensor) -> object:
-            return self.call(*inputs, weights=drawn.weights, active=drawn.active, still=still)
+            return self.call(*inputs, weights=sampled.weights, active=sampled.active, still=freeze_weights)
 
         return self.task.loss(call, batch, index)
 
-    def _share(self, batch: Batch, drawn: Drawn, index: int, *, still: bool = False) -> Tensor:
-        """What this process adds to the mean loss of all processes: some have more images than others."""
-        return self._loss(batch, drawn, index, still=still) * batch.weight
+    def _weighted_loss(
+        self, batch: Batch, sampled: SampledWeights, index: int, *, freeze_weights: bool = False
+    ) -> Tensor:
+        """Return this process's contribution to the mean loss of all processes, which may have different numbers of
+        samples."""
+        return self._loss(batch, sampled, index, freeze_weights=freeze_weights) * batch.weight
 
-    def _call(self, drawn: Drawn) -> Callable[..., object]:
-        return lambda *inputs: self.network(*inputs, weights=drawn.weights, active=drawn.active)
+    def _call(self, sampled: SampledWeights) -> Callable[..., object]:
+        """Return the network as a function of its inputs, with these mixture weights."""
+        return lambda *inputs: self.network(*inputs, weights=sampled.weights, active=sampled.active)
 
-    def _draw(self, index: int, what: str) -> Drawn:
-        noise = generator(self.job.seed, "noise", what, index) if self.sampling != "softmax" else None
-        return self.alphas.draw(self.sampling, self._temperature(index), noise)
+    def _sample(self, index: int, purpose: str) -> SampledWeights:
+        """Sample mixture weights, with noise that is a function of seed, purpose `what` and step."""
+        noise = seeded_generator(self.job.seed, "noise", purpose, index) if self.sampling != "softmax" else None
+        return self.alphas.sample(self.sampling, self._temperature(index), noise)
 
     def _temperature(self, index: int) -> float:
+        """Return the temperature of a step."""
         first, last = self.options.temperature
         return first + (last - first) * (index // self.steps) / max(1, self.epochs - 1)
 
     @staticmethod
-    def _detached(drawn: Drawn) -> Drawn:
-        return Drawn({name: weight.detach() for name, weight in drawn.weights.items()}, drawn.active)
+    def _detached(sampled: SampledWeights) -> SampledWeights:
+        """Return mixture weights without gradients."""
+        return SampledWeights({name: weight.detach() for name, weight in sampled.weights.items()}, sampled.active)
 
-    def _regular(self, index: int) -> Tensor:
-        """What is added to the loss of architecture parameters."""
+    def _regularization(self, index: int) -> Tensor:
+        """Return the entropy and cost terms of the loss of architecture parameters."""
         total = torch.zeros((), device=self.job.device)
         entropy, penalty = self.options.entropy, self.options.penalty
         if entropy is not None:
-            part = (index // self.steps) / max(1, self.epochs - 1)
-            total = total + (entropy.first + (entropy.last - entropy.first) * part) * self.alphas.entropy()
+            progress = (index // self.steps) / max(1, self.epochs - 1)
+            total = total + (entropy.first + (entropy.last - entropy.first) * progress) * self.alphas.entropy()
         if penalty is not None and self.expected is not None:
-            mean = self.expected(self.alphas.outcomes())
+            mean = self.expected(self.alphas.outcome_probabilities())
             if penalty.target is not None:
                 above = (mean / penalty.target - 1).clamp_min(0)
             else:
@@ -309,103 +333,109 @@ class Relaxed:
             total = total + penalty.weight * above.to(total)
         return total
 
-    # an epoch
+    # after an epoch
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """The mixture's measures on the half of the images that architecture parameters see."""
-        with self.weights.evaluating():
-            drawn = self.alphas.draw()
-            found = validated(self.task.measured(self._call(drawn), self.validation, epoch))
-        found["entropy"] = float(self.alphas.entropy().detach())
+        """Measure the mixture on the half of the data that architecture parameters are trained on."""
+        with self.weight_learner.evaluating():
+            sampled = self.alphas.sample()
+            metrics = as_validation(self.task.measure(self._call(sampled), self.validation, epoch))
+        metrics["entropy"] = float(self.alphas.entropy().detach())
         if self.expected is not None and self.options.penalty is not None:
             with torch.no_grad():
-                found[f"expected_{self.options.penalty.cost}"] = float(self.expected(self.alphas.outcomes()))
+                metrics[f"expected_{self.options.penalty.cost}"] = float(
+                    self.expected(self.alphas.outcome_probabilities())
+                )
         self.history.append(self.alphas.logits.detach().cpu().clone())
-        self._watch_curvature(epoch, found)
+        self._check_curvature(epoch, metrics)
         limit = self.job.phase.derive.limit
         if limit is not None and limit.stop and self.stopped is None:
             unlimited = self.job.phase.derive.model_copy(update={"limit": None})
-            cells = crowded(self._derived(self.alphas.logits, unlimited), limit)
+            cells = overfull_cells(self._derive(self.alphas.logits, unlimited), limit)
             if cells:
                 self.stopped = f"more than {limit.most} of {', '.join(limit.labels)} in {', '.join(sorted(cells))}"
-        return found
+        return metrics
 
-    def _derived(self, logits: Tensor, settings: Derive) -> Architecture:
+    def _derive(self, logits: Tensor, settings: Derive) -> Architecture:
+        """Derive an architecture from logits."""
         strengths = self.alphas.probabilities(logits)
-        if self.within.bounded:  # what is not open stays, whatever else is given up for bounds
-            return self.opened.completed(derived(self.within, strengths, settings))
-        return derived(self.job.space, {**strengths, **self.opened.strengths}, settings)
+        if (
+            self.bounded_space.has_cost_bounds
+        ):  # choices that are not open keep their outcomes, whatever the bounds require
+            return self.opened.completed(derive_limited(self.bounded_space, strengths, settings))
+        return derive_limited(self.job.space, {**strengths, **self.opened.strengths}, settings)
 
     def shown(self) -> Mapping[str, float]:
-        """The probabilities of all alternatives."""
-        found = self.alphas.probabilities()
+        """Return the probabilities of all alternatives."""
+        probabilities = self.alphas.probabilities()
         return {
-            f"{choice.path}/{label}": share
+            f"{choice.path}/{label}": probability
             for choice in self.alphas.choices
-            for label, share in zip(choice.alternatives, found[choice.path], strict=True)
+            for label, probability in zip(choice.alternatives, probabilities[choice.path], strict=True)
         }
 
-    def _watch_curvature(self, epoch: int, found: dict[str, float]) -> None:
+    def _check_curvature(self, epoch: int, metrics: dict[str, float]) -> None:
+        """Compute the dominant eigenvalue, and stop the search if it has risen too fast."""
         settings = self.options.curvature
         if settings is None:
             return
-        batch = self.other.batch(epoch * self.steps)
-        noise = generator(self.job.seed, "eigenvalue", epoch)
-        with exact(self.job.device), _unchanged(self.module):
+        batch = self.alpha_feed.batch(epoch * self.steps)
+        noise = seeded_generator(self.job.seed, "eigenvalue", epoch)
+        with full_precision(self.job.device), _preserve_buffers(self.module):
             value = dominant_eigenvalue(
-                lambda: self.task.loss(self._call(self.alphas.draw()), batch, epoch * self.steps) * batch.weight,
+                lambda: self.task.loss(self._call(self.alphas.sample()), batch, epoch * self.steps) * batch.weight,
                 self.alphas.logits, noise, settings.iterations,
             )  # fmt: skip
-        found["eigenvalue"] = value
+        metrics["eigenvalue"] = value
         self.eigenvalues.append(value)
-        back = rising(self.eigenvalues, settings.window, settings.back, settings.drop)
+        back = rollback_epoch(self.eigenvalues, settings.window, settings.back, settings.drop)
         if back is not None and self.stopped is None:
             self.stopped = f"the dominant eigenvalue rises: architecture parameters of epoch {back + 1} are taken"
-            self.returned = back + 1
+            self.rollback = back + 1
 
     def finished(self) -> str | None:
-        """Why the search is over early."""
+        """Return why the search is stopped early, or None."""
         return self.stopped
 
     # state
 
     def state(self) -> State:
-        """Weights, architecture parameters, their optimizers, and the history."""
+        """Return weights, architecture parameters, their optimizers, and the history."""
         history = State({"history": torch.stack(self.history)}, {
-            "eigenvalues": self.eigenvalues, "stopped": self.stopped, "returned": self.returned,
+            "eigenvalues": self.eigenvalues, "stopped": self.stopped, "returned": self.rollback,
         })  # fmt: skip
-        return State.joined(weights=self.weights.state(), alphas=self.chooser.state(), search=history)
+        return State.merge(weights=self.weight_learner.state(), alphas=self.alpha_learner.state(), search=history)
 
     def restore(self, state: State) -> None:
-        """Go on from a state."""
-        self.weights.restore(state.part("weights"))
-        self.chooser.restore(state.part("alphas"))
+        """Continue from a state."""
+        self.weight_learner.restore(state.part("weights"))
+        self.alpha_learner.restore(state.part("alphas"))
         search = state.part("search")
         self.history = list(search.tensors["history"])
         self.eigenvalues, self.stopped = list(search.facts["eigenvalues"]), search.facts["stopped"]
-        self.returned = search.facts["returned"]
+        self.rollback = search.facts["returned"]
 
-    # the end
+    # results
 
     def outcome(self) -> Outcome:
-        """The architecture that is derived, and the architecture parameters."""
-        logits = self.history[self.returned if self.returned is not None else -1]
-        rows = [self.alphas.probabilities(one) for one in self.history]
+        """Return the derived architecture, the architecture parameters with their history, and the weights."""
+        logits = self.history[self.rollback if self.rollback is not None else -1]
+        rows = [self.alphas.probabilities(past_logits) for past_logits in self.history]
         return Outcome(
-            architecture=self._derived(logits, self.job.phase.derive),
-            alphas=self.alphas.named(logits),
+            architecture=self._derive(logits, self.job.phase.derive),
+            alphas=self.alphas.by_path(logits),
             history={choice.path: [row[choice.path] for row in rows] for choice in self.alphas.choices},
             weights={name: tensor.detach() for name, tensor in self.network.state_dict().items()},
         )
 
 
 @contextmanager
-def _unchanged(module: nn.Module) -> Iterator[None]:
-    """Statistics of norms are afterwards what they were."""
-    kept = [buffer.clone() for buffer in module.buffers()]
+def _preserve_buffers(module: nn.Module) -> Iterator[None]:
+    """Context after which the buffers of a module, such as norm statistics, have their previous values."""
+    saved = [buffer.clone() for buffer in module.buffers()]
     try:
         yield
     finally:
         with torch.no_grad():
-            for buffer, before in zip(module.buffers(), kept, strict=True):
-                buffer.copy_(before)
+            for buffer, value in zip(module.buffers(), saved, strict=True):
+                buffer.copy_(value)

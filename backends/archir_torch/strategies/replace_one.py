@@ -1,41 +1,46 @@
-"""Each alternative alone in a reference, scored with inherited weights: what `archir scores` makes a table of."""
+"""Scoring of each alternative on its own in a reference architecture with inherited weights, for tables of `archir
+scores`."""
 
 from __future__ import annotations
 
 from pydantic import model_validator
 
 from archir.recipes.trials import Scorer, TrialOptions
-from archir.scoring.replacing import replacements
+from archir.scoring.replacement import replacements
 from archir.search.strategies.listed import Listed
-from archir.spaces.partial import largest
-from archir_torch.search.aims import aimed, compared
+from archir.spaces.completion import largest
+from archir_torch.search.comparison import comparison_source, with_default_objectives
 from archir_torch.search.job import Job, strategy
-from archir_torch.strategies.trials import GIVES, Trials
+from archir_torch.strategies.trials import GIVES, TrialStrategy
 
 
 class ReplaceOptions(TrialOptions):
-    """By what, and with which weights."""
+    """Options of `replace_one`: the scorer and the score."""
 
     scorer: Scorer = Scorer(kind="inherited")
     objective: str = "accuracy:max"
 
     @model_validator(mode="after")
-    def _unbounded(self) -> ReplaceOptions:
+    def _check_unbounded(self) -> ReplaceOptions:
         if self.where:
-            raise ValueError("all alternatives are scored, whatever they cost; bounds are for the phase that chooses")
+            raise ValueError(
+                "`replace_one` scores all alternatives; set `where` in the phase that selects by the scores"
+            )
         return self
 
 
 @strategy("replace_one", ReplaceOptions, gives=GIVES)
-class ReplaceOne(Trials):
-    """One batch: the reference, which is the architecture that the phase starts from, or the one of most
-    multiply-accumulates, and then all that differ from it in one choice."""
+class ReplaceOne(TrialStrategy):
+    """Scores in one batch the reference (the architecture that the phase starts from, or that with the most
+    multiply-accumulates), then all architectures that differ from it in one choice."""
 
     def __init__(self, job: Job, options: ReplaceOptions) -> None:
-        options = aimed(options, compared(job))
+        options = with_default_objectives(options, comparison_source(job))
         space = job.space
         reference = space.architecture(job.architecture) if job.architecture else largest(space)
-        several = [reference, *(one.architecture for one in replacements(space, reference))]
+        candidates = [reference, *(replacement.architecture for replacement in replacements(space, reference))]
         super().__init__(
-            job, options, lambda part, seed: Listed(part, options.objective, list(map(self.restricted, several)), seed)
+            job,
+            options,
+            lambda part, seed: Listed(part, options.objective, list(map(self.restrict, candidates)), seed),
         )

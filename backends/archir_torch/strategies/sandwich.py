@@ -1,7 +1,7 @@
-"""The sandwich rule: a step trains the largest architecture, the smallest, and some between (Yu et al. 2020, BigNAS).
+"""Sandwich rule: a step trains the largest architecture, the smallest, and some random ones (Yu et al. 2020, BigNAS).
 
-With `first`, it is the hierarchical sampling of TrioNet (Pi et al. 2021, section 3.4): what these choices come to is
-drawn before, uniformly, and is the same for all architectures of a step.
+With `first`, it is the hierarchical sampling of TrioNet (Pi et al. 2021, section 3.4): the outcomes of these choices
+are sampled first, uniformly, and shared by all architectures of a step.
 """
 
 from __future__ import annotations
@@ -14,61 +14,61 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from archir.diagnostics.errors import ArchError, Diagnostic
-from archir.recipes.open_choices import opened
+from archir.recipes.open_choices import matching_paths
 from archir.recipes.recipe import Phase
 from archir.spaces.architecture import Architecture
-from archir.spaces.paths import sandwich
+from archir.spaces.path_sampling import sandwich
 from archir.spaces.space import Space
-from archir.utils.settings import Amount, Many
+from archir.utils.settings import Amount, ListAsTuple
 from archir.utils.toml import Path
 from archir_torch.search.job import Job, strategy
 from archir_torch.strategies.supernet import Supernet, SupernetOptions
 
 
 class SandwichOptions(SupernetOptions):
-    """What `sandwich` can be told, too."""
+    """Options of `sandwich`."""
 
     drawn: Amount = 2
-    """Architectures that are drawn uniformly, beside the largest and the smallest."""
-    first: Annotated[tuple[str, ...], Many] = ()
-    """Choices that are drawn before all others, once for a step: patterns of paths, or tags."""
+    """Number of architectures sampled uniformly, in addition to the largest and the smallest."""
+    first: Annotated[tuple[str, ...], ListAsTuple] = ()
+    """Choices that are sampled before all others, once per step: patterns of paths, or tags."""
     size: str = "macs"
-    """The cost by which architectures are large or small."""
+    """The cost that defines which architectures are large or small."""
     distill: float = Field(default=0.0, ge=0, le=1)
-    """In-place distillation: this part of the loss of all but the largest is what the largest predicts."""
+    """In-place distillation: weight of the largest architecture's predictions in the loss of all others."""
     decay: Literal["all", "largest"] = "all"
-    """Whose weights decay."""
+    """Which weights decay: all, or only those that the largest architecture uses in the step."""
 
 
 @strategy("sandwich", SandwichOptions, orders=True, gives=("weights", "supernet"))
 class Sandwich(Supernet):
-    """The largest, the smallest, and some that are drawn."""
+    """Trains the largest architecture, the smallest, and some that are sampled."""
 
     def __init__(self, job: Job, options: SandwichOptions) -> None:
         self.options = options
-        self.taught = options.distill
-        self.decayed = "first" if options.decay == "largest" else "all"
+        self.distill_share = options.distill
+        self.decay_scope = "first" if options.decay == "largest" else "all"
         super().__init__(job, options)
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: SupernetOptions) -> Iterator[tuple[Path, Diagnostic]]:
-        """Choices and costs that there are not."""
+        """Yield errors for choices and costs that do not exist."""
         yield from super().mistakes(phase, space, options)
         if isinstance(options, SandwichOptions):
             for key, check in (
-                ("first", partial(opened, space, options.first)),
-                ("size", partial(space.account.known, options.size, summed=True)),
+                ("first", partial(matching_paths, space, options.first)),
+                ("size", partial(space.account.check_cost, options.size, summed=True)),
             ):
                 try:
                     check()
                 except ArchError as error:
-                    yield from ((("options", key), one) for one in error.diagnostics)
+                    yield from ((("options", key), diagnostic) for diagnostic in error.diagnostics)
 
     def prepare(self) -> None:
-        """What is drawn before all else."""
+        """Find the choices that are sampled first."""
         super().prepare()
-        self.first = opened(self.space, self.options.first) if self.options.first else set()
+        self.first = matching_paths(self.space, self.options.first) if self.options.first else set()
 
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
-        """The largest comes first."""
+        """Return the architectures of a step, the largest first."""
         return sandwich(self.space, rng, self.options.drawn, self.first, self.options.size)

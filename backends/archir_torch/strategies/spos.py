@@ -1,4 +1,4 @@
-"""Single path one-shot: each step trains one architecture, drawn uniformly (Guo et al. 2020)."""
+"""Single path one-shot (Guo et al. 2020): each step trains one architecture, sampled uniformly."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from archir.search.near import Within
+from archir.search.near_bounds import CostBounds
 from archir.spaces.architecture import Architecture
-from archir.spaces.paths import single
+from archir.spaces.path_sampling import single
 from archir.utils.settings import Count
 from archir_torch.search.job import Job, strategy
 from archir_torch.strategies.supernet import Supernet, SupernetOptions
 
 
-class SposOptions(Within, SupernetOptions):
-    """What `spos` can be told, too."""
+class SposOptions(CostBounds, SupernetOptions):
+    """Options of `spos`."""
 
     uniform: Literal["choices", "architectures"] = "choices"
-    """What is uniform: each choice, from the first to the last, or all architectures together."""
+    """What is sampled uniformly: each choice, from the first to the last, or all architectures together."""
     drawn: Count = 1
-    """Paths of a step, whose gradients are added up."""
+    """Number of paths per step, whose gradients are added up."""
 
 
 @strategy("spos", SposOptions, orders=True, gives=("weights", "supernet"))
 class Spos(Supernet):
-    """One path a step."""
+    """Trains one random path per step, or `drawn` of them."""
 
     def __init__(self, job: Job, options: SposOptions) -> None:
         self.options = options
         super().__init__(job, options)
 
     def prepare(self) -> None:
-        """What paths are drawn from."""
-        self.within = self.options.within(self.space)
+        """Restrict the space to the bounds of the options."""
+        self.bounded_space = self.options.within(self.space)
 
-    def looked_at(self) -> Mapping[str, Architecture]:
-        """Within bounds, one that is always the same."""
-        return {"": self.within.sample(0)} if self.options.where else super().looked_at()
+    def evaluated_paths(self) -> Mapping[str, Architecture]:
+        """With bounds, return a fixed sample within them; otherwise the largest and the smallest architecture."""
+        return {"": self.bounded_space.sample(0)} if self.options.where else super().evaluated_paths()
 
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
-        """One or some, uniform."""
-        return single(self.within, rng, self.options.uniform, self.options.drawn)
+        """Return the sampled architectures of a step."""
+        return single(self.bounded_space, rng, self.options.uniform, self.options.drawn)

@@ -1,8 +1,9 @@
-"""Strategies that try candidates, one after the other or many at once: those of `archir.search`, in phases."""
+"""Strategies of `archir.search` as phases: they try candidates, one after the other or many at once."""
 
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from archir.diagnostics.errors import Interrupted, fail
 from archir.ir.serial import to_json
-from archir.recipes.open_choices import settle
+from archir.recipes.open_choices import fix_choices
 from archir.recipes.trials import TrialOptions
 from archir.runs import Trial
 from archir.runs.report.scatter import scatter
@@ -23,67 +24,84 @@ from archir.search.candidate import Candidate, Scores
 from archir.search.executors import Done, Executor, device_of
 from archir.search.executors import Outcome as Found
 from archir.search.fronts.listing import rows
-from archir.search.registry import Kind, strategies
+from archir.search.registry import StrategyKind, strategies
 from archir.search.signals import interruptions
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
-from archir.utils.seeds import mixed
-from archir_torch.search.aims import aimed, compared
+from archir.utils.seeds import derive_seed
+from archir_torch.search.comparison import comparison_source, with_default_objectives
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
-from archir_torch.search.predictor import agreement
-from archir_torch.search.scoring import Request, Scoring, arrays
-from archir_torch.strategies.random_baseline import Drawn
+from archir_torch.search.predictor import cross_validate
+from archir_torch.search.scoring import Scoring, ScoringRequest, weight_arrays
+from archir_torch.strategies.untrained import Untrained
 from archir_torch.training import distributed
 from archir_torch.training.checkpoint_state import State
 
+
+class RandomArchitecture(Untrained):
+    """Samples uniformly from the architectures that satisfy all constraints, without training or scoring."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def outcome(self) -> Outcome:
+        """Return the sampled architecture."""
+        phase = self.job.phase
+        opened = fix_choices(self.job.space, phase.open, phase.fixed, self.job.architecture)
+        sampled = opened.space.sample(random.Random(derive_seed(self.job.seed, "random")))
+        return Outcome(architecture=opened.completed(sampled))
+
+
 GIVES = ("architecture", "trials")
-"""What later phases can start from."""
+"""Kinds of results that later phases can start from."""
 
 
-class Trials:
-    """A trainee whose steps are batches of candidates. What was tried is in the journal: a search that goes on asks the
-    same again, and scores only what is not there."""
+class TrialStrategy:
+    """Trainable whose steps are batches of candidates. Trials are stored in the journal: a resumed search proposes the
+    same candidates again, and scores only those that are not stored."""
 
     steps = 1
 
     def __init__(self, job: Job, options: TrialOptions, make: Callable[[Space, int], Any]) -> None:
-        """`make` makes the search, of a space and with a seed."""
+        """`make` creates the search from a space and a seed."""
         self.job, self.options = job, options
-        self.opened = settle(job.space, job.phase.open, job.phase.fixed, job.architecture)
+        self.opened = fix_choices(job.space, job.phase.open, job.phase.fixed, job.architecture)
         space = options.within(self.opened.space)
-        search = make(space, mixed(job.seed, "trials"))
+        search = make(space, derive_seed(job.seed, "trials"))
         assert isinstance(search, Search)
         self.search = search
         self.epochs, self.unit = search.batches, search.batch_name
         self.batches = 0
-        self.tried: dict[int, Scores | None] = {}
-        """What was told, by id."""
-        self._who = job.executor or options.executor
-        self._shared = self._who == "local" and distributed.world().size > 1
-        """Whether each of several processes scores in itself."""
+        self.scores_by_id: dict[int, Scores | None] = {}
+        """Scores of the tried candidates by id; None for those that failed."""
+        self._executor_name = job.executor or options.executor
+        self._all_ranks_score = self._executor_name == "local" and distributed.world().size > 1
+        """True if each of several processes scores candidates itself."""
         self._workers: Executor | None = None
-        self._work = self._scoring()
-        self._over = False
+        self._scoring_work = self._create_scoring()
+        self._exhausted = False
 
-    def restricted(self, architecture: Architecture) -> Architecture:
-        """An architecture of the whole space as one of what is open."""
+    def restrict(self, architecture: Architecture) -> Architecture:
+        """Convert an architecture of the full space to one of the open part."""
         return self.opened.restricted(architecture)
 
-    def _scoring(self) -> Scoring:
+    def _create_scoring(self) -> Scoring:
+        """Create the scoring work that executors run."""
         job, threads = self.job, torch.get_num_threads()
-        who = self._who
-        device = device_of(who, job.device, self.options.gpus)
-        weights = arrays(job.weights)
+        executor_name = self._executor_name
+        device = device_of(executor_name, job.device, self.options.gpus)
+        weights = weight_arrays(job.weights)
         return Scoring(
             self.options.scorer, job.phase, to_json(job.space.graph), job.data, job.seed, device,
-            threads if who == "local" else max(1, int(self.options.cores)), weights, job.supernet, job.earlier,
+            threads if executor_name == "local" else max(1, int(self.options.cores)), weights, job.supernet,
+            job.earlier,
             job.results,
         )  # fmt: skip
 
-    def __enter__(self) -> Trials:
-        self._work.check()
-        with distributed.jointly(f"phase `{self.job.phase.name}`") as leads:
-            if leads or self._shared:
+    def __enter__(self) -> TrialStrategy:
+        self._scoring_work.check()
+        with distributed.barrier_with_error(f"phase `{self.job.phase.name}`") as is_first:
+            if is_first or self._all_ranks_score:
                 self._workers = self.options.workers(self.job.executor).__enter__()
         return self
 
@@ -94,175 +112,187 @@ class Trials:
             self._workers.__exit__(kind, error, trace)
             self._workers = None
 
-    # a batch
+    # scoring of batches
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """The next batch of candidates: asked, scored, told."""
+        """Propose the next batch of candidates, score it, and report the scores to the search."""
         while self.batches <= index:
             batch = self.search.ask()
-            found = self._scored(batch)
-            self.search.tell([(candidate, found[candidate.id]) for candidate in batch])
-            self.tried |= found
+            scores_by_candidate = self._score_batch(batch)
+            self.search.tell([(candidate, scores_by_candidate[candidate.id]) for candidate in batch])
+            self.scores_by_id |= scores_by_candidate
             self.batches += 1
-            self._over = not self.search.ask()
-        return {"failed": float(sum(scores is None for scores in found.values()))}
+            self._exhausted = not self.search.ask()
+        return {"failed": float(sum(scores is None for scores in scores_by_candidate.values()))}
 
-    def _scored(self, batch: Sequence[Candidate]) -> dict[int, Scores | None]:
-        """The scores of a batch; None for what failed. What is not in the journal is scored, and written there.
+    def _score_batch(self, batch: Sequence[Candidate]) -> dict[int, Scores | None]:
+        """Return the scores of a batch, None for failed candidates. Those that are not in the journal are scored and
+        stored there.
 
-        Of several processes each scores one candidate at a time, unless workers of the first one score all of them.
-        Raises Interrupted, in all of them.
+        With several processes, each scores one candidate at a time, unless workers of the first process score all of
+        them. Raises Interrupted, in all processes.
         """
-        known = self.job.trials.known
-        left = [one for one in batch if one.id not in known or not _same(known[one.id], one)]
-        left = [one for one in left if not self._taken_over(one)]
+        stored = self.job.trials.by_id
+        missing = [
+            candidate
+            for candidate in batch
+            if candidate.id not in stored or not _is_trial_of(stored[candidate.id], candidate)
+        ]
+        missing = [candidate for candidate in missing if not self._reuse_superseded(candidate)]
         rank, size = distributed.world()
-        if self._shared:
-            for begin in range(0, len(left), size):
-                self._round(left[begin + rank : begin + rank + 1])
+        if self._all_ranks_score:
+            for begin in range(0, len(missing), size):
+                self._score_and_share(missing[begin + rank : begin + rank + 1])
         else:
-            self._round(left if rank == 0 else [])
-        return {one.id: self._result(one) for one in batch}
+            self._score_and_share(missing if rank == 0 else [])
+        return {candidate.id: self._scores_of(candidate) for candidate in batch}
 
-    def _taken_over(self, candidate: Candidate) -> bool:
-        """Whether a candidate was tried before the phase began anew; its scores count, then."""
-        before = self.job.trials.before(dict(self.opened.completed(candidate.architecture)), candidate.budget)
-        if before is not None:
-            self.job.trials.put(replace(before, id=candidate.id, hash=candidate.hash))
-        return before is not None
+    def _reuse_superseded(self, candidate: Candidate) -> bool:
+        """Reuse the scores of a candidate that was tried before the phase was restarted. Return False if it was not."""
+        trial = self.job.trials.before(dict(self.opened.completed(candidate.architecture)), candidate.budget)
+        if trial is not None:
+            self.job.trials.put(replace(trial, id=candidate.id, hash=candidate.hash))
+        return trial is not None
 
-    def _round(self, own: Sequence[Candidate]) -> None:
-        """Score candidates, in each process its own; then all know the trials of all. Raises Interrupted in all."""
-        what, trials = f"phase `{self.job.phase.name}`", self.job.trials
-        found: list[Trial] = []
-        with distributed.jointly(what) as leads:
-            stopped = self._try(own, found)
-        together = distributed.gathered(_texts(found))
-        with distributed.jointly(what):
-            for text in together[1:] if leads else together:  # what the first process found is in its journal
-                for one in json.loads(text):
-                    trials.put(Trial(**one))
-        if distributed.agreed(stopped)[0]:
-            raise Interrupted(f"{self.job.phase.name} was stopped after {len(trials.known)} trials")
+    def _score_and_share(self, own_candidates: Sequence[Candidate]) -> None:
+        """Score this process's candidates, then exchange the trials of all processes. Raises Interrupted in all of
+        them."""
+        label, trials = f"phase `{self.job.phase.name}`", self.job.trials
+        own_trials: list[Trial] = []
+        with distributed.barrier_with_error(label) as is_first:
+            stopped = self._score_candidates(own_candidates, own_trials)
+        texts = distributed.gather_texts(_dump_trials(own_trials))
+        with distributed.barrier_with_error(label):
+            for text in texts[1:] if is_first else texts:  # the first process has stored its own trials already
+                for fields in json.loads(text):
+                    trials.put(Trial(**fields))
+        if distributed.any_reduce(stopped)[0]:
+            raise Interrupted(f"{self.job.phase.name} was stopped after {len(trials.by_id)} trials")
 
-    def _result(self, candidate: Candidate) -> Scores | None:
-        trial = self.job.trials.known.get(candidate.id)
+    def _scores_of(self, candidate: Candidate) -> Scores | None:
+        """Return the scores of a stored trial, None if it failed."""
+        trial = self.job.trials.by_id.get(candidate.id)
         if trial is None or trial.status != "done":
             return None
         return {name: value for name, value in trial.scores.items() if value is not None}
 
-    def _try(self, own: Sequence[Candidate], tried: list[Trial]) -> bool:
-        """Score candidates, in the first process into the journal one by one; whether somebody stopped it."""
-        if not own:
+    def _score_candidates(self, own_candidates: Sequence[Candidate], tried: list[Trial]) -> bool:
+        """Score candidates; the first process stores each at once. Return True if an interrupt stopped it."""
+        if not own_candidates:
             return False
         assert self._workers is not None
-        leads = distributed.world().rank == 0
-        left = {str(candidate.id): candidate for candidate in own}
-        whole = {key: self.opened.completed(candidate.architecture) for key, candidate in left.items()}
-        tasks = [(key, Request(whole[key].codes, candidate.budget)) for key, candidate in left.items()]
+        is_first = distributed.world().rank == 0
+        candidates = {str(candidate.id): candidate for candidate in own_candidates}
+        architectures = {key: self.opened.completed(candidate.architecture) for key, candidate in candidates.items()}
+        tasks = [
+            (key, ScoringRequest(architectures[key].codes, candidate.budget)) for key, candidate in candidates.items()
+        ]
         with (
-            distributed.alone(),
+            distributed.detached(),
             interruptions() as interrupted,
-            closing(self._workers.run(self._work, tasks)) as found,
+            closing(self._workers.run(self._scoring_work, tasks)) as results,
         ):
             try:
-                for one in found:
-                    tried.append(_trial(left[one.key], whole[one.key], one))
-                    if leads:
+                for result in results:
+                    tried.append(_trial(candidates[result.key], architectures[result.key], result))
+                    if is_first:
                         self.job.trials.put(tried[-1])
                     if interrupted():
                         return True
-            except Interrupted:  # in the midst of a candidate
+            except Interrupted:  # while a candidate was being scored
                 return True
         return False
 
-    # an epoch
+    # after an epoch
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """The best scores until now, and how many were tried."""
-        failed = sum(scores is None for scores in self.tried.values())
-        found: dict[str, float] = {"trials": len(self.tried), "failed": failed}
+        """Return the best scores so far, and the number of trials."""
+        failed = sum(scores is None for scores in self.scores_by_id.values())
+        metrics: dict[str, float] = {"trials": len(self.scores_by_id), "failed": failed}
         best = self.search.best()
         if best is not None:
-            scores = self.tried[best.id] or {}
-            found |= {f"{self.options.scorer.prefix}{name}": value for name, value in scores.items()}
+            scores = self.scores_by_id[best.id] or {}
+            metrics |= {f"{self.options.scorer.prefix}{name}": value for name, value in scores.items()}
         if self.options.scorer.kind == "predictor" and epoch == 0:
             scorer = self.options.scorer
-            rank = agreement(self.job.space, self.job.earlier, scorer.score, self.job.seed)
-            found |= {"predictor_rank": rank} if rank is not None else {}
-        return found
+            rank = cross_validate(self.job.space, self.job.earlier, scorer.score, self.job.seed)
+            metrics |= {"predictor_rank": rank} if rank is not None else {}
+        return metrics
 
     def finished(self) -> str | None:
-        """When nothing is asked any more."""
-        return "all candidates were tried" if self._over else None
+        """Return a reason to stop once the search proposes no more candidates."""
+        return "all candidates were tried" if self._exhausted else None
 
     def state(self) -> State:
-        """How many batches were tried."""
+        """Return the number of batches that were tried."""
         return State({}, {"batches": self.batches})
 
     def restore(self, state: State) -> None:
-        """Ask and tell as often as before."""
+        """Repeat the batches that were tried before; their scores are in the journal."""
         if state.facts["batches"]:
             self.step(int(state.facts["batches"]) - 1)
 
     def outcome(self) -> Outcome:
-        """The best architecture, and the front. Raises ArchError (A2212) if nothing could be scored."""
+        """Return the best architecture, and the Pareto front. Raises ArchError (A2212) if all candidates failed."""
         best = self.search.best()
         if best is None:
-            errors = [trial.error for trial in self.job.trials.known.values() if trial.error]
+            errors = [trial.error for trial in self.job.trials.by_id.values() if trial.error]
             hint = f"the first one: {errors[0]}" if errors else None
             raise fail("A2212", f"phase `{self.job.phase.name}`: all {len(errors)} candidates failed", None, hint)
         return Outcome(architecture=self.opened.completed(best.architecture), files=self._front())
 
     def _front(self) -> dict[str, str]:
-        """The architectures that are not dominated, as a table, a picture, and files; of one objective, nothing."""
+        """Return the Pareto front as a table, a picture and architecture files; nothing for a single objective."""
         objectives = self.search.objectives.each
         if len(objectives) < 2:
             return {}
-        front = [(self._whole(one), scores) for one, scores in self.search.front()]
-        everything = [(one.candidate, one.scores) for one in self.search.finished()]
-        picture = scatter(everything, {one.id for one, _ in front}, objectives, self.job.phase.name)
-        table = {"objectives": [str(one) for one in objectives], "front": rows(front)}
-        files = {f"front/{one.id}.json": one.architecture.to_json() for one, _ in front}
+        front = [(self._full_candidate(item), scores) for item, scores in self.search.front()]
+        everything = [(item.candidate, item.scores) for item in self.search.scored_at_max_budget()]
+        picture = scatter(everything, {item.id for item, _ in front}, objectives, self.job.phase.name)
+        table = {"objectives": [str(item) for item in objectives], "front": rows(front)}
+        files = {f"front/{item.id}.json": item.architecture.to_json() for item, _ in front}
         return {"front.json": json.dumps(table, indent=1) + "\n", "front.svg": picture, **files}
 
-    def _whole(self, candidate: Candidate) -> Candidate:
+    def _full_candidate(self, candidate: Candidate) -> Candidate:
+        """Return a candidate with its architecture in the full space."""
         architecture: Architecture = self.opened.completed(candidate.architecture)
         return replace(candidate, architecture=architecture, canonical=lambda _: candidate.hash)
 
 
-def _trial(candidate: Candidate, whole: Architecture, found: Found) -> Trial:
-    """What came of a candidate, as the journal has it."""
-    done = isinstance(found, Done)
+def _trial(candidate: Candidate, architecture: Architecture, result: Found) -> Trial:
+    """Convert the result of scoring a candidate to a trial of the journal."""
+    done = isinstance(result, Done)
     return Trial(
-        id=candidate.id, hash=candidate.hash, architecture=dict(whole), status="done" if done else "failed",
-        scores=dict(found.scores) if isinstance(found, Done) else {}, seconds=found.seconds,
-        error=None if isinstance(found, Done) else f"{found.reason}: {found.message}", worker=found.worker,
+        id=candidate.id, hash=candidate.hash, architecture=dict(architecture), status="done" if done else "failed",
+        scores=dict(result.scores) if isinstance(result, Done) else {}, seconds=result.seconds,
+        error=None if isinstance(result, Done) else f"{result.reason}: {result.message}", worker=result.worker,
         budget=candidate.budget,
     )  # fmt: skip
 
 
-def _same(trial: Trial, candidate: Candidate) -> bool:
+def _is_trial_of(trial: Trial, candidate: Candidate) -> bool:
+    """Return True if a stored trial has a candidate's hash and budget."""
     return (trial.hash, trial.budget) == (candidate.hash, candidate.budget)
 
 
-def _texts(trials: Sequence[Trial]) -> str:
-    """Trials for other processes to read."""
+def _dump_trials(trials: Sequence[Trial]) -> str:
+    """Return trials as JSON for other processes."""
     return json.dumps([asdict(trial) for trial in trials])
 
 
-def _register(name: str, kind: Kind) -> None:
+def _register(name: str, kind: StrategyKind) -> None:
+    """Register a strategy of `archir.search` as a strategy of phases, with the options of both."""
     options: Any = type(f"{kind.options.__name__}OfTrials", (TrialOptions, kind.options), {"__module__": __name__})
 
-    def scores(given: TrialOptions) -> bool:
-        return name != "random" or bool(given.model_fields_set)
+    def scores(settings: TrialOptions) -> bool:
+        return name != "random" or bool(settings.model_fields_set)
 
-    @strategy(name, options, refits=True, gives=GIVES, scores=scores, by=kind.make)
-    def make(job: Job, given: TrialOptions) -> Strategy:
-        if not scores(given) and job.results is None:
-            return Drawn(job)
-        given = aimed(given, compared(job))
-        return Trials(job, given, lambda space, seed: kind.make(space, given, seed))
+    @strategy(name, options, refits=True, gives=GIVES, scores=scores, defined_by=kind.make)
+    def make(job: Job, settings: TrialOptions) -> Strategy:
+        if not scores(settings) and job.results is None:
+            return RandomArchitecture(job)
+        settings = with_default_objectives(settings, comparison_source(job))
+        return TrialStrategy(job, settings, lambda space, seed: kind.make(space, settings, seed))
 
 
-strategies().each(_register)
+strategies().subscribe(_register)

@@ -1,8 +1,8 @@
-"""The second-order gradient of architecture parameters (Liu et al. 2019, DARTS, section 2.3, eq. 5 to 8).
+"""Second-order gradient of architecture parameters (Liu et al. 2019, DARTS, section 2.3, eq. 5 to 8).
 
 With w' = w - rate * (momentum * velocity + dL_train(w, a)/dw + decay * w), one step of the weights' optimizer, the
 gradient of L_val(w', a) for a is dL_val(w', a)/da - rate * d2 L_train(w, a)/da dw * v, where v = dL_val(w', a)/dw'. The
-second term is a difference of gradients at w + e v and w - e v, with e = 0.01 / |v|.
+second term is computed as a difference of gradients at w + e v and w - e v, with e = 0.01 / |v|.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from torch import Tensor
 
 from archir_torch.training.distributed import average
 
-REACH = 0.01
-"""How far the finite difference reaches, in all weights together (DARTS, footnote 2)."""
+STEP_LENGTH = 0.01
+"""Length of the finite-difference step in the space of all weights (DARTS, footnote 2)."""
 
 
 def unrolled_gradient(
@@ -28,48 +28,52 @@ def unrolled_gradient(
     momentum: float = 0.0,
     velocity: Sequence[Tensor | None] = (),
     decay: float | Sequence[float] = 0.0,
-    reach: float = REACH,
+    step_length: float = STEP_LENGTH,
 ) -> tuple[list[Tensor], Tensor]:
-    """The gradients of the architecture parameters, and the validation loss after the unrolled step.
+    """Return the gradients of the architecture parameters, and the validation loss after the unrolled step.
 
-    `train` and `validate` compute their losses from the weights as they are; these are left as they were. `train` is
-    told whether the weights stay as they are: then no gradients of them are taken. Gradients are averaged over all
-    processes.
+    `train` and `validate` compute their losses from the current weights; the weights are left as they were. `train` is
+    called with True if gradients of the weights are not needed. Gradients are averaged over all processes.
     """
-    kept = [weight.detach().clone() for weight in weights]
+    original = [weight.detach().clone() for weight in weights]
     decays = [decay] * len(weights) if isinstance(decay, (int, float)) else list(decay)
-    speeds = list(velocity) or [None] * len(weights)
-    steps = _gradients(train(False), weights)
+    velocities = list(velocity) or [None] * len(weights)
+    steps = _average_gradients(train(False), weights)
     with torch.no_grad():
-        for weight, step, speed, part in zip(weights, steps, speeds, decays, strict=True):
+        for weight, step, speed, part in zip(weights, steps, velocities, decays, strict=True):
             step = step + part * weight if part else step
             weight -= rate * (step if speed is None else step + momentum * speed)
     loss = validate()
-    both = _averaged(torch.autograd.grad(loss, [*alphas, *weights], allow_unused=True), [*alphas, *weights])
-    direct, vector = both[: len(alphas)], both[len(alphas) :]
+    gradients = _average(torch.autograd.grad(loss, [*alphas, *weights], allow_unused=True), [*alphas, *weights])
+    direct, vector = gradients[: len(alphas)], gradients[len(alphas) :]
     norm = torch.sqrt(sum((part.square().sum() for part in vector), start=torch.zeros_like(loss)))
-    e = reach / norm.clamp_min(1e-12)
-    sides = []
+    e = step_length / norm.clamp_min(1e-12)
+    differences = []
     for sign in (1.0, -1.0):
-        _move(weights, kept, vector, sign * e)
-        sides.append(_gradients(train(True), alphas))
-    _move(weights, kept, vector, torch.zeros_like(e))
-    above, below = sides
-    found = [d - rate * (a - b) / (2 * e) for d, a, b in zip(direct, above, below, strict=True)]
-    return found, loss.detach()
+        _move_weights(weights, original, vector, sign * e)
+        differences.append(_average_gradients(train(True), alphas))
+    _move_weights(weights, original, vector, torch.zeros_like(e))
+    above, below = differences
+    results = [d - rate * (a - b) / (2 * e) for d, a, b in zip(direct, above, below, strict=True)]
+    return results, loss.detach()
 
 
-def _gradients(loss: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
-    return _averaged(torch.autograd.grad(loss, list(tensors), allow_unused=True), tensors)
+def _average_gradients(loss: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradients of a loss, averaged over processes."""
+    return _average(torch.autograd.grad(loss, list(tensors), allow_unused=True), tensors)
 
 
-def _averaged(gradients: Sequence[Tensor | None], tensors: Sequence[Tensor]) -> list[Tensor]:
-    found = [torch.zeros_like(t) if g is None else g for g, t in zip(gradients, tensors, strict=True)]
-    average(found)
-    return found
+def _average(gradients: Sequence[Tensor | None], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Average gradients over processes; a missing gradient counts as zero."""
+    filled = [torch.zeros_like(t) if g is None else g for g, t in zip(gradients, tensors, strict=True)]
+    average(filled)
+    return filled
 
 
 @torch.no_grad()
-def _move(weights: Sequence[Tensor], start: Sequence[Tensor], direction: Sequence[Tensor], distance: Tensor) -> None:
+def _move_weights(
+    weights: Sequence[Tensor], start: Sequence[Tensor], direction: Sequence[Tensor], distance: Tensor
+) -> None:
+    """Set weights to `start + distance * direction`."""
     for weight, origin, way in zip(weights, start, direction, strict=True):
         weight.copy_(origin + distance * way)

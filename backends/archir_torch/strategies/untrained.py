@@ -1,4 +1,4 @@
-"""What strategies have in common that train nothing: they are at their end as they begin."""
+"""Base class of strategies that train nothing."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from archir_torch.training.checkpoint_state import State
 
 
 class Untrained:
-    """No epochs, and nothing to go on from."""
+    """Strategy without epochs and without state."""
 
     epochs = 0
     steps = 1
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """Never called: there are no epochs."""
+        """Never called, because there are no epochs."""
         return {}
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """Nothing to measure."""
+        """Return no measures."""
         return {}
 
     def state(self) -> State:
-        """Nothing."""
+        """Return an empty state."""
         return State({}, {})
 
     def restore(self, state: State) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def finished(self) -> str | None:
-        """At once."""
+        """Return None."""
         return None

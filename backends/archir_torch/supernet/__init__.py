@@ -1,4 +1,4 @@
-"""Spaces as modules: supernets, whose architecture is an argument, and mixtures, whose weights are."""
+"""Spaces as torch modules: supernets take an architecture as an argument, mixtures take weights of alternatives."""
 
 from archir.recipes.supernet import Sharing
 from archir_torch.supernet.network import SuperNetwork, extract

@@ -1,7 +1,7 @@
-"""Relaxed graphs as modules: the weights of the mixtures are arguments of the call.
+"""Relaxed graphs as modules, which take the weights of the mixtures as an argument of each call.
 
-The weight of a batch norm's result is put into the norm, which scales it anyway: neither the weighted result nor what
-its gradient would need is computed or kept. Sums are accumulated in place.
+The weight of a batch norm's result is multiplied into the norm's scale, so that neither the weighted result nor the
+tensors that its gradient would need are computed or saved. Sums are accumulated in place.
 """
 
 from __future__ import annotations
@@ -24,262 +24,288 @@ from archir.ops.norm import BatchNorm
 from archir.ops.shape import Slice
 from archir.passes.expand import expand
 from archir_torch.lowering.inputs import check_inputs
-from archir_torch.lowering.kernels.lazy import Sum, read_of, settled, term, whole
-from archir_torch.lowering.kernels.library import suits
+from archir_torch.lowering.kernels.lazy import LazySum, as_term, make_shareable, materialize, representative
+from archir_torch.lowering.kernels.library import has_kernels
 from archir_torch.lowering.kernels.sums import Term
-from archir_torch.lowering.module import Home, Layer, Named, Network, Path, Step, called, parts_of
+from archir_torch.lowering.module import ChildRef, Layer, Network, Path, Step, WeightHolder, call_layer, scope_path
 from archir_torch.lowering.rules import RULES
-from archir_torch.supernet.fused import Shared, Stacked, in_parts, part_of
+from archir_torch.supernet.merged_layers import IdenticalLayers, StackedLayers, chunk_if_sliced, chunk_index
 
 Weights = Mapping[str, Tensor]
-"""Weights by the names that mixtures have for them: of a choice's outcomes [n], or of its alternatives (`path*`)."""
+"""Weights by name: `path` for the outcomes of a choice [n], `path*` for its alternatives [n]."""
 Active = Mapping[str, Collection[int]]
-"""The positions whose weights are not zero, by the same names."""
+"""Positions of the weights that are not zero, by the same names."""
 Factors = tuple[tuple[str, tuple[int, ...]], ...]
-"""A product of sums: for each name the positions whose weights are added up."""
+"""Weight of a term as a product of sums: for each name, the positions of the weights that are added up."""
 
 
 class MixedNetwork(Network):
-    """A network with mixtures: `forward(*inputs, weights=...)`. With `active`, only what has a weight is run."""
+    """A network with mixtures: `forward(*inputs, weights=...)`.
+
+    With `active`, terms whose weight is zero are skipped, and so are steps that only they read.
+    """
 
     def __init__(self, graph: Graph, generator: torch.Generator | None = None, *, fold_norms: bool = True) -> None:
         self.layout: torch.memory_format | None = None
-        """How inputs that are maps are laid out before anything reads them; the rest follows. None: as they come."""
-        self._norms: dict[NodeId, Home] = {}
-        self._homes: dict[Path, Home] = {}
+        """Memory format to which 4-d inputs are converted; later maps follow it. None leaves inputs as they are."""
+        self._norms: dict[NodeId, ChildRef] = {}
+        self._refs: dict[Path, ChildRef] = {}
         self._fold_norms = fold_norms
         graph = expand(graph)
         self._types = infer(graph)
         super().__init__(graph, generator)
         mixtures = [step for step in self._steps if isinstance(step, MixStep)]
-        shares = list(dict.fromkeys(term for step in mixtures for term in step.factors))
+        terms = list(dict.fromkeys(term for step in mixtures for term in step.factors))
         for step in mixtures:
-            step.shares = tuple(shares.index(term) for term in step.factors)
-        names = {name: _length(graph, name) for name in sorted({name for share in shares for name, _ in share})}
-        self.add_module(_SHARES, Shares(names, shares))  # a name that no scope can have
+            step.term_indices = tuple(terms.index(term) for term in step.factors)
+        names = {
+            name: _weight_count(graph, name) for name in sorted({name for factors in terms for name, _ in factors})
+        }
+        self.add_module(_TERM_WEIGHTS, TermWeights(names, terms))  # scopes cannot have this name
 
     @property
     def names(self) -> dict[str, int]:
-        """The names that weights are wanted by, and how many each has."""
-        return self._shares.names
+        """Names of the weights that `forward` needs, with the number of weights of each."""
+        return self._term_weights.names
 
     @property
-    def _shares(self) -> Shares:
-        found = self._modules[_SHARES]
-        assert isinstance(found, Shares)
-        return found
+    def _term_weights(self) -> TermWeights:
+        module = self._modules[_TERM_WEIGHTS]
+        assert isinstance(module, TermWeights)
+        return module
 
-    def _place(self, layers: Mapping[Path, Named]) -> dict[Path, Home]:
-        self._homes = super()._place(layers)
-        return self._homes
+    def _attach(self, layers: Mapping[Path, WeightHolder]) -> dict[Path, ChildRef]:
+        self._refs = super()._attach(layers)
+        return self._refs
 
-    def _step(self, graph: Graph, number: NodeId, home: Home | None) -> Step:
+    def _step(self, graph: Graph, number: NodeId, ref: ChildRef | None) -> Step:
         op = graph[number].op
-        together = graph.together.get(graph[number].scope)
-        if home is not None and together is not None:
-            homes = [self._homes[parts_of(scope)] for scope in together.scopes]
-            return Step(in_parts(graph, number, Shared(homes) if together.same else Stacked(homes)))
-        if isinstance(op, Slice) and (part := part_of(graph, number)) is not None:
-            return Step(itemgetter(part))
+        merged = graph.merged_scopes.get(graph[number].scope)
+        if ref is not None and merged is not None:
+            refs = [self._refs[scope_path(scope)] for scope in merged.scopes]
+            return Step(
+                chunk_if_sliced(graph, number, IdenticalLayers(refs) if merged.is_shared else StackedLayers(refs))
+            )
+        if isinstance(op, Slice) and (chunk := chunk_index(graph, number)) is not None:
+            return Step(itemgetter(chunk))
         if isinstance(op, Mix):
             operands = graph.operands(number)
             shape = self._types[operands[0]].shape
-            return MixStep(_factors(op), [self._norms.get(operand) for operand in operands], shape)
-        if self._fold_norms and home is not None and isinstance(op, BatchNorm) and _mixed_alone(graph, number):
-            self._norms[number] = home
-            return Step(_Itself())
-        return super()._step(graph, number, home)
+            return MixStep(_term_factors(op), [self._norms.get(operand) for operand in operands], shape)
+        if self._fold_norms and ref is not None and isinstance(op, BatchNorm) and _is_read_by_one_mix(graph, number):
+            self._norms[number] = ref
+            return Step(_FoldedNorm())
+        return super()._step(graph, number, ref)
 
     def forward(self, *inputs: Tensor, weights: Weights | None = None, active: Active | None = None) -> Any:
-        """Run the network on a batch, its mixtures weighted by `weights`."""
+        """Run the network on a batch, with its mixtures weighted by `weights`."""
         check_inputs(inputs, self._expected, self.open_sizes)
-        shares = self._shares(weights or {}) if self.names else ()
+        term_weights = self._term_weights(weights or {}) if self.names else ()
         batch = inputs[0].shape[0] if inputs else 1
         if self.layout is not None:
             inputs = tuple(x.contiguous(memory_format=self.layout) if x.dim() == 4 else x for x in inputs)
-        values: list[Any] = [*self._laid_out(inputs), *[None] * (self._slots - len(inputs))]
-        for step in self._steps if active is None else self._needed(active):
-            found = step.mixed(values, shares, active, batch) if isinstance(step, MixStep) else step.run(values, batch)
-            values[step.writes] = settled(found) if step.settles else found
+        values: list[Any] = [*self._prepare_inputs(inputs), *[None] * (self._slots - len(inputs))]
+        for step in self._steps if active is None else self._active_steps(active):
+            value = (
+                step.run_mix(values, term_weights, active, batch)
+                if isinstance(step, MixStep)
+                else step.run(values, batch)
+            )
+            values[step.writes] = make_shareable(value) if step.is_shared else value
             for i in step.frees:
                 values[i] = None
-        return self._given(values)
+        return self._results(values)
 
     def use_kernels(self) -> None:
-        """As of every network; sums of mixtures are kernels, too."""
+        """Train with compiled kernels from now on, also for the sums of mixtures."""
         super().use_kernels()
         for step in self._steps:
             if isinstance(step, MixStep):
-                step.compiled = True
+                step.uses_kernels = True
 
-    def _needed(self, active: Active) -> list[Step]:
-        """The steps that outputs need where only some terms of mixtures have weights."""
+    def _active_steps(self, active: Active) -> list[Step]:
+        """Return the steps that the outputs need if only the `active` weights are not zero."""
         live = set(self._outputs)
-        found: list[Step] = []
+        steps: list[Step] = []
         for step in reversed(self._steps):
             if step.writes in live:
-                found.append(step)
-                live.update(step.running(active) if isinstance(step, MixStep) else step.reads)
-        return found[::-1]
+                steps.append(step)
+                live.update(step.active_slots(active) if isinstance(step, MixStep) else step.reads)
+        return steps[::-1]
 
 
-_SHARES = "weights of mixtures"
+_TERM_WEIGHTS = "weights of mixtures"
+"""Name of the submodule that computes the weights of terms."""
 
 
-class Shares(nn.Module):
-    """The weights of all terms of all mixtures, from the weights of choices, in a few operations."""
+class TermWeights(nn.Module):
+    """Weights of all terms of all mixtures, computed from the weights of the choices in a few operations."""
 
-    def __init__(self, names: Mapping[str, int], shares: Sequence[Factors]) -> None:
+    def __init__(self, names: Mapping[str, int], terms: Sequence[Factors]) -> None:
         super().__init__()
         self.names = dict(names)
         offsets = dict(zip(names, accumulate(names.values(), initial=0), strict=False))
-        factors = list(dict.fromkeys(factor for share in shares for factor in share))
+        factors = list(dict.fromkeys(factor for term in terms for factor in term))
         sums = torch.zeros(len(factors), sum(names.values()))
         for row, (name, positions) in enumerate(factors):
             sums[row, [offsets[name] + position for position in positions]] = 1
-        most = max((len(share) for share in shares), default=1)
-        products = torch.full((len(shares), max(1, most)), len(factors))  # the last one is 1
-        for row, share in enumerate(shares):
-            products[row, : len(share)] = torch.tensor([factors.index(factor) for factor in share])
+        max_factors = max((len(term) for term in terms), default=1)
+        products = torch.full((len(terms), max(1, max_factors)), len(factors))  # index of the factor 1
+        for row, term in enumerate(terms):
+            products[row, : len(term)] = torch.tensor([factors.index(factor) for factor in term])
         self.register_buffer("sums", sums, persistent=False)
         self.register_buffer("products", products, persistent=False)
 
     def forward(self, weights: Weights) -> tuple[Tensor, ...]:
-        """The weight of each term, as numbers of no dimension, as precise as they come."""
+        """Return the weight of each term as a 0-d tensor of the dtype of `weights`."""
         missing = [name for name in self.names if name not in weights]
         if missing:
-            raise TypeError(f"the network needs the weights of {', '.join(missing)}")
+            raise TypeError(f"`weights` lacks {', '.join(missing)}: the network's `names` lists all of them")
         flat = torch.cat([weights[name] for name in self.names])
         sums = (self.sums.to(flat.dtype) * flat).sum(1)  # type: ignore[operator]  # autocast would round a product `@`
         factors = torch.cat([sums, flat.new_ones(1)])
         columns = factors[self.products].unbind(1)  # type: ignore[index]
-        return reduce(mul, columns).unbind()  # the gradient of `prod` looks for zeros, and waits for the GPU
+        return reduce(mul, columns).unbind()  # not `prod`: its gradient searches for zeros, which waits for the GPU
 
 
 class MixStep(Step):
-    """A weighted sum of tensors [batch, *shape]. `norms` say where the batch norms are that terms go through first."""
+    """Weighted sum of tensors [batch, *shape]; `norms` refers, per term, to the batch norm that is applied first, or is
+    None."""
 
-    __slots__ = ("compiled", "factors", "norms", "shape", "shares")
+    __slots__ = ("factors", "norms", "shape", "term_indices", "uses_kernels")
 
-    def __init__(self, factors: Sequence[Factors], norms: Sequence[Home | None], shape: tuple[int, ...]) -> None:
+    def __init__(self, factors: Sequence[Factors], norms: Sequence[ChildRef | None], shape: tuple[int, ...]) -> None:
         super().__init__(None)
         self.factors, self.norms, self.shape = factors, norms, shape
-        self.shares: tuple[int, ...] = ()
-        self.compiled = False
+        self.term_indices: tuple[int, ...] = ()
+        self.uses_kernels = False
 
-    def running(self, active: Active) -> list[int]:
-        """The slots of the terms that have a weight."""
+    def active_slots(self, active: Active) -> list[int]:
+        """Return the slots of the terms whose weight is not zero."""
         return [slot for slot, factors in zip(self.reads, self.factors, strict=True) if _has_weight(factors, active)]
 
-    def mixed(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None, batch: int) -> Any:
-        """The sum, rounded once where weights have more digits than tensors; zeros, if no term has a weight."""
-        if self.compiled and self._suits(values, shares, active):
-            return Sum(self._terms(values, shares, active))
-        return self._plain([whole(x) for x in values], shares, active, batch)
+    def run_mix(self, values: Sequence[Any], term_weights: Sequence[Tensor], active: Active | None, batch: int) -> Any:
+        """Compute the sum; zeros, if no term has a weight. If weights are more precise than tensors, the sum is rounded
+        once."""
+        if self.uses_kernels and self._can_use_kernels(values, term_weights, active):
+            return LazySum(self._lazy_terms(values, term_weights, active))
+        return self._torch_sum([materialize(x) for x in values], term_weights, active, batch)
 
-    def _suits(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None) -> bool:
-        """Whether kernels can sum the terms up: asked before norms run, which take up what they see."""
-        running = [
-            (values[slot], shares[index] if factors else None)
-            for slot, factors, index in zip(self.reads, self.factors, self.shares, strict=True)
+    def _can_use_kernels(self, values: Sequence[Any], term_weights: Sequence[Tensor], active: Active | None) -> bool:
+        """True if kernels can sum up the terms. This is checked before norms run, since norms update their running
+        statistics."""
+        terms = [
+            (values[slot], term_weights[index] if factors else None)
+            for slot, factors, index in zip(self.reads, self.factors, self.term_indices, strict=True)
             if active is None or _has_weight(factors, active)
         ]
-        return bool(running) and suits(*(read_of(x) for x, _ in running), *(share for _, share in running))
+        return bool(terms) and has_kernels(*(representative(x) for x, _ in terms), *(weight for _, weight in terms))
 
-    def _terms(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None) -> tuple[Term, ...]:
-        """The terms, for kernels."""
-        found: list[Term] = []
-        for slot, factors, index, home in zip(self.reads, self.factors, self.shares, self.norms, strict=True):
+    def _lazy_terms(
+        self, values: Sequence[Any], term_weights: Sequence[Tensor], active: Active | None
+    ) -> tuple[Term, ...]:
+        """Return the active terms for the kernel."""
+        terms: list[Term] = []
+        for slot, factors, index, ref in zip(self.reads, self.factors, self.term_indices, self.norms, strict=True):
             if active is not None and not _has_weight(factors, active):
                 continue
-            x, share = values[slot], shares[index] if factors else None
-            if home is not None:
-                layer: Any = home[0]._modules[home[1]]
-                x = called(layer, [x])
-            found.append(term(x, share))
-        return tuple(found)
+            x, weight = values[slot], term_weights[index] if factors else None
+            if ref is not None:
+                layer: Any = ref[0]._modules[ref[1]]
+                x = call_layer(layer, [x])
+            terms.append(as_term(x, weight))
+        return tuple(terms)
 
-    def _plain(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None, batch: int) -> Tensor:
+    def _torch_sum(
+        self, values: Sequence[Any], term_weights: Sequence[Tensor], active: Active | None, batch: int
+    ) -> Tensor:
+        """Compute the sum with torch operations."""
         total: Tensor | None = None
-        ours = False
-        """Whether the sum so far is a tensor that nobody else reads."""
-        for slot, factors, index, home in zip(self.reads, self.factors, self.shares, self.norms, strict=True):
+        is_owned = False
+        """Whether the sum so far is a new tensor, which may be overwritten."""
+        for slot, factors, index, ref in zip(self.reads, self.factors, self.term_indices, self.norms, strict=True):
             if active is not None and not _has_weight(factors, active):
                 continue
-            x, share = values[slot], shares[index] if factors else None
-            if home is not None:
-                layer = home[0]._modules[home[1]]
+            x, weight = values[slot], term_weights[index] if factors else None
+            if ref is not None:
+                layer = ref[0]._modules[ref[1]]
                 assert isinstance(layer, Layer)
-                term = _normalised(layer, x, share)
-                total, ours = (term if total is None else _added(total, term, ours)), True
-            elif share is not None and share.dtype != x.dtype:
-                term = x * share.view((1,) * x.dim())  # of no dimension, it would be rounded to the type of x first
-                total, ours = (term if total is None else total + term), True
+                term = _scaled_norm(layer, x, weight)
+                total, is_owned = (term if total is None else _accumulate(total, term, is_owned)), True
+            elif weight is not None and weight.dtype != x.dtype:
+                term = x * weight.view((1,) * x.dim())  # a 0-d weight would be rounded to the dtype of x first
+                total, is_owned = (term if total is None else total + term), True
             elif total is None:
-                total, ours = (x, False) if share is None else (x * share, True)
-            elif share is None:
-                total, ours = _added(total, x, ours), True
+                total, is_owned = (x, False) if weight is None else (x * weight, True)
+            elif weight is None:
+                total, is_owned = _accumulate(total, x, is_owned), True
             else:
-                total, ours = (total.addcmul_(x, share) if ours else torch.addcmul(total, x, share)), True
-        return total.to(x.dtype) if total is not None else shares[0].new_zeros(batch, *self.shape)
+                total, is_owned = (total.addcmul_(x, weight) if is_owned else torch.addcmul(total, x, weight)), True
+        return total.to(x.dtype) if total is not None else term_weights[0].new_zeros(batch, *self.shape)
 
 
-def _added(total: Tensor, term: Tensor, ours: bool) -> Tensor:
-    return total.add_(term) if ours else total + term
+def _accumulate(total: Tensor, term: Tensor, is_owned: bool) -> Tensor:
+    """Add a term to the sum, in place if `is_owned`."""
+    return total.add_(term) if is_owned else total + term
 
 
-def _normalised(layer: Layer, x: Tensor, share: Tensor | None) -> Tensor:
-    """A batch norm's result, times a weight."""
-    parts = {name: getattr(layer, name) for name in layer.names}
-    weight, bias = parts.get("weight"), parts.get("bias")
-    if share is not None:
-        mean = parts["running_mean"]
-        # in memory: torch's gradient of norms of channels-last maps reads weights as if they had no strides
-        weight = share.to(mean.dtype).repeat(mean.shape[0]) if weight is None else weight * share
-        bias = None if bias is None else bias * share
+def _scaled_norm(layer: Layer, x: Tensor, factor: Tensor | None) -> Tensor:
+    """Apply a batch norm with its weight and bias multiplied by `factor`, if that is not None."""
+    tensors = {name: getattr(layer, name) for name in layer.names}
+    weight, bias = tensors.get("weight"), tensors.get("bias")
+    if factor is not None:
+        mean = tensors["running_mean"]
+        # `repeat`, not `expand`: torch's gradient of norms of channels-last maps ignores the strides of weights
+        weight = factor.to(mean.dtype).repeat(mean.shape[0]) if weight is None else weight * factor
+        bias = None if bias is None else bias * factor
     if bias is None and weight is not None:
         bias = torch.zeros_like(weight)
     settings = layer.attributes
     return layer.function(
-        x, parts["running_mean"], parts["running_var"], weight, bias, **settings, training=layer.training
+        x, tensors["running_mean"], tensors["running_var"], weight, bias, **settings, training=layer.training
     )
 
 
-class _Itself:
-    """What stands where a norm is left to a sum."""
+class _FoldedNorm:
+    """Identity step of a batch norm that is applied by the weighted sum after it."""
 
-    takes_unwritten = True
+    accepts_lazy = True
+    """The operand may be lazy: it is returned as it is."""
 
     def __call__(self, x: Any) -> Any:
         return x
 
 
-def _factors(op: Mix) -> list[Factors]:
+def _term_factors(op: Mix) -> list[Factors]:
+    """Return the factors of each term of a mixture, without names that the term does not depend on."""
     return [
-        tuple((name, positions) for name, positions in zip(op.mixed, share, strict=True) if positions)
-        for share in op.shares
+        tuple((name, positions) for name, positions in zip(op.mixed, term, strict=True) if positions)
+        for term in op.shares
     ]
 
 
 def _has_weight(factors: Factors, active: Active) -> bool:
+    """True if the weight of a term can be other than zero."""
     return all(any(position in active.get(name, ()) for position in positions) for name, positions in factors)
 
 
-def _mixed_alone(graph: Graph, number: NodeId) -> bool:
-    """Whether mixtures alone read a node, and it is read once."""
-    readers = graph.consumers(number)
-    return len(readers) == 1 and isinstance(graph[readers[0]].op, Mix) and number not in graph.outputs.values()
+def _is_read_by_one_mix(graph: Graph, number: NodeId) -> bool:
+    """True if a mixture is the only consumer of a node, and reads it once."""
+    consumers = graph.consumers(number)
+    return len(consumers) == 1 and isinstance(graph[consumers[0]].op, Mix) and number not in graph.outputs.values()
 
 
-def _length(graph: Graph, name: str) -> int:
+def _weight_count(graph: Graph, name: str) -> int:
+    """Return the number of weights of a name: of alternatives for `path*`, otherwise of outcomes."""
     choice = graph.decisions[name.removesuffix("*")].choice
-    return len(choice.alternatives) if name.endswith("*") else choice.outcomes
+    return len(choice.alternatives) if name.endswith("*") else choice.outcome_count
 
 
 def lower_mixed(graph: Graph, *, generator: torch.Generator | None = None, fold_norms: bool = True) -> MixedNetwork:
-    """The module of a relaxed graph; `fold_norms` puts the weights of batch norms' results into the norms.
+    """Lower a relaxed graph to a module; with `fold_norms`, weights of the results of batch norms are multiplied into
+    the norms.
 
-    Raises ArchError (A0901, A0904) with everything that cannot be lowered.
+    Raises ArchError (A0901, A0904) that lists everything that cannot be lowered.
     """
     problems = unlowered(graph, RULES, "torch", mixtures=True)
     if problems:

@@ -1,8 +1,8 @@
 """A space as an `nn.Module` whose architecture is an argument: `model(x, architecture)`.
 
-Weights are there once, at the size that the largest architecture needs; an architecture uses its part of them
-(`archir.passes.sharing`). Nothing is rebuilt from one call to the next: what a node does under the outcomes of
-the choices that it depends on is worked out once, and so is the order of the nodes that an architecture needs.
+Each weight is stored once, at the size that the largest architecture needs; an architecture uses a slice of it
+(`archir.passes.sharing`). Work is cached between calls: what a node does, by the outcomes of the choices that it
+depends on, and the order of the nodes that an architecture needs.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.op import Composite, Op, Weight
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
-from archir.passes.positions import Part
 from archir.passes.sharing import Sharing
 from archir.passes.specialize import specialize
+from archir.passes.weight_slices import WeightSlice
 from archir.spaces.architecture import Architecture
-from archir_torch.lowering.initial import initial
-from archir_torch.lowering.inputs import Expected, check_inputs, expected
-from archir_torch.lowering.kernels.compiled import compiled
-from archir_torch.lowering.kernels.lazy import settled, whole
-from archir_torch.lowering.kernels.library import laid_out
-from archir_torch.lowering.module import Hierarchy, Named, Network, lower, parts_of
+from archir_torch.lowering.inputs import ExpectedInput, check_inputs, expected_inputs
+from archir_torch.lowering.kernels.kernel_lowerings import kernel_lowering
+from archir_torch.lowering.kernels.lazy import make_shareable, materialize
+from archir_torch.lowering.kernels.library import to_channels_last
+from archir_torch.lowering.module import Hierarchy, Network, WeightHolder, lower, scope_path
 from archir_torch.lowering.rules import RULES
-from archir_torch.supernet.slicing import Cut, Picked, cut
+from archir_torch.lowering.weight_init import initial_tensor
+from archir_torch.supernet.slicing import IndexedSlice, StridedSlice, make_slice
 
-MOST_PLANS = 256
-"""Architectures whose order of nodes is remembered."""
-MOST_ACTIONS = 1024
-"""Of a node that are remembered: behind concatenations they depend on many choices."""
+MAX_PLANS = 256
+"""Maximum number of architectures whose execution plan is cached."""
+MAX_ACTIONS = 1024
+"""Maximum number of cached actions per node: nodes after concatenations depend on many choices."""
 
 
-class Shared(Named):
-    """The largest weights of a scope."""
+class LargestWeights(WeightHolder):
+    """The weights of a scope, at the sizes of the largest architecture."""
 
     def __init__(self, weights: Mapping[str, Weight], generator: torch.Generator | None) -> None:
         super().__init__()
         self.names = tuple(weights)
         for name, weight in weights.items():
-            tensor = initial(weight, generator)
+            tensor = initial_tensor(weight, generator)
             if weight.buffer:
                 self.register_buffer(name, tensor)
             else:
@@ -57,62 +57,66 @@ class Shared(Named):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a node does under certain outcomes; `cuts` are the parts of its weights, None where it takes them whole."""
+    """What a node does under certain outcomes. `slices` selects its parts of the weights; None selects a whole
+    weight."""
 
     function: Callable[..., Tensor]
-    cuts: tuple[tuple[str, Cut | Picked | None], ...] = ()
-    layer: Shared | None = None
-    wants_mode: bool = False
-    wants_batch: bool = False
+    slices: tuple[tuple[str, StridedSlice | IndexedSlice | None], ...] = ()
+    layer: LargestWeights | None = None
+    takes_training: bool = False
+    takes_batch: bool = False
 
     def __call__(self, operands: Sequence[Tensor], training: bool, batch: int) -> Tensor:
-        """The result; in training, buffers take up what was measured."""
+        """Compute the result; in training, updated buffers are written back."""
         run: dict[str, Any] = {}
-        if self.wants_mode:
+        if self.takes_training:
             run["training"] = training
-        if self.wants_batch:
+        if self.takes_batch:
             run["batch"] = batch
         if self.layer is None:
             return self.function(*operands, **run)
-        held = {**self.layer._parameters, **self.layer._buffers}
-        copied: list[tuple[Tensor, Cut | Picked, Tensor]] = []
-        for name, part in self.cuts:
-            whole = held[name]
-            assert whole is not None
-            own = run[name] = whole if part is None else part.of(whole)
-            if training and part is not None and name in self.layer._buffers and not _shared(own, whole):
-                copied.append((whole, part, own))
+        tensors = {**self.layer._parameters, **self.layer._buffers}
+        updates: list[tuple[Tensor, StridedSlice | IndexedSlice, Tensor]] = []
+        for name, part in self.slices:
+            stored = tensors[name]
+            assert stored is not None
+            used = run[name] = stored if part is None else part.take(stored)
+            if training and part is not None and name in self.layer._buffers and not _shares_storage(used, stored):
+                updates.append((stored, part, used))
         result = self.function(*operands, **run)
-        for whole, part, own in copied:
-            part.write(whole, own)
+        for stored, part, used in updates:
+            part.write(stored, used)
         return result
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """A step of a plan: what is done, with which values, to which, and what is not needed after it."""
+class PlanStep:
+    """One step of an execution plan: its action, the nodes that it reads and writes, and those whose values are freed
+    after it."""
 
     action: Action
     reads: tuple[NodeId, ...]
     writes: NodeId
     frees: tuple[NodeId, ...]
-    settles: bool
-    """Whether several read the result: what is not written yet is not left to each of them."""
+    is_shared: bool
+    """Whether several steps read the result, so that a lazy tensor must not be left to each of them to compute."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is done for an architecture, and where its outputs are."""
+class ExecutionPlan:
+    """The steps that compute an architecture, its inputs and the nodes of its outputs."""
 
-    inputs: tuple[Expected, ...]
-    moves: tuple[Move, ...]
+    inputs: tuple[ExpectedInput, ...]
+    steps: tuple[PlanStep, ...]
     outputs: tuple[NodeId, ...]
 
 
 class SuperNetwork(Hierarchy):
-    """A space. `forward(*inputs, architecture)` is what the architecture's own network computes with these weights.
+    """Supernet of a space.
 
-    `by_head=False`: what attention splits into heads has the first channels, as everything else.
+    `forward(*inputs, architecture)` computes what the architecture's own network computes with the same weights. With
+    `by_head=False`, tensors that attention splits into heads have their first channels, as all other tensors, and not
+    the first channels of each head.
     """
 
     def __init__(self, graph: Graph, generator: torch.Generator | None = None, by_head: bool = True) -> None:
@@ -122,11 +126,13 @@ class SuperNetwork(Hierarchy):
             raise ArchError(*problems)
         self.graph = graph
         self.sharing = Sharing(graph, by_head)
-        layers = {parts_of(scope): Shared(weights, generator) for scope, weights in self.sharing.largest.items()}
-        homes = self._place(layers)
-        self._layers = {scope: homes[parts_of(scope)] for scope in self.sharing.largest}
+        layers = {
+            scope_path(scope): LargestWeights(weights, generator) for scope, weights in self.sharing.largest.items()
+        }
+        refs = self._attach(layers)
+        self._layers = {scope: refs[scope_path(scope)] for scope in self.sharing.largest}
         self.input_names, self.output_names = tuple(graph.inputs), tuple(graph.outputs)
-        self._depends = {n: tuple(c.path for c in self.sharing.depends_on(n)) for n in self.sharing.types}
+        self._choice_paths = {n: tuple(c.path for c in self.sharing.depends_on(n)) for n in self.sharing.types}
         self._actions: dict[NodeId, dict[tuple[int, ...], Action]] = {number: {} for number in self.sharing.types}
         self._selects = {
             number: (op.choice, tuple(graph.operands(number)[position] for position in op.cases))
@@ -134,192 +140,197 @@ class SuperNetwork(Hierarchy):
         }  # fmt: skip
         self._inputs = frozenset(graph.inputs.values())
         self.open_sizes = False
-        """Whether inputs of other sizes are taken than an architecture has."""
-        self._compiled = False
-        self._instead: dict[Callable[..., Tensor], Callable[..., Tensor]] = {}
-        self._plans: OrderedDict[tuple[int, ...], Plan] = OrderedDict()
+        """Whether inputs of other sizes than the architecture's are accepted."""
+        self._uses_kernels = False
+        self._replacements: dict[Callable[..., Tensor], Callable[..., Tensor]] = {}
+        self._plans: OrderedDict[tuple[int, ...], ExecutionPlan] = OrderedDict()
 
-    def forward(self, *given: Any) -> Any:
-        """Run an architecture, the last argument, on a batch; outputs as a `Network` gives them."""
-        *inputs, architecture = given
+    def forward(self, *arguments: Any) -> Any:
+        """Run an architecture, the last argument, on a batch. Outputs have the form that a `Network` returns."""
+        *inputs, architecture = arguments
         if len(inputs) != len(self.input_names) or not isinstance(architecture, Architecture):
             names = ", ".join(self.input_names)
             raise TypeError(f"a supernet takes its inputs ({names}) and an architecture")
         plan = self.plan(architecture)
         check_inputs(inputs, plan.inputs, self.open_sizes)
-        if self._compiled and self.training and torch.is_grad_enabled():
-            inputs = [laid_out(x) if x.dim() == 4 else x for x in inputs]
+        if self._uses_kernels and self.training and torch.is_grad_enabled():
+            inputs = [to_channels_last(x) if x.dim() == 4 else x for x in inputs]
         values: dict[NodeId, Any] = dict(zip(self.graph.inputs.values(), inputs, strict=True))
         batch = inputs[0].shape[0] if inputs else 1
         training = self.training
-        for move in plan.moves:
-            found = move.action([values[number] for number in move.reads], training, batch)
-            values[move.writes] = settled(found) if move.settles else found
-            for number in move.frees:
+        for step in plan.steps:
+            value = step.action([values[number] for number in step.reads], training, batch)
+            values[step.writes] = make_shareable(value) if step.is_shared else value
+            for number in step.frees:
                 del values[number]
         if len(plan.outputs) == 1:
-            return whole(values[plan.outputs[0]])
-        return {name: whole(values[number]) for name, number in zip(self.output_names, plan.outputs, strict=True)}
+            return materialize(values[plan.outputs[0]])
+        return {name: materialize(values[number]) for name, number in zip(self.output_names, plan.outputs, strict=True)}
 
     # plans
 
-    def plan(self, architecture: Architecture) -> Plan:
-        """What is done for an architecture."""
-        known = self._plans.get(architecture.codes)
-        if known is None:
-            known = self._plans[architecture.codes] = self._planned(architecture.outcomes)
-            if len(self._plans) > MOST_PLANS:
+    def plan(self, architecture: Architecture) -> ExecutionPlan:
+        """Return the execution plan of an architecture, cached."""
+        cached = self._plans.get(architecture.codes)
+        if cached is None:
+            cached = self._plans[architecture.codes] = self._create_plan(architecture.outcomes)
+            if len(self._plans) > MAX_PLANS:
                 self._plans.popitem(last=False)
-        return known
+        return cached
 
-    def substitute(self, lowering: Callable[..., Tensor], other: Callable[..., Tensor]) -> None:
-        """From now on, run another function where this lowering would be."""
-        self._instead[lowering] = other
-        self._forget()
+    def substitute(self, lowering: Callable[..., Tensor], replacement: Callable[..., Tensor]) -> None:
+        """Run another function in place of a lowering from now on."""
+        self._replacements[lowering] = replacement
+        self._clear_caches()
 
     def use_kernels(self) -> None:
-        """From now on, train with kernels (see `compiled`), which gives the same figures but for rounding."""
-        self._compiled = True
-        self._forget()
+        """Train with compiled kernels from now on (see `kernel_lowering`). Results are the same up to rounding."""
+        self._uses_kernels = True
+        self._clear_caches()
 
-    def _forget(self) -> None:
+    def _clear_caches(self) -> None:
         self._plans.clear()
-        for known in self._actions.values():
-            known.clear()
+        for actions in self._actions.values():
+            actions.clear()
 
-    def _planned(self, outcomes: Mapping[str, int]) -> Plan:
+    def _create_plan(self, outcomes: Mapping[str, int]) -> ExecutionPlan:
         selects, graph = self._selects, self.graph
 
-        def standing(number: NodeId) -> NodeId:
+        def resolve(number: NodeId) -> NodeId:
             while number in selects:
                 path, cases = selects[number]
                 number = cases[outcomes.get(path, 0)]
             return number
 
-        outputs = tuple(standing(number) for number in graph.outputs.values())
+        outputs = tuple(resolve(number) for number in graph.outputs.values())
         reads: dict[NodeId, tuple[NodeId, ...]] = {}
         stack = list(outputs)
         while stack:
             number = stack.pop()
             if number not in reads:
-                reads[number] = found = tuple([standing(operand) for operand in graph.operands(number)])
-                stack += found
-        later = {*outputs, *self._inputs}
-        readers = Counter([*outputs, *(operand for found in reads.values() for operand in found)])
-        moves = []
+                reads[number] = operands = tuple([resolve(operand) for operand in graph.operands(number)])
+                stack += operands
+        kept = {*outputs, *self._inputs}
+        consumers = Counter([*outputs, *(operand for operands in reads.values() for operand in operands)])
+        steps = []
         for number in sorted(reads.keys() - self._inputs, reverse=True):
-            frees = tuple([operand for operand in dict.fromkeys(reads[number]) if operand not in later])
-            later.update(frees)
-            moves.append(Move(self._action(number, outcomes), reads[number], number, frees, readers[number] > 1))
+            frees = tuple([operand for operand in dict.fromkeys(reads[number]) if operand not in kept])
+            kept.update(frees)
+            steps.append(
+                PlanStep(self._cached_action(number, outcomes), reads[number], number, frees, consumers[number] > 1)
+            )
         types = {name: self.sharing.types[number].at(outcomes) for name, number in graph.inputs.items()}
-        return Plan(expected(types), tuple(reversed(moves)), outputs)
+        return ExecutionPlan(expected_inputs(types), tuple(reversed(steps)), outputs)
 
-    def _action(self, number: NodeId, outcomes: Mapping[str, int]) -> Action:
-        key = tuple([outcomes.get(path, 0) for path in self._depends[number]])
-        known = self._actions[number]
-        if key not in known:
-            if len(known) >= MOST_ACTIONS:
-                known.clear()
-            known[key] = self._made(number, outcomes)
-        return known[key]
+    def _cached_action(self, number: NodeId, outcomes: Mapping[str, int]) -> Action:
+        key = tuple([outcomes.get(path, 0) for path in self._choice_paths[number]])
+        actions = self._actions[number]
+        if key not in actions:
+            if len(actions) >= MAX_ACTIONS:
+                actions.clear()
+            actions[key] = self._create_action(number, outcomes)
+        return actions[key]
 
-    def _made(self, number: NodeId, outcomes: Mapping[str, int]) -> Action:
+    def _create_action(self, number: NodeId, outcomes: Mapping[str, int]) -> Action:
         node = self.graph[number]
         op = node.op.at(outcomes)
         if isinstance(op, Composite):
             types = [self.sharing.types[operand].at(outcomes) for operand in self.graph.operands(number)]
-            written = _written_out(op, types)
-            return Action(compiled(written) if self._compiled else written)
+            expanded = _expanded(op, types)
+            return Action(kernel_lowering(expanded) if self._uses_kernels else expanded)
         rule = RULES[type(op)]
         attributes = rule.attributes(op)
-        lowering = self._instead.get(rule.function, rule.function)
-        lowering = compiled(lowering) if self._compiled else lowering
+        lowering = self._replacements.get(rule.function, rule.function)
+        lowering = kernel_lowering(lowering) if self._uses_kernels else lowering
         function = partial(lowering, **attributes) if attributes else lowering
         layer = None
-        cuts: list[tuple[str, Cut | Picked | None]] = []
-        parts = self.sharing.parts(number, outcomes)
+        cuts: list[tuple[str, StridedSlice | IndexedSlice | None]] = []
+        parts = self.sharing.slices(number, outcomes)
         if parts:
-            home, name = self._layers[node.scope]
-            held = home._modules[name]
-            assert isinstance(held, Shared)
-            layer = held
+            parent, name = self._layers[node.scope]
+            weights = parent._modules[name]
+            assert isinstance(weights, LargestWeights)
+            layer = weights
             largest = self.sharing.largest[node.scope]
-            cuts = [(name, cut(part, largest[name].shape)) for name, part in parts.items()]
+            cuts = [(name, make_slice(part, largest[name].shape)) for name, part in parts.items()]
         return Action(function, tuple(cuts), layer, rule.takes("training"), rule.takes("batch"))
 
-    # networks of their own
+    # slices of weights
 
-    def cuts(self, architecture: Architecture) -> dict[str, Cut | Picked | None]:
-        """By name in the state dict, the parts of weights that an architecture uses; None for all of one."""
+    def slices(self, architecture: Architecture) -> dict[str, StridedSlice | IndexedSlice | None]:
+        """Return the slice of each weight that an architecture uses, by name in the state dict; None for a whole
+        weight."""
         return {
-            state_name(self.graph[move.writes].scope, name): part
-            for move in self.plan(architecture).moves
-            for name, part in move.action.cuts
+            state_name(self.graph[step.writes].scope, name): part
+            for step in self.plan(architecture).steps
+            for name, part in step.action.slices
         }
 
-    def parts(self, architecture: Architecture) -> dict[str, Part]:
-        """By name in the state dict, the positions on each axis of a weight that an architecture uses."""
+    def weight_slices(self, architecture: Architecture) -> dict[str, WeightSlice]:
+        """Return the indices on each axis of each weight that an architecture uses, by name in the state dict."""
         return {
-            state_name(self.graph[move.writes].scope, name): part
-            for move in self.plan(architecture).moves
-            for name, part in self.sharing.parts(move.writes, architecture.outcomes).items()
+            state_name(self.graph[step.writes].scope, name): part
+            for step in self.plan(architecture).steps
+            for name, part in self.sharing.slices(step.writes, architecture.outcomes).items()
         }
 
     def weights(self, architecture: Architecture) -> dict[str, Tensor]:
-        """An architecture's weights by the names that they have in its own network; not copies where views will do."""
-        held = self.state_dict()
+        """Return the weights of an architecture by their names in its own network; as views where possible, otherwise
+        copies."""
+        state = self.state_dict()
         with torch.no_grad():
             return {
-                name: held[name] if part is None else part.of(held[name])
-                for name, part in self.cuts(architecture).items()
+                name: state[name] if part is None else part.take(state[name])
+                for name, part in self.slices(architecture).items()
             }
 
     def used(self, architecture: Architecture) -> dict[str, Tensor]:
-        """Masks by name in the state dict: where an architecture uses a weight."""
-        found, held = {}, self.state_dict()
-        for name, part in self.cuts(architecture).items():
-            found[name] = mask = torch.zeros(held[name].shape, dtype=torch.bool)
+        """Return boolean masks by name in the state dict: True where an architecture uses a weight."""
+        masks, state = {}, self.state_dict()
+        for name, part in self.slices(architecture).items():
+            masks[name] = mask = torch.zeros(state[name].shape, dtype=torch.bool)
             if part is None:
                 mask.fill_(True)
             else:
                 part.write(mask, torch.ones(part.shape, dtype=torch.bool))
-        return found
+        return masks
 
 
 def extract(model: SuperNetwork, architecture: Architecture) -> Network:
-    """An architecture's own network, with copies of its weights, in the mode of the supernet.
+    """Return an architecture's own network, with copies of its weights and the supernet's training mode.
 
-    It computes to the bit what the supernet computes for the architecture.
+    It computes bit for bit what the supernet computes for the architecture.
     """
     network = lower(specialize(model.graph, architecture.outcomes))
-    held = next(iter(model.state_dict().values()), None)
-    if held is not None:
-        network = network.to(held.device, non_blocking=True)
+    tensor = next(iter(model.state_dict().values()), None)
+    if tensor is not None:
+        network = network.to(tensor.device, non_blocking=True)
     network.load_state_dict(model.weights(architecture))
     return network.train(model.training)
 
 
-def _shared(one: Tensor, other: Tensor) -> bool:
-    return one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+def _shares_storage(a: Tensor, b: Tensor) -> bool:
+    """True if two tensors share their memory."""
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
-def _written_out(op: Composite, types: Sequence[TensorType]) -> Callable[..., Tensor]:
-    """What an operation that stands for others does."""
+def _expanded(op: Composite, types: Sequence[TensorType]) -> Callable[..., Tensor]:
+    """Return a function that computes a composite operation by the operations into which it expands."""
     steps: list[tuple[Callable[..., Tensor], tuple[int, ...]]] = []
-    known = list(types)
+    result_types = list(types)
 
-    def add(simple: Op, *read: int) -> int:
+    def add(simple: Op, *operands: int) -> int:
         rule = RULES[type(simple)]
-        steps.append((partial(rule.function, **rule.attributes(simple)), read))
-        known.append(simple.infer(*(known[operand] for operand in read)))
-        return len(known) - 1
+        steps.append((partial(rule.function, **rule.attributes(simple)), operands))
+        result_types.append(simple.infer(*(result_types[operand] for operand in operands)))
+        return len(result_types) - 1
 
     result: int = op.expand(add, range(len(types)), types)
 
     def run(*operands: Tensor) -> Tensor:
         values = list(operands)
-        for function, read in steps:
-            values.append(function(*(values[operand] for operand in read)))
+        for function, indices in steps:
+            values.append(function(*(values[operand] for operand in indices)))
         return values[result]
 
     return run

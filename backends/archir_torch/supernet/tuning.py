@@ -1,4 +1,4 @@
-"""The way to run a relaxed graph that is fastest for this network, on this device, at this batch: it is measured."""
+"""Tuning of how a relaxed graph runs: measures which way is the fastest for a network, device and batch size."""
 
 from __future__ import annotations
 
@@ -13,45 +13,48 @@ from torch import Tensor
 from archir.ir.graph import Graph
 from archir.passes.batch import batch as batched
 from archir.passes.cse import cse
-from archir.passes.shared_norms import share
+from archir.passes.shared_norms import merge_siblings
 from archir_torch.lowering.depthwise import depthwise_conv
 from archir_torch.lowering.module import Layer
 from archir_torch.lowering.operations.conv import conv
 from archir_torch.lowering.precision import autocast
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
-from archir_torch.supernet.turns import backward, in_turns
+from archir_torch.supernet.step_timing import run_backward, time_in_turns
 
 Layout = Literal["auto", "channels_last", "contiguous"]
 Batch = Literal["auto"] | bool
 
-_WORTH = 0.98
-"""What a change must bring the time down to, so that noise alone does not decide for what is less plain."""
+_MAX_TIME_RATIO = 0.98
+"""Maximum ratio of new to old time at which a change is adopted, so that noise does not make the plan more complex."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a relaxed graph is run. None of it changes what is computed, but for rounding."""
+    """How a relaxed graph runs. All plans compute the same up to rounding."""
 
     channels_last: bool = False
-    """Maps lie in memory pixel by pixel."""
+    """Maps are in channels-last memory format."""
     depthwise: bool = False
-    """Gradients of depthwise convolutions are made of fast convolutions (`depthwise_conv`)."""
+    """Gradients of depthwise convolutions are computed with fast convolutions (`depthwise_conv`)."""
     batch: bool = False
     """Siblings run as one wide operation (`archir.passes.batch`)."""
 
     def __str__(self) -> str:
-        parts = [name.replace("_", " ") for name, taken in asdict(self).items() if taken]
+        parts = [name.replace("_", " ") for name, is_on in asdict(self).items() if is_on]
         return ", ".join(parts) or "plain"
 
 
-def planned(graph: Graph, plan: Plan, *, dense: bool = True, generator: torch.Generator | None = None) -> MixedNetwork:
-    """The module of a relaxed graph, run as planned; weights start the same under every plan.
+def lower_with_plan(
+    graph: Graph, plan: Plan, *, dense: bool = True, generator: torch.Generator | None = None
+) -> MixedNetwork:
+    """Lower a relaxed graph to a module that runs as planned. Initial weights are the same under all plans.
 
-    `dense` says that all alternatives run in every step; then norms without weights are shared (`share`).
+    `dense` says that all alternatives run in every step; then norms without weights are merged
+    (`archir.passes.shared_norms`).
     """
-    merged = share(graph) if dense else cse(graph)
+    merged = merge_siblings(graph) if dense else cse(graph)
     network = lower_mixed(merged, generator=generator)
-    if plan.batch and (wide := batched(merged)).together != merged.together:
+    if plan.batch and (wide := batched(merged)).merged_scopes != merged.merged_scopes:
         plain = network
         network = lower_mixed(wide)
         network.load_state_dict(plain.state_dict())
@@ -77,16 +80,16 @@ def tuned(
     rounds: int = 3,
     say: Callable[[str], object] = lambda text: None,
 ) -> tuple[MixedNetwork, Plan]:
-    """The module of a relaxed graph on the device of `inputs`, a batch as it will see many, run in the fastest way.
+    """Lower a relaxed graph to a module on the device of `inputs`, a batch of the usual size, and tune how it runs.
 
-    What is tried is measured, in the `precision` of training, so two calls may decide otherwise: whoever goes on later
-    keeps the plan and gives it back as `plan`. `layout` and `batch` settle parts of it beforehand; `say` is told what
-    was measured.
+    Candidate plans are timed in the `precision` of training, so that two calls may choose different plans: to continue
+    a training, keep the plan and pass it as `plan`. `layout` and `batch` fix parts of the plan beforehand. `say` is
+    called with a line of text for each measurement.
     """
     if plan is None:
         with torch.random.fork_rng([inputs[0].device] if inputs[0].is_cuda else []):
             plan = _fastest(graph, inputs, dense, layout, batch, precision, rounds, say)
-    return planned(graph, plan, dense=dense, generator=generator).to(inputs[0].device), plan
+    return lower_with_plan(graph, plan, dense=dense, generator=generator).to(inputs[0].device), plan
 
 
 def _fastest(
@@ -99,24 +102,24 @@ def _fastest(
     rounds: int,
     say: Callable[[str], object],
 ) -> Plan:
-    """One thing after the other: what makes the best plan so far faster, is taken."""
+    """Return the fastest plan by greedy search: each change is kept if it makes the best plan so far faster."""
     best = Plan(channels_last=layout == "channels_last", batch=batch is True)
-    network = planned(graph, best, dense=dense).to(inputs[0].device)
+    network = lower_with_plan(graph, best, dense=dense).to(inputs[0].device)
     for candidate in _changes(best, network, inputs, layout, batch):
-        other = planned(graph, replace(best, **candidate), dense=dense).to(inputs[0].device)
-        steps = [partial(_step, one, inputs, precision) for one in (network, other)]
-        now, then = in_turns(steps, inputs[0].device, rounds)
+        changed = lower_with_plan(graph, replace(best, **candidate), dense=dense).to(inputs[0].device)
+        steps = [partial(_step, module, inputs, precision) for module in (network, changed)]
+        seconds, changed_seconds = time_in_turns(steps, inputs[0].device, rounds)
         plan = replace(best, **candidate)
-        say(f"{best}: {1000 * now:.0f} ms; {plan}: {1000 * then:.0f} ms")
-        if then < _WORTH * now:
-            best, network = plan, other
+        say(f"{best}: {1000 * seconds:.0f} ms; {plan}: {1000 * changed_seconds:.0f} ms")
+        if changed_seconds < _MAX_TIME_RATIO * seconds:
+            best, network = plan, changed
     return best
 
 
 def _changes(
     plan: Plan, network: MixedNetwork, inputs: Sequence[Tensor], layout: Layout, batch: Batch
 ) -> Iterator[dict[str, Any]]:
-    """What there is to try."""
+    """Yield the changes to a plan that can make a difference for this network."""
     if any(isinstance(layer, Layer) and layer.function is conv for layer in network.modules()):
         yield {"depthwise": True}
     if layout == "auto" and any(x.dim() == 4 for x in inputs):
@@ -126,9 +129,9 @@ def _changes(
 
 
 def _step(network: MixedNetwork, inputs: Sequence[Tensor], precision: str) -> None:
-    """Forwards and backwards, with gradients of all weights."""
-    like = next(network.parameters(), inputs[0])
-    weights = {name: like.new_full((count,), 1 / count).requires_grad_() for name, count in network.names.items()}
+    """Run the forward and the backward pass, with gradients of all weights."""
+    parameter = next(network.parameters(), inputs[0])
+    weights = {name: parameter.new_full((count,), 1 / count).requires_grad_() for name, count in network.names.items()}
     with autocast(precision, str(inputs[0].device)):
         result = network(*inputs, weights=weights)
-    backward(result, [*network.parameters(), *weights.values()])
+    run_backward(result, [*network.parameters(), *weights.values()])

@@ -1,6 +1,8 @@
-"""The training engine: one loop for search, supernets and retraining, in plain torch.
+"""The training engine in plain torch: one loop for architecture search, supernets and retraining.
 
-    feed (batches by index) --> trainee.step (a learner's update) --> loop (rows, checkpoints, stops)
+    Feed (batches by index) --> Trainable.step (an update by a Learner) --> loop (rows of metrics, checkpoints,
+    stopping)
 
-Every random number is a function of (seed, index), so that a run needs its step number and its tensors to go on.
+Every random number is a function of (seed, index), so that the step number and the tensors are all that is needed to
+resume a run.
 """

@@ -1,6 +1,7 @@
-"""Checkpoints: tensors as safetensors, everything else as JSON that carries the tensors' hash and its own.
+"""Checkpoints in a folder: tensors as safetensors, everything else as JSON with the SHA-256 of the tensors and of
+itself.
 
-The JSON is written last and names the tensor file of its epoch, so that at any moment there is one whole checkpoint.
+The JSON is written last and names the tensor file of its epoch, so that one complete checkpoint exists at any moment.
 """
 
 from __future__ import annotations
@@ -13,31 +14,33 @@ from safetensors.torch import save
 from torch import Tensor
 
 from archir.diagnostics.errors import fail
-from archir.runs.manifest import MOST_BYTES, sealed, unsealed
+from archir.runs.manifest import MAX_BYTES, sealed, unsealed
 from archir.utils.files import read_bytes, sha256, write_atomic
 from archir_torch.lowering.weights import read_weights
 
-NAME = "checkpoint.json"
+RECORD_FILE = "checkpoint.json"
+"""File name of the JSON record."""
 
 
-def write(folder: Path, epoch: int, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-    """Write the checkpoint of an epoch and remove the one before."""
+def write(folder: Path, epoch: int, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
+    """Write the checkpoint of an epoch, then delete the previous one."""
     path = folder / f"checkpoint-{epoch}.safetensors"
     write_atomic(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
-    record = {"epoch": epoch, "tensors": path.name, "sha256": sha256(path), **facts}
-    write_atomic(folder / NAME, sealed(json.loads(json.dumps(record))).encode())
-    for old in folder.glob("checkpoint-*.safetensors"):
-        if old != path:
-            old.unlink()
+    record = {"epoch": epoch, "tensors": path.name, "sha256": sha256(path), **metadata}
+    write_atomic(folder / RECORD_FILE, sealed(json.loads(json.dumps(record))).encode())
+    for stale in folder.glob("checkpoint-*.safetensors"):
+        if stale != path:
+            stale.unlink()
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """The last checkpoint of a folder, None if there is none. Raises ArchError (A1105) if it was damaged."""
-    path = folder / NAME
+    """Read the last checkpoint of a folder: tensors and record; None if there is none. Raises ArchError (A1105) if it
+    is damaged."""
+    path = folder / RECORD_FILE
     if not path.exists():
         return None
     try:
-        record = unsealed(read_bytes(path, MOST_BYTES))
+        record = unsealed(read_bytes(path, MAX_BYTES))
         tensors = folder / Path(record["tensors"]).name
         damaged = sha256(tensors) != record["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""States of what is trained, kept as checkpoints of a run's phase: tensors as safetensors, facts as JSON."""
+"""Checkpoints of a phase of a run: tensors as safetensors, metadata as JSON."""
 
 from __future__ import annotations
 
@@ -15,42 +15,46 @@ from archir_torch.training.checkpoint_state import State
 _SUFFIX = "safetensors"
 
 
-class PhaseKeeper:
-    """Keeps the states and figures of one phase; of a run that is open to be read, only `last` serves.
+class PhaseCheckpointer:
+    """Checkpointer that stores states and metrics in one phase of a run. On a run that is open for reading, only `last`
+    works.
 
-    What `beside` says after an epoch is shown by TensorBoard, too.
+    `extra_metrics` is called after each epoch; its values are shown in TensorBoard in addition to the row.
     """
 
-    def __init__(self, phase: Phase, beside: Callable[[], Mapping[str, float]] = dict) -> None:
-        self.phase, self._beside = phase, beside
+    def __init__(self, phase: Phase, extra_metrics: Callable[[], Mapping[str, float]] = dict) -> None:
+        self.phase, self._extra_metrics = phase, extra_metrics
 
     def last(self) -> State | None:
-        """The last state that was saved. Raises ArchError: A1803 (changed since), A0905 (no tensors in it)."""
-        found = self.phase.last()
-        if found is None:
+        """Return the last saved state, None if there is none.
+
+        Raises ArchError: A1803 (the checkpoint was changed after it was written), A0905 (its tensors cannot be read).
+        """
+        checkpoint = self.phase.last()
+        if checkpoint is None:
             return None
         try:
-            return State(load(found.read(_SUFFIX)), found.facts)
+            return State(load(checkpoint.read(_SUFFIX)), checkpoint.facts)
         except (SafetensorError, ValueError) as error:
-            place = f"checkpoint {found.number} of phase `{self.phase.name}`"
-            raise fail("A0905", f"cannot read the tensors of {place}: {error}") from None
+            label = f"checkpoint {checkpoint.number} of phase `{self.phase.name}`"
+            raise fail("A0905", f"cannot read the tensors of {label}: {error}") from None
 
     def save(self, state: State) -> None:
-        """Keep a state, whole or not at all; the one before it stays, to fall back to."""
+        """Save a state atomically; the previous checkpoint is kept as a fallback."""
         self.phase.save(state.facts, {_SUFFIX: save(_separate(state.tensors))})
 
     def record(self, row: Mapping[str, float | int | str]) -> None:
-        """Keep an epoch's figures, instead of those of the same epoch if there are any."""
-        self.phase.record(row, self._beside())
+        """Store the metrics of an epoch, replacing earlier ones of the same epoch."""
+        self.phase.record(row, self._extra_metrics())
 
 
 def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors on the CPU without memory in common, which safetensors refuses."""
+    """Return the tensors on the CPU without shared storage, which safetensors rejects."""
     seen: set[int] = set()
-    found = {}
+    copies = {}
     for name, tensor in tensors.items():
-        one = tensor.detach().cpu().contiguous()
-        storage = one.untyped_storage().data_ptr()
-        found[name] = one.clone() if storage in seen else one
+        copy = tensor.detach().cpu().contiguous()
+        storage = copy.untyped_storage().data_ptr()
+        copies[name] = copy.clone() if storage in seen else copy
         seen.add(storage)
-    return found
+    return copies

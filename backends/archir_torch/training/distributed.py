@@ -1,6 +1,7 @@
-"""Several processes that train one thing, started by `torchrun`: gloo for what is on the CPU, NCCL for what is on GPUs.
+"""Data-parallel training in several processes started by `torchrun`: gloo for tensors on the CPU, NCCL for those on
+GPUs.
 
-A group may join processes of one kind alone. Then what is elsewhere goes there, and back.
+A process group may support only one kind of device. Tensors on other devices are then copied to it and back.
 """
 
 from __future__ import annotations
@@ -15,48 +16,49 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from archir.diagnostics.errors import Interrupted, fail, listed
+from archir.diagnostics.errors import Interrupted, fail, join_names
 
-BUCKET = 2**25
-"""Bytes that are averaged at once, at most, unless a single tensor is larger."""
+MAX_BUCKET_BYTES = 2**25
+"""Maximum number of bytes in one collective call; a single larger tensor has a call of its own."""
 
 
-PATIENCE = timedelta(days=365)
-"""For what processes do alone while others wait: a generation of candidates may take hours, where a step of training
-that takes minutes is a fault. A process that ends meanwhile ends the others at once."""
+SLOW_TIMEOUT = timedelta(days=365)
+"""Timeout where some processes work while others wait: scoring a generation of candidates may take hours, whereas a
+training step that takes minutes is a fault. A process that exits in the meantime ends the others at once."""
 
 
 class World(NamedTuple):
-    """Which process this is, of how many."""
+    """Rank of this process and number of processes."""
 
     rank: int
     size: int
 
 
-_apart = False
-_patient: dist.ProcessGroup | None = None
+_is_detached = False
+_slow_group: dist.ProcessGroup | None = None
 
 
 def world() -> World:
-    """This process among those that train together: 0 of 1 if it is alone."""
-    if _apart or not (dist.is_available() and dist.is_initialized()):
+    """Return rank and size of this process's group: (0, 1) outside of a group and inside of `detached`."""
+    if _is_detached or not (dist.is_available() and dist.is_initialized()):
         return World(0, 1)
     return World(dist.get_rank(), dist.get_world_size())
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Inside, this process is alone, and what it does is nothing that the others have a part in."""
-    global _apart
-    before, _apart = _apart, True
+def detached() -> Iterator[None]:
+    """Make `world` return (0, 1) inside this context: the work in it takes no part in collectives."""
+    global _is_detached
+    previous, _is_detached = _is_detached, True
     try:
         yield
     finally:
-        _apart = before
+        _is_detached = previous
 
 
 def start(device: str) -> str:
-    """Join the processes that `torchrun` started, if it did; the device of this process: each has a GPU of its own.
+    """Join the process group that `torchrun` started, if there is one. Return the device of this process, which has a
+    GPU of its own on CUDA.
 
     Raises ArchError (A1702) if there are fewer GPUs than processes.
     """
@@ -70,170 +72,179 @@ def start(device: str) -> str:
         device = f"cuda:{local}"
         torch.cuda.set_device(device)
     dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo")
-    global _patient
-    _patient = dist.new_group(backend="gloo", timeout=PATIENCE)
+    global _slow_group
+    _slow_group = dist.new_group(backend="gloo", timeout=SLOW_TIMEOUT)
     return device
 
 
 @contextmanager
-def joined(device: str) -> Iterator[str]:
-    """`start`, and `stop` at the end if that began here; the device of this process. Raises ArchError (A1702)."""
-    before = dist.is_available() and dist.is_initialized()
+def process_group(device: str) -> Iterator[str]:
+    """Run `start`, and finally `stop` if the process group was created here. Yields the device of this process.
+
+    Raises ArchError (A1702).
+    """
+    was_initialized = dist.is_available() and dist.is_initialized()
     try:
         yield start(device)
-        _settle()
-    except Interrupted:  # in all processes
-        _settle()
+        _drain()
+    except Interrupted:  # raised in all processes
+        _drain()
         raise
     finally:
-        if not before:
+        if not was_initialized:
             stop()
 
 
-def _settle() -> None:
-    """Wait until gloo's threads have let go of all tensors: that takes the interpreter, which may be about to end."""
+def _drain() -> None:
+    """Wait until gloo's threads have released all tensors: that needs the interpreter, which may be about to exit."""
     if world().size > 1:
         dist.barrier()
 
 
 def stop() -> None:
-    """Leave the other processes, if there are any."""
-    global _patient
-    _patient = None
+    """Leave the process group, if there is one."""
+    global _slow_group
+    _slow_group = None
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
 
 
 def broadcast(tensors: Iterable[Tensor]) -> None:
-    """All processes take what the first one has."""
+    """Overwrite the tensors with those of the first process."""
     if world().size > 1:
         _in_buckets(tensors, lambda flat: dist.broadcast(flat, 0, async_op=True), 1)
 
 
 def average(tensors: Iterable[Tensor]) -> None:
-    """Every tensor becomes its mean over all processes."""
+    """Replace every tensor by its mean over all processes."""
     if world().size > 1:
         _in_buckets(tensors, lambda flat: dist.all_reduce(flat, async_op=True), world().size)
 
 
 def add(tensors: Mapping[str, Tensor]) -> None:
-    """Every tensor becomes its sum over all processes, which have the same names."""
+    """Replace every tensor by its sum over all processes, which must all have the same names."""
     if world().size > 1:
         _in_buckets([tensors[name] for name in sorted(tensors)], lambda flat: dist.all_reduce(flat, async_op=True), 1)
 
 
-def agreed(*values: bool) -> tuple[bool, ...]:
-    """For each of the values, whether any process has it true."""
-    return _agreed(values, None)
+def any_reduce(*values: bool) -> tuple[bool, ...]:
+    """For each value, return True if it is True in any process."""
+    return _any_reduce(values, None)
 
 
-def _agreed(values: tuple[bool, ...], group: dist.ProcessGroup | None) -> tuple[bool, ...]:
+def _any_reduce(values: tuple[bool, ...], group: dist.ProcessGroup | None) -> tuple[bool, ...]:
+    """Return `any_reduce(*values)` within a process group; None is the default group."""
     if world().size == 1:
         return values
-    said = torch.tensor(values, dtype=torch.uint8, device=_device() if group is None else "cpu")
-    dist.all_reduce(said, dist.ReduceOp.MAX, group)
-    return tuple(map(bool, said.tolist()))
+    flags = torch.tensor(values, dtype=torch.uint8, device=_collective_device() if group is None else "cpu")
+    dist.all_reduce(flags, dist.ReduceOp.MAX, group)
+    return tuple(map(bool, flags.tolist()))
 
 
-def told(text: str) -> str:
-    """The text that the first process has."""
-    return gathered(text if world().rank == 0 else "")[0]
+def broadcast_text(text: str) -> str:
+    """Return the text that the first process passes."""
+    return gather_texts(text if world().rank == 0 else "")[0]
 
 
-def gathered(text: str) -> list[str]:
-    """The texts of all processes, by rank."""
+def gather_texts(text: str) -> list[str]:
+    """Return the texts of all processes, by rank."""
     size = world().size
     if size == 1:
         return [text]
-    own = torch.frombuffer(bytearray(text.encode() + b"\n"), dtype=torch.uint8).to(_device())
-    lengths = [torch.zeros(1, dtype=torch.int64, device=_device()) for _ in range(size)]
-    dist.all_gather(lengths, torch.tensor([len(own)], device=_device()))
-    longest = max(int(length) for length in lengths)
-    held = [torch.zeros(longest, dtype=torch.uint8, device=_device()) for _ in range(size)]
-    dist.all_gather(held, torch.nn.functional.pad(own, (0, longest - len(own))))
-    return [bytes(one[: int(n) - 1].tolist()).decode() for one, n in zip(held, lengths, strict=True)]
+    encoded = torch.frombuffer(bytearray(text.encode() + b"\n"), dtype=torch.uint8).to(_collective_device())
+    lengths = [torch.zeros(1, dtype=torch.int64, device=_collective_device()) for _ in range(size)]
+    dist.all_gather(lengths, torch.tensor([len(encoded)], device=_collective_device()))
+    max_length = max(int(length) for length in lengths)
+    buffers = [torch.zeros(max_length, dtype=torch.uint8, device=_collective_device()) for _ in range(size)]
+    dist.all_gather(buffers, torch.nn.functional.pad(encoded, (0, max_length - len(encoded))))
+    return [bytes(buffer[: int(n) - 1].tolist()).decode() for buffer, n in zip(buffers, lengths, strict=True)]
 
 
 @contextmanager
-def jointly(what: str) -> Iterator[bool]:
-    """Work of which each process does its part, where none goes on before all are done; whether this is the first one.
+def barrier_with_error(work: str) -> Iterator[bool]:
+    """Context for work that each process does its part of: no process continues before all have finished. Yields True
+    in the first process.
 
-    It may take as long as `PATIENCE`. Raises ArchError (A1705) where it was done if another process could not: that one
-    says why.
+    The work may take as long as SLOW_TIMEOUT. If it fails in another process, raises ArchError (A1705) in those where
+    it succeeded; the failed process reports the cause.
     """
-    done = False
+    succeeded = False
     try:
         yield world().rank == 0
-        done = True
+        succeeded = True
     finally:
-        (failed,) = _agreed((not done,), _patient)
+        (failed,) = _any_reduce((not succeeded,), _slow_group)
     if failed:
-        raise fail("A1705", f"{what}: another process failed, and says why")
+        raise fail("A1705", f"{work}: another process failed; its own message says why")
 
 
 def check_same(tensors: Mapping[str, Tensor]) -> None:
-    """Raises ArchError (A1703) naming the tensors that are not the same in all processes."""
+    """Raise ArchError (A1703) with the names of tensors that are not equal in all processes."""
     if world().size == 1 or not tensors:
         return
-    sums = torch.stack([_fingerprint(tensor) for tensor in tensors.values()]).to(_device())
-    high, low = sums.clone(), sums.clone()
-    dist.all_reduce(high, dist.ReduceOp.MAX)
-    dist.all_reduce(low, dist.ReduceOp.MIN)
-    differ = [name for name, same in zip(tensors, (high == low).all(1).tolist(), strict=True) if not same]
+    sums = torch.stack([_fingerprint(tensor) for tensor in tensors.values()]).to(_collective_device())
+    maxima, minima = sums.clone(), sums.clone()
+    dist.all_reduce(maxima, dist.ReduceOp.MAX)
+    dist.all_reduce(minima, dist.ReduceOp.MIN)
+    differ = [name for name, same in zip(tensors, (maxima == minima).all(1).tolist(), strict=True) if not same]
     if differ:
-        raise fail("A1703", f"{len(differ)} of {len(tensors)} tensors differ between processes: {listed(differ, 4)}")
+        raise fail(
+            "A1703", f"{len(differ)} of {len(tensors)} tensors differ between processes: {join_names(differ, 4)}"
+        )
 
 
 def _fingerprint(tensor: Tensor) -> Tensor:
-    """Two sums over the bits of a tensor, the second with a weight for each place."""
+    """Return two sums over the bits of a tensor; the second is weighted by position."""
     integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     bits = tensor.detach().reshape(-1).contiguous().view(integers[tensor.element_size()]).long()
-    places = torch.arange(1, len(bits) + 1, device=bits.device)
-    return torch.stack([bits.sum(), (bits * places).sum()])
+    positions = torch.arange(1, len(bits) + 1, device=bits.device)
+    return torch.stack([bits.sum(), (bits * positions).sum()])
 
 
 def on_gpus() -> bool:
-    """Whether each of the processes that train together has a GPU of its own."""
+    """Return True if the processes use NCCL, each with a GPU of its own."""
     return "nccl" in dist.get_backend_config()
 
 
-def _joined() -> list[str]:
-    """The kinds of devices on which processes meet, the CPU first."""
+def _device_types() -> list[str]:
+    """Return the device types that the process group supports, the CPU first."""
     return sorted(part.partition(":")[0] for part in dist.get_backend_config().split(","))
 
 
-def _device() -> torch.device:
-    """Where what all processes are told is put: on the CPU, if they meet there, where nobody waits for a GPU."""
-    return torch.device(_joined()[0])
+def _collective_device() -> torch.device:
+    """Return the device for small messages to all processes: the CPU if the group supports it, where they need not wait
+    for a GPU."""
+    return torch.device(_device_types()[0])
 
 
-def _met(tensor: Tensor) -> Tensor:
-    """A tensor where processes can exchange it: where it is, if they meet there."""
-    return tensor if tensor.device.type in _joined() else tensor.to(_device())
+def _to_collective_device(tensor: Tensor) -> Tensor:
+    """Move a tensor to a device that the process group supports; tensors that are on one stay there."""
+    return tensor if tensor.device.type in _device_types() else tensor.to(_collective_device())
 
 
 def _in_buckets(tensors: Iterable[Tensor], reduce: Callable[[Tensor], dist.Work | None], divisor: int) -> None:
-    """Put tensors through a collective, many of them in one flat tensor, and write back what comes out."""
-    running = []
+    """Apply a collective to tensors, several of them concatenated into a flat one, divide by `divisor` and write the
+    result back."""
+    pending = []
     for bucket in _buckets(tensors):
-        flat = _met(torch.cat([tensor.detach().reshape(-1) for tensor in bucket]))
-        running.append((bucket, flat, reduce(flat)))
-    for bucket, flat, work in running:
+        flat = _to_collective_device(torch.cat([tensor.detach().reshape(-1) for tensor in bucket]))
+        pending.append((bucket, flat, reduce(flat)))
+    for bucket, flat, work in pending:
         if work is not None:
             work.wait()
         sizes = [tensor.numel() for tensor in bucket]
-        for tensor, part in zip(bucket, flat.div_(divisor).split(sizes), strict=True):
-            tensor.detach().copy_(part.view_as(tensor))
+        for tensor, chunk in zip(bucket, flat.div_(divisor).split(sizes), strict=True):
+            tensor.detach().copy_(chunk.view_as(tensor))
 
 
 def _buckets(tensors: Iterable[Tensor]) -> list[Sequence[Tensor]]:
-    """Tensors of one type, on one device, together, in order."""
+    """Group tensors of the same type and device, in order, into buckets of at most MAX_BUCKET_BYTES."""
     open_: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
     full: list[Sequence[Tensor]] = []
     for tensor in tensors:
         kind = tensor.dtype, tensor.device
         bucket = open_.setdefault(kind, [])
-        if bucket and sum(t.nbytes for t in bucket) + tensor.nbytes > BUCKET:
+        if bucket and sum(t.nbytes for t in bucket) + tensor.nbytes > MAX_BUCKET_BYTES:
             full.append(open_.pop(kind))
             bucket = open_.setdefault(kind, [])
         bucket.append(tensor)

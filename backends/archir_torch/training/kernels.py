@@ -1,6 +1,6 @@
-"""Whether what is trained runs with kernels (`training.compile`): as asked for, or as measured.
+"""Decides if training runs with compiled CPU kernels (`training.compile`): as requested, or as measured.
 
-What `auto` finds is a matter of seconds, and kernels round in their own way: whoever goes on later keeps the answer.
+What `auto` measures depends on timing, and kernels round differently: the decision is stored for a run that is resumed.
 """
 
 from __future__ import annotations
@@ -15,95 +15,105 @@ import torch
 from torch import Tensor
 
 from archir.diagnostics.errors import ArchError, fail
-from archir.recipes.job import Decided
+from archir.recipes.job import DecideOnce
 from archir.recipes.training import Training
-from archir_torch.lowering.kernels.library import impossible, is_built, library
+from archir_torch.lowering.kernels.library import is_built, load_library, unavailable_reason
 from archir_torch.lowering.module import Network
-from archir_torch.lowering.precision import autocast, chosen_precision
+from archir_torch.lowering.precision import autocast, resolve_precision
 from archir_torch.supernet.network import SuperNetwork
-from archir_torch.supernet.turns import Output, backward, in_turns
+from archir_torch.supernet.step_timing import Output, run_backward, time_in_turns
 from archir_torch.training import distributed
 
 Trained = TypeVar("Trained", bound=Network | SuperNetwork)
 
-COMPILING = 30.0
-"""Seconds that a machine takes to compile the library, about: it does so once."""
-SAVED = 0.5
-"""The part of a step that kernels save where they serve well (`benchmarks/results/supernet_compiled_cpu.txt`)."""
-WORTH = 0.95
-"""What kernels must bring the time of a step down to."""
+COMPILE_SECONDS = 30.0
+"""Approximate seconds that compiling the kernel library takes; this happens once per machine."""
+EXPECTED_SAVING = 0.5
+"""Fraction of a step that kernels save where they work well (`benchmarks/results/supernet_compiled_cpu.txt`)."""
+MAX_TIME_RATIO = 0.95
+"""Kernels are used if a step with them takes less than this fraction of the time without."""
 ROUNDS = 3
-FEWEST = 20 * 2 * (ROUNDS + 1)
-"""Steps; of fewer, measuring would take more than a twentieth."""
+"""Number of rounds in which both variants are timed, in turns."""
+MIN_STEPS = 20 * 2 * (ROUNDS + 1)
+"""Minimum number of training steps for measuring: with fewer, it would take more than a twentieth of them."""
 
 
 @dataclass(frozen=True)
-class Steps(Generic[Trained]):
-    """The updates of a network: for each, every call runs it on a batch, or on each part of one, and then gradients
-    are taken, of its weights and of what else is `wanted`."""
+class StepWorkload(Generic[Trained]):
+    """The updates of a network to be timed: `count` updates, in each of which every call runs the network on a batch
+    (or on a part of one) and gradients are computed for its weights and the tensors in `wanted`."""
 
     count: int
     calls: Sequence[Callable[[Trained], Output]]
-    wanted: Sequence[Tensor] = ()
+    extra_tensors: Sequence[Tensor] = ()
 
 
 def with_kernels(
-    network: Trained, training: Training, device: str, steps: Callable[[], Steps[Trained]], decided: Decided
+    network: Trained,
+    training: Training,
+    device: str,
+    steps: Callable[[], StepWorkload[Trained]],
+    decide_once: DecideOnce,
 ) -> None:
-    """Have a network trained with kernels, if that is asked for or pays. Raises ArchError (A1109) where it cannot be.
+    """Switch a network to compiled kernels if the settings ask for it, or if `auto` finds that it pays.
 
-    `steps` says what is measured, if anything is; `decided` keeps the answer under the name `kernels`.
+    `steps` returns the workload to time, if timing is needed; `decide_once` stores the decision under the name
+    `kernels`. Raises ArchError (A1109) if kernels are required but cannot be used.
     """
     if training.compile is False:
         return
-    why = _why_not(training, device)
+    obstacle = _obstacle(training, device)
     if training.compile is True:
-        if why:
-            raise fail("A1109", f"`training.compile` cannot be used here: {why}", None, "training.compile = false")
-        library()
+        if obstacle:
+            raise fail("A1109", f"`training.compile` cannot be used here: {obstacle}", None, "training.compile = false")
+        load_library()
         network.use_kernels()
-    elif not why and chosen_precision(training.precision, device) == "float32":
-        answer = decided("kernels", lambda: _decide(network, steps(), training))
+    elif not obstacle and resolve_precision(training.precision, device) == "float32":
+        answer = decide_once("kernels", lambda: _decide(network, steps(), training))
         if answer["kernels"]:
-            library()
+            load_library()
             network.use_kernels()
 
 
-def _why_not(training: Training, device: str) -> str:
-    """Why kernels cannot be had; nothing, if they can."""
+def _obstacle(training: Training, device: str) -> str:
+    """Return the reason why kernels cannot be used; an empty string if they can."""
     if torch.device(device).type != "cpu":
-        return "it is for CPUs; on GPUs steps are recorded (`cuda_graphs`)"
+        return "kernels are for CPUs; on GPUs, use `cuda_graphs`"
     if training.sharding != "none" or distributed.world().size > 1:
-        return "it is for one process"
-    return impossible()
+        return "kernels are for training in a single process without sharding"
+    return unavailable_reason()
 
 
-def _decide(network: Trained, steps: Steps[Trained], training: Training) -> Mapping[str, Any]:
-    """Whether kernels pay, and why: what they save of the steps to come is set against compiling them."""
+def _decide(network: Trained, steps: StepWorkload[Trained], training: Training) -> Mapping[str, Any]:
+    """Decide if kernels pay, and why: the time they save in all remaining steps is weighed against compiling them."""
     count = steps.count * training.accumulate
-    if count < FEWEST:
+    if count < MIN_STEPS:
         return {"kernels": False, "why": f"{count:,} steps are too few to measure"}
     with torch.random.fork_rng([]):
-        plain = copy.deepcopy(network)
+        baseline = copy.deepcopy(network)
         if not is_built():
-            (seconds,) = in_turns([partial(_step, plain, steps, training.precision)], torch.device("cpu"), 1)
-            saved = SAVED * seconds * count
-            if saved < COMPILING:
-                return {"kernels": False, "why": f"compiling takes {COMPILING:.0f} s, which would save {saved:.3g}"}
+            (seconds,) = time_in_turns([partial(_step, baseline, steps, training.precision)], torch.device("cpu"), 1)
+            saved = EXPECTED_SAVING * seconds * count
+            if saved < COMPILE_SECONDS:
+                return {
+                    "kernels": False,
+                    "why": f"compiling takes {COMPILE_SECONDS:.0f} s, which would save {saved:.3g}",
+                }
         try:
-            library()
+            load_library()
         except ArchError as error:
             return {"kernels": False, "why": error.diagnostics[0].message}
-        other = copy.deepcopy(network)
-        other.use_kernels()
-        ways = [partial(_step, way, steps, training.precision) for way in (plain, other)]
-        before, after = in_turns(ways, torch.device("cpu"), ROUNDS)
-    why = f"a step takes {1000 * before:.4g} ms, and {1000 * after:.4g} with kernels"
-    return {"kernels": after < WORTH * before, "why": why}
+        compiled = copy.deepcopy(network)
+        compiled.use_kernels()
+        candidates = [partial(_step, candidate, steps, training.precision) for candidate in (baseline, compiled)]
+        plain_seconds, kernel_seconds = time_in_turns(candidates, torch.device("cpu"), ROUNDS)
+    why = f"a step takes {1000 * plain_seconds:.4g} ms, and {1000 * kernel_seconds:.4g} with kernels"
+    return {"kernels": kernel_seconds < MAX_TIME_RATIO * plain_seconds, "why": why}
 
 
-def _step(network: Trained, steps: Steps[Trained], precision: str) -> None:
+def _step(network: Trained, steps: StepWorkload[Trained], precision: str) -> None:
+    """Run one update of the workload: forward passes and gradients."""
     for call in steps.calls:
         with autocast(precision, "cpu"):
             result = call(network)
-        backward(result, [*network.parameters(), *steps.wanted])
+        run_backward(result, [*network.parameters(), *steps.extra_tensors])

@@ -1,4 +1,4 @@
-"""One optimizer and what belongs to it: precision, accumulation, clipping, schedule, moving average."""
+"""A learner: one optimizer with precision, gradient accumulation, clipping, schedule and moving average of weights."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from torch import Tensor, nn
 
 from archir.diagnostics.errors import fail
 from archir.recipes.training import Optimizer, Training
-from archir_torch.lowering.precision import autocast, chosen_precision
+from archir_torch.lowering.precision import autocast, resolve_precision
 from archir_torch.training import distributed
 from archir_torch.training.checkpoint_state import State
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Batch
-from archir_torch.training.optimizer import build, factor
-from archir_torch.training.tensors import divided_like, is_divided, local, whole
+from archir_torch.training.optimizer import build_optimizer, lr_factor
+from archir_torch.training.tensors import full_tensor, is_sharded, local_shard, shard_like
 
 
 class Update(NamedTuple):
-    """The loss that was minimised, and the norm of its gradients before clipping; nobody has waited for them."""
+    """The loss that was minimised and the gradient norm before clipping, as tensors that have not been synchronised
+    with the host."""
 
     loss: Tensor
     norm: Tensor
 
 
 class Learner:
-    """Trains a module, or named tensors (architecture parameters, say), and only them; `without` are a module's
-    parameters that somebody else trains. Raises ArchError (A1704) if there is nothing to train.
+    """Trains the parameters of a module, or named tensors (such as architecture parameters), and nothing else.
 
-    All processes start with the tensors of the first one and average their gradients. What a learner does is a function
-    of the step's index; `state()` is all it remembers.
+    `without` are parameters of the module that another learner trains. All processes start with the tensors of the
+    first one and average their gradients. An update is a function of the step's index; `state()` is all that a learner
+    remembers. Raises ArchError (A1704) if no tensor requires gradients.
     """
 
     def __init__(
@@ -45,40 +46,42 @@ class Learner:
         precision: str = "float32",
         accumulate: int = 1,
         ema: float | None = None,
-        without: Iterable[Tensor] = (),
+        exclude: Iterable[Tensor] = (),
     ) -> None:
         self._module = target if isinstance(target, nn.Module) else None
         named = target.named_parameters() if isinstance(target, nn.Module) else target.items()
-        others = set(map(id, without))
-        self.parameters = {name: p for name, p in named if p.requires_grad and id(p) not in others}
+        excluded = set(map(id, exclude))
+        self.parameters = {name: p for name, p in named if p.requires_grad and id(p) not in excluded}
         if not self.parameters:
-            raise fail("A1704", "there is nothing to train: no tensor takes gradients")
+            raise fail("A1704", "there is nothing to train: no tensor requires gradients")
         self._buffers = dict(target.named_buffers()) if isinstance(target, nn.Module) else {}
         self._settings, self._epochs, self._steps, self._accumulate = settings, epochs, steps, accumulate
         first = next(iter(self.parameters.values()))
         self._device = first.device.type
-        self._sharded = is_divided(first)
-        self._precision = precision = chosen_precision(precision, self._device)
+        self._sharded = is_sharded(first)
+        self._precision = precision = resolve_precision(precision, self._device)
         self._scaler = torch.amp.GradScaler(self._device, enabled=precision == "fp16")
         if not self._sharded:
             distributed.broadcast(self._weights().values())
-        self.optimizer = build(self.parameters.values(), settings)
+        self.optimizer = build_optimizer(self.parameters.values(), settings)
         self._decay = ema
         averaged = {**self.parameters, **{n: b for n, b in self._buffers.items() if b.is_floating_point()}}
         self._averaged = averaged if ema is not None else {}
         self._ema = {name: tensor.detach().clone() for name, tensor in self._averaged.items()}
 
     def autocast(self) -> torch.autocast:
-        """The precision in which the network runs."""
+        """Return the autocast context in which the network runs."""
         return autocast(self._precision, self._device)
 
     def update(
         self, loss: Tensor | Callable[..., Tensor] | Sequence[Callable[..., Tensor]], step: int,
         batch: Batch | None = None,
     ) -> Update:  # fmt: skip
-        """Lower a loss: a tensor, a function without arguments, or one of a batch, which is called for its parts.
+        """Minimise a loss by one step. The loss is a tensor, a function without arguments, or a function of a batch,
+        which is called for each of its accumulation parts.
 
-        Of several functions of a batch the sum is lowered; one after the other, so that memory is that of one.
+        Of several functions of a batch, the sum is minimised; they are evaluated one after the other, so that memory is
+        that of a single one.
         """
         self.optimizer.zero_grad(set_to_none=True)
         if isinstance(loss, Tensor):
@@ -91,9 +94,9 @@ class Learner:
         else:
             losses = []
             for part in batch.parts(self._accumulate):
-                for one in [loss] if callable(loss) else loss:
+                for loss_function in [loss] if callable(loss) else loss:
                     with self.autocast():
-                        value = one(part)
+                        value = loss_function(part)
                     losses.append(self._backward(value, part.weight))
             total = torch.stack(losses).sum() if len(losses) > 1 else losses[0]
         return Update(total, self.apply(step))
@@ -105,96 +108,104 @@ class Learner:
         return weighted.detach()
 
     def apply(self, step: int) -> Tensor:
-        """An update with the gradients that are there; their norm before they are clipped."""
+        """Make an update with the current gradients. Return their norm before clipping."""
         parameters = list(self.parameters.values())
         if not self._sharded:
             distributed.average(p.grad for p in parameters if p.grad is not None)
         self._scaler.unscale_(self.optimizer)
-        norm = self._clipped(parameters)
+        norm = self._clip(parameters)
         rate = self.rate(step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self._scaler.step(self.optimizer)
         self._scaler.update()
         if self._ema:
-            self._follow(step)
+            self._update_average(step)
         return norm
 
-    def _clipped(self, parameters: list[Tensor]) -> Tensor:
+    def _clip(self, parameters: list[Tensor]) -> Tensor:
         clip = self._settings.clip if self._settings.clip is not None else float("inf")
-        norm = whole(nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
+        norm = full_tensor(nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
         if self._settings.clip is not None:
             nn.utils.clip_grads_with_norm_(parameters, clip, norm)
         return norm
 
     def rate(self, step: int) -> float:
-        """The learning rate of a step."""
-        return self._settings.lr * factor(self._settings, step / self._steps, self._epochs, 1 / self._steps)
+        """Return the learning rate of a step."""
+        return self._settings.lr * lr_factor(self._settings, step / self._steps, self._epochs, 1 / self._steps)
 
     @torch.no_grad()
-    def _follow(self, step: int) -> None:
-        """The average forgets faster at first, when there is little to average: by (1 + step) / (10 + step)."""
+    def _update_average(self, step: int) -> None:
+        """Update the moving average. Its decay is at most (1 + step) / (10 + step), so that it adapts faster at the
+        start."""
         assert self._decay is not None
         decay = min(self._decay, (1 + step) / (10 + step))
-        averages, tensors = (list(map(local, t.values())) for t in (self._ema, self._averaged))
+        averages, tensors = (list(map(local_shard, t.values())) for t in (self._ema, self._averaged))
         torch._foreach_lerp_(averages, tensors, 1 - decay)
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Evaluation: without gradients, the module in evaluation mode with the averaged weights, if they are kept.
+        """Context for evaluation: no gradients, the module in evaluation mode, with the averaged weights if there are
+        any.
 
-        Processes agree on the statistics of norms, and ArchError (A1703) is raised if their parameters differ.
+        Statistics of norms are averaged over processes. Raises ArchError (A1703) if parameters differ between
+        processes.
         """
         distributed.average(b for b in self._buffers.values() if b.is_floating_point())
         if not self._sharded:
             distributed.check_same(self.parameters)
         training = self._module is not None and self._module.training
-        self._swap()
+        self._swap_averages()
         if self._module is not None:
             self._module.eval()
         try:
             with torch.no_grad(), self.autocast():
                 yield
         finally:
-            self._swap()
+            self._swap_averages()
             if self._module is not None:
                 self._module.train(training)
 
     @torch.no_grad()
-    def _swap(self) -> None:
+    def _swap_averages(self) -> None:
         for name, average in self._ema.items():
-            held = self._averaged[name].clone()
+            previous = self._averaged[name].clone()
             self._averaged[name].copy_(average)
-            average.copy_(held)
+            average.copy_(previous)
 
     def state(self) -> State:
-        """Everything that another learner of the same target needs to go on. The tensors are not copies."""
+        """Return everything that another learner of the same target needs to continue. The tensors are not copies."""
         tensors = {f"weights/{name}": tensor for name, tensor in self._weights().items()}
         tensors |= {f"ema/{name}": tensor for name, tensor in self._ema.items()}
         for name, parameter in self.parameters.items():
-            kept = self.optimizer.state.get(parameter, {})
-            tensors |= {f"{what}/{name}": value for what, value in kept.items() if isinstance(value, Tensor)}
+            slots = self.optimizer.state.get(parameter, {})
+            tensors |= {f"{slot}/{name}": value for slot, value in slots.items() if isinstance(value, Tensor)}
         detached = {name: tensor.detach() for name, tensor in tensors.items()}
         return State(detached, {"scaler": self._scaler.state_dict()})
 
     @torch.no_grad()
     def restore(self, state: State) -> None:
-        """Go on from a state."""
-        kept = sorted({name.split("/", 1)[0] for name in state.tensors} - {"weights", "ema"})  # alike in all processes
+        """Continue from a state."""
+        # sorted: the same order in all processes
+        slot_names = sorted({name.split("/", 1)[0] for name in state.tensors} - {"weights", "ema"})
         for name, tensor in self._weights().items():
-            tensor.copy_(divided_like(state.tensors[f"weights/{name}"], tensor))
+            tensor.copy_(shard_like(state.tensors[f"weights/{name}"], tensor))
         for name, tensor in self._ema.items():
-            tensor.copy_(divided_like(state.tensors[f"ema/{name}"], tensor))
-        places = {parameter: name for name, parameter in self.parameters.items()}
+            tensor.copy_(shard_like(state.tensors[f"ema/{name}"], tensor))
+        names_by_parameter = {parameter: name for name, parameter in self.parameters.items()}
         ordered = [p for group in self.optimizer.param_groups for p in group["params"]]
-        found: dict[int, dict[str, Tensor]] = {}
+        slots_by_parameter: dict[int, dict[str, Tensor]] = {}
         for number, parameter in enumerate(ordered):
-            for what in kept:
-                held = state.tensors.get(f"{what}/{places[parameter]}")
-                if held is not None:
-                    count = held.dim() == 0  # of steps, which is not divided
-                    found.setdefault(number, {})[what] = (held if count else divided_like(held, parameter)).clone()
-        self.optimizer.load_state_dict({"state": found, "param_groups": self.optimizer.state_dict()["param_groups"]})
+            for slot in slot_names:
+                stored = state.tensors.get(f"{slot}/{names_by_parameter[parameter]}")
+                if stored is not None:
+                    is_step_count = stored.dim() == 0  # the optimizer's step count is not sharded
+                    slots_by_parameter.setdefault(number, {})[slot] = (
+                        stored if is_step_count else shard_like(stored, parameter)
+                    ).clone()
+        self.optimizer.load_state_dict(
+            {"state": slots_by_parameter, "param_groups": self.optimizer.state_dict()["param_groups"]}
+        )
         if state.facts["scaler"]:
             self._scaler.load_state_dict(dict(state.facts["scaler"]))
 
@@ -202,9 +213,9 @@ class Learner:
         return dict(self._module.state_dict()) if self._module is not None else self.parameters
 
 
-def replayable(training: Training, paths: DropPaths) -> bool:
-    """Whether a GPU may replay the network's part of steps (see `Replayed`): gradients are those of one call, and no
-    other process has to be waited for."""
-    alone = distributed.world().size == 1 and training.sharding == "none"
-    same = training.drop_path == "constant" or not paths
-    return training.cuda_graphs and alone and same and training.accumulate == 1
+def can_replay(training: Training, paths: DropPaths) -> bool:
+    """Return True if a GPU may replay the network's part of a step (see `Replayed`): gradients come from a single call,
+    and no other process must be waited for."""
+    single_process = distributed.world().size == 1 and training.sharding == "none"
+    constant_rates = training.drop_path == "constant" or not paths
+    return training.cuda_graphs and single_process and constant_rates and training.accumulate == 1

@@ -1,4 +1,4 @@
-"""The loop that everything is trained in: steps, rows of figures, checkpoints, stops."""
+"""The training loop: steps, rows of metrics, checkpoints, stopping."""
 
 from __future__ import annotations
 
@@ -13,247 +13,270 @@ from torch import Tensor
 
 from archir.diagnostics.errors import Interrupted, fail
 from archir.search.signals import interruptions
-from archir.utils.seeds import mixed
+from archir.utils.seeds import derive_seed
 from archir_torch.training.checkpoint_state import State
-from archir_torch.training.distributed import agreed, world
-from archir_torch.training.metrics import WINDOW, Measured
+from archir_torch.training.distributed import any_reduce, world
+from archir_torch.training.metrics import WINDOW, MetricsQueue
 
 Figures = Mapping[str, float | int | str]
+"""Metrics of an epoch by name."""
 Row = dict[str, float | int | str]
-"""What was measured in an epoch: `epoch` from 0, means of what steps measured, what evaluation measured, `seconds`."""
+"""Metrics of an epoch: `epoch` (from 0), means of what steps measured, results of the evaluation, `seconds`."""
 
-DIVERGED = 1e3
-"""A loss so many times the first one (or 1, if that is less) is not going to come back."""
+MAX_LOSS_RATIO = 1e3
+"""Training has diverged if the loss exceeds this many times the first loss (or 1, if that is less)."""
 
 
-class Trainee(Protocol):
-    """What is trained. Everything it does is a function of the step's index, its state and the global generators.
+class Trainable(Protocol):
+    """Protocol of what the loop trains. Everything it does is a function of the step's index, its state and torch's
+    global generators.
 
-    In a step, these are others in every process: what all processes must draw alike is not drawn from them. If there is
-    an attribute `steady`, and it is true, steps run operations of the same shapes; if there is one `unit`, it is what
-    an epoch is called, such as a generation.
+    The global generators differ between processes within a step: random numbers that must be equal in all processes are
+    not taken from them. Optional attributes: `steady` is True if all steps run operations on the same shapes; `unit` is
+    the name of an epoch, such as "generation".
     """
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """One update, with batches of its own feeds; what was measured, the loss first."""
+        """Make one update with batches of its own feeds. Return metrics, the loss first."""
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """Held-out measures after an epoch; all processes come to the same."""
+        """Return held-out metrics after an epoch, the same in all processes."""
 
     def state(self) -> State:
-        """Everything that is needed to go on; not necessarily copies."""
+        """Return everything that is needed to continue; the tensors need not be copies."""
 
     def restore(self, state: State) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
 
     def finished(self) -> str | None:
-        """A reason to stop after this epoch."""
+        """Return a reason to stop after this epoch, or None."""
 
 
-class Keeper(Protocol):
-    """Where a phase is kept. Of several processes the first one saves and records, and gives it whole tensors.
+class Checkpointer(Protocol):
+    """Protocol of storage for checkpoints and metrics. With several processes, only the first one saves and records,
+    with full tensors.
 
-    If there is an attribute `together`, and it is true, all processes save and record, each with its part.
+    If it has an attribute `together` that is True, all processes save and record, each with its shards.
     """
 
     def last(self) -> State | None:
-        """The last state that was saved, on every process."""
+        """Return the last saved state, in every process."""
 
     def save(self, state: State) -> None:
-        """Keep a state instead of the one before; what is kept in memory must be copied."""
+        """Save a state in place of the previous one. An implementation that keeps it in memory must copy it."""
 
     def record(self, row: Figures) -> None:
-        """Keep an epoch's figures, instead of those of the same epoch if there are any."""
+        """Store the metrics of an epoch, replacing earlier ones of the same epoch."""
 
 
-class Watch(Protocol):
-    """Who looks on. If there is a method `counts`, it is told before a phase begins what its epochs are called."""
+class Callback(Protocol):
+    """Protocol of observers of training. If there is a method `counts`, it is called before a phase begins, with the
+    name of its epochs."""
 
-    def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
-        """A phase begins: epochs, steps in each, and how many steps were done before in all."""
+    def start(self, phase: str, epochs: int, steps: int, steps_done: int) -> None:
+        """A phase begins: number of epochs, steps per epoch, and number of steps already done in total."""
 
     def step(self, index: int, measured: Mapping[str, float]) -> None:
-        """A step was done; on a GPU, some time ago."""
+        """A step is done. On a GPU, this is called some steps later."""
 
     def epoch(self, row: Figures) -> None:
-        """An epoch was done."""
+        """An epoch is done."""
 
 
-class Nowhere:
-    """A keeper that keeps nothing."""
+class NullCheckpointer:
+    """Checkpointer that stores nothing."""
 
     def last(self) -> State | None:
-        """Nothing."""
+        """Return None: nothing was saved."""
         return None
 
     def save(self, state: State) -> None:
-        """Nothing."""
+        """Discard the state."""
 
     def record(self, row: Figures) -> None:
-        """Nothing."""
+        """Discard the metrics."""
 
 
-class Silent:
-    """A watch that says nothing."""
+class NullCallback:
+    """Callback that ignores all events."""
 
-    def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
-        """Nothing."""
+    def start(self, phase: str, epochs: int, steps: int, steps_done: int) -> None:
+        """Ignore the start of a phase."""
 
     def step(self, index: int, measured: Mapping[str, float]) -> None:
-        """Nothing."""
+        """Ignore a step."""
 
     def epoch(self, row: Figures) -> None:
-        """Nothing."""
+        """Ignore an epoch."""
 
 
 def run(
-    trainee: Trainee,
+    trainable: Trainable,
     *,
     epochs: int,
     steps: int,
-    keeper: Keeper | None = None,
-    watch: Watch | None = None,
+    checkpointer: Checkpointer | None = None,
+    callback: Callback | None = None,
     seed: int = 0,
-    every: float | None = None,
+    checkpoint_minutes: float | None = None,
     phase: str = "training",
 ) -> list[Row]:
-    """Train for so many epochs of so many steps, from where the keeper's last state left off; a row for each epoch.
+    """Train for `epochs` epochs of `steps` steps each, from the checkpointer's last state on. Return a row for each
+    epoch.
 
-    A state is saved after every epoch and, inside one, after `every` minutes. What is drawn from torch's global
-    generators in a step is a function of (seed, index, rank): each process drops paths of its own, and a run that was
-    stopped anywhere and goes on ends as one that was not, to the bit on the CPU. Raises ArchError (A1107) if the loss
-    is no number or has left all bounds; `Interrupted` after SIGINT or SIGTERM, when a step is done and its state saved.
+    A state is saved after every epoch and, within one, every `checkpoint_minutes`. In a step, torch's global generators
+    are seeded by (seed, index, rank): each process drops paths of its own, and an interrupted and resumed run ends like
+    an uninterrupted one, bit by bit on the CPU. Raises ArchError (A1107) if the loss is not finite or has diverged, and
+    `Interrupted` after SIGINT or SIGTERM, once the current step is done and its state is saved.
     """
-    return _Loop(trainee, epochs, steps, keeper or Nowhere(), watch or Silent(), seed, every, phase).run()
+    return _Loop(
+        trainable,
+        epochs,
+        steps,
+        checkpointer or NullCheckpointer(),
+        callback or NullCallback(),
+        seed,
+        checkpoint_minutes,
+        phase,
+    ).run()
 
 
 @contextmanager
-def _tried(trainee: Trainee) -> Iterator[None]:
-    """Inside, cuDNN times its convolutions for each shape that it meets, where these are the same in every step."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = before or bool(getattr(trainee, "steady", False))
+def _cudnn_benchmark(trainable: Trainable) -> Iterator[None]:
+    """Context in which cuDNN times its convolution algorithms for each shape, if shapes are the same in every step."""
+    previous = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = previous or bool(getattr(trainable, "steady", False))
     try:
         yield
     finally:
-        torch.backends.cudnn.benchmark = before
+        torch.backends.cudnn.benchmark = previous
 
 
 class _Loop:
+    """State of one call of `run`."""
+
     def __init__(
-        self, trainee: Trainee, epochs: int, steps: int, keeper: Keeper, watch: Watch, seed: int,
-        every: float | None, phase: str,
+        self, trainable: Trainable, epochs: int, steps: int, checkpointer: Checkpointer, callback: Callback, seed: int,
+        checkpoint_minutes: float | None, phase: str,
     ) -> None:  # fmt: skip
-        self.trainee, self.epochs, self.steps, self.keeper, self.watch = trainee, epochs, steps, keeper, watch
-        self.seed, self.every, self.phase = seed, every, phase
-        self.together = bool(getattr(keeper, "together", False))
+        self.trainable, self.epochs, self.steps, self.checkpointer, self.callback = (
+            trainable,
+            epochs,
+            steps,
+            checkpointer,
+            callback,
+        )
+        self.seed, self.checkpoint_minutes, self.phase = seed, checkpoint_minutes, phase
+        self.all_save = bool(getattr(checkpointer, "together", False))
         self.index = 0
         self.rows: list[Row] = []
         self.finished: str | None = None
-        self.first: float | None = None
+        self.first_loss: float | None = None
         self.totals: dict[str, tuple[float, int]] = {}
         self.seconds = 0.0
-        self.measured = Measured()
-        self.saved = "there is no checkpoint"
+        self.measured = MetricsQueue()
+        self.checkpoint_note = "there is no checkpoint"
         self.saved_at = time.monotonic()
-        self.pace = 1 if world().size == 1 else WINDOW
-        # torch.manual_seed writes the whole stack down for each accelerator that might be there later
+        self.poll_interval = 1 if world().size == 1 else WINDOW
+        # torch.manual_seed records the call stack for each accelerator that may be initialised later, which is slow
         accelerated = torch.accelerator.is_available()
-        self._draw_from = torch.manual_seed if accelerated else torch.default_generator.manual_seed
+        self._seed_generators = torch.manual_seed if accelerated else torch.default_generator.manual_seed
 
     def run(self) -> list[Row]:
-        """All epochs that are left."""
+        """Train the remaining epochs."""
         self._restore()
-        if (counts := getattr(self.watch, "counts", None)) is not None:
-            counts(getattr(self.trainee, "unit", "epoch"))
-        self.watch.start(self.phase, self.epochs, self.steps, self.index)
+        if (counts := getattr(self.callback, "counts", None)) is not None:
+            counts(getattr(self.trainable, "unit", "epoch"))
+        self.callback.start(self.phase, self.epochs, self.steps, self.index)
         devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
-        with torch.random.fork_rng(devices), interruptions() as interrupted, _tried(self.trainee):
+        with torch.random.fork_rng(devices), interruptions() as interrupted, _cudnn_benchmark(self.trainable):
             while len(self.rows) < self.epochs and self.finished is None:
                 self._epoch(len(self.rows), interrupted)
         return self.rows
 
     def _epoch(self, epoch: int, interrupted: Callable[[], bool]) -> None:
-        """The steps that are left of an epoch, and a look at what was held out."""
+        """Run the remaining steps of an epoch, evaluate, record and save."""
         began = time.perf_counter() - self.seconds
         end = (epoch + 1) * self.steps
         while self.index < end:
-            self._draw_from(mixed(self.seed, "step", self.index, world().rank))
-            self.measured.add(self.index, self.trainee.step(self.index))
+            self._seed_generators(derive_seed(self.seed, "step", self.index, world().rank))
+            self.measured.add(self.index, self.trainable.step(self.index))
             self.index += 1
-            self._look()
-            if self.index < end and self.index % self.pace == 0:
+            self._read_metrics()
+            if self.index < end and self.index % self.poll_interval == 0:
                 self.seconds = time.perf_counter() - began
-                self._pause(interrupted())
-        self._look(wait=True)
-        self._draw_from(mixed(self.seed, "evaluate", epoch))
-        held_out = self.trainee.evaluate(epoch)
+                self._save_if_due(interrupted())
+        self._read_metrics(wait=True)
+        self._seed_generators(derive_seed(self.seed, "evaluate", epoch))
+        held_out = self.trainable.evaluate(epoch)
         means = {name: total / count for name, (total, count) in self.totals.items()}
         row: Row = {"epoch": epoch, **means, **held_out, "seconds": time.perf_counter() - began}
         self.rows.append(row)
-        self.totals, self.seconds, self.finished = {}, 0.0, self.trainee.finished()
+        self.totals, self.seconds, self.finished = {}, 0.0, self.trainable.finished()
         if self.finished is not None:
             row["finished"] = self.finished
-        if world().rank == 0 or self.together:
-            self.keeper.record(row)
+        if world().rank == 0 or self.all_save:
+            self.checkpointer.record(row)
         self._save()
-        self.watch.epoch(row)
-        if agreed(interrupted())[0] and len(self.rows) < self.epochs and self.finished is None:
+        self.callback.epoch(row)
+        if any_reduce(interrupted())[0] and len(self.rows) < self.epochs and self.finished is None:
             self._stop()
 
-    def _look(self, wait: bool = False) -> None:
-        """Add up what was measured, and see that the loss is a number."""
+    def _read_metrics(self, wait: bool = False) -> None:
+        """Add up the metrics that have arrived, and check that the loss is finite and has not diverged."""
         for index, values in self.measured.read(wait):
             loss = next(iter(values.values()))
-            self.first = loss if self.first is None else self.first
-            if not isfinite(loss) or abs(loss) > DIVERGED * max(1.0, abs(self.first)):
-                hint = f"lower the learning rate, or clip gradients; {self.saved}"
-                raise fail("A1107", f"{self.phase}: the loss became {loss:.4g} in {self._place(index)}", None, hint)
+            self.first_loss = loss if self.first_loss is None else self.first_loss
+            if not isfinite(loss) or abs(loss) > MAX_LOSS_RATIO * max(1.0, abs(self.first_loss)):
+                hint = f"lower the learning rate, or clip gradients; {self.checkpoint_note}"
+                raise fail("A1107", f"{self.phase}: the loss became {loss:.4g} in {self._position(index)}", None, hint)
             for name, value in values.items():
                 total, count = self.totals.get(name, (0.0, 0))
                 self.totals[name] = total + value, count + 1
-            self.watch.step(index, values)
+            self.callback.step(index, values)
 
-    def _pause(self, interrupted: bool) -> None:
-        """Save what was done if it is time, and stop if somebody wants that."""
-        due = self.every is not None and time.monotonic() - self.saved_at >= 60 * self.every
-        stop, due = agreed(interrupted, due)
+    def _save_if_due(self, interrupted: bool) -> None:
+        """Save a checkpoint if it is due, and stop if an interrupt was requested in any process."""
+        due = self.checkpoint_minutes is not None and time.monotonic() - self.saved_at >= 60 * self.checkpoint_minutes
+        stop, due = any_reduce(interrupted, due)
         if stop or due:
-            self._look(wait=True)
+            self._read_metrics(wait=True)
             self._save()
         if stop:
             self._stop()
 
     def _stop(self) -> None:
-        raise Interrupted(f"{self.phase} was stopped after {self._place(self.index - 1)}")
+        raise Interrupted(f"{self.phase} was stopped after {self._position(self.index - 1)}")
 
-    def _place(self, index: int) -> str:
+    def _position(self, index: int) -> str:
+        """Describe a step for messages: epoch and step, counted from 1."""
         return f"epoch {index // self.steps + 1}, step {index % self.steps + 1}"
 
     def _save(self) -> None:
-        if isinstance(self.keeper, Nowhere):
+        if isinstance(self.checkpointer, NullCheckpointer):
             return
-        state = self.trainee.state()
+        state = self.trainable.state()
         facts = {
-            "index": self.index, "rows": self.rows, "finished": self.finished, "first": self.first,
+            "index": self.index, "rows": self.rows, "finished": self.finished, "first": self.first_loss,
             "totals": self.totals, "seconds": self.seconds,
         }  # fmt: skip
         state = State(state.tensors, {"trainee": state.facts, "loop": facts})
-        if self.together:
-            self.keeper.save(state)
+        if self.all_save:
+            self.checkpointer.save(state)
         else:
-            whole = state.whole()
+            full_state = state.unsharded()
             if world().rank == 0:
-                self.keeper.save(whole)
-        self.saved = f"the last good checkpoint is of {self._place(self.index - 1)}"
+                self.checkpointer.save(full_state)
+        self.checkpoint_note = f"the last good checkpoint is of {self._position(self.index - 1)}"
         self.saved_at = time.monotonic()
 
     def _restore(self) -> None:
-        state = self.keeper.last()
+        state = self.checkpointer.last()
         if state is None:
             return
-        self.trainee.restore(State(state.tensors, state.facts["trainee"]))
+        self.trainable.restore(State(state.tensors, state.facts["trainee"]))
         facts = state.facts["loop"]
         self.index, self.rows, self.finished = facts["index"], [dict(row) for row in facts["rows"]], facts["finished"]
-        self.first, self.seconds = facts["first"], facts["seconds"]
+        self.first_loss, self.seconds = facts["first"], facts["seconds"]
         self.totals = {name: (total, count) for name, (total, count) in facts["totals"].items()}
-        self.saved = f"the last good checkpoint is of {self._place(self.index - 1)}"
+        self.checkpoint_note = f"the last good checkpoint is of {self._position(self.index - 1)}"

@@ -1,5 +1,5 @@
-"""Batch norms whose statistics are those of the batches of all processes together, as one process would have them, or
-stay as they are."""
+"""Batch norms that share statistics between processes, as one process with the global batch would have them, or whose
+statistics are frozen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from archir_torch.training.distributed import world
 
 
 def synchronise(module: nn.Module) -> None:
-    """Let the batch norms of a network share their statistics with those of the other processes, if there are any.
+    """Make the batch norms of a network compute their statistics over all processes, if there are several.
 
     Every process must run the same layers in the same order.
     """
@@ -34,11 +34,11 @@ def synchronise(module: nn.Module) -> None:
 
 
 def freeze(module: nn.Module) -> None:
-    """Let the batch norms of a network keep their statistics, and use them in training, too."""
+    """Make the batch norms of a network use their running statistics in training, too, and leave them unchanged."""
     lowering = RULES[BatchNorm].function
 
-    def frozen(*given: Tensor, training: bool, **settings: Any) -> Tensor:
-        return lowering(*given, training=False, **settings)
+    def frozen(*operands: Tensor, training: bool, **settings: Any) -> Tensor:
+        return lowering(*operands, training=False, **settings)
 
     for layer in module.modules():
         if isinstance(layer, Layer) and layer.function is lowering:
@@ -58,13 +58,13 @@ def batch_norm(
     momentum: float,
     training: bool,
 ) -> Tensor:
-    """As the lowering of `batch_norm`, over the batches of all processes."""
+    """Batch norm with the statistics of the batches of all processes; otherwise like the lowering of `batch_norm`."""
     if not training:
         return RULES[BatchNorm].function(
             x, running_mean, running_var, weight, bias, eps=eps, momentum=momentum, training=False
         )
     maps = x.transpose(1, 2) if x.dim() == 3 else x
-    normalise: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] = _Normalised.apply
+    normalise: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] = _SyncBatchNorm.apply
     y, mean, variance, count = normalise(maps, weight, bias, eps)
     with torch.no_grad():
         running_mean.lerp_(mean, momentum)
@@ -72,10 +72,10 @@ def batch_norm(
     return y.transpose(1, 2) if x.dim() == 3 else y
 
 
-class _Normalised(torch.autograd.Function):
-    """Channels with mean 0 and variance 1 over all processes, scaled and shifted: `x` is [n, C, ...].
+class _SyncBatchNorm(torch.autograd.Function):
+    """Normalise channels of `x` [n, C, ...] to mean 0 and variance 1 over all processes, then scale and shift.
 
-    Also the mean, the variance, and over how many numbers they are.
+    Also returns the mean, the variance, and the number of values they are computed from.
     """
 
     @staticmethod
@@ -84,11 +84,11 @@ class _Normalised(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         axes = _axes(x)
         variance, mean = torch.var_mean(x.float(), axes, correction=0)
-        own = torch.cat([mean, variance, mean.new_tensor([x.numel() / x.shape[1]])])
-        every = own.new_zeros(world().size, len(own))
-        every[world().rank] = own
-        dist.all_reduce(every)
-        (means, variances), counts = every[:, :-1].unflatten(1, (2, -1)).unbind(1), every[:, -1:]
+        local_stats = torch.cat([mean, variance, mean.new_tensor([x.numel() / x.shape[1]])])
+        all_stats = local_stats.new_zeros(world().size, len(local_stats))
+        all_stats[world().rank] = local_stats
+        dist.all_reduce(all_stats)
+        (means, variances), counts = all_stats[:, :-1].unflatten(1, (2, -1)).unbind(1), all_stats[:, -1:]
         count = counts.sum()
         mean = (means * counts).sum(0) / count
         variance = ((variances + (means - mean).square()) * counts).sum(0) / count
@@ -97,7 +97,7 @@ class _Normalised(torch.autograd.Function):
         shift = bias - mean * scale if bias is not None else -mean * scale
         ctx.save_for_backward(x, weight, mean, inverse, count)
         ctx.mark_non_differentiable(mean, variance, count)
-        y = torch.addcmul(_wide(shift, x), x.float(), _wide(scale, x)).to(x.dtype)
+        y = torch.addcmul(_per_channel(shift, x), x.float(), _per_channel(scale, x)).to(x.dtype)
         return y, mean, variance, count
 
     @staticmethod
@@ -105,21 +105,29 @@ class _Normalised(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, inverse, count = ctx.saved_tensors
         gradient = gradients[0].float()
-        normal = (x.float() - _wide(mean, x)) * _wide(inverse, x)
-        own = torch.stack([gradient.sum(_axes(x)), (gradient * normal).sum(_axes(x))])
-        every = own.clone()
-        dist.all_reduce(every)
-        level, slope = (every / count).unbind()
+        normalised = (x.float() - _per_channel(mean, x)) * _per_channel(inverse, x)
+        local_sums = torch.stack([gradient.sum(_axes(x)), (gradient * normalised).sum(_axes(x))])
+        global_sums = local_sums.clone()
+        dist.all_reduce(global_sums)
+        mean_gradient, correlation = (global_sums / count).unbind()
         scale = inverse * weight if weight is not None else inverse
-        down = (gradient - _wide(level, x) - normal * _wide(slope, x)) * _wide(scale, x)
-        wanted = ctx.needs_input_grad
-        return down.to(x.dtype), own[1] if wanted[1] else None, own[0] if wanted[2] else None, None
+        input_gradient = (
+            gradient - _per_channel(mean_gradient, x) - normalised * _per_channel(correlation, x)
+        ) * _per_channel(scale, x)
+        needs_gradient = ctx.needs_input_grad
+        return (
+            input_gradient.to(x.dtype),
+            local_sums[1] if needs_gradient[1] else None,
+            local_sums[0] if needs_gradient[2] else None,
+            None,
+        )
 
 
 def _axes(x: Tensor) -> list[int]:
+    """Return all axes except that of the channels."""
     return [axis for axis in range(x.dim()) if axis != 1]
 
 
-def _wide(channels: Tensor, x: Tensor) -> Tensor:
-    """A number for each channel, in the shape of x."""
+def _per_channel(channels: Tensor, x: Tensor) -> Tensor:
+    """Reshape a vector [C] so that it broadcasts over the channels of x."""
     return channels.view(-1, *[1] * (x.dim() - 2))

@@ -1,9 +1,10 @@
-"""Optimizers of torch, and learning rates as functions of time."""
+"""Optimizers of torch, and learning-rate schedules."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from inspect import unwrap
 from math import cos, floor, pi
 from typing import Any
 
@@ -11,45 +12,72 @@ import torch
 from torch import Tensor
 
 from archir.recipes.training import Optimizer
-from archir_torch.training.tensors import is_divided
-from archir_torch.training.uncompiled_optimizers import SGD, Adam, AdamW
+from archir_torch.training.tensors import is_sharded
 
 
-def build(parameters: Iterable[Tensor], settings: Optimizer) -> torch.optim.Optimizer:
-    """The optimizer; norms, biases and other vectors do not decay unless the settings say so."""
-    every = list(parameters)
-    decay = [p for p in every if p.dim() > 1 or settings.decay_norms]
-    rest = [p for p in every if p.dim() <= 1 and not settings.decay_norms]
+class _Undecorated(torch.optim.Optimizer):
+    """Optimizer base class whose methods are torch's without the compiler's decorators."""
+
+    add_param_group = unwrap(torch.optim.Optimizer.add_param_group)
+    zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
+    state_dict = unwrap(torch.optim.Optimizer.state_dict)
+    load_state_dict = unwrap(torch.optim.Optimizer.load_state_dict)
+
+
+class SGD(_Undecorated, torch.optim.SGD):
+    """Stochastic gradient descent with momentum."""
+
+    step = torch.no_grad()(unwrap(torch.optim.SGD.step))
+
+
+class Adam(_Undecorated, torch.optim.Adam):
+    """Adam."""
+
+    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+
+
+class AdamW(_Undecorated, torch.optim.AdamW):
+    """Adam with decoupled weight decay."""
+
+    step = torch.no_grad()(unwrap(torch.optim.AdamW.step))
+
+
+def build_optimizer(parameters: Iterable[Tensor], settings: Optimizer) -> torch.optim.Optimizer:
+    """Return the optimizer of the settings. Norms, biases and other vectors have no weight decay unless `decay_norms`
+    is set."""
+    all_parameters = list(parameters)
+    decayed = [p for p in all_parameters if p.dim() > 1 or settings.decay_norms]
+    undecayed = [p for p in all_parameters if p.dim() <= 1 and not settings.decay_norms]
     groups: list[dict[str, Any]] = [
         {"params": group, "weight_decay": weight_decay}
-        for group, weight_decay in ((decay, settings.weight_decay), (rest, 0.0))
+        for group, weight_decay in ((decayed, settings.weight_decay), (undecayed, 0.0))
         if group
     ]
-    if settings.kind == "sgd":  # fused, it fails where a tensor has its first gradient later than others
+    if settings.kind == "sgd":  # fused SGD fails if a tensor gets its first gradient in a later step than others
         return SGD(groups, lr=settings.lr, momentum=settings.momentum, nesterov=settings.nesterov, foreach=True)
-    fused = not any(is_divided(p) for p in every)
+    fused = not any(is_sharded(p) for p in all_parameters)
     kind = AdamW if settings.kind == "adamw" else Adam
     return kind(groups, lr=settings.lr, betas=settings.betas, fused=fused)
 
 
-def factor(settings: Optimizer, progress: float, epochs: float, step: float = 0.0) -> float:
-    """The learning rate at `progress` of `epochs`, as a part of `settings.lr`.
+def lr_factor(settings: Optimizer, progress: float, epochs: float, step: float = 0.0) -> float:
+    """Return the learning rate at `progress` of `epochs` as a fraction of `settings.lr`.
 
-    `step` is how long a step takes, in epochs: warm-up ends after its last step, and begins above 0.
+    `step` is the length of a step in epochs: warm-up starts above 0 and ends after its last step.
     """
     if settings.schedule_by == "epoch":
         progress, step = float(floor(progress)), 1.0
-    warm = settings.warmup_epochs
-    if progress < warm:
-        return (progress + step) / (warm + step)
-    low = settings.lr_min / settings.lr
-    gone = min(1.0, (progress - warm) / max(epochs - warm, step or 1.0))
+    warmup = settings.warmup_epochs
+    if progress < warmup:
+        return (progress + step) / (warmup + step)
+    min_factor = settings.lr_min / settings.lr
+    fraction = min(1.0, (progress - warmup) / max(epochs - warmup, step or 1.0))
     match settings.schedule:
         case "cosine":
-            return low + (1 - low) * (1 + cos(pi * gone)) / 2
+            return min_factor + (1 - min_factor) * (1 + cos(pi * fraction)) / 2
         case "linear":
-            return low + (1 - low) * (1 - gone)
+            return min_factor + (1 - min_factor) * (1 - fraction)
         case "step":
-            return max(low, settings.gamma ** bisect_right(settings.milestones, progress))
+            return max(min_factor, settings.gamma ** bisect_right(settings.milestones, progress))
         case "constant":
             return 1.0

@@ -1,4 +1,4 @@
-"""Statistics of batch norms, measured anew: those of a supernet belong to no architecture in particular."""
+"""Recalibration of batch-norm statistics: those of a supernet are not valid for any single architecture."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from archir_torch.training import distributed
 
 @torch.no_grad()
 def recalibrate(network: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...]]) -> None:
-    """Set running statistics to their means over all calls in batches of inputs; the network is in evaluation mode
-    afterwards.
+    """Set the running statistics of batch norms to their means over all calls in these batches of inputs. The network
+    is left in evaluation mode.
 
-    Dropout is off meanwhile (Yu and Huang 2019, universally slimmable networks, calibrate so). Processes agree on the
-    mean of what each has seen. Without batches, or without batch norms, nothing changes.
+    Dropout is off during recalibration, as in Yu and Huang 2019 (universally slimmable networks). Processes average
+    their results. Without batches or batch norms, nothing changes.
     """
     function = RULES[BatchNorm].function
     norms = [layer for layer in network.modules() if isinstance(layer, Layer) and layer.function is function]
@@ -36,17 +36,19 @@ def recalibrate(network: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...
             network(*inputs) if isinstance(inputs, tuple) else network(inputs)
     finally:
         for layer in norms:
-            del layer.__dict__["lent"]
+            del layer.__dict__["call_function"]
     distributed.average(getattr(layer, name) for layer in norms for name in ("running_mean", "running_var"))
     network.eval()
 
 
 def _average_calls(layer: Layer) -> None:
-    """Weigh all calls of a norm alike in its statistics, those of layers that share it too."""
+    """Give all calls of a norm equal weight in its statistics, including calls by layers that share it."""
     calls = count(1)
 
-    def lent(function: Callable[..., Tensor], attributes: Mapping[str, Any], *operands: Tensor, **run: Any) -> Tensor:
+    def averaging_call(
+        function: Callable[..., Tensor], attributes: Mapping[str, Any], *operands: Tensor, **run: Any
+    ) -> Tensor:
         attributes = {**attributes, "momentum": 1 / next(calls)}
-        return Layer.lent(layer, function, attributes, *operands, **run)
+        return Layer.call_function(layer, function, attributes, *operands, **run)
 
-    layer.__dict__["lent"] = lent
+    layer.__dict__["call_function"] = averaging_call

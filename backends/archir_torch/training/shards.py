@@ -1,4 +1,5 @@
-"""Networks too large for one device: each process keeps a part of every tensor (FSDP), and saves that part."""
+"""Sharded training (FSDP) for networks too large for one device: each process stores and saves a shard of every
+tensor."""
 
 from __future__ import annotations
 
@@ -20,53 +21,55 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard, zeros
 
 from archir.diagnostics.errors import fail
-from archir.runs.manifest import MOST_BYTES
+from archir.runs.manifest import MAX_BYTES
 from archir.utils.files import read_bytes, sha256, write_atomic
 from archir_torch.lowering.module import Layer
 from archir_torch.training.checkpoint_state import State
 from archir_torch.training.distributed import broadcast, on_gpus, world
-from archir_torch.training.loop import Figures, Keeper, Nowhere
+from archir_torch.training.loop import Checkpointer, Figures, NullCheckpointer
 
-LARGE = 2**20
-"""Numbers in a layer that is gathered by itself, when it runs; smaller ones are gathered together."""
+MIN_SHARDED_LAYER = 2**20
+"""Minimum number of parameters of a layer that is gathered on its own when it runs; smaller layers are gathered
+together."""
 
 _RECORD = "shards.json"
 
 
-def shard(module: nn.Module, large: int = LARGE) -> None:
-    """Divide the first process's module between all of them, before it gets a learner. One process keeps it whole."""
+def shard(module: nn.Module, min_parameters: int = MIN_SHARDED_LAYER) -> None:
+    """Shard the first process's module over all processes, before a Learner is created. A single process keeps it
+    unsharded."""
     if world().size == 1:
         return
     broadcast(module.state_dict().values())
     mesh = _mesh()
     for layer in module.modules():
-        if isinstance(layer, Layer) and sum(p.numel() for p in layer.parameters()) >= large:
+        if isinstance(layer, Layer) and sum(p.numel() for p in layer.parameters()) >= min_parameters:
             fully_shard(layer, mesh=mesh)
-    # by default the outermost module stays whole after a look at held-out images, and trains on with what it had then
+    # by default the root module stays gathered after an evaluation, and would go on training with those stale weights
     fully_shard(module, mesh=mesh, reshard_after_forward=True)
 
 
-class ShardKeeper:
-    """A keeper to whose states each process adds its part, in safetensors files of `torch.distributed.checkpoint`.
+class ShardCheckpointer:
+    """Checkpointer to which each process writes its shards, in safetensors files of `torch.distributed.checkpoint`.
 
-    The folder is one that all processes see. States that so many processes saved can be read by any other number of
-    them. `figures` records the rows of epochs.
+    All processes must see the folder. The states can be read by a different number of processes. `figures` stores the
+    rows of epochs.
     """
 
     together = True
 
-    def __init__(self, folder: Path, figures: Keeper | None = None) -> None:
-        self._folder, self._figures = folder, figures or Nowhere()
+    def __init__(self, folder: Path, row_store: Checkpointer | None = None) -> None:
+        self._folder, self._row_store = folder, row_store or NullCheckpointer()
 
     def save(self, state: State) -> None:
-        """Keep a state: the record that names its files is written last, and those of the one before are removed."""
+        """Save a state. The record that names its files is written last; then the previous files are deleted."""
         path = self._folder / f"shards-{self._next()}"
         if world().rank == 0:
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir(parents=True)
-        _wait()
+        _barrier()
         save(dict(state.tensors), storage_writer=HuggingFaceStorageWriter(str(path), save_distributed=True))
-        _wait()
+        _barrier()
         if world().rank == 0:
             files = {file.name: sha256(file) for file in sorted(path.iterdir())}
             record = {"shards": path.name, "sha256": files, "facts": state.facts}
@@ -74,10 +77,11 @@ class ShardKeeper:
             for old in self._folder.glob("shards-*"):
                 if old != path:
                     shutil.rmtree(old)
-        _wait()
+        _barrier()
 
     def last(self) -> State | None:
-        """The last state; its tensors are divided between the processes. Raises ArchError (A1105) if it is damaged."""
+        """Return the last state; its tensors are sharded over the processes. Raises ArchError (A1105) if it is
+        damaged."""
         record = self._record()
         if record is None:
             return None
@@ -87,15 +91,15 @@ class ShardKeeper:
                 raise fail("A1105", f"{path / name} was changed after it was written: its SHA-256 differs")
         reader = HuggingFaceStorageReader(str(path))
         kinds = reader.read_metadata().state_dict_metadata
-        tensors = {name: _room(kind) for name, kind in kinds.items() if isinstance(kind, TensorStorageMetadata)}
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that one process is alone
+        tensors = {name: _empty_tensor(kind) for name, kind in kinds.items() if isinstance(kind, TensorStorageMetadata)}
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # warns if there is only one process
             load(tensors, storage_reader=reader)
         return State(tensors, record["facts"])
 
     def record(self, row: Figures) -> None:
-        """The first process records it."""
+        """Store the metrics of an epoch, in the first process."""
         if world().rank == 0:
-            self._figures.record(row)
+            self._row_store.record(row)
 
     def _next(self) -> int:
         record = self._record()
@@ -106,15 +110,15 @@ class ShardKeeper:
         if not path.exists():
             return None
         try:
-            record: dict[str, Any] = json.loads(read_bytes(path, MOST_BYTES))
+            record: dict[str, Any] = json.loads(read_bytes(path, MAX_BYTES))
             assert record.keys() >= {"shards", "sha256", "facts"}
         except (OSError, ValueError, AssertionError) as error:
             raise fail("A1105", f"the checkpoint {path} cannot be read: {error}") from None
         return record
 
 
-def _wait() -> None:
-    """Until all processes are here."""
+def _barrier() -> None:
+    """Wait until all processes have arrived."""
     if world().size > 1:
         dist.barrier()
 
@@ -123,8 +127,8 @@ def _mesh() -> DeviceMesh:
     return init_device_mesh("cuda" if on_gpus() else "cpu", (world().size,))
 
 
-def _room(kind: TensorStorageMetadata) -> Tensor:
-    """Where a tensor is read to: divided along its first axis, as FSDP divides it."""
+def _empty_tensor(kind: TensorStorageMetadata) -> Tensor:
+    """Return the tensor to load into, sharded along its first axis like FSDP's parameters."""
     dtype = kind.properties.dtype
     if not kind.size or world().size == 1:
         return torch.zeros(kind.size, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Tensors that are divided between processes, recognised without the second that importing `DTensor` takes."""
+"""Helpers for sharded tensors (`DTensor`), without the second that importing `DTensor` takes."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
 
 
-def is_divided(tensor: Tensor) -> TypeGuard[DTensor]:
-    """Whether each process has only a part of the tensor: there is none before `torch.distributed.tensor` is there."""
+def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
+    """Return True if each process has only a shard of the tensor. No tensor is sharded before
+    `torch.distributed.tensor` is imported."""
     module = sys.modules.get("torch.distributed.tensor")
     return module is not None and isinstance(tensor, module.DTensor)
 
 
-def whole(tensor: Tensor) -> Tensor:
-    """A tensor with the parts of all processes put together: all of them must ask."""
-    return tensor.full_tensor() if is_divided(tensor) else tensor
+def full_tensor(tensor: Tensor) -> Tensor:
+    """Return the tensor assembled from the shards of all processes. A collective operation: all processes must call
+    it."""
+    return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
-def local(tensor: Tensor) -> Tensor:
-    """What this process has of a tensor."""
+def local_shard(tensor: Tensor) -> Tensor:
+    """Return this process's shard of a tensor, detached; an unsharded tensor is returned in full."""
     tensor = tensor.detach()
-    return tensor.to_local() if is_divided(tensor) else tensor
+    return tensor.to_local() if is_sharded(tensor) else tensor
 
 
-def divided_like(tensor: Tensor, other: Tensor) -> Tensor:
-    """A tensor where, and divided between processes as, another one is."""
-    if not is_divided(other):
-        return whole(tensor).to(other.device)
-    if is_divided(tensor):
+def shard_like(tensor: Tensor, other: Tensor) -> Tensor:
+    """Return a tensor on the device of `other`, sharded in the same way."""
+    if not is_sharded(other):
+        return full_tensor(tensor).to(other.device)
+    if is_sharded(tensor):
         return tensor.redistribute(other.device_mesh, other.placements)
     from torch.distributed.tensor import distribute_tensor
 

@@ -13,16 +13,16 @@ sys.path.insert(0, "/archir")
 sys.dont_write_bytecode = True
 program = open("/archir/example.arch").read()
 os.remove("/archir/example.arch")
-from archir.tools.studio.desk import Desk
-desk = Desk()
+from archir.tools.studio.session import Session
+session = Session()
 kinds = {"check": {}, "picture": {"depth": 1}, "format": {}, "hover": {"at": 30}, "complete": {"at": 30}, "sample": {"seed": 1, "count": 2}}
 for kind, fields in kinds.items():
-    found = desk.ask(kind, {"text": program, **fields})
-    assert not found.get("problems"), (kind, found)
-drawn = desk.ask("sample", {"text": program, "seed": 1, "count": 2})["architectures"]
-desk.ask("diff", {"text": program, "one": drawn[0]["choices"], "other": drawn[1]["choices"]})
-desk.ask("check", {"text": program.replace("relu", "rellu")})
-desk.ask("check", {"text": program + "net {"})
+    answer = session.ask(kind, {"text": program, **fields})
+    assert not answer.get("problems"), (kind, answer)
+samples = session.ask("sample", {"text": program, "seed": 1, "count": 2})["architectures"]
+session.ask("diff", {"text": program, "one": samples[0]["choices"], "other": samples[1]["choices"]})
+session.ask("check", {"text": program.replace("relu", "rellu")})
+session.ask("check", {"text": program + "net {"})
 used = {module.__file__ for module in list(sys.modules.values()) if getattr(module, "__file__", None)}
 def left_out(path):  # searches, measurements and files of other kinds, which need what is not here
     parts = path.split("/")[3:]
@@ -33,7 +33,7 @@ took = []
 for i in range(3):
     changed = program + f"# {i}\\n"
     begun = time.monotonic()
-    assert desk.ask("check", {"text": changed})["nets"]
+    assert session.ask("check", {"text": changed})["nets"]
     took.append(time.monotonic() - begun)
 with zipfile.ZipFile("/out.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
     for folder, _, names in sorted(os.walk("/archir")):

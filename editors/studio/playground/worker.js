@@ -1,4 +1,4 @@
-// Python in a worker: the desk of `archir studio`, asked by messages. Loaded from this folder alone.
+// Python in a worker: the session of `archir studio`, asked by messages. Loaded from this folder alone.
 
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 
@@ -6,14 +6,14 @@ const BEGIN = `
 import json, sys, time
 sys.path.insert(0, "/archir")
 begun = time.monotonic()
-from archir.tools.studio.asked import AskedError
-from archir.tools.studio.desk import Desk
-desk = Desk()
+from archir.tools.studio.request_fields import RequestError
+from archir.tools.studio.session import Session
+session = Session()
 
 def ask(kind, fields):
     try:
-        return "answer", json.dumps(desk.ask(kind, json.loads(fields)))
-    except AskedError as error:
+        return "answer", json.dumps(session.ask(kind, json.loads(fields)))
+    except RequestError as error:
         return "refused", str(error)
     except ModuleNotFoundError as error:
         return "refused", f"this needs {error.name}, which the playground does without: archir studio has it"

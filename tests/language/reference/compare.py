@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import MOST_WORK, bounded
+from archir.diagnostics.work import MAX_WORK, work_budget
 from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
@@ -25,7 +25,7 @@ BEYOND = {"A0312", "A0503", "A0504", "A0506", "A0507", "A0508", "A0601", "A0602"
 
 def disagreement(text: str) -> str | None:
     """What archir and the interpreter do not agree about; None if they agree, "skipped: ..." if that is not asked."""
-    with bounded(10 * MOST_WORK):  # within one budget, a text is read once
+    with work_budget(10 * MAX_WORK):  # within one budget, a text is read once
         return _disagreement(text)
 
 

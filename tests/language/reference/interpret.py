@@ -132,7 +132,7 @@ class Machine(State):
                 times = integer(self.eval(tree.times, tree.index.text if tree.index else None))
                 self.loop((tree.index,) if tree.index else (), List(range(times)), tree.body)
             case ast.If():
-                self.execute(tree.then if truth(self.eval(tree.condition)) else tree.otherwise)
+                self.execute(tree.then if truth(self.eval(tree.condition)) else tree.orelse)
             case ast.Input():
                 dims = tuple(integer(self.eval(dim)) for dim in tree.type.dims)
                 self.frame.env[tree.name.text] = self.add(Input(tree.name.text, dims, tree.type.dtype.text))
@@ -187,12 +187,12 @@ class Machine(State):
                 return List([element() for _, element in self.comprehension(tree, tree.parts)])
             case ast.Chain():
                 value = self.eval(tree.first)
-                for op, operand in tree.rest:
+                for op, operand in tree.links:
                     value = self.binary(op, value, self.eval(operand))
                 return value
             case ast.Comparison():
-                values = [self.eval(tree.first), *(self.eval(operand) for _, operand in tree.rest)]
-                found = [compare(op, values[i], values[i + 1]) for i, (op, _) in enumerate(tree.rest)]
+                values = [self.eval(tree.first), *(self.eval(operand) for _, operand in tree.links)]
+                found = [compare(op, values[i], values[i + 1]) for i, (op, _) in enumerate(tree.links)]
                 return all(found)
             case ast.Signed():
                 value = self.eval(tree.operand)
@@ -213,7 +213,7 @@ class Machine(State):
                 start, stop_ = self.eval(tree.start), self.eval(tree.stop)
                 return range(integer(start), integer(stop_))
             case ast.IfElse():
-                return self.eval(tree.then if truth(self.eval(tree.condition)) else tree.otherwise)
+                return self.eval(tree.then if truth(self.eval(tree.condition)) else tree.orelse)
             case ast.Index():
                 items, place = self.eval(tree.value), self.eval(tree.position)
                 return index(items, place)
@@ -342,7 +342,7 @@ class Machine(State):
             case ast.Match():
                 return self.match(target, (value,), label)
             case ast.IfElse():
-                return self.feed(target.then if truth(self.eval(target.condition)) else target.otherwise, value)
+                return self.feed(target.then if truth(self.eval(target.condition)) else target.orelse, value)
         return self.call(self.eval(target), [(None, value)], target)
 
     def call_tree(self, tree: ast.Call, first: list[Any]) -> Any:
@@ -452,7 +452,7 @@ class Machine(State):
             self.frame.chain, self.frame.loops = before, loops
 
     def choose_subset(self, tree: ast.ChooseSubset, label: str | None) -> Any:
-        take = integer(self.eval(tree.take))
+        take = integer(self.eval(tree.count))
         elements = self.elements(tree.items)
         if not 1 <= take <= len(elements):
             raise Wrong("cannot take so many")

@@ -28,12 +28,12 @@ def _looked_at_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
         return
 
     def computed(
-        path: Path, providers: Sequence[str], sizes: Mapping[str, int], elements: int, run: bool = True
+        path: Path, providers: Sequence[str], sizes: Mapping[str, int], elements: int, execute: bool = True
     ) -> dict[str, dict[str, list[float]]]:
-        return sandbox._answer({"path": path, "providers": providers, "sizes": sizes, "run": run})
+        return sandbox._run_request({"path": path, "providers": providers, "sizes": sizes, "run": execute})
 
     for module in ("quantization.quantize", "verification.certificate"):  # a package has the function `quantize`, too
-        monkeypatch.setattr(sys.modules[f"archir_onnx.{module}"], "computed", computed)
+        monkeypatch.setattr(sys.modules[f"archir_onnx.{module}"], "run_sandboxed", computed)
 
 
 @pytest.fixture(scope="package")

@@ -11,18 +11,18 @@ import onnx
 import pytest
 from click.testing import CliRunner
 
-from archir.backends.samples import Judge, Samples
+from archir.backends.samples import Evaluator, Samples
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
-from archir_onnx.quantization.feeding import Entrance, outputs
+from archir_onnx.quantization.batch_inference import ModelInterface, run_batches
 from archir_onnx.running.sessions import session
 
 
-def accuracy(path: Path, known: Samples, judge: Judge | None = None) -> float:
+def accuracy(path: Path, known: Samples, judge: Evaluator | None = None) -> float:
     """The held-out accuracy of a model."""
-    running, entrance, judge = session(path), Entrance.of(onnx.load(path)), judge or known.judge
+    running, entrance, judge = session(path), ModelInterface.of(onnx.load(path)), judge or known.evaluator
     assert judge is not None
-    return judge.measured(lambda arrays: outputs(running, entrance, arrays, known))["accuracy"]
+    return judge.measured(lambda arrays: run_batches(running, entrance, arrays, known))["accuracy"]
 
 
 def command(*arguments: Any) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from onnx import inliner, numpy_helper
 
 import archir
 from archir_onnx.quantization import layers as lay
-from archir_onnx.quantization.arithmetic import Quantizer
+from archir_onnx.quantization.batch_inference import ModelInterface, batches
 from archir_onnx.quantization.compact import compact
-from archir_onnx.quantization.feeding import Entrance, batches
-from archir_onnx.quantization.sensitivity import relative
+from archir_onnx.quantization.quantizer import Quantizer
+from archir_onnx.quantization.sensitivity import relative_error
 from archir_onnx.running.sessions import session
 from tests.onnx_backend.quantised import noise
 
@@ -36,11 +36,11 @@ def text(model: bytes) -> int:
 
 
 @pytest.mark.parametrize("arithmetic", ["static", "dynamic"])
-def test_fewer_bytes_compute_the_same(arithmetic: lay.Arithmetic, trained: Path, tmp_path: Path) -> None:
+def test_fewer_bytes_compute_the_same(arithmetic: lay.ResolvedMode, trained: Path, tmp_path: Path) -> None:
     """To the last bit; onnxruntime makes the same of it, and plain ONNX comes of it when functions are put back."""
     model = onnx.load(trained)
     images = noise("image", (1, 8, 8))
-    entrance = Entrance.of(model)
+    entrance = ModelInterface.of(model)
     given = [dict(arrays) for arrays, _ in batches(entrance, images.training, images)]
     names = [one.name for one in lay.layers(model) if arithmetic == "static" or one.operator == "Gemm"]
     wanted = Quantizer(model, arithmetic, given, tmp_path).quantize(names)
@@ -70,14 +70,14 @@ def test_layers_that_share_weights_compute_the_same(trained: Path, tmp_path: Pat
         node.input[:] = ["again" if name == again.output[0] else name for name in node.input]
     model.graph.node.insert([*model.graph.node].index(again) + 1, copy)
     images = noise("image", (1, 8, 8))
-    given = [dict(arrays) for arrays, _ in batches(Entrance.of(model), images.training, images)]
+    given = [dict(arrays) for arrays, _ in batches(ModelInterface.of(model), images.training, images)]
     wanted = Quantizer(model, "static", given, tmp_path).quantize([one.name for one in lay.layers(model)])
     before = wanted.SerializeToString()
     after = compact(wanted).SerializeToString()
     (one,), (other,) = (session(content).run(None, given[0]) for content in (before, after))
     assert np.array_equal(one, other)
     (exact,) = session(model.SerializeToString()).run(None, given[0])
-    assert relative(one, exact) < 0.1
+    assert relative_error(one, exact) < 0.1
 
 
 def test_weights_have_seven_bits_so_that_no_cpu_saturates(trained: Path, tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 import archir
-from archir.backends.samples import Judge, Samples
+from archir.backends.samples import Evaluator, Samples
 from archir.cli import main
 from archir_onnx import BACKEND as ONNX
 from archir_torch.data import load
-from archir_torch.measuring.judge import Judge as Halved
+from archir_torch.measuring.evaluator import Evaluator as Halved
 from tests.onnx_backend.int8.judged import accuracy, changed, code_of, command
 from tests.onnx_backend.quantised import assert_quantises
 from tests.published.test_spaces import SPACES, space_of
@@ -61,7 +61,7 @@ def test_the_accuracy_is_that_of_the_file(trained: Path, tmp_path: Path) -> None
         right = ONNX.run(path, {"image": images})["logits"].argmax(1) == labels
         assert wanted["accuracy"] == pytest.approx(right.mean(), abs=1e-12)
     assert made.held_out == len(labels)
-    said = json.loads(ONNX.look(tmp_path / "int8.onnx").certificate["model"]["metadata"]["int8"])
+    said = json.loads(ONNX.verify(tmp_path / "int8.onnx").certificate["model"]["metadata"]["int8"])
     assert said["held_out"]["accuracy"] == [made.before["accuracy"], made.after["accuracy"]]
 
 
@@ -74,13 +74,13 @@ def load_digits_held_out() -> tuple[NDArray[Any], NDArray[Any]]:
 def test_the_certificate_is_that_of_the_int8_model(trained: Path, tmp_path: Path) -> None:
     path = tmp_path / "int8.onnx"
     archir.quantize(trained, path)
-    assert ONNX.look(path).differences["CPUExecutionProvider"] <= 1e-6
+    assert ONNX.verify(path).differences["CPUExecutionProvider"] <= 1e-6
     whole = path.read_bytes()
     model = onnx.load_from_string(whole)
     weights = next(one for one in model.graph.initializer if one.data_type == onnx.TensorProto.INT8)
     place = whole.index(weights.raw_data)
     path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-    assert code_of(lambda: ONNX.look(path)) == "A0918"
+    assert code_of(lambda: ONNX.verify(path)) == "A0918"
 
 
 def test_the_table_shows_layers(trained: Path, tmp_path: Path) -> None:
@@ -118,10 +118,10 @@ def test_raw_pixels_are_fed_to_a_model_that_takes_them(trained: Path, tmp_path: 
     assert ONNX.describe(tmp_path / "int8.onnx")["inputs"] == ["pixels uint8[batch, 8, 8, 1]"]
 
 
-def renamed(known: Samples, name: str) -> Judge:
+def renamed(known: Samples, name: str) -> Evaluator:
     """The judge, for a model whose input has this name."""
-    assert isinstance(known.judge, Halved)
-    return replace(known.judge, names=[name])
+    assert isinstance(known.evaluator, Halved)
+    return replace(known.evaluator, names=[name])
 
 
 def test_a_batch_that_is_fixed_is_filled_up(trained: Path, tmp_path: Path, digits: Samples) -> None:

@@ -18,9 +18,9 @@ import archir
 from archir.backends.samples import Samples
 from archir.cli import main
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.quantization.sensitivity import fewest
+from archir_onnx.quantization.sensitivity import smallest_float_set
 from archir_torch.data import Split
-from archir_torch.measuring.judge import Judge as Halved
+from archir_torch.measuring.evaluator import Evaluator as Halved
 from archir_torch.objectives.classification import Classification
 from archir_torch.objectives.task import Task
 from tests.onnx_backend.int8.judged import accuracy, code_of, command
@@ -53,11 +53,11 @@ def test_the_layer_that_int8_spoils_stays_in_float(mode: str, flat: Path, tmp_pa
     }
     assert facts["loss"] <= 1
     assert facts["rounds"] == 1
-    assert digits.judge is not None
-    assert facts["chosen"] + facts["held_out"] == len(digits.judge)
+    assert digits.evaluator is not None
+    assert facts["chosen"] + facts["held_out"] == len(digits.evaluator)
     assert abs(facts["chosen"] - facts["held_out"]) <= 10
     for file, when in (("net.onnx", "before"), ("int8.onnx", "after")):
-        assert facts[when]["accuracy"] == accuracy(tmp_path / file, digits, digits.judge.halves()[1])
+        assert facts[when]["accuracy"] == accuracy(tmp_path / file, digits, digits.evaluator.halves()[1])
     alone = {row["name"]: row["alone"] for row in facts["layers"]}
     assert alone["linear/Gemm"] > 5 * max(alone["linear_2/Gemm"], alone["linear_3/Gemm"])
     lost = ONNX.quantize(tmp_path / "net.onnx", tmp_path / "lost.onnx", digits, mode=mode, max_loss=100)
@@ -94,7 +94,7 @@ def test_as_few_layers_as_can_be_go_back(needed: int) -> None:
         asked.append(len(back))
         return len(back) < needed
 
-    assert fewest(costs, loses) == (order[: max(needed, 1)] if needed < 8 else None)
+    assert smallest_float_set(costs, loses) == (order[: max(needed, 1)] if needed < 8 else None)
     assert len(asked) <= 6
 
 

@@ -15,7 +15,7 @@ from torch import nn
 import archir
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.quantization import Mode
-from archir_onnx.quantization.sensitivity import relative
+from archir_onnx.quantization.sensitivity import relative_error
 from tests.onnx_backend.int8.nets import FLAT
 from tests.onnx_backend.quantised import ERROR, noise
 
@@ -24,10 +24,10 @@ def quantises(path: Path, mode: Mode, name: str = "image") -> None:
     """A model of images [1, 8, 8] in int8 is certified, and not far from what it was."""
     made = ONNX.quantize(path, path.with_name("int8.onnx"), noise(name, (1, 8, 8)), mode=mode)
     assert not made.in_float
-    assert ONNX.look(path.with_name("int8.onnx")).differences["CPUExecutionProvider"] <= 1e-6
+    assert ONNX.verify(path.with_name("int8.onnx")).differences["CPUExecutionProvider"] <= 1e-6
     fresh = noise(name, (1, 8, 8), 4, 1).training
     (wanted,), (found,) = (ONNX.run(one, fresh).values() for one in (path, path.with_name("int8.onnx")))
-    assert relative(found, wanted) <= ERROR
+    assert relative_error(found, wanted) <= ERROR
 
 
 def _states_types(model: onnx.ModelProto) -> None:

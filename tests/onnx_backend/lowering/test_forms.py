@@ -14,9 +14,9 @@ import archir
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.ops.attention import Attention
-from archir.passes.resize import other_sizes, resize
+from archir.passes.resize import resize, valid_sizes
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.lowering.form import ATTENTIONS, OPSETS, Pixels
+from archir_onnx.lowering.export_options import ATTENTIONS, OPSETS, PixelNormalization
 from archir_onnx.quantization.layers import layers
 from archir_onnx.running.sessions import session
 from archir_torch import BACKEND as TORCH
@@ -134,8 +134,8 @@ def test_what_depends_on_the_size_is_named(tmp_path: Path) -> None:
     ) as e:
         exported(archir.loads(text).graph, tmp_path / "net.onnx", dynamic=("height", "width"))
     assert e.value.diagnostics[0].span is not None
-    with pytest.raises(ArchError, match=r"A0932.*takes no images of one size"):
-        other_sizes(archir.loads("net flat { input x: f32[4] \n output y = x |> linear(2) }").graph, OPEN)
+    with pytest.raises(ArchError, match=r"A0932.*does not take images of a single size"):
+        valid_sizes(archir.loads("net flat { input x: f32[4] \n output y = x |> linear(2) }").graph, OPEN)
 
 
 def test_resizing_changes_the_input_alone() -> None:
@@ -178,7 +178,7 @@ def test_weights_that_float16_cannot_hold(tmp_path: Path) -> None:
     weights = TORCH.arrays(TORCH.lower(graph))
     most = {**weights, "linear.weight": np.full((2, 4), 65_504, np.float32)}
     ONNX.write(graph, tmp_path / "a.onnx", most, precision="float16")
-    with pytest.raises(ArchError, match=r"A0931.*`linear.weight` has numbers up to 1e\+06"):
+    with pytest.raises(ArchError, match=r"A0931.*`linear.weight` has values up to 1e\+06"):
         ONNX.write(
             graph,
             tmp_path / "a.onnx",
@@ -189,13 +189,13 @@ def test_weights_that_float16_cannot_hold(tmp_path: Path) -> None:
 
 def test_images_as_they_come(tmp_path: Path) -> None:
     graph, path = archir.loads(SPACE).graph, tmp_path / "net.onnx"
-    pixels = Pixels((0.4, 0.5, 0.6), (0.2, 0.25, 0.3))
+    pixels = PixelNormalization((0.4, 0.5, 0.6), (0.2, 0.25, 0.3))
     module = TORCH.lower(graph)
     rng = np.random.default_rng(0)
     real = {"image": rng.standard_normal((5, 3, 16, 16)).astype(np.float32)}
     report = archir.export(graph, path, module, pixels=pixels, real=real, certified=True)
     assert report.real == 5
-    assert ONNX.look(path).differences["CPUExecutionProvider"] < 1e-4
+    assert ONNX.verify(path).differences["CPUExecutionProvider"] < 1e-4
     images = rng.integers(0, 256, (2, 16, 16, 3), dtype=np.uint8)
     seen = (images.transpose(0, 3, 1, 2) / 255 - np.reshape(pixels.mean, (3, 1, 1))) / np.reshape(pixels.std, (3, 1, 1))
     wanted = TORCH.runner(module)({"image": seen.astype(np.float32)})
@@ -239,14 +239,19 @@ def test_real_images_are_compared_as_pixels(tmp_path: Path) -> None:
     """A wrong deviation is noticed: what the network sees of an image is not what the model makes of it."""
     graph, path = archir.loads(SPACE).graph, tmp_path / "net.onnx"
     module = TORCH.lower(graph)
-    right, wrong = Pixels((0.4,) * 3, (0.2,) * 3), Pixels((0.4,) * 3, (0.3,) * 3)
+    right, wrong = PixelNormalization((0.4,) * 3, (0.2,) * 3), PixelNormalization((0.4,) * 3, (0.3,) * 3)
     runner = TORCH.runner(module)
     ONNX.write(graph, path, TORCH.arrays(module), reference=runner, pixels=right)
-    from archir_onnx.lowering.form import Form
+    from archir_onnx.lowering.export_options import ExportOptions
     from archir_onnx.verification.verify import verify
 
     with pytest.raises(ArchError, match="A0913"):
-        verify(path, runner, {"image": archir.ir.typing.infer(graph)[graph.inputs["image"]]}, Form(scales={"": wrong}))
+        verify(
+            path,
+            runner,
+            {"image": archir.ir.typing.infer(graph)[graph.inputs["image"]]},
+            ExportOptions(scales={"": wrong}),
+        )
 
 
 @pytest.mark.parametrize(
@@ -261,7 +266,7 @@ def test_models_differ_by_no_more_than_the_tolerance(
     form: dict[str, Any], within: list[float], beyond: list[float], tmp_path: Path
 ) -> None:
     """Relative to the largest number of an output; a tolerance that is given counts instead."""
-    from archir_onnx.lowering.form import Form
+    from archir_onnx.lowering.export_options import ExportOptions
     from archir_onnx.verification.verify import verify
 
     path = tmp_path / "net.onnx"
@@ -278,14 +283,14 @@ def test_models_differ_by_no_more_than_the_tolerance(
                 return {**found, name: found[name] / (1 + off)}
 
             if off in within:
-                report = verify(path, reference, inputs, Form(**form))
+                report = verify(path, reference, inputs, ExportOptions(**form))
                 assert report.relative <= report.tolerance
             else:
                 with pytest.raises(ArchError, match="A0913"):
-                    verify(path, reference, inputs, Form(**form))
-            assert verify(path, reference, inputs, Form(**form), tolerance=1.05 * off).tolerance == 1.05 * off
+                    verify(path, reference, inputs, ExportOptions(**form))
+            assert verify(path, reference, inputs, ExportOptions(**form), tolerance=1.05 * off).tolerance == 1.05 * off
             with pytest.raises(ArchError, match="A0913"):
-                verify(path, reference, inputs, Form(**form), tolerance=0.9 * off)
+                verify(path, reference, inputs, ExportOptions(**form), tolerance=0.9 * off)
 
 
 def test_models_are_verified_at_all_batches_and_sizes_and_on_real_samples(tmp_path: Path) -> None:
@@ -320,17 +325,17 @@ def test_models_are_verified_at_all_batches_and_sizes_and_on_real_samples(tmp_pa
 @pytest.mark.parametrize(
     ("form", "text"),
     [
-        ({"attention": "linear"}, "attention is `auto`, .* not `linear`"),
+        ({"attention": "linear"}, "attention must be `auto`, .* not `linear`"),
         ({"attention": "standard", "opset": 22}, "opset 22 has no attention"),
         ({"opset": 27}, "opset 27 is not supported"),
         ({"precision": "float8"}, "there is no precision `float8`"),
         ({"dynamic": ("depth",)}, "there is no axis `depth`"),
-        ({"dynamic": (), "batch": 0}, "1 sample at least"),
+        ({"dynamic": (), "batch": 0}, "at least 1, not 0"),
         ({"dynamic": (), "batch": 1 << 31}, "a batch of 2,147,483,648 samples is too large"),
-        ({"dynamic": (), "batch": 10**30}, "samples is too large to be checked: [0-9,]+ are the most"),
-        ({"pixels": ((0.5, 0.5, 0.5), (0.1,))}, "to normalise takes"),
-        ({"pixels": ((0.5,) * 3, (0.1, 0.0, 0.1))}, "to normalise takes"),
-        ({"pixels": ((0.5, 0.5, float("nan")), (0.1,) * 3)}, "to normalise takes"),
+        ({"dynamic": (), "batch": 10**30}, "samples is too large to be verified; the maximum is [0-9,]+"),
+        ({"pixels": ((0.5, 0.5, 0.5), (0.1,))}, "normalisation needs a mean"),
+        ({"pixels": ((0.5,) * 3, (0.1, 0.0, 0.1))}, "normalisation needs a mean"),
+        ({"pixels": ((0.5, 0.5, float("nan")), (0.1,) * 3)}, "normalisation needs a mean"),
     ],
 )
 def test_forms_that_cannot_be(form: dict[str, Any], text: str, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.files.models import Model, save
-from archir_onnx.lowering.form import OPSETS
+from archir_onnx.lowering.export_options import OPSETS
 from archir_onnx.lowering.model import build
 from archir_onnx.lowering.rules import missing_rules
 from archir_onnx.running.sessions import session
@@ -135,7 +135,7 @@ def test_a_file_holds_what_the_model_in_memory_holds(tmp_path: Path) -> None:
     model = Model(model.proto, {**model.weights, "half": half, "scalar": np.array(2.5), "none": np.zeros((0, 3))})
     save(model, tmp_path / "tiny.onnx")
     found = onnx.load(tmp_path / "tiny.onnx")
-    assert found == model.whole()
+    assert found == model.to_proto()
     last = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in found.graph.initializer}
     assert (last["half"] == half).all()
     assert (last["scalar"], last["none"].shape) == (2.5, (0, 3))
@@ -145,7 +145,7 @@ def test_large_models_keep_their_weights_beside_them(tmp_path: Path) -> None:
     graph = tiny()
     module = TORCH.lower(graph)
     model = build(graph, TORCH.arrays(module))
-    files = save(model, tmp_path / "large.onnx", most_bytes=64)
+    files = save(model, tmp_path / "large.onnx", max_bytes=64)
     assert [file.name for file in files] == ["large.onnx", "large.onnx.data"]
     onnx.checker.check_model(str(files[0]), full_check=True)
     x = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)

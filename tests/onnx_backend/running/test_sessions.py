@@ -16,8 +16,7 @@ import archir
 from archir.backends import get
 from archir.diagnostics.errors import ArchError, fail
 from archir_onnx.running import sessions
-from archir_onnx.running.placement import sizing
-from archir_onnx.running.sessions import session
+from archir_onnx.running.sessions import session, shape_nodes
 
 CUDA = "CUDAExecutionProvider"
 CLASS_TOKEN = """
@@ -63,7 +62,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> type[Pretended]:
     class Here(Pretended):
         """Of this test alone."""
 
-    monkeypatch.setattr(sessions, "present", lambda: ("CPUExecutionProvider", CUDA))
+    monkeypatch.setattr(sessions, "available_providers", lambda: ("CPUExecutionProvider", CUDA))
     monkeypatch.setattr(onnxruntime, "InferenceSession", Here)
     return Here
 
@@ -71,7 +70,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> type[Pretended]:
 def test_nodes_that_compute_sizes_may_be_on_the_processor(gpu: type[Pretended], tmp_path: Path) -> None:
     model = exported(CLASS_TOKEN, tmp_path / "tokens.onnx")
     graph = onnx.load(model).graph
-    gpu.stay = frozenset(sizing(graph))
+    gpu.stay = frozenset(shape_nodes(graph))
     assert {node.op_type for node in graph.node if node.name in gpu.stay} == {"Shape", "Concat"}
     session(model, (CUDA,))
     assert gpu.made["options"].get_session_config_entry("session.record_ep_graph_assignment_info") == "1"
@@ -89,16 +88,16 @@ def test_others_may_not(gpu: type[Pretended], tmp_path: Path) -> None:
 
 def test_concatenations_of_tensors_are_no_sizes(tmp_path: Path) -> None:
     graph = onnx.load(exported(CLASS_TOKEN, tmp_path / "tokens.onnx")).graph
-    tensors = [node.name for node in graph.node if node.op_type == "Concat" and node.name not in sizing(graph)]
+    tensors = [node.name for node in graph.node if node.op_type == "Concat" and node.name not in shape_nodes(graph)]
     assert len(tensors) == 1
-    assert not {"Expand", "Reshape"} & {node.op_type for node in graph.node if node.name in sizing(graph)}
+    assert not {"Expand", "Reshape"} & {node.op_type for node in graph.node if node.name in shape_nodes(graph)}
 
 
 def test_an_older_onnxruntime_refuses_all_that_is_on_the_processor(
     gpu: type[Pretended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = exported(CONV, tmp_path / "net.onnx")
-    monkeypatch.setattr(sessions, "_RECORDS", False)
+    monkeypatch.setattr(sessions, "_CAN_RECORD", False)
     session(model, (CUDA,))
     assert gpu.made["options"].get_session_config_entry("session.disable_cpu_ep_fallback") == "1"
 
@@ -134,7 +133,7 @@ def test_a_device_that_refuses_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path
         return session(model, providers, threads)
 
     module = sys.modules["archir_onnx.verification.verify"]
-    monkeypatch.setattr(module, "present", lambda: ("CPUExecutionProvider", CUDA))
+    monkeypatch.setattr(module, "available_providers", lambda: ("CPUExecutionProvider", CUDA))
     monkeypatch.setattr(module, "session", refusing)
     graph = archir.loads(CONV).graph
     report = archir.export(graph, tmp_path / "net.onnx", archir.compile(graph))
@@ -146,7 +145,7 @@ def test_doctor_tries_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {what: (found, trouble) for what, found, trouble in get("onnx").devices()}
     assert rows["onnxruntime cpu"] == ("works", "")
     if rows.get("onnxruntime cuda", ("",))[0] != "works":
-        monkeypatch.setattr("archir_onnx.present", lambda: ("CPUExecutionProvider", CUDA))
+        monkeypatch.setattr("archir_onnx.available_providers", lambda: ("CPUExecutionProvider", CUDA))
         monkeypatch.setattr("archir_onnx.onnxruntime.get_available_providers", lambda: [CUDA, "CPUExecutionProvider"])
         rows = {what: (found, trouble) for what, found, trouble in get("onnx").devices()}
         found, trouble = rows["onnxruntime cuda"]
@@ -169,12 +168,12 @@ def test_exports_say_nothing_of_providers_that_nobody_named(tmp_path: Path, monk
     monkeypatch.setattr(
         onnxruntime, "get_available_providers", lambda: ["AzureExecutionProvider", "CPUExecutionProvider"]
     )
-    for function in (sessions.present, sessions.lacking):
+    for function in (sessions.available_providers, sessions.missing_requirement):
         function.cache_clear()
     try:
         graph = archir.loads(CONV).graph
         report = archir.export(graph, tmp_path / "net.onnx", archir.compile(graph))
     finally:
-        for function in (sessions.present, sessions.lacking):
+        for function in (sessions.available_providers, sessions.missing_requirement):
             function.cache_clear()
     assert (report.providers, report.note) == (("CPUExecutionProvider",), "")

@@ -17,10 +17,10 @@ from onnx import external_data_helper
 
 import archir
 from archir.backends import certificates
-from archir.backends.certificates import beside
+from archir.backends.certificates import certificate_path
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
-from archir.utils.files import protected
+from archir.utils.files import protect_outputs
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.files import external
 from archir_onnx.files.models import save
@@ -57,7 +57,7 @@ def certified(path: Path, apart: bool) -> Path:
     weights, reference = TORCH.arrays(module), TORCH.runner(module)
     report = ONNX.write(graph, path, weights, reference=reference, metadata={"recipe": "none"})
     if apart:
-        save(build(graph, weights), path, most_bytes=1)
+        save(build(graph, weights), path, max_bytes=1)
     certify(path, report, reference)
     return path
 
@@ -74,11 +74,11 @@ def test_a_model_without_a_certificate_is_not_beside_another_ones(model: Path) -
     model.with_name(f"{model.name}.int8.json").write_text("{}")
     with pytest.raises(ArchError):
         archir.export(graph, model, TORCH.lower(graph), opset=99)
-    ONNX.look(model)
+    ONNX.verify(model)
     with pytest.raises(ArchError, match="A0809"):  # the report in int8 is not archir's
         archir.export(graph, model, TORCH.lower(graph))
-    ONNX.look(model)
-    with protected() as outputs:
+    ONNX.verify(model)
+    with protect_outputs() as outputs:
         outputs.force = True
         archir.export(graph, model, TORCH.lower(graph))
     assert [file.name for file in model.parent.iterdir() if file.is_file()] == [model.name]
@@ -86,10 +86,10 @@ def test_a_model_without_a_certificate_is_not_beside_another_ones(model: Path) -
 
 def test_what_was_not_changed_is_as_certified(model: Path, apart: Path) -> None:
     for path in (model, apart):
-        found = ONNX.look(path)
+        found = ONNX.verify(path)
         assert found.differences["CPUExecutionProvider"] <= 1e-5
         assert set(found.files) >= {path.name}
-    assert "net.onnx.data" in ONNX.look(apart).files
+    assert "net.onnx.data" in ONNX.verify(apart).files
 
 
 def flips(path: Path, count: int) -> list[tuple[int, int]]:
@@ -109,44 +109,44 @@ def test_every_byte_counts(apart: Path, name: str, count: int) -> None:
         changed = bytearray(whole)
         changed[place] ^= bit
         path.write_bytes(changed)
-        assert code_of(lambda: ONNX.look(apart)) == ("A0917" if name.endswith(".json") else "A0918")
+        assert code_of(lambda: ONNX.verify(apart)) == ("A0917" if name.endswith(".json") else "A0918")
     path.write_bytes(whole)
-    ONNX.look(apart)
+    ONNX.verify(apart)
 
 
 def test_files_that_are_missing_or_cut(apart: Path) -> None:
-    data, certificate = apart.with_name("net.onnx.data"), beside(apart)
+    data, certificate = apart.with_name("net.onnx.data"), certificate_path(apart)
     whole = data.read_bytes()
     data.write_bytes(whole[:-1])
-    assert code_of(lambda: ONNX.look(apart)) == "A0918"
+    assert code_of(lambda: ONNX.verify(apart)) == "A0918"
     data.unlink()
-    assert code_of(lambda: ONNX.look(apart)) == "A0918"
+    assert code_of(lambda: ONNX.verify(apart)) == "A0918"
     certificate.write_text("[]")
-    assert code_of(lambda: ONNX.look(apart)) == "A0917"
+    assert code_of(lambda: ONNX.verify(apart)) == "A0917"
     certificate.unlink()
-    assert code_of(lambda: ONNX.look(apart)) == "A0917"
+    assert code_of(lambda: ONNX.verify(apart)) == "A0917"
 
 
 def test_a_renamed_model_is_not_the_one_beside_it(model: Path) -> None:
     other = model.with_name("other.onnx")
     other.write_bytes(model.read_bytes())
-    beside(other).write_bytes(beside(model).read_bytes())
+    certificate_path(other).write_bytes(certificate_path(model).read_bytes())
     with pytest.raises(ArchError, match=r"A0917.*other.onnx.json is the certificate of net.onnx"):
-        ONNX.look(other)
+        ONNX.verify(other)
 
 
 def test_a_model_that_computes_something_else(model: Path) -> None:
     """Even with a certificate that knows its files."""
-    content = json.loads(beside(model).read_text())
+    content = json.loads(certificate_path(model).read_text())
     content.pop("sha256")
     content["computed"]["outputs"]["logits"][0] += 0.5
     certificates.write(model, content)
-    assert code_of(lambda: ONNX.look(model)) == "A0913"
+    assert code_of(lambda: ONNX.verify(model)) == "A0913"
 
 
 def sealed(path: Path, **changes: Any) -> None:
     """A certificate with other parts, and the hash of those."""
-    content = json.loads(beside(path).read_text())
+    content = json.loads(certificate_path(path).read_text())
     content.pop("sha256")
     certificates.write(path, content | changes)
 
@@ -154,7 +154,7 @@ def sealed(path: Path, **changes: Any) -> None:
 @pytest.mark.parametrize("numbers", [[float("nan")] * 3, [float("inf")] * 3, [1.0], []])
 def test_numbers_that_are_none(model: Path, numbers: list[float]) -> None:
     sealed(model, computed={"tolerance": 1e-4, "sizes": {}, "outputs": {"logits": numbers}})
-    assert code_of(lambda: ONNX.look(model)) in ("A0917", "A0918")
+    assert code_of(lambda: ONNX.verify(model)) in ("A0917", "A0918")
 
 
 @pytest.mark.parametrize(
@@ -183,13 +183,13 @@ def test_numbers_that_are_none(model: Path, numbers: list[float]) -> None:
 )  # fmt: skip
 def test_certificates_that_anybody_sealed(model: Path, changes: dict[str, Any]) -> None:
     sealed(model, **changes)
-    assert code_of(lambda: ONNX.look(model)) == "A0917"
+    assert code_of(lambda: ONNX.verify(model)) == "A0917"
 
 
 def test_an_output_that_is_certified_must_be_there(model: Path) -> None:
-    outputs = json.loads(beside(model).read_text())["computed"]["outputs"]
+    outputs = json.loads(certificate_path(model).read_text())["computed"]["outputs"]
     sealed(model, computed={"tolerance": 0.1, "sizes": {}, "outputs": {**outputs, "more": [1.0]}})
-    assert code_of(lambda: ONNX.look(model)) == "A0918"
+    assert code_of(lambda: ONNX.verify(model)) == "A0918"
 
 
 def hostile(path: Path, **entries: str | None) -> Path:
@@ -231,7 +231,7 @@ def hostile(path: Path, **entries: str | None) -> Path:
     ids=str,
 )
 def test_data_that_is_not_where_it_may_be(apart: Path, entries: dict[str, str | None]) -> None:
-    assert code_of(lambda: external.read(hostile(apart, **entries))) == "A0916"
+    assert code_of(lambda: external.load_model(hostile(apart, **entries))) == "A0916"
 
 
 def test_data_that_readers_may_understand_otherwise(apart: Path) -> None:
@@ -243,7 +243,7 @@ def test_data_that_readers_may_understand_otherwise(apart: Path) -> None:
         proto.CopyFrom(whole)
         change(next(tensor for tensor in proto.graph.initializer if len(tensor.dims) > 1))
         apart.write_bytes(proto.SerializeToString())
-        assert code_of(lambda: external.read(apart)) == "A0916"
+        assert code_of(lambda: external.load_model(apart)) == "A0916"
 
 
 @pytest.mark.parametrize("attribute", ["value", "sparse_value"])
@@ -256,7 +256,7 @@ def test_data_of_functions_is_looked_at(attribute: str, model: Path) -> None:
     tensor.CopyFrom(onnx.TensorProto(data_type=onnx.TensorProto.FLOAT, dims=[1], data_location="EXTERNAL"))
     tensor.external_data.add(key="location", value="/etc/passwd")
     model.write_bytes(proto.SerializeToString())
-    assert code_of(lambda: external.read(model)) == "A0916"
+    assert code_of(lambda: external.load_model(model)) == "A0916"
 
 
 @pytest.mark.parametrize("link", [os.link, os.symlink], ids=["hard", "symbolic"])
@@ -264,7 +264,7 @@ def test_links_are_refused(apart: Path, link: Callable[[Path, Path], None]) -> N
     data = apart.with_name("net.onnx.data")
     data.rename(apart.with_name("kept"))
     link(apart.with_name("kept"), data)
-    assert code_of(lambda: external.read(apart)) == "A0916"
+    assert code_of(lambda: external.load_model(apart)) == "A0916"
 
 
 @pytest.mark.parametrize("text", [b"relu_0", b"reviewed"])
@@ -275,20 +275,20 @@ def test_texts_that_are_no_text_are_refused(text: bytes, tmp_path: Path) -> None
     onnx.helper.set_model_props(model, {"reviewed": "no"})
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
-    external.read(path)
+    external.load_model(path)
     path.write_bytes(model.SerializeToString().replace(text, text[:-1] + b"\xee"))
-    assert code_of(lambda: external.read(path)) == "A0916"
+    assert code_of(lambda: external.load_model(path)) == "A0916"
     assert "not UTF-8" in CliRunner().invoke(main, ["show", str(path)]).stderr
 
 
 def test_what_is_no_model(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
-    assert code_of(lambda: external.read(path)) == "A0916"
-    assert code_of(lambda: ONNX.look(path)) == "A0916"
+    assert code_of(lambda: external.load_model(path)) == "A0916"
+    assert code_of(lambda: ONNX.verify(path)) == "A0916"
     path.write_bytes(b"")
-    assert code_of(lambda: external.read(path)) == "A0916"
+    assert code_of(lambda: external.load_model(path)) == "A0916"
     path.write_bytes(np.random.default_rng(0).bytes(300))
-    assert code_of(lambda: external.read(path)) == "A0916"
+    assert code_of(lambda: external.load_model(path)) == "A0916"
 
 
 def test_on_the_command_line(model: Path) -> None:

@@ -109,7 +109,7 @@ def test_folder_errors(tmp_path: Path) -> None:
         load(str(tmp_path / "empty"), (3, 8, 8))
     bad = folder(tmp_path / "bad") / "cat" / "9.png"
     bad.write_bytes(b"no image")
-    with pytest.raises(ArchError, match=r"A1104.*9\.png is no image"):
+    with pytest.raises(ArchError, match=r"A1104.*9\.png cannot be decoded as an image"):
         load(str(tmp_path / "bad"), (3, 8, 8))
     with pytest.raises(ArchError, match=r"A1103.*5 channels"):
         load("digits", (5, 8, 8))

@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from archir.data.readers import extras, parquet
-from archir.data.readers.extras import needed
+from archir.data.readers import optional_packages, parquet
+from archir.data.readers.optional_packages import require_package
 from archir.diagnostics.errors import ArchError
 from archir_torch.data import load
 
@@ -175,7 +175,7 @@ def test_shuffled_batches_of_a_parquet_file_read_each_row_group_once(
     order = np.random.default_rng(0).permutation(30)
     first = [images[rows] for rows in np.split(order, 10)]
     assert sorted(read) == list(range(15))
-    monkeypatch.setattr(parquet, "KEPT", 0)
+    monkeypatch.setattr(parquet, "MAX_CACHED_BYTES", 0)
     (images,) = parquet.read(tmp_path / "train.parquet", (1, 6, 5)).train.inputs.values()
     read.clear()
     again = [images[rows] for rows in np.split(order, 10)]
@@ -239,13 +239,13 @@ def test_a_missing_package_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch, tmp_
     def none(name: str) -> ModuleType:
         raise ModuleNotFoundError(f"No module named '{name}'")
 
-    monkeypatch.setattr(extras.importlib, "import_module", none)
+    monkeypatch.setattr(optional_packages.importlib, "import_module", none)
     with pytest.raises(ArchError, match=r"A1112.*Parquet needs the package `pyarrow`.*\n.*'archir\[data\]'"):
         load(f"parquet:{tmp_path}", (3, 8, 8))
     with pytest.raises(ArchError, match=r"A1112.*the package `datasets`.*\n.*'archir\[datasets\]'"):
         load("hf:uoft-cs/cifar10", (3, 8, 8))
     monkeypatch.undo()
-    assert needed("json", "data", "a test") is json
+    assert require_package("json", "data", "a test") is json
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from PIL import Image
 from torch import Tensor
 
 from archir.data.readers import digits, encoded
-from archir.data.selection import stratified
+from archir.data.selection import stratified_rows
 from archir.diagnostics.errors import ArchError
-from archir.utils.seeds import permutations
+from archir.utils.seeds import permutation_stream
 from archir_torch.data import load, pixels, record, verify
 
 
@@ -25,18 +25,18 @@ from archir_torch.data import load, pixels, record, verify
 def test_every_class_gives_the_same_part(labels: list[int], data: st.DataObject, seed: int) -> None:
     count = data.draw(st.integers(0, len(labels)))
     given = np.array(labels)
-    rows = stratified(given, count, seed, "test")
+    rows = stratified_rows(given, count, seed, "test")
     assert len(rows) == count == len(set(rows.tolist()))
     assert rows.tolist() == sorted(rows.tolist())
     whole, drawn = np.bincount(given, minlength=5), np.bincount(given[rows], minlength=5)
     assert float(np.abs(drawn - whole * count / len(labels)).max()) <= 1 + 1e-6
-    assert np.array_equal(rows, stratified(given, count, seed, "test"))
+    assert np.array_equal(rows, stratified_rows(given, count, seed, "test"))
 
 
 @given(st.integers(0, 2**63 - 1), st.lists(st.integers(0, 300), max_size=4))
 def test_permutations_are_those_of_torch(seed: int, counts: list[int]) -> None:
     """Also one after the other: runs that were begun when torch drew them have the same splits."""
-    drawn, known = permutations(seed), torch.Generator().manual_seed(seed)
+    drawn, known = permutation_stream(seed), torch.Generator().manual_seed(seed)
     for count in counts:
         assert drawn(count).tolist() == torch.randperm(count, generator=known).tolist()
 
@@ -109,12 +109,12 @@ def test_what_is_made_on_access_is_what_is_made_at_once(photographs: Path, monke
     source = str(photographs)
     kept = load(source, (3, 8, 8))
     assert isinstance(kept.train.pixels, Tensor)
-    monkeypatch.setattr(pixels, "SMALL", 0)
+    monkeypatch.setattr(pixels, "MAX_FLOAT_BYTES", 0)
     bytewise = load(source, (3, 8, 8))
-    monkeypatch.setattr(pixels, "KEPT", 0)
+    monkeypatch.setattr(pixels, "MAX_STORED_BYTES", 0)
     lazy = load(source, (3, 8, 8))
     rows = torch.tensor([5, 0, 0, 15])
-    for data, raw in ((bytewise, Tensor), (lazy, pixels.Chosen)):
+    for data, raw in ((bytewise, Tensor), (lazy, pixels.RowSubset)):
         assert isinstance(data.train.pixels, pixels.Normalised)
         assert isinstance(data.train.pixels.raw, raw)
         assert data.mean == kept.mean
@@ -126,16 +126,16 @@ def test_what_is_made_on_access_is_what_is_made_at_once(photographs: Path, monke
 
 
 def test_images_on_access_are_not_decoded_before(photographs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pixels, "KEPT", 0)
-    monkeypatch.setattr(pixels, "_SAMPLE", 4)
+    monkeypatch.setattr(pixels, "MAX_STORED_BYTES", 0)
+    monkeypatch.setattr(pixels, "_STATISTICS_ROWS", 4)
     read: list[str] = []
-    decode = encoded.decoded
+    decode = encoded.decode_image
 
     def counting(name: str, content: bytes, size: tuple[int, int, int]) -> NDArray[np.uint8]:
         read.append(name)
         return decode(name, content, size)
 
-    monkeypatch.setattr(encoded, "decoded", counting)
+    monkeypatch.setattr(encoded, "decode_image", counting)
     data = load(str(photographs), (1, 4, 4))
     assert len(read) == 4
     assert data.train.pixels[torch.tensor([3, 1])].shape == (2, 1, 4, 4)

@@ -100,7 +100,7 @@ def test_arrays_on_the_disk_stay_there(tmp_path: Path, monkeypatch: pytest.Monke
     for name, array in {"x_train": X[:40], "y_train": Y[:40], "x_test": X[40:], "y_test": Y[40:]}.items():
         np.save(tmp_path / f"{name}.npy", array)
     kept = load(str(tmp_path), inputs_of(TABLE))
-    monkeypatch.setattr("archir_torch.data.pixels.KEPT", 0)
+    monkeypatch.setattr("archir_torch.data.pixels.MAX_STORED_BYTES", 0)
     mapped = load(f"npy:{tmp_path}", inputs_of(TABLE))
     assert torch.equal(kept.train.images, mapped.train.images)
     assert (len(kept.train), len(mapped.held_out)) == (40, 20)

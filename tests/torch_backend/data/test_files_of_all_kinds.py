@@ -154,12 +154,12 @@ def firsts(part: Split) -> list[int]:
 
 def test_parts_of_a_series_are_cut_where_its_source_does_not_say_so() -> None:
     part = Part({"x": np.arange(40, dtype=np.float32)[:, None]}, {"y": np.arange(40, dtype=np.float32)})
-    data = load(Source(part, None, (), apart=3), taking("f32[1]"))
+    data = load(Source(part, None, (), min_gap=3), taking("f32[1]"))
     weights, validation = (half.labels.tolist() for half in data.halves())
     assert (weights, validation) == ([*range(16)], [*range(18, 32)])
     assert data.held_out.labels.tolist() == [*range(34, 40)]
     with pytest.raises(ArchError, match=r"A1113.*a half without"):
-        load(Source(part, None, (), apart=8), taking("f32[1]"), weights=0.9).halves()
+        load(Source(part, None, (), min_gap=8), taking("f32[1]"), weights=0.9).halves()
 
 
 def sound(path: Path, samples: np.ndarray, rate: int = 8000) -> None:

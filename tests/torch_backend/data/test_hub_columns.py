@@ -67,7 +67,7 @@ def given(
     package = SimpleNamespace(
         load_dataset=lambda name, configuration: loaded, ClassLabel=ClassLabel, Audio=Audio, Image=Image
     )
-    monkeypatch.setattr(hub, "needed", lambda *_: package)
+    monkeypatch.setattr(hub, "require_package", lambda *_: package)
 
 
 def taking(inputs: str) -> Inputs:
@@ -163,7 +163,7 @@ def test_columns_by_the_names_of_inputs_and_tables(monkeypatch: pytest.MonkeyPat
         ("hf:set#label", "input x: i64[4]\n input other: i64[4]", r"no column for the input `x`"),
         ("hf:set#label", "input text: f32[4]", r"holds no numbers"),
         ("hf:set", "input x: f32[3]", r"needs targets and inputs"),
-        ("hf:ragged#label", "input x: f32[2]", r"rows of `ids` of hf:ragged are of unlike shapes"),
+        ("hf:ragged#label", "input x: f32[2]", r"rows of `ids` of hf:ragged have different shapes"),
     ],
 )
 def test_what_does_not_fit_is_said(source: str, inputs: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,9 +201,9 @@ def test_parts_that_lack_something_are_refused(parts: list[dict[str, list[Any]]]
     space = archir.loads("net n() { input y: f32[1]\n output z = y |> linear(2) }")
     targets = ["label"] if "label" in parts[0] else []
     with pytest.raises(ArchError, match=said):
-        columns.samples(parts, inputs_of(space.graph), targets, {}, "d")
+        columns.source_of_columns(parts, inputs_of(space.graph), targets, {}, "d")
 
 
 def test_tokens_beyond_64_bits_are_refused() -> None:
     with pytest.raises(ArchError, match=r"A1102.*beyond 64 bits"):
-        columns._ids([1, 2**70], "`y` of d")
+        columns._token_ids([1, 2**70], "`y` of d")

@@ -72,7 +72,7 @@ NONE = {"train": (X, LABELS), "test": (X[:0], LABELS[:0])}
 WRONG: dict[str, tuple[str, Any, dict[str, Any], str]] = {
     # targets that are not what the task takes
     "float labels": (row(2), (X, LABELS / 2), {}, r"A1116.*classes are integers.*float32 \[\].*regression"),
-    "labels below 0": (row(2), (X, LABELS - 1), {}, "A1116.*targets hold -1.*labels were left out"),
+    "labels below 0": (row(2), (X, LABELS - 1), {}, "A1116.*targets hold -1.*without a label"),
     "several labels for one": (row(2), (X, np.stack([LABELS] * 2, 1)), {}, "A1116.*multilabel"),
     "masks for labels": (IMAGE, (IMAGES, MASKS), {}, "A1116.*segmentation"),
     "no targets": (row(2), X, {}, "A1116.*no targets"),
@@ -93,7 +93,8 @@ WRONG: dict[str, tuple[str, Any, dict[str, Any], str]] = {
     "tags of another length": (TEXT, (TOKENS, TOKENS[:, 1:]), {"kind": "tagging"}, r"A1116.*\[5\].*\[6\]"),
     "tokens to come beyond the outputs": (TEXT, (TOKENS, TOKENS + 5), {"kind": "next_token"}, "A1108"),
     "parts with other targets": (
-        row(1), {"train": (X, X[:, 0]), "test": (X, X)}, {"kind": "regression"}, "A1116.*to train on, and.*held out",
+        row(1), {"train": (X, X[:, 0]), "test": (X, X)}, {"kind": "regression"},
+        "A1116.*in training samples, but.*held-out",
     ),
     # inputs that the net does not take
     "another length": (row(2), (X[:, :3], LABELS), {}, r"A1103.*f32\[4\].*\[3\]"),
@@ -103,7 +104,8 @@ WRONG: dict[str, tuple[str, Any, dict[str, Any], str]] = {
     "tokens beyond the vocabulary": (TEXT, (TOKENS + 1, TOKENS), {"kind": "next_token"}, "A1103.*holds 9.*below 9"),
     "tokens below 0": (TEXT, (TOKENS - 1, TOKENS), {"kind": "next_token"}, "A1103.*holds -1"),
     "tokens with a point": (TEXT, (TOKENS / 2, TOKENS), {"kind": "next_token"}, "A1103.*integers from 0"),
-    "one input of two": (TWO, (X, X[:, 0]), {"kind": "regression"}, "A1103.*input `a`.*told apart by their names"),
+    "one input of two": (TWO, (X, X[:, 0]), {"kind": "regression"},
+    "A1103.*input `a`.*must have the names of the inputs"),
     "inputs of other names": (
         TWO, ({"a": X, "c": X[:, :2]}, X[:, 0]), {"kind": "regression"}, "A1103.*input `b`.*`a`, `c`",
     ),
@@ -115,7 +117,7 @@ WRONG: dict[str, tuple[str, Any, dict[str, Any], str]] = {
     # datasets
     "a dataset that raises": (row(2), Samples(20, broken), {}, "A1115.*sample 13.*ZeroDivisionError: by hand"),
     "a length that raises": (row(2), Samples(OSError("gone"), broken), {}, "A1115.*raised OSError: gone"),
-    "an iterable that ends early": (row(2), Short(), {}, "A1115.*9 samples, and gave 7"),
+    "an iterable that ends early": (row(2), Short(), {}, "A1115.*length of 9, but returned 7"),
     "samples of several shapes": (
         row(2), Samples(9, lambda i: (X[0, : 4 - (i > 3)], 0)), {}, r"A1115.*sample 4.*\[3\].*\[4\]",
     ),

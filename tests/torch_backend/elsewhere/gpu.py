@@ -354,7 +354,7 @@ def _present() -> Iterator[Seen]:
         else:
             shown(message, *rest, **more)
 
-    plain = replay.Replayed.__call__
+    plain = replay.GraphedNetwork.__call__
 
     def counted(self: Any, *given: Any, **more: Any) -> Any:
         found = plain(self, *given, **more)
@@ -363,7 +363,7 @@ def _present() -> Iterator[Seen]:
 
     patches = [
         mock.patch.object(warnings, "showwarning", show),
-        mock.patch.object(replay.Replayed, "__call__", counted),
+        mock.patch.object(replay.GraphedNetwork, "__call__", counted),
     ]
     with warnings.catch_warnings(), patches[0], patches[1]:
         warnings.filterwarnings("always", message=".*synchroniz.*")

@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 
 import archir
-from archir.backends.ranges import ranged_inputs
-from archir.data.readers.encoded import Encoded
+from archir.backends.input_ranges import ranged_inputs
+from archir.data.readers.encoded import EncodedImages
 from archir.ir.graph import Graph
 from archir.ops.random import Dropout, DropPath
 from archir.recipes.training import Augment
 from archir_torch.data import Split
-from archir_torch.data.pixels import Chosen, Decoded, Device, Mapped, Normalised, Pixels, Typed
+from archir_torch.data.pixels import Cast, DecodedFiles, Device, MemoryMapped, Normalised, Pixels, RowSubset
 from archir_torch.lowering.module import lower
 from archir_torch.measuring.latency import random_input
 from archir_torch.objectives import create
-from archir_torch.proxies import PROXIES, trial
+from archir_torch.proxies import PROXIES, make_trial
 from archir_torch.training.feed import Batch, Feed
-from archir_torch.training.metrics import WINDOW, Measured
+from archir_torch.training.metrics import WINDOW, MetricsQueue
 from tests.op_cases import CASES, Case, graph_of, name_of
 from tests.portions import portion
 from tests.torch_backend.elsewhere.gpu import REAL, gpu, here
@@ -101,9 +101,9 @@ def test_proxies(name: str) -> None:
         " output y = x |> global_avg_pool\n}"
     ).graph
     batch = images(8, 8, 10)
-    wanted = PROXIES[name](trial(graph, batch, 0))
+    wanted = PROXIES[name](make_trial(graph, batch, 0))
     with gpu() as seen:
-        there = trial(graph, batch.to("cuda"), 0)
+        there = make_trial(graph, batch.to("cuda"), 0)
         seen.waits.clear()
         found = PROXIES[name](there)
     assert found == pytest.approx(wanted, rel=1e-3)
@@ -118,7 +118,7 @@ MOST_LOOKS = 3
 # samples
 
 
-FILES = Encoded(lambda row: (f"{row}.png", PNG), 20, (1, 6, 6))
+FILES = EncodedImages(lambda row: (f"{row}.png", PNG), 20, (1, 6, 6))
 
 
 def png() -> bytes:
@@ -135,11 +135,11 @@ ARRAY = np.arange(20 * 36, dtype=np.float32).reshape(20, 1, 6, 6)
 MEAN, STD = torch.zeros(1, 1, 1, 1), torch.ones(1, 1, 1, 1)
 SAMPLES: dict[str, Pixels] = {
     "tensor": torch.from_numpy(ARRAY),
-    "files": Normalised(Decoded(FILES), (1, 6, 6), MEAN, STD),
-    "some files": Normalised(Chosen(Decoded(FILES), torch.arange(20).flip(0)), (1, 6, 6), MEAN, STD),
-    "array on the disk": Normalised(Mapped(ARRAY), (1, 6, 6), MEAN, STD),
-    "some of an array": Chosen(Mapped(ARRAY), torch.arange(20).flip(0)),
-    "other numbers": Typed(Chosen(Mapped(ARRAY), torch.arange(20)), torch.float64),
+    "files": Normalised(DecodedFiles(FILES), (1, 6, 6), MEAN, STD),
+    "some files": Normalised(RowSubset(DecodedFiles(FILES), torch.arange(20).flip(0)), (1, 6, 6), MEAN, STD),
+    "array on the disk": Normalised(MemoryMapped(ARRAY), (1, 6, 6), MEAN, STD),
+    "some of an array": RowSubset(MemoryMapped(ARRAY), torch.arange(20).flip(0)),
+    "other numbers": Cast(RowSubset(MemoryMapped(ARRAY), torch.arange(20)), torch.float64),
     "bytes": Normalised(torch.arange(20 * 36).to(torch.uint8).reshape(20, 1, 6, 6), (1, 6, 6), MEAN, STD),
 }
 
@@ -151,9 +151,9 @@ def test_batches_are_made_without_waiting(kind: str) -> None:
     wanted = [Feed(split, 6, seed=1, augment=augment).batch(index) for index in range(5)]
     with gpu() as seen:
         feed = Feed(split, 6, seed=1, augment=augment, device="cuda")
-        assert feed._ahead is None or kind not in ("tensor",)
+        assert feed._prefetcher is None or kind not in ("tensor",)
         seen.waits.clear()
-        batches = [feed._made(index) for index in range(5)]  # in this thread, whose tensors can be followed
+        batches = [feed._batch_at(index) for index in range(5)]  # in this thread, whose tensors can be followed
         assert seen.waits == []
     for one, other in zip(wanted, batches, strict=True):
         torch.testing.assert_close(here(other.images), one.images, **ROUNDED)
@@ -162,7 +162,7 @@ def test_batches_are_made_without_waiting(kind: str) -> None:
 
 def test_figures_leave_the_gpu_without_waiting() -> None:
     with gpu() as seen:
-        measured = Measured()
+        measured = MetricsQueue()
         for index in range(2 * WINDOW):
             measured.add(index, {"loss": torch.full((), float(index), device="cuda"), "rate": 0.5})
             measured.read()

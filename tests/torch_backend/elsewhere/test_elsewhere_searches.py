@@ -14,8 +14,8 @@ from archir.recipes.recipe import DataSettings
 from archir.recipes.training import Augment, Optimizer, Training
 from archir.runs import Run
 from archir.search import registry as asking
-from archir_torch.lowering.replay import AFTER
-from archir_torch.search.job import STRATEGIES, Job, Strategy, made
+from archir_torch.lowering.replay import CALLS_BEFORE_RECORDING
+from archir_torch.search.job import STRATEGIES, Job, Strategy, create_strategy
 from archir_torch.search.run import execute
 from tests.portions import portion
 from tests.torch_backend.elsewhere.gpu import REAL, Seen, gpu, here
@@ -45,7 +45,7 @@ CLOSE = 1e-2 if REAL[0] else 1e-3
 
 def steps(one: Job, count: int = 3) -> tuple[Strategy, list[dict[str, float]]]:
     """Some steps of a phase, and what was measured in them."""
-    trainee, rows = made(one), []
+    trainee, rows = create_strategy(one), []
     for index in range(count):
         torch.manual_seed(index)
         rows.append(dict(trainee.step(index)))
@@ -60,7 +60,7 @@ def job_of(name: str, options: Mapping[str, Any], **more: Any) -> Job:
 def stepped(one: Job, count: int = 3) -> tuple[list[dict[str, float]], list[list[str]], Seen]:
     """Figures of some steps on the GPU, what each step waited for, and all else that was seen."""
     with gpu() as seen:
-        trainee, rows, waits = made(replace(one, device="cuda")), [], []
+        trainee, rows, waits = create_strategy(replace(one, device="cuda")), [], []
         for index in range(count):
             before = len(seen.waits)
             torch.manual_seed(index)
@@ -119,7 +119,7 @@ def test_steps_are_replayed(name: str, options: dict[str, Any], kinds: int, prec
     with gpu() as seen:
         replayed, found = steps(one, REPLAYED)
         replays = seen.replays
-        assert replays >= kinds * (REPLAYED // 2 - AFTER)  # the last batch of an epoch is smaller
+        assert replays >= kinds * (REPLAYED // 2 - CALLS_BEFORE_RECORDING)  # the last batch of an epoch is smaller
         assert replayed.call.refused == ""
         told, wanted = steps(plain, REPLAYED)
         assert seen.replays == replays
@@ -232,7 +232,7 @@ def test_every_strategy_is_looked_at() -> None:
 @pytest.mark.parametrize("name", portion(SEARCHES, ["told", "restored", "others"]))
 def test_whole_searches(name: str, tmp_path: Path) -> None:
     path = written(tmp_path, "", SEARCHES[name].format(one=1, two=2))
-    asked: dict[str, Any] = {"resume": False, "fall_back": False, "overrides": {}, "watch": None}
+    asked: dict[str, Any] = {"resume": False, "fall_back": False, "overrides": {}, "callback": None}
     execute(path, tmp_path / "cpu", device="cpu", **asked)
     with gpu() as seen:
         execute(path, tmp_path / "gpu", device="cuda", **asked)

@@ -13,7 +13,7 @@ import torch
 
 import archir
 from archir.ir.graph import Graph
-from archir.language.elaboration.files import read
+from archir.language.elaboration.files import read_program
 from archir.spaces.architecture import read_architecture
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
@@ -56,7 +56,7 @@ def imports(path: Path) -> set[str]:
 def test_all_nets_are_here() -> None:
     found = set()
     for path in EXAMPLES.rglob("*.arch"):
-        for name in re.findall(r"^net (\w+)", read(path), re.MULTILINE):
+        for name in re.findall(r"^net (\w+)", read_program(path), re.MULTILINE):
             found.add(f"{path.relative_to(EXAMPLES)}:{name}")
     assert found == NETS.keys()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from archir_torch.export.source.inlining import expression, specialised
+from archir_torch.export.source.inlining import expression, specialise_rule
 
 
 def by_mode(x: Any, *, mode: str) -> Any:
@@ -112,7 +112,7 @@ def test_the_number_of_axes_decides() -> None:
 
 
 def test_a_function_keeps_the_branches_that_are_left() -> None:
-    assert specialised(by_mode, [4], {"mode": "add"}) == "def by_mode(x: Any) -> Any:\n    return x + 1"
-    assert specialised(by_mode, [4], {"mode": "twice"}).endswith("-> Any:\n    return x * 2")
-    assert specialised(by_axes, [4], {}) == "def by_axes(x: Any) -> Any:\n    return x.mean((2, 3))"
-    assert "if one and other" in specialised(by_both, [4], {"one": True}), "what nothing decides stays whole"
+    assert specialise_rule(by_mode, [4], {"mode": "add"}) == "def by_mode(x: Any) -> Any:\n    return x + 1"
+    assert specialise_rule(by_mode, [4], {"mode": "twice"}).endswith("-> Any:\n    return x * 2")
+    assert specialise_rule(by_axes, [4], {}) == "def by_axes(x: Any) -> Any:\n    return x.mean((2, 3))"
+    assert "if one and other" in specialise_rule(by_both, [4], {"one": True}), "what nothing decides stays whole"

@@ -24,7 +24,7 @@ from archir.diagnostics.errors import ArchError
 from archir.utils.files import sha256
 from archir_torch import BACKEND as TORCH
 from archir_torch.export import package
-from archir_torch.export.package import Form
+from archir_torch.export.package import PackageFormat
 from tests.conftest import EXAMPLES
 from tests.torch_backend.export.test_emit_examples import NETS
 
@@ -46,7 +46,7 @@ net net {
 """
 
 
-def written(path: Path, form: Form = "exported", **options: Any) -> package.Report:
+def written(path: Path, form: PackageFormat = "exported", **options: Any) -> package.Report:
     graph = archir.loads(SMALL, name="small").graph
     report: package.Report = TORCH.package(graph, path, TORCH.lower(graph), form, **options)
     return report
@@ -78,7 +78,7 @@ def test_a_package_of_aotinductor(tmp_path: Path) -> None:
     """One network through the compiler, which takes its time; where there is none, that is what is said."""
     path = tmp_path / "small.pt2"
     assert written(path, "aot").relative <= 1e-4
-    assert TORCH.look(path, trust=sha256(path)).differences["torch CPU"] <= 1e-4
+    assert TORCH.verify(path, trust=sha256(path)).differences["torch CPU"] <= 1e-4
     assert sorted(one.name for one in tmp_path.iterdir()) == ["small.pt2", "small.pt2.json"]
 
 
@@ -101,10 +101,10 @@ def test_a_module_stays_in_its_mode(tmp_path: Path) -> None:
 
 
 def test_what_was_not_changed_is_as_certified(exported: Path) -> None:
-    found = TORCH.look(exported, trust=sha256(exported).upper())
+    found = TORCH.verify(exported, trust=sha256(exported).upper())
     assert found.files == ("small.pt2",)
     assert found.differences["torch CPU"] <= 1e-5
-    assert TORCH.look(exported).differences == {}
+    assert TORCH.verify(exported).differences == {}
     assert found.certificate["model"]["form"] == "exported"
 
 
@@ -121,7 +121,7 @@ def test_a_flipped_bit_is_noticed_before_anything_is_loaded(exported: Path, monk
             changed[place] ^= 1 << rng.randrange(7)
             path.write_bytes(changed)
             with pytest.raises(ArchError) as caught:
-                TORCH.look(exported)
+                TORCH.verify(exported)
             assert {one.code for one in caught.value.diagnostics} <= codes
         path.write_bytes(whole)
 
@@ -135,7 +135,7 @@ def test_one_that_computes_something_else_is_noticed(exported: Path, monkeypatch
 
     monkeypatch.setattr("archir_torch.export.certificate.runner", wrong)
     with pytest.raises(ArchError, match=r"A0913.*computes something else"):
-        TORCH.look(exported, trust=sha256(exported))
+        TORCH.verify(exported, trust=sha256(exported))
     monkeypatch.setattr("archir_torch.export.package.runner", wrong)
     with pytest.raises(ArchError, match=r"A0913.*differs from the network"):
         written(exported)
@@ -143,9 +143,9 @@ def test_one_that_computes_something_else_is_noticed(exported: Path, monkeypatch
 
 def resealed(path: Path, **changes: Any) -> None:
     """A certificate that fits its package, and says something else of the model: anybody can make one."""
-    content = json.loads(certificates.beside(path).read_text())
+    content = json.loads(certificates.certificate_path(path).read_text())
     content.pop("sha256")
-    content["files"] = {path.name: certificates.facts(path)}
+    content["files"] = {path.name: certificates.file_facts(path)}
     content["model"] |= changes
     certificates.write(path, content)
 
@@ -162,7 +162,7 @@ def resealed(path: Path, **changes: Any) -> None:
 def test_certificates_of_something_else(exported: Path, changes: dict[str, Any]) -> None:
     resealed(exported, **changes)
     with pytest.raises(ArchError, match="A0917"):
-        TORCH.look(exported)
+        TORCH.verify(exported)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_certificates_of_something_else(exported: Path, changes: dict[str, Any])
 def test_certificates_of_other_packages(exported: Path, changes: dict[str, Any]) -> None:
     resealed(exported, **changes)
     with pytest.raises(ArchError, match="A0919"):
-        TORCH.look(exported)
+        TORCH.verify(exported)
 
 
 class Runs:
@@ -261,16 +261,16 @@ def test_what_is_no_package(exported: Path) -> None:
         exported.write_bytes(whole)
         rezipped(exported, change)
         with pytest.raises(ArchError, match="A0919"):
-            TORCH.look(exported)
+            TORCH.verify(exported)
     exported.write_bytes(whole)
     rezipped(exported, lambda parts: None, zipfile.ZIP_DEFLATED)
-    with pytest.raises(ArchError, match=r"A0919.*is packed"):
-        TORCH.look(exported)
+    with pytest.raises(ArchError, match=r"A0919.*is compressed"):
+        TORCH.verify(exported)
     for data in (b"", b"PK\5\6" + b"\xff" * 18, whole[:-10], random.Random(0).randbytes(5000)):
         exported.write_bytes(data)
         resealed(exported)
         with pytest.raises(ArchError, match="A0919"):
-            TORCH.look(exported)
+            TORCH.verify(exported)
 
 
 def test_what_was_there_stays_until_a_new_one_holds(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:

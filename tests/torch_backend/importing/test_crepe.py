@@ -17,7 +17,7 @@ import torch
 
 import archir
 from archir.equivalence.canonical import canonical_hash
-from archir.spaces.partial import largest
+from archir.spaces.completion import largest
 from archir_torch.objectives import MEASURES
 from tests.conftest import EXAMPLES
 

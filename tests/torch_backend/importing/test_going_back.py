@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 import archir
-from archir.backends.imports import Program, program_of, to_source
+from archir.backends.imports import Program, program_of, to_source_tensors
 from archir.diagnostics.errors import ArchError
 from archir_torch.importing.proof import network
 
@@ -137,7 +137,7 @@ UNCHANGED = {
 
 def loaded(module: nn.Module, program: Program, weights: dict[str, Any]) -> nn.Module:
     """A copy of a module with other numbers, into which weights went back."""
-    back = to_source(weights, program.sources, program.rest)
+    back = to_source_tensors(weights, program.sources, program.leftover)
     made = copy.deepcopy(module)
     for tensor in made.state_dict().values():
         tensor.zero_()

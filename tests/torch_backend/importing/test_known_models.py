@@ -17,7 +17,7 @@ import torch
 
 import archir
 from archir import backends
-from archir.backends.imports import program_of, to_source
+from archir.backends.imports import program_of, to_source_tensors
 from archir.equivalence.canonical import canonical_hash
 from benchmarks.imports import Case, cases, names, settled, used
 
@@ -44,7 +44,7 @@ def test_imports_are_the_same_networks(name: str) -> None:
     assert canonical_hash(graph) == canonical_hash(imported.graph)
     assert backends.get("torch").compare(module, graph, program.weights, case.example, seed=1) <= 1e-5
     state = module.state_dict()
-    for source, array in to_source(program.weights, program.sources, program.rest).items():
+    for source, array in to_source_tensors(program.weights, program.sources, program.leftover).items():
         np.testing.assert_array_equal(array, state[source].numpy())
 
 
@@ -53,7 +53,7 @@ def test_tied_weights_come_back_by_all_their_names() -> None:
     case = known()["transformers GPT2LMHeadModel"]
     module = case.make().eval()
     program = program_of(archir.from_torch(module, case.example))
-    back = to_source(program.weights, program.sources, program.rest)
+    back = to_source_tensors(program.weights, program.sources, program.leftover)
     assert {"transformer.wte.weight", "lm_head.weight"} <= back.keys()
     assert back.keys() == module.state_dict().keys()
     case.make().load_state_dict({name: torch.from_numpy(array) for name, array in back.items()})

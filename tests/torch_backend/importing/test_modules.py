@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import archir
 from archir.diagnostics.errors import ArchError
 from archir.ir.verify import verify
-from archir.language.decompiler.imported import Imported, brought_back
+from archir.language.decompiler.imported import Imported, restore_tensors
 from archir_torch.lowering.module import weights_of
 
 IMAGE = torch.randn(1, 3, 16, 16, generator=torch.Generator().manual_seed(0))
@@ -179,7 +179,7 @@ def test_graphs_are_whole_and_have_all_weights(both: tuple[nn.Module, Imported])
 def test_weights_go_back_to_where_they_come_from(both: tuple[nn.Module, Imported]) -> None:
     module, imported = both
     state = {name: tensor.numpy() for name, tensor in module.state_dict().items()}
-    back = brought_back(imported.weights, imported.sources)
+    back = restore_tensors(imported.weights, imported.sources)
     assert back
     for name, array in back.items():
         np.testing.assert_array_equal(array, state[name])
@@ -270,7 +270,7 @@ class Made(nn.Module):
 
 def test_what_state_dicts_do_not_have_does_not_go_back() -> None:
     imported = archir.from_torch(Made(), IMAGE)
-    assert {*brought_back(imported.weights, imported.sources)} == {*Made().state_dict()}
+    assert {*restore_tensors(imported.weights, imported.sources)} == {*Made().state_dict()}
 
 
 def test_tied_weights_are_one() -> None:

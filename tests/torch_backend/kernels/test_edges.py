@@ -20,17 +20,17 @@ from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.passes.relax import relax
 from archir_torch.lowering.kernels import depthwise, library, norm, separable, sums
-from archir_torch.lowering.kernels.attention import windowed
-from archir_torch.lowering.kernels.depthwise import geometry
-from archir_torch.lowering.kernels.library import impossible, laid_out
-from archir_torch.lowering.kernels.norm import HARD_SWISH, RELU, RELU6, normed
-from archir_torch.lowering.kernels.pool import pooled
+from archir_torch.lowering.kernels.attention import window_attention
+from archir_torch.lowering.kernels.depthwise import window_geometry
+from archir_torch.lowering.kernels.library import to_channels_last, unavailable_reason
+from archir_torch.lowering.kernels.norm import HARD_SWISH, RELU, RELU6, apply_norm
+from archir_torch.lowering.kernels.pool import pool_windows
 from archir_torch.lowering.local_attention import local_attention
 from archir_torch.lowering.module import Network, lower
 from archir_torch.supernet.mixture import MixedNetwork
-from archir_torch.supernet.tuning import Plan, planned
+from archir_torch.supernet.tuning import Plan, lower_with_plan
 
-pytestmark = pytest.mark.skipif(bool(impossible()), reason="there is no C++ compiler")
+pytestmark = pytest.mark.skipif(bool(unavailable_reason()), reason="there is no C++ compiler")
 NAN = float("nan")
 
 SMALL = "x |> conv(4, kernel=3, bias=false) |> batch_norm |> relu |> conv(3, kernel=1, bias=false) |> global_avg_pool"
@@ -49,7 +49,7 @@ def pair(expression: str, shape: str = "4, 8, 8") -> tuple[Network, Network]:
 
 
 def mixed(expression: str, shape: str) -> tuple[MixedNetwork, MixedNetwork]:
-    made = [planned(relax(graph(expression, shape)), Plan()).train() for _ in range(2)]
+    made = [lower_with_plan(relax(graph(expression, shape)), Plan()).train() for _ in range(2)]
     made[1].load_state_dict(made[0].state_dict())
     made[1].use_kernels()
     return made[0], made[1]
@@ -65,8 +65,8 @@ def noise(*shape: int) -> Tensor:
 def test_activations_of_what_is_no_number_and_at_corners(kind: int, function: Callable[[Tensor], Tensor]) -> None:
     values = torch.tensor([NAN, 1.0, -1.0, 7.0, 0.0, 3.0, -3.0, 6.0])
     found = []
-    for run in (function, lambda x: normed(x, None, kind)):
-        x = laid_out(values.view(1, 1, 2, 4).clone()).requires_grad_()
+    for run in (function, lambda x: apply_norm(x, None, kind)):
+        x = to_channels_last(values.view(1, 1, 2, 4).clone()).requires_grad_()
         y = run(x)
         y.sum().backward()
         assert x.grad is not None
@@ -76,13 +76,15 @@ def test_activations_of_what_is_no_number_and_at_corners(kind: int, function: Ca
 
 
 def test_windows_with_what_is_no_number_have_none() -> None:
-    x = laid_out(noise(1, 4, 3, 3))
+    x = to_channels_last(noise(1, 4, 3, 3))
     x[0, 0, 1, 1] = NAN
     wanted = F.max_pool2d(x, 2, 1)
-    torch.testing.assert_close(pooled(x, geometry(x, (2, 2), 1, 1, (0, 0, 0, 0)), largest=True), wanted, equal_nan=True)
-    key, value = laid_out(noise(1, 4, 3, 3)), laid_out(noise(1, 4, 3, 3))
     torch.testing.assert_close(
-        windowed(x, key, value, None, 1, 3), local_attention(x, key, value, heads=1, kernel=3), equal_nan=True
+        pool_windows(x, window_geometry(x, (2, 2), 1, 1, (0, 0, 0, 0)), is_max=True), wanted, equal_nan=True
+    )
+    key, value = to_channels_last(noise(1, 4, 3, 3)), to_channels_last(noise(1, 4, 3, 3))
+    torch.testing.assert_close(
+        window_attention(x, key, value, None, 1, 3), local_attention(x, key, value, heads=1, kernel=3), equal_nan=True
     )
 
 
@@ -159,10 +161,10 @@ def test_norms_of_mixtures_read_statistics_that_convolutions_took(monkeypatch: p
 
     def call(name: str, *given: Any) -> None:
         calls[name] += 1
-        library.call(name, *given)
+        library.call_kernel(name, *given)
 
     for module in (norm, separable, depthwise, sums):
-        monkeypatch.setattr(module, "call", call)
+        monkeypatch.setattr(module, "call_kernel", call)
     cell = "relu |> conv(4, kernel=3, groups=4, bias=false) |> conv(4, kernel=1, bias=false) |> batch_norm"
     _, compiled = mixed(f"x |> choose one {{ a: {cell}, b: identity }}", "4, 8, 8")
     weights = {name: torch.full((count,), 1 / count) for name, count in compiled.names.items()}
@@ -202,7 +204,7 @@ def test_layers_may_stand_in_other_modules() -> None:
 def test_gradients_of_gradients_are_refused() -> None:
     _, compiled = pair(SMALL)
     loss = compiled(noise(2, 4, 8, 8)).square().sum()
-    with pytest.raises(ArchError, match="gradients of gradients") as caught:
+    with pytest.raises(ArchError, match="second-order gradients") as caught:
         torch.autograd.grad(loss, list(compiled.parameters()), create_graph=True)
     assert caught.value.diagnostics[0].hint == "training.compile = false"
 
@@ -214,7 +216,7 @@ def room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "library.cpp").write_text('extern "C" int one() { return 1; }\n')
     monkeypatch.setattr(library, "SOURCE", tmp_path / "source")
-    monkeypatch.setattr(library, "library", library.library.__wrapped__)
+    monkeypatch.setattr(library, "load_library", library.load_library.__wrapped__)
     return tmp_path
 
 
@@ -222,19 +224,19 @@ def test_a_cache_that_cannot_be_is_said(room: Path) -> None:
     (room / "cache").write_text("")
     assert not library.is_built()
     with pytest.raises(ArchError, match=re.escape(f"cannot be kept in `{room}/cache/archir/kernels`")) as caught:
-        library.library()
+        library.load_library()
     assert caught.value.diagnostics[0].code == "A1109"
 
 
 def test_a_library_that_was_cut_off_is_compiled_again(room: Path) -> None:
-    path = library.built()
+    path = library.build_library()
     path.write_bytes(b"\x7fELF")
-    assert library.library().one() == 1
+    assert library.load_library().one() == 1
     assert len(path.read_bytes()) > 1000
 
 
 def test_libraries_are_not_taken_from_where_others_write(room: Path) -> None:
-    path = library.built()
+    path = library.build_library()
     path.parent.chmod(0o777)
-    with pytest.raises(ArchError, match="where others can put theirs"):
-        library.library()
+    with pytest.raises(ArchError, match="other users can write"):
+        library.load_library()

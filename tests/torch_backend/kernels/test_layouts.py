@@ -15,14 +15,14 @@ from torch import Tensor
 import archir
 from archir.passes.relax import relax
 from archir_torch.lowering.kernels import library
-from archir_torch.lowering.kernels.compiled import KERNELS
-from archir_torch.lowering.kernels.library import ARGUMENTS, impossible
+from archir_torch.lowering.kernels.kernel_lowerings import KERNELS
+from archir_torch.lowering.kernels.library import ARGUMENTS, unavailable_reason
 from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.operations.norm import batch_norm
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from tests.portions import portion
 
-pytestmark = pytest.mark.skipif(bool(impossible()), reason="there is no C++ compiler")
+pytestmark = pytest.mark.skipif(bool(unavailable_reason()), reason="there is no C++ compiler")
 
 PIECES: dict[str, Sequence[str]] = {
     "batch_norm": ["batch_norm", "batch_norm |> relu", "relu |> batch_norm"],
@@ -139,13 +139,13 @@ def test_every_kernel_is_among_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever adds a kernel adds a piece that reaches it."""
     assert {function.__name__ for function in KERNELS} == PIECES.keys()
     calls: Counter[str] = Counter()
-    function = library.function
+    function = library.kernel_function
 
     def counted(name: str, dtype: torch.dtype) -> Callable[..., Any]:
         calls[name] += 1
         return function(name, dtype)
 
-    monkeypatch.setattr(library, "function", counted)
+    monkeypatch.setattr(library, "kernel_function", counted)
     for position, pieces in enumerate(PIECES.values()):
         for piece in pieces:
             close(drawn(position, [piece, "skip"]))

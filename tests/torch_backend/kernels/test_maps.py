@@ -10,17 +10,26 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir_torch.lowering.kernels.attention import windowed
-from archir_torch.lowering.kernels.depthwise import depthwise, geometry
-from archir_torch.lowering.kernels.library import impossible, laid_out
-from archir_torch.lowering.kernels.norm import HARD_SWISH, NONE, RELU, RELU6, Norm, known, measured, normed
-from archir_torch.lowering.kernels.pool import pooled
+from archir_torch.lowering.kernels.attention import window_attention
+from archir_torch.lowering.kernels.depthwise import depthwise, window_geometry
+from archir_torch.lowering.kernels.library import to_channels_last, unavailable_reason
+from archir_torch.lowering.kernels.norm import (
+    HARD_SWISH,
+    NONE,
+    RELU,
+    RELU6,
+    Norm,
+    apply_norm,
+    norm_from_statistics,
+    norm_of_batch,
+)
+from archir_torch.lowering.kernels.pool import pool_windows
 from archir_torch.lowering.kernels.separable import separable
 from archir_torch.lowering.kernels.sums import Term, weighted_sum
 from archir_torch.lowering.local_attention import local_attention
 from tests.torch_backend.searches import doubles
 
-pytestmark = pytest.mark.skipif(bool(impossible()), reason="there is no C++ compiler")
+pytestmark = pytest.mark.skipif(bool(unavailable_reason()), reason="there is no C++ compiler")
 
 EPS = 1e-5
 ACTIVATIONS: dict[int, Callable[[Tensor], Tensor]] = {
@@ -51,7 +60,7 @@ def on_threads(count: int) -> Iterator[None]:
 
 def leaf(*shape: int, seed: int = 0, like_map: bool = True) -> Tensor:
     x = doubles(*shape, seed=seed)
-    return (laid_out(x) if like_map and len(shape) == 4 else x).detach().requires_grad_()
+    return (to_channels_last(x) if like_map and len(shape) == 4 else x).detach().requires_grad_()
 
 
 def close(one: Callable[[], Tensor], other: Callable[[], Tensor], leaves: Sequence[Tensor]) -> None:
@@ -64,7 +73,7 @@ def close(one: Callable[[], Tensor], other: Callable[[], Tensor], leaves: Sequen
 
 
 def norm(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> Norm:
-    return measured(x.detach(), *running(x), weight, bias, EPS, 0.1)
+    return norm_of_batch(x.detach(), *running(x), weight, bias, EPS, 0.1)
 
 
 def running(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -77,18 +86,18 @@ def test_norms_and_activations(channels: int, activation: int) -> None:
     x, weight, bias = leaf(3, channels, 5, 4), leaf(channels), leaf(channels, seed=1)
     means, variances = running(x), running(x)
     close(
-        lambda: normed(x, measured(x.detach(), *means, weight, bias, EPS, 0.1), activation),
+        lambda: apply_norm(x, norm_of_batch(x.detach(), *means, weight, bias, EPS, 0.1), activation),
         lambda: ACTIVATIONS[activation](F.batch_norm(x, *variances, weight, bias, True, 0.1, EPS)),
         [x, weight, bias],
     )
     torch.testing.assert_close(means, variances)
     plain = leaf(2, channels, 3, 3)
-    close(lambda: normed(plain, None, activation), lambda: ACTIVATIONS[activation](plain * 1), [plain])
+    close(lambda: apply_norm(plain, None, activation), lambda: ACTIVATIONS[activation](plain * 1), [plain])
 
 
 def test_statistics_keep_their_digits_far_from_zero() -> None:
-    x = laid_out(torch.randn(4, 5, 33, 31, generator=torch.Generator().manual_seed(0)) + 1000)
-    found = measured(x, *running(x), None, None, EPS, 0.1)
+    x = to_channels_last(torch.randn(4, 5, 33, 31, generator=torch.Generator().manual_seed(0)) + 1000)
+    found = norm_of_batch(x, *running(x), None, None, EPS, 0.1)
     torch.testing.assert_close(found.mean.double(), x.double().mean((0, 2, 3)), rtol=1e-7, atol=0)
     variance = x.double().var((0, 2, 3), correction=0)
     torch.testing.assert_close(found.inverse.double(), (variance + EPS).rsqrt(), rtol=1e-4, atol=0)
@@ -103,7 +112,7 @@ def test_depthwise_convolutions(settings: tuple[int, ...]) -> None:
         leaf(channels, 1, kernel, kernel, like_map=False),
         leaf(channels),
     )
-    where = geometry(x, (kernel, kernel), stride, dilation, (pad,) * 4)
+    where = window_geometry(x, (kernel, kernel), stride, dilation, (pad,) * 4)
 
     def plain(y: Tensor) -> Tensor:
         return F.conv2d(y, filter, None, stride, pad, dilation, channels)
@@ -118,7 +127,7 @@ def test_depthwise_convolutions(settings: tuple[int, ...]) -> None:
 
 def test_padding_may_differ_from_side_to_side() -> None:
     x, filter = leaf(2, 3, 6, 7), leaf(3, 1, 3, 2, like_map=False)
-    where = geometry(x, (3, 2), 1, 1, (1, 0, 0, 2))
+    where = window_geometry(x, (3, 2), 1, 1, (1, 0, 0, 2))
     close(
         lambda: depthwise(x, None, NONE, filter, where),
         lambda: F.conv2d(F.pad(x, (1, 0, 0, 2)), filter, groups=3), [x, filter],
@@ -136,13 +145,13 @@ def test_separable_convolutions_hand_gradients_of_norms_on(settings: tuple[int, 
     weight, bias = leaf(outputs, seed=3), leaf(outputs, seed=4)
 
     def ours() -> Tensor:
-        first = geometry(x, (kernel, kernel), stride, dilation, (pad,) * 4)
+        first = window_geometry(x, (kernel, kernel), stride, dilation, (pad,) * 4)
         y, mean, variance, handed = separable(x, None, RELU, None, filters[0], first, products[0])
         pixels = y.numel() // outputs
-        inner = known(mean, variance, pixels, *running(y), weight, bias, EPS, 0.1)
-        second = geometry(y, (kernel, kernel), 1, dilation, (pad,) * 4)
+        inner = norm_from_statistics(mean, variance, pixels, *running(y), weight, bias, EPS, 0.1)
+        second = window_geometry(y, (kernel, kernel), 1, dilation, (pad,) * 4)
         z, mean, variance, last = separable(y, inner, HARD_SWISH, handed, filters[1], second, products[1])
-        outer = known(mean, variance, pixels, *running(z), None, None, EPS, 0.1)
+        outer = norm_from_statistics(mean, variance, pixels, *running(z), None, None, EPS, 0.1)
         return weighted_sum([Term(z, outer, share.squeeze(), last), Term(z.detach())])
 
     def theirs() -> Tensor:
@@ -156,9 +165,13 @@ def test_separable_convolutions_hand_gradients_of_norms_on(settings: tuple[int, 
 
 def test_a_gradient_that_is_not_the_one_handed_on_is_refused() -> None:
     x, filter, product = leaf(2, 3, 4, 4), leaf(3, 1, 3, 3, like_map=False), leaf(2, 3, 1, 1, like_map=False)
-    y, mean, variance, handed = separable(x, None, NONE, None, filter, geometry(x, (3, 3), 1, 1, (1,) * 4), product)
-    found = weighted_sum([Term(y, known(mean, variance, 32, *running(y), None, None, EPS, 0.1), None, handed)])
-    with pytest.raises(RuntimeError, match="read by something else"):
+    y, mean, variance, handed = separable(
+        x, None, NONE, None, filter, window_geometry(x, (3, 3), 1, 1, (1,) * 4), product
+    )
+    found = weighted_sum(
+        [Term(y, norm_from_statistics(mean, variance, 32, *running(y), None, None, EPS, 0.1), None, handed)]
+    )
+    with pytest.raises(RuntimeError, match="read by another operation"):
         (found.square().sum() + y.square().sum()).backward()  # type: ignore[no-untyped-call]
 
 
@@ -187,19 +200,19 @@ def test_weighted_sums(channels: int) -> None:
 @pytest.mark.parametrize(("kernel", "stride", "channels"), [(3, 1, 16), (3, 2, 5), (2, 2, 24), (5, 1, 3)])
 def test_pools(kernel: int, stride: int, channels: int) -> None:
     x, pad = leaf(2, channels, 7, 8), kernel // 2
-    where = geometry(x, (kernel, kernel), stride, 1, (pad,) * 4)
-    close(lambda: pooled(x, where, largest=True), lambda: F.max_pool2d(x, kernel, stride, pad), [x])
+    where = window_geometry(x, (kernel, kernel), stride, 1, (pad,) * 4)
+    close(lambda: pool_windows(x, where, is_max=True), lambda: F.max_pool2d(x, kernel, stride, pad), [x])
     for padded in (False, True):
         close(
-            lambda padded=padded: pooled(x, where, largest=False, padded=padded),  # type: ignore[misc]
+            lambda padded=padded: pool_windows(x, where, is_max=False, count_padding=padded),  # type: ignore[misc]
             lambda padded=padded: F.avg_pool2d(x, kernel, stride, pad, count_include_pad=padded), [x],  # type: ignore[misc]
         )  # fmt: skip
 
 
 def test_of_equal_pixels_the_first_has_the_gradient() -> None:
-    x = laid_out(torch.zeros(1, 2, 4, 4, dtype=torch.double)).requires_grad_()
-    where = geometry(x, (2, 2), 2, 1, (0,) * 4)
-    close(lambda: pooled(x, where, largest=True), lambda: F.max_pool2d(x, 2, 2), [x])
+    x = to_channels_last(torch.zeros(1, 2, 4, 4, dtype=torch.double)).requires_grad_()
+    where = window_geometry(x, (2, 2), 2, 1, (0,) * 4)
+    close(lambda: pool_windows(x, where, is_max=True), lambda: F.max_pool2d(x, 2, 2), [x])
 
 
 @pytest.mark.parametrize(
@@ -209,7 +222,7 @@ def test_local_attention(heads: int, depth: int, kernel: int, size: tuple[int, i
     query, key = (leaf(2, heads * depth, *size, seed=seed) for seed in (1, 2))
     value, table = leaf(2, 2 * heads, *size, seed=3), leaf(heads * depth, kernel, seed=4)
     close(
-        lambda: windowed(query, key, value, None, heads, kernel),
+        lambda: window_attention(query, key, value, None, heads, kernel),
         lambda: local_attention(query, key, value, heads=heads, kernel=kernel), [query, key, value],
     )  # fmt: skip
     half = heads * depth // 2
@@ -217,7 +230,7 @@ def test_local_attention(heads: int, depth: int, kernel: int, size: tuple[int, i
         1
     )
     close(
-        lambda: windowed(query, key, value, both, heads, kernel),
+        lambda: window_attention(query, key, value, both, heads, kernel),
         lambda: local_attention(query, key, value, table[:half], table[half:], heads=heads, kernel=kernel),
         [query, key, value, table],
     )  # fmt: skip
@@ -231,23 +244,26 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
         return torch.randn(*shape, generator=generator).requires_grad_()
 
     x, filter, product = (
-        laid_out(drawn(3, 19, 20, 20).detach()).requires_grad_(),
+        to_channels_last(drawn(3, 19, 20, 20).detach()).requires_grad_(),
         drawn(19, 1, 5, 5),
         drawn(6, 19, 1, 1),
     )
     share, leaves = drawn(1), [x, filter, product]
-    where, window = (geometry(x, size, 1, 1, (pad,) * 4) for size, pad in (((5, 5), 2), ((3, 3), 1)))
+    where, window = (window_geometry(x, size, 1, 1, (pad,) * 4) for size, pad in (((5, 5), 2), ((3, 3), 1)))
 
     def results() -> list[Tensor]:
         own = norm(x, None, None)
         y = depthwise(x, own, RELU, filter, where)
         z, mean, variance, handed = separable(x, own, RELU, None, filter, where, product)
-        behind = known(mean, variance, z.numel() // 6, *running(z), None, None, EPS, 0.1)
+        behind = norm_from_statistics(mean, variance, z.numel() // 6, *running(z), None, None, EPS, 0.1)
         w = weighted_sum(
-            [Term(z, behind, share.squeeze(), handed), Term(windowed(z.detach(), z.detach(), z.detach(), None, 2, 3))]
+            [
+                Term(z, behind, share.squeeze(), handed),
+                Term(window_attention(z.detach(), z.detach(), z.detach(), None, 2, 3)),
+            ]
         )
-        pools = [pooled(x, window, largest=largest) for largest in (False, True)]
-        outputs = [normed(x, own, HARD_SWISH), y, w, *pools]
+        pools = [pool_windows(x, window, is_max=largest) for largest in (False, True)]
+        outputs = [apply_norm(x, own, HARD_SWISH), y, w, *pools]
         return [*outputs, *torch.autograd.grad([one.square().sum() for one in outputs], [*leaves, share])]
 
     found = []

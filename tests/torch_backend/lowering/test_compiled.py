@@ -13,26 +13,26 @@ import torch
 from torch import Tensor, nn
 
 import archir
-from archir.backends.ranges import ranged_inputs
+from archir.backends.input_ranges import ranged_inputs
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.passes.relax import relax
 from archir.spaces.space import Space
 from archir_torch.lowering.kernels import library
-from archir_torch.lowering.kernels.library import impossible
+from archir_torch.lowering.kernels.library import unavailable_reason
 from archir_torch.lowering.module import Layer, lower
 from archir_torch.lowering.operations.random import dropout
 from archir_torch.measuring.latency import random_input
-from archir_torch.search.job import Job, made
+from archir_torch.search.job import Job, create_strategy
 from archir_torch.supernet.mixture import MixedNetwork
 from archir_torch.supernet.network import SuperNetwork
-from archir_torch.supernet.tuning import Plan, planned
+from archir_torch.supernet.tuning import Plan, lower_with_plan
 from tests.conftest import EXAMPLES
 from tests.examples import NETS, made_small
 from tests.portions import portion
 from tests.torch_backend.searches import job, tiny
 
-needs_compiler = pytest.mark.skipif(bool(impossible()), reason="there is no C++ compiler")
+needs_compiler = pytest.mark.skipif(bool(unavailable_reason()), reason="there is no C++ compiler")
 
 PLAIN = """
 net plain() {
@@ -114,7 +114,7 @@ def test_a_network_with_kernels_computes_the_same() -> None:
 @pytest.mark.parametrize("batch", [False, True])
 def test_mixtures_with_kernels_compute_the_same(still: bool, batch: bool) -> None:
     space = relax(graph(MIXED))
-    plain, compiled = (planned(space, Plan(batch=batch)).double().train() for _ in range(2))
+    plain, compiled = (lower_with_plan(space, Plan(batch=batch)).double().train() for _ in range(2))
     compiled.use_kernels()
     for network in (plain, compiled):
         network.requires_grad_(not still)
@@ -143,7 +143,7 @@ def kept(network: MixedNetwork, weights: Mapping[str, Tensor]) -> int:
 
 @needs_compiler
 def test_supernets_of_any_widths_need_one_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    library.library()
+    library.load_library()
     monkeypatch.setattr(library.subprocess, "run", None)  # nothing is compiled from here on
     space = archir.loads(WIDE)
     plain, compiled = SuperNetwork(space.graph).double().train(), SuperNetwork(space.graph).double().train()
@@ -192,13 +192,13 @@ def test_a_library_is_compiled_once_and_what_a_compiler_says_is_told(
     sources.mkdir()
     monkeypatch.setattr(library, "SOURCE", sources)
     (sources / "library.cpp").write_text('extern "C" int one() { return 1; }\n')
-    built = library.built()
+    built = library.build_library()
     assert built.exists()
-    assert library.built() == built
+    assert library.build_library() == built
     assert [path.name for path in built.parent.iterdir()] == [built.name], "nothing is left beside it"
     (sources / "library.cpp").write_text("no program\n")
     with pytest.raises(ArchError, match=r"kernels cannot be compiled: .*error") as raised:
-        library.built()
+        library.build_library()
     assert raised.value.diagnostics[0].hint == "training.compile = false"
 
 
@@ -227,7 +227,10 @@ def test_searches_train_alike(name: str) -> None:
     one = job(name, {})
     if name == "train":
         one = replace(one, architecture=dict(tiny().sample(0)))
-    losses = [[float(trainee.step(index)["loss"]) for index in range(3)] for trainee in (made(one), made(changed(one)))]
+    losses = [
+        [float(trainee.step(index)["loss"]) for index in range(3)]
+        for trainee in (create_strategy(one), create_strategy(changed(one)))
+    ]
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from archir.backends.ranges import ranged_inputs
+from archir.backends.input_ranges import ranged_inputs
 from archir.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.measuring.latency import random_input

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from archir.diagnostics.errors import ArchError
-from archir_torch.lowering.devices import device_of, threads
+from archir_torch.lowering.devices import resolve_device, torch_threads
 
 
 def gpus(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,7 +20,7 @@ def gpus(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_devices(name: str | None, count: int, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gpus(count, monkeypatch)
-    assert device_of(name) == found
+    assert resolve_device(name) == found
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,13 @@ def test_devices(name: str | None, count: int, found: str, monkeypatch: pytest.M
 def test_devices_that_there_are_not(name: str, count: int, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gpus(count, monkeypatch)
     with pytest.raises(ArchError, match=f"(?m)A1505.*{message}"):
-        device_of(name)
+        resolve_device(name)
 
 
 def test_threads_are_as_many_as_before() -> None:
     before = torch.get_num_threads()
-    with threads(before + 1):
+    with torch_threads(before + 1):
         assert torch.get_num_threads() == before + 1
     assert torch.get_num_threads() == before
-    with threads(None):
+    with torch_threads(None):
         assert torch.get_num_threads() == before

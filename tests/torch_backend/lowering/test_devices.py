@@ -26,20 +26,20 @@ from archir.recipes.training import Augment, Training
 from archir.search.executors import device_of
 from archir.spaces.space import Space
 from archir_torch.data import Split, pixels
-from archir_torch.data.pixels import Chosen, Device, Normalised
+from archir_torch.data.pixels import Device, Normalised, RowSubset
 from archir_torch.lowering.depthwise import depthwise_conv
 from archir_torch.lowering.operations.conv import conv
-from archir_torch.lowering.precision import chosen_precision, exact
-from archir_torch.search.job import made
+from archir_torch.lowering.precision import full_precision, resolve_precision
+from archir_torch.search.job import create_strategy
 from archir_torch.search.task import Task
-from archir_torch.strategies.alphas import Alphas, Drawn
+from archir_torch.strategies.alphas import Alphas, SampledWeights
 from archir_torch.strategies.relaxed import Relaxed
-from archir_torch.strategies.trials import Trials
-from archir_torch.supernet.mixture import MixedNetwork, Shares, lower_mixed
+from archir_torch.strategies.trials import TrialStrategy
+from archir_torch.supernet.mixture import MixedNetwork, TermWeights, lower_mixed
 from archir_torch.training import distributed
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.loop import run
-from archir_torch.training.metrics import Measured
+from archir_torch.training.metrics import MetricsQueue
 from tests.torch_backend.searches import images, job, strategy, tiny
 
 DEPTHWISE = """
@@ -96,11 +96,11 @@ def test_what_is_on_the_cpu_meets_on_gpus() -> None:
 @pytest.mark.usefixtures("gpus_alone")
 def test_figures_of_steps_without_tensors_meet_on_gpus() -> None:
     with gpus():
-        measured = Measured()
+        measured = MetricsQueue()
         measured.add(0, {"failed": 1.0})
         monkey = pytest.MonkeyPatch()
         with monkey.context() as patch:
-            patch.setattr("archir_torch.training.metrics._Window.arrived", lambda self: [self._values.device.type])
+            patch.setattr("archir_torch.training.metrics._Transfer.wait", lambda self: [self._values.device.type])
             assert measured.read(wait=True) == ["cpu"]
 
 
@@ -121,7 +121,7 @@ def test_held_out_measures_are_added_up_where_they_are(monkeypatch: pytest.Monke
     one = replace(job("train"), device="cuda")
     task = Task(one, tiny().specialize(tiny().sample()))  # what is checked before training is read on the CPU
     with gpus(), pytest.raises(AddedError):
-        task.measured(lambda images: torch.zeros(len(images), 3, device="cuda"), one.data.held_out, 0)
+        task.measure(lambda images: torch.zeros(len(images), 3, device="cuda"), one.data.held_out, 0)
     assert seen == [{"cuda"}]
 
 
@@ -142,12 +142,12 @@ def test_processes_with_gpus_meet_on_the_cpu_as_well(monkeypatch: pytest.MonkeyP
 
 def test_bfloat16_that_is_emulated_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
-    assert chosen_precision("auto", "cuda") == "float32"
+    assert resolve_precision("auto", "cuda") == "float32"
 
 
 def test_inside_of_exact_float32_keeps_its_digits() -> None:
     x = torch.randn(8, 8)
-    with torch.autocast("cpu", torch.bfloat16), exact("cpu"):
+    with torch.autocast("cpu", torch.bfloat16), full_precision("cpu"):
         assert not torch.backends.cudnn.allow_tf32
         assert (x @ x).dtype == torch.float32
     assert torch.backends.cudnn.allow_tf32
@@ -167,9 +167,9 @@ def test_second_order_in_16_bits_is_that_of_float32() -> None:
 def test_first_order_takes_the_precision_and_the_parts_of_training(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[bool, int]] = []
 
-    def loss(self: Relaxed, batch: Batch, drawn: Drawn, index: int, *, still: bool = False) -> Tensor:
+    def loss(self: Relaxed, batch: Batch, drawn: SampledWeights, index: int, *, freeze_weights: bool = False) -> Tensor:
         seen.append((torch.is_autocast_enabled("cpu"), len(batch)))
-        return plain(self, batch, drawn, index, still=still)
+        return plain(self, batch, drawn, index, freeze_weights=freeze_weights)
 
     plain = Relaxed._loss
     monkeypatch.setattr(Relaxed, "_loss", loss)
@@ -193,18 +193,20 @@ def test_first_order_in_parts_is_that_of_the_whole() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_weights_of_mixtures_keep_their_digits(dtype: torch.dtype) -> None:
     given = torch.tensor([0.1247, 0.1253, 0.75])
-    shares = Shares({"a": 3}, [(("a", (number,)),) for number in range(3)])
+    shares = TermWeights({"a": 3}, [(("a", (number,)),) for number in range(3)])
     with torch.autocast("cpu", dtype):
         assert torch.equal(torch.stack(shares({"a": given})), given)
 
 
 def test_weights_of_subsets_keep_their_digits() -> None:
     alphas = Alphas(tiny().choices, ["pair", "first"], "normal", torch.Generator().manual_seed(0))
-    plain = alphas.draw().weights
+    plain = alphas.sample().weights
     with torch.autocast("cpu", torch.bfloat16):
-        for name, found in alphas.draw().weights.items():
+        for name, found in alphas.sample().weights.items():
             assert torch.equal(found, plain[name])
-        assert {n: p.dtype for n, p in alphas.outcomes().items()} == dict.fromkeys(alphas.outcomes(), torch.float32)
+        assert {n: p.dtype for n, p in alphas.outcome_probabilities().items()} == dict.fromkeys(
+            alphas.outcome_probabilities(), torch.float32
+        )
 
 
 def test_a_mixture_of_tensors_in_16_bits_sees_small_differences_of_weights() -> None:
@@ -272,9 +274,9 @@ def test_where_workers_compute(name: str, own: str, gpus: float, wanted: str) ->
 def test_candidates_are_sent_to_where_workers_compute() -> None:
     options = {"trials": 4, "batch": 2, "executor": "ray", "scorer": {"kind": "proxies"}}
     given = replace(job("random", options), device="cuda")
-    trainee = made(given)
-    assert isinstance(trainee, Trials)
-    assert trainee._work.device == "cpu"
+    trainee = create_strategy(given)
+    assert isinstance(trainee, TrialStrategy)
+    assert trainee._scoring_work.device == "cpu"
 
 
 def test_gpus_are_asked_of_the_driver_where_nothing_lists_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,16 +284,16 @@ def test_gpus_are_asked_of_the_driver_where_nothing_lists_them(tmp_path: Path, m
     program.write_text('#!/bin/sh\necho "NVIDIA GeForce RTX 4090"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    machine._told.cache_clear()
+    machine._gpus_from_smi.cache_clear()
     try:
-        assert machine._told() == ["NVIDIA GeForce RTX 4090"]
-        monkeypatch.setattr(machine, "_listed", lambda folder: [])
+        assert machine._gpus_from_smi() == ["NVIDIA GeForce RTX 4090"]
+        monkeypatch.setattr(machine, "_gpus_in_proc", lambda folder: [])
         assert machine.gpu() == "NVIDIA GeForce RTX 4090"
         program.write_text("#!/bin/sh\nexit 9\n")
-        machine._told.cache_clear()
-        assert machine._told() == []
+        machine._gpus_from_smi.cache_clear()
+        assert machine._gpus_from_smi() == []
     finally:
-        machine._told.cache_clear()
+        machine._gpus_from_smi.cache_clear()
 
 
 # images
@@ -325,8 +327,8 @@ def test_the_next_batch_is_made_while_this_one_is_at_work() -> None:
         one, other = ahead.batch(index), wanted.batch(index)
         assert torch.equal(one.images, other.images)
         assert torch.equal(one.labels, other.labels)
-    assert ahead._next is not None
-    ahead._next[1].result()
+    assert ahead._prefetched is not None
+    ahead._prefetched[1].result()
     made = asked.rows
     assert len(made) == 8 + 3  # nothing twice, but for what was made ahead of a jump, and of the end
 
@@ -336,7 +338,7 @@ def test_an_image_that_cannot_be_read_is_said_in_its_turn() -> None:
     asked = Asked(plain.images)
     feed = Feed(Split.labelled(asked, plain.labels), 6, seed=1)
     feed.batch(0)
-    feed._next[1].result()  # type: ignore[index]
+    feed._prefetched[1].result()  # type: ignore[index]
     asked.broken = Feed(Split.labelled(Asked(plain.images), plain.labels), 6, seed=1)._rows(0).host[13].item()  # type: ignore[assignment]
     feed.batch(1)
     with pytest.raises(ArchError, match="A1104"):
@@ -346,14 +348,14 @@ def test_an_image_that_cannot_be_read_is_said_in_its_turn() -> None:
 def test_halves_of_images_are_on_a_device_once() -> None:
     raw = torch.zeros(20, 1, 6, 6, dtype=torch.uint8)
     whole = Normalised(raw, (1, 6, 6), torch.zeros(1, 1, 1, 1), torch.ones(1, 1, 1, 1))
-    halves = [Chosen(whole, torch.arange(10)), Chosen(whole, torch.arange(10, 20))]
+    halves = [RowSubset(whole, torch.arange(10)), RowSubset(whole, torch.arange(10, 20))]
     with gpus():
         first, second = (half.to("cuda") for half in halves)
         assert first.pixels is second.pixels
         assert first.pixels.raw.device.type == "cuda"  # type: ignore[attr-defined]
         del first, second
         gc.collect()
-    assert not pixels._MOVED[whole]
+    assert not pixels._DEVICE_COPIES[whole]
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("train", True), ("darts", True), ("spos", False)])
@@ -362,7 +364,7 @@ def test_kernels_are_timed_where_all_steps_have_the_same_shapes(
 ) -> None:
     space = Space(elaborate(DEPTHWISE, "wide.arch"))
     one = job(kind, space=space, epochs=1)
-    trainee = made(replace(one, architecture=dict(space.sample(0))) if kind == "train" else one)
+    trainee = create_strategy(replace(one, architecture=dict(space.sample(0))) if kind == "train" else one)
     seen: list[bool] = []
     monkeypatch.setattr(trainee, "step", lambda index: seen.append(torch.backends.cudnn.benchmark) or {"loss": 0.0})
     monkeypatch.setattr(trainee, "evaluate", lambda epoch: {})

@@ -14,7 +14,7 @@ import torch
 
 import archir
 from archir.backends import get
-from archir_torch.search.job import made
+from archir_torch.search.job import create_strategy
 from archir_torch.search.run import execute
 from tests.conftest import EXAMPLES, ROOT
 from tests.torch_backend.searches import command, job, surroundings
@@ -69,7 +69,7 @@ def searched(folder: Path, phases: str) -> dict[str, Any]:
     path = written(folder)
     path.write_text(PHASE + phases)
     return dict(
-        execute(path, folder / "run", resume=False, fall_back=False, overrides={}, device=DEVICE, watch=None)
+        execute(path, folder / "run", resume=False, fall_back=False, overrides={}, device=DEVICE, callback=None)
     )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def test_two_processes_with_a_gpu_each(phases: str, tmp_path: Path) -> None:
 
 def test_the_cpu_and_the_gpu_take_the_same_step() -> None:
     def logits(device: str, order: int) -> torch.Tensor:
-        trainee: Any = made(replace(job("darts", {"order": order}), device=device))
+        trainee: Any = create_strategy(replace(job("darts", {"order": order}), device=device))
         trainee.step(0)
         found: torch.Tensor = trainee.alphas.logits.grad
         return found.cpu()
@@ -143,5 +143,5 @@ def test_doctor_says_that_it_works() -> None:
 @pytest.mark.parametrize("on", ["torch-cuda", pytest.param("onnxruntime-cuda", marks=onnxruntime_for_gpus)])
 def test_speeds_are_measured(on: str) -> None:
     graph = archir.load(EXAMPLES / "deit_tiny.arch").graph
-    (found,) = archir.measure(graph, on=[on], seconds=1).found
+    (found,) = archir.measure(graph, on=[on], seconds=1).measurements
     assert found.subject.on == on

@@ -17,7 +17,7 @@ from archir.ops.calibration import AsGate, AsKernel, Calibrate
 from archir.ops.norm import RmsNorm
 from archir.passes.cost import cost
 from archir.passes.expand import expand
-from archir_torch.lowering.local_attention import SMALL
+from archir_torch.lowering.local_attention import MAX_UNFOLDED
 from archir_torch.lowering.module import Network, lower
 from tests.architectures import image_of
 from tests.conftest import EXAMPLES
@@ -68,9 +68,9 @@ def test_every_operation(case: Case) -> None:
 
 
 def test_both_ways_of_local_attention_are_met() -> None:
-    assert LocalAttention.unfolded == SMALL
+    assert LocalAttention.MAX_UNFOLDED == MAX_UNFOLDED
     sizes = {dims[0][0] * dims[0][1] * dims[0][2] * op.kernel**2 for op, dims in MORE if isinstance(op, LocalAttention)}
-    assert min(sizes) < SMALL < max(sizes)
+    assert min(sizes) < MAX_UNFOLDED < max(sizes)
 
 
 @pytest.mark.parametrize(
@@ -113,5 +113,5 @@ def test_architectures(name: str) -> None:
 def in_order(network: Network) -> None:
     """From now on, operands are brought in order before they are read."""
     for step in network._steps:
-        run = step.function or step.home._modules[step.name]
+        run = step.function or step.parent._modules[step.name]
         step.function = lambda *operands, run=run, **more: run(*(x.contiguous() for x in operands), **more)

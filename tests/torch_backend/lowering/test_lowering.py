@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.backends.ranges import ranged_inputs
+from archir.backends.input_ranges import ranged_inputs
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.ir.op import OPS, Composite, Op

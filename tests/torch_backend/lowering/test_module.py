@@ -17,8 +17,8 @@ from torch.nn.utils.parametrizations import weight_norm
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.diagnostics.errors import ArchError, Source, Span
-from archir.diagrams.cases import Choice, when
 from archir.diagrams.conditions import if_else
+from archir.diagrams.mdd import Choice, outcome_in
 from archir.ir.graph import Decision, Graph, Node, NodeId
 from archir.ir.op import Init, Op, Weight
 from archir.ir.structure import Input, Select
@@ -31,9 +31,9 @@ from archir.ops.pool import GlobalAvgPool, MaxPool
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import Parameter, ToTokens
 from archir_torch import BACKEND
-from archir_torch.lowering.initial import initial
 from archir_torch.lowering.module import Network, lower, supports, weights_of
 from archir_torch.lowering.rules import RULES
+from archir_torch.lowering.weight_init import initial_tensor
 
 MAP = (8, 6, 6)
 
@@ -373,7 +373,7 @@ def test_weights_come_from_the_generator_alone() -> None:
 
 def test_initial_distributions() -> None:
     generator, fan_in = torch.Generator().manual_seed(0), 64
-    found = {kind: initial(Weight((200, 300), kind, fan_in), generator) for kind in get_args(Init)}
+    found = {kind: initial_tensor(Weight((200, 300), kind, fan_in), generator) for kind in get_args(Init)}
     deviations = {"zeros": 0, "ones": 0, "slope": 0, "lecun": 1 / 8, "fan_in": 1 / 8 / 3**0.5, "token": 0.0176}
     largest = {"zeros": 0, "ones": 1, "fan_in": 1 / 8, "token": 0.04}
     assert set(found) == set(deviations)
@@ -393,7 +393,7 @@ def test_open_choices_are_refused_where_they_are() -> None:
     graph.decisions = {choice.path: Decision(choice) for choice in (op, width)}
     (x,) = graph.inputs.values()
     select = graph.add(Node(Select("op", (0, 1)), Span(source, 5, 11)), graph.outputs["y"], x)
-    channels = if_else(when(width, [0]), 4, 8)
+    channels = if_else(outcome_in(width, [0]), 4, 8)
     graph.outputs["y"] = graph.add(Node(Conv(channels), Span(source, 44, 48), "conv"), select)
     found = supports(graph)
     assert [(d.code, str(d.span)) for d in found] == [("A0901", "space.arch:1:6"), ("A0901", "space.arch:2:6")]

@@ -15,7 +15,7 @@ from archir_torch.data import Split
 from archir_torch.objectives import task
 from archir_torch.objectives.measures import MEASURES
 from archir_torch.objectives.multilabel import Multilabel
-from archir_torch.objectives.objective import Together
+from archir_torch.objectives.objective import CombinedObjective
 from archir_torch.objectives.task import Task
 from archir_torch.training import distributed
 from tests.torch_backend.forked import apart
@@ -48,9 +48,9 @@ def drawn(seed: int, samples: int, labels: int = 5) -> tuple[Tensor, Tensor]:
 
 
 def measured(logits: Tensor, true: Tensor) -> dict[str, float]:
-    objective = Together(Multilabel(Multilabel.model(measures=(NAME,), criterion=NAME)))
+    objective = CombinedObjective(Multilabel(Multilabel.model(measures=(NAME,), criterion=NAME)))
     split = Split({"x": logits}, {"labels": true})
-    return Task(objective, ["y"], seed=0, device="cpu").measured(lambda x: x, split, 0)
+    return Task(objective, ["y"], seed=0, device="cpu").measure(lambda x: x, split, 0)
 
 
 @pytest.mark.parametrize(("seed", "samples"), [(0, 3), (1, 40), (2, 600)])

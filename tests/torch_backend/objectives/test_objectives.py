@@ -21,11 +21,11 @@ from archir.ir.graph import Graph, NodeId
 from archir.passes.expose import expose
 from archir.utils.settings import Settings
 from archir_torch.data import Data, load
-from archir_torch.lowering.generators import generator
+from archir_torch.lowering.generators import seeded_generator
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.weights import save_weights
-from archir_torch.objectives import Objective, Together, create
-from archir_torch.objectives.context_autoregression import BOXES, decoder, masks
+from archir_torch.objectives import CombinedObjective, Objective, create
+from archir_torch.objectives.context_autoregression import MAX_BOXES, decoder, masks
 from archir_torch.training.feed import Batch, Feed
 from tests.conftest import EXAMPLES
 
@@ -138,7 +138,7 @@ def test_masks_are_boxes_that_never_cover_more_than_a_quarter(count: int, height
     assert found.shape == (count, 1, height, width)
     assert float(found.float().mean((1, 2, 3)).max()) <= 1 / 4
     assert bool(found.any((1, 2, 3)).all())
-    drawn = torch.rand(4, count, BOXES, generator=generator(seed, "masks"))
+    drawn = torch.rand(4, count, MAX_BOXES, generator=seeded_generator(seed, "masks"))
     for i in range(count):
         assert torch.equal(found[i, 0], masked_by_hand(height, width, drawn[:, i].T))
 
@@ -281,11 +281,11 @@ def test_larger_maps_are_averaged(teacher: Path, digits: Data) -> None:
 
 
 def test_wrong_teachers(teacher: Path, digits: Data, tmp_path: Path) -> None:
-    with pytest.raises(ArchError, match=r"A1109.*as many stages"):
+    with pytest.raises(ArchError, match=r"A1109.*as many names as"):
         transfer(teacher, teacher_stages=["stage1"])
     with pytest.raises(ArchError, match=r"A1902.*`pyramidnet` has neither an output nor a scope `stage7`"):
         prepared(transfer(teacher, teacher_stages=["stage1", "stage7"]), digits)
-    with pytest.raises(ArchError, match=r"A1903.*between maps or tokens, and `stage2` of `the teacher` is f32\[10\]"):
+    with pytest.raises(ArchError, match=r"A1903.*needs maps or tokens, but `stage2` of `the teacher` is f32\[10\]"):
         prepared(transfer(teacher, teacher_stages=["stage1", "logits"]), digits)
     with pytest.raises(ArchError, match=r"A1903.*takes \[1, 16, 16\], and the student \[1, 8, 8\]"):
         prepared(transfer(teacher, parameters={**TEACHER, "size": 16}), digits)
@@ -309,7 +309,7 @@ def test_the_published_teacher_has_its_size() -> None:
 
 def test_losses_are_added(teacher: Path, digits: Data) -> None:
     task, added = create("classification", {}), transfer(teacher)
-    both = Together(task, added)
+    both = CombinedObjective(task, added)
     graph = prepared(both, digits)
     assert list(graph.outputs) == ["logits", "stage1", "stage2"]
     batch = some(digits)
@@ -320,7 +320,7 @@ def test_losses_are_added(teacher: Path, digits: Data) -> None:
     assert list(both.measure(outputs, batch, 0)) == ["accuracy", "loss", "transfer"]
     assert (both.criterion, both.larger) == ("accuracy", True)
     assert torch.equal(both.inputs(batch, 0), batch.images)
-    context = Together(create("context_autoregression", {}), added)
+    context = CombinedObjective(create("context_autoregression", {}), added)
     prepared(context, digits)
     assert (context.criterion, context.larger) == ("error", False)
     assert {name.split(".")[1] for name in context.state_dict()} == {"decoder"}

@@ -16,12 +16,12 @@ from torch import Tensor
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.recipes.reading import parse
+from archir.recipes.parsing import parse
 from archir.recipes.training import Augment
 from archir_torch.data import Split
 from archir_torch.objectives import MEASURES, create
 from archir_torch.objectives.measures import measures_of
-from archir_torch.search.preparation import images
+from archir_torch.search.preparation import load_images
 from archir_torch.training.feed import Batch, Feed
 from tests.conftest import ROOT
 
@@ -175,7 +175,9 @@ def test_phases_on_the_same_samples_divide_them_alike(tmp_path: Path) -> None:
         )
         recipe = parse(f'space = "n.arch"\n[data]\nsource = "csv:{tmp_path}/rooms.csv#rooms"\n{phases}').recipe
         return [
-            data.classes for phase in recipe.phase for data in images({}, recipe, recipe.data_of(phase), space).values()
+            data.classes
+            for phase in recipe.phase
+            for data in load_images({}, recipe, recipe.data_of(phase), space).values()
         ]
 
     assert classes("classification") == [("0", "1", "2", "3")]

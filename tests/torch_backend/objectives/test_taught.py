@@ -19,7 +19,7 @@ from archir_torch.lowering.module import lower
 from archir_torch.lowering.weights import save_weights
 from archir_torch.objectives import Objective, create
 from archir_torch.objectives.distillation import Distillation
-from archir_torch.objectives.memory import memory_of
+from archir_torch.objectives.teacher import cache_of
 from archir_torch.training.feed import Batch, Feed
 
 NETS = """
@@ -58,7 +58,7 @@ net elastic(widths = [4, 6]) {
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> None:
-    memory_of.cache_clear()
+    cache_of.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +198,7 @@ def test_attention_of_scopes(folder: Path, digits: Data) -> None:
 
 
 def test_wrong_teachers(folder: Path) -> None:
-    with pytest.raises(ArchError, match=r"A1903.*`logits` of `student` is f32\[7\], and of the teacher f32\[10\]"):
+    with pytest.raises(ArchError, match=r"A1903.*`logits` of `student` is f32\[7\], but the teacher's is f32\[10\]"):
         made(folder, "distillation", classes=7)
     with pytest.raises(ArchError, match=r"A1903.*`teacher` takes \[1, 16, 16\], and the student \[1, 8, 8\]"):
         made(folder, "distillation", parameters={"size": 16})

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 import archir
 from archir import backends
 from archir.diagnostics.errors import ArchError
-from archir.recipes.borrowing import SEEN
+from archir.recipes.start_weights import DATA_KEY
 from archir.runs import Run
 from archir_torch import BACKEND as TORCH
 from archir_torch.lowering.weights import read_weights
@@ -114,7 +114,7 @@ def test_weights_of_a_file_with_other_names(tmp_path: Path) -> None:
     shutil.rmtree(run.folder)
     with pytest.raises(ArchError, match=r"(?s)names.toml:1:1.*A2220"):
         search(tmp_path, text)
-    with pytest.raises(ArchError, match=r"(?s)A1109.*`map` names the weights of a file"):
+    with pytest.raises(ArchError, match=r"(?s)A1109.*`map` needs a file of weights"):
         search(tmp_path, text.replace("start.safetensors", "./run"))
 
 
@@ -143,21 +143,21 @@ training = { epochs = 1, batch = 95 }
     held = HEAD + held
     run = search(tmp_path, held.replace("STRATEGY", "inherit"))
     assert json.loads(run.content("phases/held/architecture.json"))["choices"]["width"] == 8
-    with pytest.raises(ArchError, match=r"(?s)A1109.*`train` searches nothing: there is nothing to `open`"):
+    with pytest.raises(ArchError, match=r"(?s)A1109.*`train` searches nothing, so it takes no `open`"):
         search(tmp_path / "open", (held + 'open = ["width"]\n').replace("STRATEGY", "train"))
 
 
 def test_files_say_what_their_weights_have_seen(tmp_path: Path) -> None:
     """A search does not choose by samples that a file's weights were trained on, directly or before."""
     module = archir.compile(archir.loads(PLAIN).graph, seed=7)
-    TORCH.save(module, tmp_path / "seen.safetensors", {SEEN: json.dumps(["other.npz", "digits"])})
+    TORCH.save(module, tmp_path / "seen.safetensors", {DATA_KEY: json.dumps(["other.npz", "digits"])})
     TORCH.save(module, tmp_path / "unknown.safetensors")
     searched = HEAD + TRAIN.replace('"train"', '"sandwich"').replace("plain.arch", "elastic.arch")
     with pytest.raises(ArchError, match=r"A2214.*`tune` starts from `seen.safetensors`, which was trained on all"):
         search(tmp_path, searched.replace("WEIGHTS", "seen.safetensors"))
     search(tmp_path, searched.replace('weights = "WEIGHTS"', 'seen = true, weights = "seen.safetensors"'))
     shutil.rmtree(tmp_path / "run")
-    for name, said in (("seen", "other.npz, digits"), ("unknown", "not known: the file does not say")):
+    for name, said in (("seen", "other.npz, digits"), ("unknown", "unknown: the file does not say")):
         run = search(tmp_path, HEAD + TRAIN.replace("WEIGHTS", f"{name}.safetensors"))
         assert f"starts from were trained on</th><td>{said}<" in run.content("report.html").decode()
         shutil.rmtree(run.folder)
@@ -170,7 +170,7 @@ def test_files_say_what_their_weights_have_seen(tmp_path: Path) -> None:
         ("RUN:retrain", 0, r"(?s)A2207.*no weights to start from.*there: `supernet`"),
         ("./none.safetensors", 0, r"(?s)A2207.*there is no such file"),
         ("./broken.safetensors", 0, "A0905"),
-        ("RUN", 1, "A2214.*divided the images otherwise: `seed`"),
+        ("RUN", 1, "A2214.*splits the samples differently: `seed`"),
     ],
 )
 def test_weights_that_are_refused(weights: str, seed: int, said: str, supernet: Path, tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ from torch import Tensor
 import archir
 from archir.diagnostics.errors import ArchError
 from archir.recipes.recipe import Start
-from archir.spaces.partial import largest, smallest
+from archir.spaces.completion import largest, smallest
 from archir.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.reuse import Merging, Trained, merging, start
-from archir_torch.search.job import made
+from archir_torch.search.job import create_strategy
 from archir_torch.supernet import SuperNetwork, extract
 from tests.portions import portion
 from tests.torch_backend.tried import elastic, job
@@ -67,7 +67,7 @@ def difference(model: SuperNetwork, one: Merging | None) -> float:
     space, (x,) = Space(model.graph), images(1)[0]
     small = extract(model, smallest(space))
     if one is not None:
-        given = one.weights(model.parts(smallest(space)))
+        given = one.weights(model.weight_slices(smallest(space)))
         small.load_state_dict(small.state_dict() | given)
     with torch.no_grad():
         whole = model(x, largest(space))
@@ -87,7 +87,7 @@ def test_what_is_left_out_is_predicted_from_what_is_kept() -> None:
 
 def test_where_nothing_is_left_out_nothing_changes() -> None:
     model = supernet(doubled=False)
-    assert merged(model, images(1)).weights(model.parts(largest(Space(model.graph)))) == {}
+    assert merged(model, images(1)).weights(model.weight_slices(largest(Space(model.graph)))) == {}
 
 
 def test_few_samples_do_not_make_it_worse() -> None:
@@ -118,7 +118,9 @@ def test_a_prediction_is_the_least_squares_where_kept_channels_are_alike(point: 
     first[6] = first[0] + 0.5 * first[2]
     last = weights["linear_2.weight"].double()
     batches = [(torch.randn(16, 32, 8, generator=generator),) for _ in range(8)]
-    given = merged(model, batches).weights(model.parts(smallest(Space(model.graph))))["linear_2.weight"].double()
+    given = (
+        merged(model, batches).weights(model.weight_slices(smallest(Space(model.graph))))["linear_2.weight"].double()
+    )
     samples = torch.cat([x.flatten(0, 1) for (x,) in batches]).double()
     hidden = torch.sigmoid(samples @ first.double().T + bias.double())
     kept, wanted = hidden[:, :6], hidden @ last.T
@@ -127,7 +129,7 @@ def test_a_prediction_is_the_least_squares_where_kept_channels_are_alike(point: 
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging, "MOST_BYTES", 1000)
+    monkeypatch.setattr(merging, "MAX_BYTES", 1000)
     with pytest.raises(ArchError, match="A2225"):
         merged(supernet(doubled=False), images(1))
 
@@ -137,13 +139,13 @@ def test_a_trained_network_is_shared_and_what_is_taken_out_is_refitted() -> None
     graph = space.specialize(largest(space))
     weights = lower(graph, generator=torch.Generator().manual_seed(0)).state_dict()
     given = job("share", space=space, start=Start(weights="x.safetensors", order="energy"))
-    shared = made(replace(given, weights=weights)).outcome()
+    shared = create_strategy(replace(given, weights=weights)).outcome()
     assert shared.supernet is not None
     architecture = smallest(space)
     after = job("inherit", space=space, start=Start(weights="shared", refit=64))
     taken = replace(after, weights=shared.weights, supernet=shared.supernet, architecture=dict(architecture))
-    refitted = made(taken).outcome().weights
-    plain = made(replace(taken, phase=after.phase.model_copy(update={"start": Start(weights="shared")})))
+    refitted = create_strategy(taken).outcome().weights
+    plain = create_strategy(replace(taken, phase=after.phase.model_copy(update={"start": Start(weights="shared")})))
     differing = {name for name, one in plain.outcome().weights.items() if not torch.equal(one, refitted[name])}
     assert any("linear" in name for name in differing)
-    assert start.BATCHES
+    assert start.MAX_BATCHES

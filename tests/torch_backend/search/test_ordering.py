@@ -12,17 +12,17 @@ import torch
 from torch import Tensor
 
 import archir
-from archir.backends.ranges import ranged_inputs
+from archir.backends.input_ranges import ranged_inputs
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.recipes.recipe import Start
-from archir.spaces.partial import largest
+from archir.spaces.completion import largest
 from archir.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.reuse import IMPORTANCES, Trained, importance
-from archir_torch.reuse.order import ordered
-from archir_torch.reuse.units import Units
-from archir_torch.search.job import made
+from archir_torch.reuse.order import order_channels
+from archir_torch.reuse.units import ChannelUnits
+from archir_torch.search.job import create_strategy
 from archir_torch.supernet import extract
 from tests.conftest import EXAMPLES
 from tests.examples import NETS
@@ -71,8 +71,8 @@ def computed(graph: Graph, weights: Mapping[str, Tensor], seed: int = 3) -> list
     generator = torch.Generator().manual_seed(seed)
     inputs = [
         torch.randn(2, *x.shape, generator=generator, dtype=torch.double)
-        if x.numeric
-        else torch.randint(0, x.below or 2, (2, *x.shape), generator=generator)
+        if x.is_floating
+        else torch.randint(0, x.integer_limit or 2, (2, *x.shape), generator=generator)
         for x in ranged_inputs(graph).values()
     ]
     with torch.no_grad():
@@ -86,7 +86,7 @@ def test_examples_compute_the_same(name: str) -> None:
     space = archir.load(f"{EXAMPLES / file}:{net}", **NETS[name])
     graph = space.specialize(space.sample(0))
     weights = weights_of(graph)
-    found = ordered(Trained(graph, weights), "l1")
+    found = order_channels(Trained(graph, weights), "l1")
     assert {key: one.shape for key, one in found.items()} == {key: one.shape for key, one in weights.items()}
     assert any(not torch.equal(found[key], weights[key]) for key in weights)
     for one, other in zip(computed(graph, weights), computed(graph, found), strict=True):
@@ -100,7 +100,7 @@ def test_two_heads_that_differ_stay(tokens: int, causal: bool) -> None:
     attended = f"attention(x, x, x, bias, heads=2, causal={'true' if causal else 'false'})"
     bias = f"parameter([2, {tokens}, {tokens}])"
     graph = archir.loads(f"net n {{\ninput x: f32[{tokens}, 8]\nbias = {bias}\noutput y = {attended}\n}}").graph
-    (claim,) = (claim for number, claim in Units(graph).claims.items() if graph[number].op.name == "attention")
+    (claim,) = (claim for number, claim in ChannelUnits(graph).claims.items() if graph[number].op.name == "attention")
     assert (claim.chunks, claim.across) == (2, False)
 
 
@@ -108,7 +108,7 @@ def test_everything_at_once() -> None:
     """Nearly all weights move; the rows of a plain layer, and of whole groups, fall."""
     graph = archir.loads(EVERYTHING).graph
     weights = weights_of(graph)
-    found = ordered(Trained(graph, weights), "l2")
+    found = order_channels(Trained(graph, weights), "l2")
     assert [key for key in weights if torch.equal(found[key], weights[key])] == ["linear_6.bias"]
     rows = found["linear_5.weight"].square().mean(1).sqrt()
     halves = (rows[:10] + rows[10:]).tolist()
@@ -124,7 +124,7 @@ def test_the_most_important_is_first() -> None:
     graph = archir.loads(CHAIN).graph
     weights = weights_of(graph)
     for name, power in (("l1", 1), ("l2", 2)):
-        rows = ordered(Trained(graph, weights), name)["linear.weight"].abs().pow(power).mean(1)
+        rows = order_channels(Trained(graph, weights), name)["linear.weight"].abs().pow(power).mean(1)
         assert rows.tolist() == sorted(rows.tolist(), reverse=True)
 
 
@@ -144,11 +144,11 @@ def test_a_channel_that_does_nothing_is_last(name: str) -> None:
         found: Tensor = call(*batches[number])
         return found.square().sum()
 
-    found = ordered(Trained(graph, weights, batches, loss), name)
+    found = order_channels(Trained(graph, weights, batches, loss), name)
     part = found["linear.weight"][-1] if name == "activation" else found["linear_2.weight"][:, -1]
     assert not part.any()
     with pytest.raises(ArchError, match=r"A2221.*needs samples"):
-        ordered(Trained(graph, weights), name)
+        order_channels(Trained(graph, weights), name)
 
 
 def test_a_measure_of_a_plugin() -> None:
@@ -158,12 +158,12 @@ def test_a_measure_of_a_plugin() -> None:
 
     try:
         graph = archir.loads(CHAIN).graph
-        rows = ordered(Trained(graph, weights_of(graph)), "upside_down")["linear.weight"].abs().mean(1)
+        rows = order_channels(Trained(graph, weights_of(graph)), "upside_down")["linear.weight"].abs().mean(1)
         assert rows.tolist() == sorted(rows.tolist())
     finally:
         del IMPORTANCES["upside_down"]
     with pytest.raises(ArchError, match=r"A2221.*no importance measure `l3`"):
-        ordered(Trained(graph, weights_of(graph)), "l3")
+        order_channels(Trained(graph, weights_of(graph)), "l3")
 
 
 @pytest.mark.parametrize("measure", ["l1", "taylor"])
@@ -173,14 +173,14 @@ def test_a_supernet_starts_from_what_is_ordered(measure: str) -> None:
     whole = space.specialize(largest(space))
     weights = weights_of(whole)
     given = replace(job("sandwich", start=Start(weights="x.safetensors", order=measure)), weights=weights)
-    network = extract(made(given).network, largest(space))  # type: ignore[attr-defined]
+    network = extract(create_strategy(given).network, largest(space))  # type: ignore[attr-defined]
     own = network.state_dict()
     assert any(not torch.equal(own[name], weights[name]) for name in weights)
     for one, other in zip(computed(whole, weights), computed(whole, own), strict=True):
         assert (one - other).abs().max() <= 1e-5 * one.abs().max()
     lacking = replace(given, weights={name: one for name, one in weights.items() if "linear" not in name})
     with pytest.raises(ArchError, match=r"A2221.*starts without weights of it: `linear.weight`"):
-        made(lacking)
+        create_strategy(lacking)
 
 
 @pytest.mark.parametrize("time", ["i64[] |> embedding(10, 6)", "f32[] |> relu"])
@@ -193,7 +193,7 @@ def test_an_input_without_channels_stays(time: str) -> None:
 
 def assert_computes_the_same(graph: Graph, seed: int) -> None:
     weights = weights_of(graph, seed)
-    found = ordered(Trained(graph, weights), "l1")
+    found = order_channels(Trained(graph, weights), "l1")
     assert any(not torch.equal(found[key], weights[key]) for key in weights)
     for one, other in zip(computed(graph, weights), computed(graph, found), strict=True):
         assert (one - other).abs().max() <= 1e-9 * one.abs().max()

@@ -21,7 +21,7 @@ from archir.diagnostics.errors import ArchError
 from archir_torch import BACKEND
 from archir_torch.data import Split, load, minibatch
 from archir_torch.proxies import PROXIES
-from archir_torch.proxies.untrained import Trial, trial
+from archir_torch.proxies.untrained import Trial, make_trial
 from tests.conftest import EXAMPLES
 from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
@@ -39,7 +39,7 @@ def batch(images: Any, labels: list[int], shape: tuple[int, ...] = (1, 2, 2)) ->
 
 def fixed(graph: archir.Graph, images: Split, **weights: Any) -> Trial:
     """A trial with weights that are given; `__` stands for the dot of their names."""
-    made = trial(graph, images, 0)
+    made = make_trial(graph, images, 0)
     for name, value in weights.items():
         made.weights[name.replace("__", ".")].copy_(torch.tensor(value))
     return made
@@ -91,7 +91,7 @@ def test_fisher_sums_a_channel_over_its_positions() -> None:
 def test_fisher_counts_a_channel_for_each_of_its_weights() -> None:
     graph = network("conv(4, kernel=1, groups=2) |> global_avg_pool", "f32[6, 1, 1]")
     images = batch([[1.0, 2.0, 0.5, -1.0, 0.25, 3.0], [0.5, -1.0, 3.0, 0.75, 1.0, -0.5]], [0, 1], (6, 1, 1))
-    made = trial(graph, images, 5)
+    made = make_trial(graph, images, 5)
     z = F.conv2d(images.images, made.weights["conv.weight"], made.weights.get("conv.bias"), groups=2).flatten(1)
     slope = (z.softmax(1) - F.one_hot(images.labels, 4)) / 2
     expected = float((z * slope).square().mean(0).sum()) / 2 * 3
@@ -101,7 +101,7 @@ def test_fisher_counts_a_channel_for_each_of_its_weights() -> None:
 @pytest.mark.parametrize("norm", ["", " |> batch_norm"])
 def test_synflow_of_a_chain_is_its_flow_times_the_layers(norm: str) -> None:
     chain = f"flatten |> linear(3, bias=false){norm} |> linear(5, bias=false){norm} |> linear(2, bias=false)"
-    made = trial(network(chain), IMAGES, 7)
+    made = make_trial(network(chain), IMAGES, 7)
     first, second, third = (made.weights[f"linear{i}.weight"].double().abs() for i in ("", "_2", "_3"))
     flow = float((third @ second @ first).sum())  # |weights| of all paths from ones to the sum of the outputs
     assert PROXIES["synflow"](made) == pytest.approx(3 * flow, rel=1e-12)
@@ -116,7 +116,7 @@ def test_naswot_of_two_samples() -> None:
 @pytest.mark.parametrize("act", ["relu", "relu6", "leaky_relu", "elu", "gelu", "silu", "mish", "hard_swish"])
 def test_naswot_reads_what_rectifiers_read(act: str) -> None:
     graph = network(f"conv(3) |> {act} |> conv(2) |> {act} |> sigmoid |> global_avg_pool")
-    made = trial(graph, minibatch("digits", (1, 2, 2), 4), 3)
+    made = make_trial(graph, minibatch("digits", (1, 2, 2), 4), 3)
     module = archir.compile(graph, seed=3)
     images = made.batch.images
     hidden = module.conv(images)
@@ -134,12 +134,12 @@ def test_naswot_counts_what_is_read_twice_twice() -> None:
             output y = (h |> relu |> linear(3)) + (h |> relu |> linear(3)) + (h |> scale(-1) |> relu |> linear(3))
         }
     """).graph
-    made = trial(graph, batch([[1, -1, 1, 2], [1, 1, -1, 3]], [0, 1]), 0)
+    made = make_trial(graph, batch([[1, -1, 1, 2], [1, 1, -1, 3]], [0, 1]), 0)
     assert PROXIES["naswot"](made) == pytest.approx(math.log(12 * 12 - 6 * 6))
 
 
 def test_naswot_of_samples_that_are_not_told_apart() -> None:
-    made = trial(network("flatten |> relu |> linear(2)"), batch([[1, 2, 3, 4], [4, 3, 2, 1]], [0, 1]), 0)
+    made = make_trial(network("flatten |> relu |> linear(2)"), batch([[1, 2, 3, 4], [4, 3, 2, 1]], [0, 1]), 0)
     assert PROXIES["naswot"](made) == -math.inf
 
 
@@ -158,7 +158,7 @@ def test_jacob_cov_of_a_linear_network_is_low() -> None:
 
 
 def test_jacob_cov_of_what_does_not_see_its_input() -> None:
-    made = trial(network("zero |> flatten"), IMAGES, 0)
+    made = make_trial(network("zero |> flatten"), IMAGES, 0)
     assert PROXIES["jacob_cov"](made) == -math.inf
 
 
@@ -180,7 +180,7 @@ def test_scores_depend_on_the_seed_alone(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_and_statistics_stay(name: str) -> None:
-    made = trial(network(NORMED, "f32[1, 8, 8]"), minibatch("digits", (1, 8, 8), 8), 0)
+    made = make_trial(network(NORMED, "f32[1, 8, 8]"), minibatch("digits", (1, 8, 8), 8), 0)
     kept = {key: value.clone() for key, value in made.weights.items()}
     score = PROXIES[name](made)
     assert all(torch.equal(made.weights[key], value) for key, value in kept.items())
@@ -188,7 +188,7 @@ def test_weights_and_statistics_stay(name: str) -> None:
 
 
 def test_batch_norms_use_the_minibatch_and_dropout_is_off() -> None:
-    made = trial(network(NORMED, "f32[1, 8, 8]"), minibatch("digits", (1, 8, 8), 8), 0)
+    made = make_trial(network(NORMED, "f32[1, 8, 8]"), minibatch("digits", (1, 8, 8), 8), 0)
     module = made.network()
     reference = archir.compile(network(NORMED.replace("0.5", "0"), "f32[1, 8, 8]"), seed=0).train()
     torch.testing.assert_close(module(made.batch.images), reference(made.batch.images))
@@ -268,7 +268,7 @@ def test_only_scores_of_at_least_so_much_are_kept() -> None:
     assert run(*drawn, "--at-least", str(limit), "--best", "2").stdout.splitlines() == kept[:2]
     refused = run(*drawn, "--at-least", str(scores[0] + 1), code=1)
     assert "A1119" in refused.stderr
-    assert f"the best is {scores[0]:g}" in refused.stderr
+    assert f"the best one has {scores[0]:g}" in refused.stderr
     assert "--at-least needs --by" in run("sample", FILE, "--at-least", "2", code=2).stderr
 
 

@@ -17,14 +17,14 @@ from pydantic.fields import FieldInfo
 import archir
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
-from archir.recipes.reading import parse
+from archir.recipes.parsing import parse
 from archir.recipes.recipe import Phase, Recipe
 from archir.search.registry import strategies
 from archir.utils.settings import Settings
-from archir_torch.lowering.devices import device_of
+from archir_torch.lowering.devices import resolve_device
 from archir_torch.objectives import OBJECTIVES
 from archir_torch.search.job import STRATEGIES
-from archir_torch.search.preparation import begin
+from archir_torch.search.preparation import begin_search
 from archir_torch.search.single import Settings as TrainSettings
 from tests.torch_backend.searches import strategy
 
@@ -91,7 +91,7 @@ MISTAKES = [
     ("population = 4", 'where = "mac <= 3"', "15:1: asked for here"),
     ('strategy = "spos"', 'strategy = "spos"\noptions.where = "mac <= 3"', "8:1: asked for here"),
     ('strategy = "spos"', 'strategy = "darts"\noptions.where = "params <= 3"', "8:1: asked for here"),
-    ('strategy = "spos"', 'strategy = "replace_one"\noptions.where = "params < 3K"', "all alternatives are scored"),
+    ('strategy = "spos"', 'strategy = "replace_one"\noptions.where = "params < 3K"', "scores all alternatives"),
     ("population = 4", 'executor = "proceses"', "15:1: error[A2601]"),
     ("population = 4", "popultion_size = 4", "hint: did you mean `population`?"),
     ("population = 4", "order = 2", "hint: `order` is an option of "),
@@ -148,7 +148,7 @@ def test_a_mistake_has_its_line(folder: Path, right: str, wrong: str, said: str)
     assert RECIPE.count(right) == 1
     (folder / "r.toml").write_text(RECIPE.replace(right, wrong))
     with pytest.raises(ArchError) as caught:
-        begin(folder / "r.toml", folder / "run", {}, "cpu")
+        begin_search(folder / "r.toml", folder / "run", {}, "cpu")
     assert said in str(caught.value), caught.value
     assert "r.toml:" in str(caught.value)
     assert not (folder / "run").exists()
@@ -164,12 +164,12 @@ training = { epochs = 2, batch = 16 }
 IN_VAIN = [
     (
         'derive = { exclude = ["rellu"] }',
-        "7:23: error[A2204]: phase `search`: `derive.exclude` has `rellu`, and no choice that is searched has such",
+        "7:23: error[A2204]: phase `search`: `derive.exclude` has `rellu`, but no searched choice has such",
         "hint: did you mean `relu`? There are `gelu` and `relu`",
     ),
     (
         'derive = { limit = { labels = ["gelu", "skip"], most = 0 } }',
-        "7:40: error[A2204]: phase `search`: `derive.limit.labels` has `skip`, and no",
+        "7:40: error[A2204]: phase `search`: `derive.limit.labels` has `skip`, but no",
         "hint: there are `gelu` and `relu`",
     ),
     (
@@ -185,17 +185,18 @@ IN_VAIN = [
     (
         "options.hold = 2",
         "7:1: error[A1109]: phase `search`: with `hold = 2`, none of 2 epochs trains architecture parameters",
-        "hint: `hold` is smaller than `training.epochs`: options.hold = 1",
+        "hint: `hold` must be less than `training.epochs`: options.hold = 1",
     ),
     (
         "options.temperature = [5.0, 1.0]",
-        "7:1: error[A1109]: phase `search`: `darts` draws nothing that a `temperature` could change",
-        "hint: leave it out; `gdas` and `snas` draw",
+        "7:1: error[A1109]: phase `search`: `darts` uses no noise, so `temperature` has no effect",
+        "hint: remove it; `gdas` and `snas` use it",
     ),
     (
         '[[phase]]\nname = "b"\nstrategy = "spos"\n[phase.options]\nwhere = "params >= 30"\nuse = 0.9',
-        '12:1: error[A1109]: phase `b`: `use` is a part of upper bounds, and `where = "params >= 30"` has none',
-        'hint: leave it out, or bound a cost from above: where = "macs <= 0.5x"',
+        '12:1: error[A1109]: phase `b`: `use` is a fraction of upper bounds, but `where = "params >= 30"` has no '
+        "upper bound",
+        'hint: remove `use`, or bound a cost from above: where = "macs <= 0.5x"',
     ),
 ]
 """Settings that would do nothing, and what is said of them."""
@@ -205,7 +206,7 @@ IN_VAIN = [
 def test_what_would_do_nothing_is_refused(folder: Path, wrong: tuple[str, ...]) -> None:
     (folder / "r.toml").write_text(DARTS + wrong[0])
     with pytest.raises(ArchError) as caught:
-        begin(folder / "r.toml", folder / "run", {}, "cpu")
+        begin_search(folder / "r.toml", folder / "run", {}, "cpu")
     for said in wrong[1:]:
         assert said in str(caught.value), caught.value
     assert len(caught.value.diagnostics) == 1
@@ -221,47 +222,54 @@ LACKING = [
     (
         'start = { architecture = "shared", weights = "shared" }',
         "13:11: error[A2207]: phase `b`: `shared` has no architecture to start from",
-        'hint: start.architecture = "darts" names a phase that has',
+        'hint: start.architecture = "darts" names a phase with architecture',
     ),
     (
         'start = { trials = "darts", weights = "shared" }',
         "13:11: error[A2207]: phase `b`: `darts` has no trials to start from",
-        "hint: a phase before it has trials: `bananas`, `bayesian`, ",
+        "hint: strategies with trials are `bananas`, `bayesian`, ",
     ),
     (
         'options = { scorer = { kind = "predictor" } }',
-        "13:13: error[A2211]: phase `b` has no trials that a predictor could be fitted to",
+        "13:13: error[A2211]: phase `b` has no trials to fit a predictor to",
         'hint: start.trials = "..." names a phase that tried candidates',
     ),
-    ('start.weights = "shared"\nopen = []', "14:1: error[A2208]: what is `op` of `tiny`, which is not open?"),
+    ('start.weights = "shared"\nopen = []', "14:1: error[A2208]: `op` of `tiny` is neither searched nor fixed"),
     (
         'start.weights = "shared"\ntraining.sharding = "full"',
-        "14:1: error[A1109]: phase `b`: `evolution` keeps weights",
+        "14:1: error[A1109]: phase `b`: `evolution` cannot shard weights",
     ),
     ('strategy = "train"', "12:1: error[A2205]: phase `b` trains one architecture, but `tiny` has many"),
     ('strategy = "inherit"', "12:1: error[A2210]: phase `b` has no architecture, or no weights, to inherit"),
-    ('strategy = "share"', "12:1: error[A2210]: phase `b` has no weights to share", "hint: start.weights says which"),
+    (
+        'strategy = "share"',
+        "12:1: error[A2210]: phase `b` has no weights to share",
+        "hint: name them with start.weights",
+    ),
     ('strategy = "finalists"', "12:1: error[A2213]: phase `b` has no trials with `accuracy` to choose from"),
     (
         'strategy = "darts"\noptions = { penalty = { cost = "mac" } }',
-        "13:25: error[A1604]: there is no mean of a cost `mac`",
+        "13:25: error[A1604]: the expected value of cost `mac` cannot be computed",
         "hint: did you mean `macs`?",
     ),
     (
         'strategy = "darts"\nfixed = { "*" = "largest" }',
         "13:1: error[A2215]: phase `b` has no architecture parameters: there is nothing to search",
-        "hint: without `open`, what `fixed` does not name is searched: let it name fewer choices",
+        "hint: without `open`, all choices that `fixed` does not name are searched: name fewer choices in `fixed`",
     ),
     (
         'start.weights = "shared"\noptions = { scorer = { kind = "table" } }',
-        "14:24: error[A2253]: phase `b` is scored by a table, and there is none",
+        "14:24: error[A2253]: phase `b` is scored by a table, but the recipe names none",
     ),
     (
         'strategy = "train"\nstart.architecture = "./runs/found"',
         "13:1: error[A1109]: phase `b` starts from the architecture of `./runs/found`, which is no earlier phase",
-        "hint: weights alone come from another run; `archir train SPACE --arch ./runs/found/best.json` trains what",
+        "hint: only weights can come from another run; `archir train SPACE --arch ./runs/found/best.json` trains what",
     ),
-    ('strategy = "spos"\ntraining.drop_path = "linear"', "13:1: error[A1109]: phase `b`: a supernet's rates of"),
+    (
+        'strategy = "spos"\ntraining.drop_path = "linear"',
+        "13:1: error[A1109]: phase `b`: supernets keep the constant",
+    ),
     ('strategy = "sandwich"\noptions.first = ["@edge"]', "13:1: error[A2203]: `@edge` names no choice of"),
     ('strategy = "sandwich"\noptions.size = "mcas"', "13:1: error[A1604]: there is no cost `mcas`", "mean `macs`?"),
 ]
@@ -286,7 +294,7 @@ def test_what_a_phase_lacks_is_known_before_anything_is_trained(folder: Path, wr
     text = BEFORE.replace('strategy = "evolution"\n', "") if wrong[0].startswith("strategy") else BEFORE
     (folder / "r.toml").write_text(text + wrong[0])
     with pytest.raises(ArchError) as caught:
-        begin(folder / "r.toml", folder / "run", {}, "cpu")
+        begin_search(folder / "r.toml", folder / "run", {}, "cpu")
     for said in wrong[1:]:
         assert f"r.toml:{said}" in str(caught.value) if said[0] in "1" else said in str(caught.value), caught.value
     assert len(caught.value.diagnostics) == 1
@@ -327,7 +335,7 @@ LACKING_NOTHING = [
 def test_a_phase_that_lacks_nothing_begins(folder: Path, right: str) -> None:
     text = BEFORE.replace('strategy = "evolution"\n', "") if right.startswith("strategy") else BEFORE
     (folder / "r.toml").write_text(text + right)
-    begin(folder / "r.toml", folder / "run", {}, "cpu").run.close()
+    begin_search(folder / "r.toml", folder / "run", {}, "cpu").run.close()
 
 
 @pytest.mark.parametrize("name", ["darts", "gdas", "snas", "spos", "sandwich", "fair", "train", "random"])
@@ -347,7 +355,7 @@ def test_all_strategies_say_what_they_give() -> None:
 def test_epochs_in_which_nothing_is_chosen_may_be_the_default(folder: Path) -> None:
     (folder / "r.toml").write_text(DARTS.replace('"darts"', '"pc_darts"'))
     with pytest.raises(ArchError, match=r"6:14: error\[A1109\].*with `hold = 15` by default, none of 2 epochs"):
-        begin(folder / "r.toml", folder / "run", {}, "cpu")
+        begin_search(folder / "r.toml", folder / "run", {}, "cpu")
 
 
 WITH_EFFECT = [
@@ -362,12 +370,12 @@ WITH_EFFECT = [
 @pytest.mark.parametrize("right", WITH_EFFECT)
 def test_what_does_something_is_not(folder: Path, right: str) -> None:
     (folder / "r.toml").write_text(DARTS + right)
-    begin(folder / "r.toml", folder / "run", {}, "cpu").run.close()
+    begin_search(folder / "r.toml", folder / "run", {}, "cpu").run.close()
 
 
 def test_the_recipe_itself_can_begin(folder: Path) -> None:
     (folder / "r.toml").write_text(RECIPE)
-    begin(folder / "r.toml", folder / "run", {}, "cpu").run.close()
+    begin_search(folder / "r.toml", folder / "run", {}, "cpu").run.close()
 
 
 @pytest.mark.parametrize("wrong", MISTAKES[:3], ids=lambda wrong: wrong[2][:30])
@@ -397,7 +405,7 @@ def test_a_check_says_what_would_be_done_and_leaves_nothing(
     (folder / "r.toml").write_text(bounded)
     said = CliRunner().invoke(main, ["search", str(folder / "r.toml"), "--check"])
     assert "best: evolution, tiny, at most 2 architectures" in said.output
-    assert "--check goes with a recipe" in CliRunner().invoke(main, ["search", "--resume", "run", "--check"]).output
+    assert "--check needs a recipe" in CliRunner().invoke(main, ["search", "--resume", "run", "--check"]).output
 
 
 TRAINED = """
@@ -429,7 +437,7 @@ def test_a_setting_of_the_command_line_is_shown_with_a_caret(folder: Path) -> No
     assert "--set:1:1: error[A1109]: phase `search`: there is no `training.epcohs`\n" in said
     assert "    search.training.epcohs=2\n    ^^^" in said
     assert "did you mean `epochs`?" in said
-    assert "--set:1:1: error[A1109]: `seed` is no table" in search(folder, "--set", "seed.x=1")
+    assert "--set:1:1: error[A1109]: `seed` is not a table" in search(folder, "--set", "seed.x=1")
     assert "--set:1:1: error[A1109]: phase `best`: `population` is 'many'" in search(
         folder, "--set", "best.options.population=many"
     )
@@ -438,7 +446,7 @@ def test_a_setting_of_the_command_line_is_shown_with_a_caret(folder: Path) -> No
 def test_a_table_of_the_command_line_hides_what_it_replaces(folder: Path) -> None:
     (folder / "r.toml").write_text(DARTS + 'fixed.op = "relu"\n')
     with pytest.raises(ArchError, match=r"--set:1:1: asked for here\n    search.fixed="):
-        begin(folder / "r.toml", folder / "run", {"search.fixed": '{ op = "rellu" }'}, "cpu")
+        begin_search(folder / "r.toml", folder / "run", {"search.fixed": '{ op = "rellu" }'}, "cpu")
 
 
 @pytest.mark.parametrize(
@@ -446,7 +454,7 @@ def test_a_table_of_the_command_line_hides_what_it_replaces(folder: Path) -> Non
     [
         ("training.epochs=1", "hint: settings of a phase are `PHASE.KEY`, such as `search.training.epochs`; there "),
         ("phase.best.training.epochs=1", "such as `best.training.epochs`; there are `search` and `best`"),
-        ("phase.1.training.epochs=1", "`phase` is no table\n"),
+        ("phase.1.training.epochs=1", "`phase` is not a table\n"),
         ("phase.1.training.epochs=1", "such as `search.training.epochs`; there are `search` and `best`\n"),
         ("phases.best.weights=1", "such as `search.training.epochs`; there are `search` and `best`\n"),
         ("epochs=1", "such as `search.training.epochs`; there are `search` and `best`\n"),
@@ -464,7 +472,7 @@ def test_settings_of_phases_are_named_by_the_phase(setting: str, said: str) -> N
     assert said in rendered, rendered
 
 
-NO_GPU = "cuda" if device_of(None) == "cpu" else "cuda:99"
+NO_GPU = "cuda" if resolve_device(None) == "cpu" else "cuda:99"
 
 
 @pytest.mark.parametrize("device", [NO_GPU, "cuda:99", "gpu", "meta", "cuda:-1", "cuda:" + "9" * 5000])

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import archir
-from archir.data.inputs import inputs_of, sizes_of
+from archir.data.inputs import inputs_of, sample_shapes
 from archir.diagnostics.errors import ArchError
 from archir.ir.printer import print_graph
 from archir.ir.reader import parse_graph
@@ -18,7 +18,7 @@ from archir.ir.serial import from_json, to_json
 from archir.ir.verify import verify
 from archir.language.source import to_source
 from archir.passes.relax import relax
-from archir.passes.resize import taking
+from archir.passes.resize import with_input_sizes
 from archir.spaces.space import Space
 from archir_torch import BACKEND as TORCH
 from archir_torch.data import minibatch
@@ -79,14 +79,14 @@ def test_graphs_are_kept_as_text_and_json() -> None:
 
 def test_a_supernet_is_given_one_size() -> None:
     space = archir.loads(NET)
-    assert sizes_of(space.graph) == {"image": (1, 12, 12)}
+    assert sample_shapes(space.graph) == {"image": (1, 12, 12)}
     assert_shared(space)
-    assert_shared(Space(taking(space.graph, sizes_of(space.graph))))
+    assert_shared(Space(with_input_sizes(space.graph, sample_shapes(space.graph))))
 
 
 def test_architectures_see_images_at_their_size() -> None:
     space = archir.loads(NET)
-    whole = SuperNetwork(taking(space.graph, sizes_of(space.graph))).eval()
+    whole = SuperNetwork(with_input_sizes(space.graph, sample_shapes(space.graph))).eval()
     plain = SuperNetwork(space.graph).eval()
     plain.load_state_dict(whole.state_dict())
     (images,) = (one[torch.arange(4)] for one in minibatch("digits", inputs_of(space.graph), 4).inputs.values())
@@ -105,7 +105,7 @@ def test_a_mixture_has_one_size() -> None:
 
 def test_data_have_no_chosen_channels() -> None:
     graph = archir.loads(NET.replace("[1, size, size]", "[choose channels(1, 3), size, size]")).graph
-    with pytest.raises(ArchError, match=r"(?s)A1103.*only height and width"):
+    with pytest.raises(ArchError, match=r"(?s)A1103.*only the height and width"):
         inputs_of(graph)
 
 

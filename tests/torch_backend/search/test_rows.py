@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from archir.diagnostics.errors import ArchError
 from archir.recipes import division
-from archir.recipes.reading import parse
+from archir.recipes.parsing import parse
 from archir_torch.data import Data, Split, load, origin
 from archir_torch.objectives.attention_transfer import AttentionTransfer
 from archir_torch.search import preparation, run, scoring
-from archir_torch.search.job import whole
+from archir_torch.search.job import uses_all_samples
 from archir_torch.search.run import execute
 from archir_torch.search.task import Task
 from archir_torch.strategies import inherit, relaxed, supernet
@@ -276,25 +276,25 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Touched:
         touched.note("proxies", images.images)
         return untrained(graph, images, seed)
 
-    phase, update, measure, task_loss = run._phase, Learner.update, Task.measured, Task.loss
+    phase, update, measure, task_loss = run._run_phase, Learner.update, Task.measure, Task.loss
     second_order, eigenvalue = relaxed.unrolled_gradient, relaxed.dominant_eigenvalue
-    calibrate, apart, untrained = scoring.recalibrate, AttentionTransfer._apart, scoring.trial
+    calibrate, apart, untrained = scoring.recalibrate, AttentionTransfer._distances, scoring.make_trial
     monkeypatch.setattr(preparation, "load", loaded)
-    monkeypatch.setattr(run, "_phase", begun)
+    monkeypatch.setattr(run, "_run_phase", begun)
     monkeypatch.setattr(Learner, "update", updated)
-    monkeypatch.setattr(Task, "measured", measured)
+    monkeypatch.setattr(Task, "measure", measured)
     monkeypatch.setattr(Task, "loss", lost)
     monkeypatch.setattr(relaxed, "unrolled_gradient", unrolled)
     monkeypatch.setattr(relaxed, "dominant_eigenvalue", curved)
-    monkeypatch.setattr(AttentionTransfer, "_apart", taught)
-    monkeypatch.setattr(scoring, "trial", tried)
+    monkeypatch.setattr(AttentionTransfer, "_distances", taught)
+    monkeypatch.setattr(scoring, "make_trial", tried)
     for module in (scoring, inherit, supernet):
         monkeypatch.setattr(module, "recalibrate", recalibrated)
     return touched
 
 
 def searched(path: Path, folder: Path) -> None:
-    execute(path, folder, resume=False, fall_back=False, overrides={}, device="cpu", watch=None)
+    execute(path, folder, resume=False, fall_back=False, overrides={}, device="cpu", callback=None)
 
 
 TRAINS = ("weights", "norms", "proxies")
@@ -391,7 +391,10 @@ options = { trials = 2 }
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("weights = 0.25", r"phase `evolve` divides `.*images.npz` otherwise than `search`: `weights = 0.25`, not 0.5"),
+        (
+            "weights = 0.25",
+            r"phase `evolve` splits `.*images.npz` differently from `search`: `weights = 0.25`, not 0.5",
+        ),
         ("limit = 30", "`limit = 30`, not None"),
         ("classes = 2", "`classes = 2`, not None"),
         ('source = "npz:{folder}/images.npz"', "`source = npz:"),
@@ -417,14 +420,14 @@ def test_a_phase_takes_from_the_recipe_what_it_does_not_say(watched: Touched, tm
 def test_other_images_are_divided_as_their_phase_says(tmp_path: Path) -> None:
     other = TWO.replace('start = { weights = "search" }', "")
     path = written(tmp_path, "", f'{other}\n[phase.data]\nsource = "digits"\nweights = 0.25\n')
-    division.check(parse(path.read_text()), whole)
+    division.check_same_split(parse(path.read_text()), uses_all_samples)
 
 
 def test_what_trains_on_everything_may_have_more(tmp_path: Path) -> None:
     """A search on a part of the images, and a training on all of them: the part is in the training part as well."""
     last = '[[phase]]\nname = "last"\nstrategy = "train"\nstart = { architecture = "evolve" }\n'
     path = written(tmp_path, "[data]\nlimit = 30", f"{TWO}\n{last}[phase.data]\nlimit = 60\n")
-    division.check(parse(path.read_text()), whole)
+    division.check_same_split(parse(path.read_text()), uses_all_samples)
 
 
 @pytest.mark.parametrize(

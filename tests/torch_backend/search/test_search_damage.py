@@ -46,7 +46,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = recipe(tmp_path_factory.mktemp("interrupted"))
     with pytest.raises(Interrupted):
-        backends.get("torch").search(path, path.parent / "run", device="cpu", watch=Stopping())
+        backends.get("torch").search(path, path.parent / "run", device="cpu", progress=Stopping())
     run = Run.open(path.parent / "run")
     assert not run.finished
     assert [phase.name for phase in run.phases()] == ["search", "again"]

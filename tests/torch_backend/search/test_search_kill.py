@@ -21,7 +21,7 @@ from torch import Tensor
 import archir
 from archir.diagnostics.errors import ArchError
 from archir.runs import Run, summaries
-from archir.runs.lock import locked
+from archir.runs.lock import is_locked
 from archir.runs.manifest import NAME
 from tests.portions import portion
 from tests.runs.test_tensorboard import shown
@@ -50,7 +50,7 @@ def signalled(path: Path, folder: Path, number: signal.Signals, delay: float) ->
     """Work on the search, which gets a signal some seconds after it has the run; its exit code and what it said."""
     process = go(path, folder)
     until = time.monotonic() + 60
-    while not locked(folder) and process.poll() is None and time.monotonic() < until:
+    while not is_locked(folder) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.001)
     time.sleep(delay)
     process.send_signal(number)
@@ -127,7 +127,7 @@ def kills(whole: Path, folder: Path, count: int, seed: int) -> int:
         code, _ = signalled(path, folder, signal.SIGKILL, draw.random() * longest)
         killed += code == -signal.SIGKILL
         assert code in (0, -signal.SIGKILL), time.monotonic() - begun
-        assert not locked(folder)
+        assert not is_locked(folder)
         if (folder / NAME).exists():
             Run.open(folder)
         if code == 0:  # it was faster: another run

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import archir
-from archir.backends.speed.figures import Latency, Speed, Speeds, Subject
+from archir.backends.speed.measurements import Latency, Speed, Speeds, Subject
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
-from archir.recipes.borrowing import SEEN
+from archir.recipes.start_weights import DATA_KEY
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.weights import save_weights
 
@@ -53,7 +53,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     graph = archir.load(f"{folder}/nets.arch:full").graph
     settings = {"epochs": 2, "seed": 0}
     network, result = archir.train(graph, settings=settings, device="cpu")
-    save_weights(network, folder / "full.safetensors", {SEEN: json.dumps(["digits"])})  # as `archir train` does
+    save_weights(network, folder / "full.safetensors", {DATA_KEY: json.dumps(["digits"])})  # as `archir train` does
     (folder / "accuracy.json").write_text(json.dumps(result.measures["accuracy"]))
     return folder
 

@@ -15,11 +15,11 @@ from archir import backends
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.ir.serial import from_json
-from archir.recipes.borrowing import supernet_of
+from archir.recipes.start_weights import read_supernet
 from archir.runs import Run
-from archir.spaces.partial import largest
+from archir.spaces.completion import largest
 from archir_torch.lowering.weights import read_weights
-from archir_torch.search.inheritance import restored
+from archir_torch.search.inheritance import restore_supernet
 from tests.torch_backend.search.test_borrowing import HEAD, SUPERNET, TRAIN, search
 from tests.torch_backend.tried import elastic, trials_of
 
@@ -59,11 +59,11 @@ def test_networks_keep_their_budgets_and_have_the_weights_of_the_supernet(supern
         assert keeps(archir.cost(network)), folder
         assert summary["networks"][folder.name]["macs"] == archir.cost(network).macs
         given, _ = read_weights(supernet / "phases" / "supernet" / "weights.safetensors")
-        record = supernet_of(Run.open(supernet), "phases/supernet/supernet.json")
+        record = read_supernet(Run.open(supernet), "phases/supernet/supernet.json")
         assert record is not None
-        model = restored(record, given)
+        model = restore_supernet(record, given)
         choices = json.loads((folder / "best.json").read_text())["choices"]
-        cut = model.weights(record.own(model.graph, elastic().architecture(choices)))
+        cut = model.weights(record.to_supernet(model.graph, elastic().architecture(choices)))
         found, _ = read_weights(folder / "weights.safetensors")
         assert all(torch.equal(found[name], cut[name]) for name in found if "running" not in name)
         assert any(not torch.equal(found[name], cut[name]) for name in found if "running" in name)
@@ -102,7 +102,7 @@ class _Dies:
 def test_the_same_command_goes_on(supernet: Path, specialized: Path, tmp_path: Path) -> None:
     for after in (1, 3):
         with pytest.raises(RuntimeError, match="light"):
-            archir.specialize(supernet, BUDGETS, tmp_path / "run", trials=8, watch=_Dies(after))
+            archir.specialize(supernet, BUDGETS, tmp_path / "run", trials=8, progress=_Dies(after))
     known = archir.specialize(supernet, BUDGETS, tmp_path / "run", trials=8)
     again = archir.specialize(supernet, BUDGETS, tmp_path / "run", trials=8)
     assert known == again

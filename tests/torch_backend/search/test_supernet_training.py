@@ -17,12 +17,12 @@ from archir.diagnostics.errors import ArchError
 from archir.recipes.training import Optimizer, Training
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
-from archir.utils.seeds import mixed
+from archir.utils.seeds import derive_seed
 from archir_torch.lowering.module import lower
-from archir_torch.search.inheritance import restored
-from archir_torch.search.job import made
+from archir_torch.search.inheritance import restore_supernet
+from archir_torch.search.job import create_strategy
 from archir_torch.strategies.supernet import Supernet
-from archir_torch.strategies.trials import Trials
+from archir_torch.strategies.trials import TrialStrategy
 from archir_torch.supernet.network import extract
 from archir_torch.training.loop import run
 from archir_torch.training.recalibration import recalibrate
@@ -83,16 +83,16 @@ def test_a_step_adds_up_the_gradients_of_its_paths(kind: str, options: dict[str,
 
 def paths_of(search: Supernet, index: int) -> list[Architecture]:
     """What a step trains."""
-    return list(search.paths(random.Random(mixed(search.job.seed, "paths", index))))
+    return list(search.paths(random.Random(derive_seed(search.job.seed, "paths", index))))
 
 
 def test_paths_within_bounds() -> None:
-    bound = archir.cost(elastic().specialize(elastic().exactly({"width": 1, "kernel": 0, "op": 0}))).macs
+    bound = archir.cost(elastic().specialize(elastic().from_outcomes({"width": 1, "kernel": 0, "op": 0}))).macs
     search = trained("spos", {"drawn": 3, "uniform": "architectures", "where": f"macs <= {bound}"})
     drawn = [path for step in range(20) for path in paths_of(search, step)]
     assert max(archir.cost(elastic().specialize(path)).macs for path in drawn) <= bound
     assert 1 < len({tuple(path.codes) for path in drawn}) < elastic().size
-    (seen,) = search.looked_at().values()
+    (seen,) = search.evaluated_paths().values()
     assert archir.cost(elastic().specialize(seen)).macs <= bound
 
 
@@ -155,11 +155,11 @@ def test_a_supernet_learns_and_hands_on_its_weights() -> None:
     assert {"validation_accuracy", "smallest_validation_accuracy"} <= rows[-1].keys()
     outcome = search.outcome()
     assert outcome.supernet is not None
-    model = restored(outcome.supernet, outcome.weights)
+    model = restore_supernet(outcome.supernet, outcome.weights)
     images = data().held_out.images
     for seed in range(8):
         architecture = elastic().sample(seed)
-        own = outcome.supernet.own(model.graph, architecture)
+        own = outcome.supernet.to_supernet(model.graph, architecture)
         with torch.no_grad():
             one = extract(model, own)(images)
             assert torch.equal(one, model(images, own))
@@ -172,7 +172,7 @@ def test_progressive_shrinking_goes_on_with_the_same_weights() -> None:
     second = strategy("spos", space=elastic(), epochs=1)
     assert isinstance(second, Supernet)
     again = Supernet.__new__(type(second))
-    type(second).__init__(again, replace(second.job, weights=weights), second.basics)  # type: ignore[misc]
+    type(second).__init__(again, replace(second.job, weights=weights), second.base_options)  # type: ignore[misc]
     for name, tensor in again.network.state_dict().items():
         assert torch.equal(tensor, weights[name])
 
@@ -224,17 +224,19 @@ def test_a_found_architecture_keeps_its_weights() -> None:
     outcome = search.outcome()
     architecture = elastic().sample(3)
     given = job("inherit", space=elastic(), epochs=1)
-    inherit = made(replace(given, weights=outcome.weights, supernet=outcome.supernet, architecture=dict(architecture)))
+    inherit = create_strategy(
+        replace(given, weights=outcome.weights, supernet=outcome.supernet, architecture=dict(architecture))
+    )
     rows = run(inherit, epochs=1, steps=1)
     found = inherit.outcome()
     assert outcome.supernet is not None
-    model = restored(outcome.supernet, outcome.weights)
-    wanted = model.weights(outcome.supernet.own(model.graph, architecture))
+    model = restore_supernet(outcome.supernet, outcome.weights)
+    wanted = model.weights(outcome.supernet.to_supernet(model.graph, architecture))
     for name, tensor in found.weights.items():
         assert torch.equal(tensor, wanted[name]) is ("running" not in name), name
     assert 0 < float(rows[-1]["accuracy"]) <= 1
     with pytest.raises(ArchError, match="A2210"):
-        made(given)
+        create_strategy(given)
 
 
 def test_a_draw_keeps_to_what_is_fixed() -> None:
@@ -243,6 +245,6 @@ def test_a_draw_keeps_to_what_is_fixed() -> None:
     assert drawn is not None
     assert drawn["width"] == 6
     tries = strategy("random", {"trials": 3}, space=elastic())
-    assert isinstance(tries, Trials)
+    assert isinstance(tries, TrialStrategy)
     with pytest.raises(ArchError, match="A2210"), tries:
         pass

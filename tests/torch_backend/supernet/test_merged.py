@@ -17,12 +17,12 @@ from archir.ir.verify import verify
 from archir.passes.batch import batch
 from archir.passes.cse import cse
 from archir.passes.relax import relax
-from archir.passes.shared_norms import share
+from archir.passes.shared_norms import merge_siblings
 from archir_torch.lowering.weights import load_weights, save_weights
-from archir_torch.search.job import made
+from archir_torch.search.job import create_strategy
 from archir_torch.strategies.relaxed import Relaxed
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
-from archir_torch.supernet.tuning import Plan, planned, tuned
+from archir_torch.supernet.tuning import Plan, lower_with_plan, tuned
 from tests.examples import elaborated
 from tests.portions import portion
 from tests.torch_backend.searches import job
@@ -81,7 +81,7 @@ def test_every_plan_computes_the_same(name: str) -> None:
     state = {key: value.clone() for key, value in plain.state_dict().items()}
     wanted = outcome(plain, state)
     for plan in PLANS:
-        same(wanted, outcome(planned(graph, plan), state))
+        same(wanted, outcome(lower_with_plan(graph, plan), state))
 
 
 @pytest.mark.parametrize("seed", portion(range(12), range(5)))
@@ -90,7 +90,7 @@ def test_random_siblings_compute_the_same_together(seed: int) -> None:
     plain = lower_mixed(graph)
     state = {key: value.clone() for key, value in plain.state_dict().items()}
     wanted = outcome(plain, state)
-    for merged in (share(graph), batch(cse(graph)), batch(share(graph))):
+    for merged in (merge_siblings(graph), batch(cse(graph)), batch(merge_siblings(graph))):
         verify(merged)
         same(wanted, outcome(lower_mixed(merged), state))
 
@@ -128,7 +128,7 @@ def test_siblings_become_one_wide_operation() -> None:
 
 def test_norms_of_the_same_pool_become_one() -> None:
     graph = relaxed("darts")
-    norms = [sum(g[n].op.name == "batch_norm" for n in g) for g in (cse(graph), share(graph))]
+    norms = [sum(g[n].op.name == "batch_norm" for n in g) for g in (cse(graph), merge_siblings(graph))]
     assert norms[1] < norms[0]
 
 
@@ -137,12 +137,12 @@ def test_norms_with_weights_are_not_shared() -> None:
         "net n() {\n    input x: f32[4, 8, 8]\n    output y = choose c { a: x |> batch_norm, b: x |> batch_norm }\n}"
     )
     graph = relax(archir.loads(program).graph)
-    assert sum(g.op.name == "batch_norm" for g in (share(graph)[n] for n in share(graph))) == 2
+    assert sum(g.op.name == "batch_norm" for g in (merge_siblings(graph)[n] for n in merge_siblings(graph))) == 2
 
 
 def test_weights_of_merged_nodes_are_saved_and_loaded(tmp_path: object) -> None:
     graph = relaxed("darts")
-    one, other = planned(graph, Plan(batch=True)), planned(graph, Plan())
+    one, other = lower_with_plan(graph, Plan(batch=True)), lower_with_plan(graph, Plan())
     x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     weights = {name: torch.full((count,), 1 / count) for name, count in one.names.items()}
     one(x, weights=weights)  # statistics move
@@ -154,7 +154,7 @@ def test_weights_of_merged_nodes_are_saved_and_loaded(tmp_path: object) -> None:
 
 def test_weights_start_the_same_under_every_plan() -> None:
     graph = relaxed("nas_bench_201")
-    states = [planned(graph, plan, generator=torch.Generator().manual_seed(5)).state_dict() for plan in PLANS]
+    states = [lower_with_plan(graph, plan, generator=torch.Generator().manual_seed(5)).state_dict() for plan in PLANS]
     for state in states[1:]:
         assert state.keys() == states[0].keys()
         assert all(torch.equal(state[name], states[0][name]) for name in state)
@@ -167,7 +167,7 @@ def test_measuring_a_plan_leaves_no_trace_and_a_given_plan_is_taken() -> None:
     network, plan = tuned(graph, [x], rounds=1, say=said.append, generator=torch.Generator().manual_seed(5))
     assert torch.equal(before, torch.get_rng_state())
     assert len(said) == 3
-    fresh = planned(graph, plan, generator=torch.Generator().manual_seed(5)).state_dict()
+    fresh = lower_with_plan(graph, plan, generator=torch.Generator().manual_seed(5)).state_dict()
     assert all(torch.equal(value, fresh[name]) for name, value in network.state_dict().items())
     assert tuned(graph, [x], plan=Plan(batch=True))[1] == Plan(batch=True)
     _, settled = tuned(graph, [x], rounds=1, layout="channels_last", batch=False)
@@ -184,7 +184,7 @@ def test_a_search_keeps_the_plan_that_it_measured() -> None:
         assert set(decide()) == {"channels_last", "depthwise", "batch"}
         return {"channels_last": True, "depthwise": False, "batch": False}
 
-    search = cast(Relaxed, made(replace(job(options={"tune": True}), decided=decided)))
+    search = cast(Relaxed, create_strategy(replace(job(options={"tune": True}), decide_once=decided)))
     assert asked == ["plan"]
     assert search.network.layout is torch.channels_last
-    assert cast(Relaxed, made(job())).network.layout is None
+    assert cast(Relaxed, create_strategy(job())).network.layout is None

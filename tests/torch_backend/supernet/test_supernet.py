@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import archir
 from archir.spaces.architecture import Architecture
-from archir.spaces.partial import smallest
+from archir.spaces.completion import smallest
 from archir.spaces.space import Space
 from archir_torch.lowering.module import Network
 from archir_torch.supernet.network import SuperNetwork, extract
@@ -84,7 +84,7 @@ def test_gradients_reach_what_is_used_and_nothing_else(name: str) -> None:
 
 
 def assert_same_gradients(model: SuperNetwork, network: Network, architecture: Architecture) -> None:
-    used, cuts, own = model.used(architecture), model.cuts(architecture), dict(network.named_parameters())
+    used, cuts, own = model.used(architecture), model.slices(architecture), dict(network.named_parameters())
     for actual, parameter in model.named_parameters():
         name = model._renamed.get(actual, actual)
         if name not in used:
@@ -97,7 +97,7 @@ def assert_same_gradients(model: SuperNetwork, network: Network, architecture: A
         assert parameter.grad is not None, name
         assert not parameter.grad[~used[name]].any()
         cut = cuts[name]
-        part = parameter.grad if cut is None else cut.of(parameter.grad)
+        part = parameter.grad if cut is None else cut.take(parameter.grad)
         torch.testing.assert_close(part, wanted, rtol=1e-4, atol=1e-6)
 
 

@@ -39,7 +39,7 @@ def test_outputs_have_their_names() -> None:
 
 
 def test_plans_are_remembered_and_the_oldest_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "MOST_PLANS", 2)
+    monkeypatch.setattr(network, "MAX_PLANS", 2)
     model = SuperNetwork(SPACE.graph)
     one, two, three = list(SPACE.enumerate())[:3]
     first, second = model.plan(one), model.plan(two)
@@ -76,8 +76,8 @@ def test_flattened_tokens_are_those_of_the_channels_that_are_kept(way: str) -> N
         }}
     """)
     model, x = archir.supernet(space).eval(), torch.randn(2, 5, 6, generator=torch.Generator().manual_seed(0))
-    small = extract(model, space.exactly({"w": 0}))(x)
+    small = extract(model, space.from_outcomes({"w": 0}))(x)
     with torch.no_grad():
         model.state_dict()["linear.weight"][2:] = 0
         model.state_dict()["linear.bias"][2:] = 0
-    assert torch.allclose(model(x, space.exactly({"w": 1})), small, atol=1e-6)
+    assert torch.allclose(model(x, space.from_outcomes({"w": 1})), small, atol=1e-6)

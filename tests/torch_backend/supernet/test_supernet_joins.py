@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import archir
-from archir.language.elastic.opening import open_text
+from archir.language.elastic.elastic_space import make_elastic
 from archir.passes.sharing import Sharing
-from archir.spaces.partial import largest
+from archir.spaces.completion import largest
 from archir_torch.supernet import extract
 
 IMAGE = "input image: f32[3, 6, 6]"
@@ -77,7 +77,7 @@ def differs(space: archir.Space, architecture: archir.Architecture, widest: arch
     with torch.no_grad():
         own = extract(model, architecture).double()(x.double())
         full = extract(model, widest).double()
-        parts = model.parts(architecture)
+        parts = model.weight_slices(architecture)
         for name, tensor in full.state_dict().items():
             kept = parts[name][0].positions() if name in parts else []
             tensor[[i for i in range(len(tensor)) if i not in kept]] = 0
@@ -106,7 +106,7 @@ def test_parts_depend_on_the_choices_that_are_named(behind: str) -> None:
     for architecture in random.Random(1).sample(list(space.enumerate()), 9):
         for number in sharing.types:
             known = tuple(architecture.outcomes.get(choice.path, 0) for choice in sharing.depends_on(number))
-            parts = sharing.parts(number, architecture.outcomes)
+            parts = sharing.slices(number, architecture.outcomes)
             assert found.setdefault((number, known), parts) == parts
 
 
@@ -161,7 +161,7 @@ UNIT = """block unit(x, width) {
 def test_what_is_opened_around_groups_is_part_of_what_was_trained(name: str) -> None:
     """Groups behind concatenations stay as many, or widths are tied, so that each reads channels that it knows."""
     net = f"{UNIT}net n {{\n{IMAGE}\n{GROUPED[name]}\n}}"
-    space = open_text(net, "widths,ratios").graph
+    space = make_elastic(net, "widths,ratios").graph
     found = archir.Space(space)
     assert found.size >= 4
     for seed in range(4):

@@ -24,8 +24,8 @@ from archir_torch.training import distributed, norms
 from archir_torch.training.checkpoint_state import State
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.learner import Learner
-from archir_torch.training.loop import Nowhere, Row, run
-from archir_torch.training.shards import ShardKeeper, shard
+from archir_torch.training.loop import NullCheckpointer, Row, run
+from archir_torch.training.shards import ShardCheckpointer, shard
 from tests.torch_backend.forked import together
 
 NET = """
@@ -63,7 +63,7 @@ class Both:
         self.images, self.labels = images, labels
         norms.synchronise(self.module)
         if sharded:
-            shard(self.module, large=64)
+            shard(self.module, min_parameters=64)
         self.alpha = nn.Parameter(torch.randn(3, generator=torch.Generator().manual_seed(seed)))
         steps = self.feed.steps
         self.weights = Learner(
@@ -88,7 +88,7 @@ class Both:
             return {"held_out": float(F.cross_entropy(self.module(self.images), self.labels))}
 
     def state(self) -> State:
-        return State.joined(weights=self.weights.state(), architecture=self.architecture.state())
+        return State.merge(weights=self.weights.state(), architecture=self.architecture.state())
 
     def restore(self, state: State) -> None:
         self.weights.restore(state.part("weights"))
@@ -121,12 +121,12 @@ class Dropping(Both):
 
 
 def train(trainee: Both, keeper: Any = None, epochs: int = EPOCHS) -> list[Row]:
-    return run(trainee, epochs=epochs, steps=trainee.feed.steps, keeper=keeper)
+    return run(trainee, epochs=epochs, steps=trainee.feed.steps, checkpointer=keeper)
 
 
 def left(folder: Path, name: str, state: State, rows: list[Row]) -> None:
     rank = distributed.world().rank
-    tensors = {key: tensor.contiguous().clone() for key, tensor in state.whole().tensors.items()}
+    tensors = {key: tensor.contiguous().clone() for key, tensor in state.unsharded().tensors.items()}
     save_file(tensors, folder / f"{name}-{rank}.safetensors")
     (folder / f"{name}-{rank}.json").write_text(json.dumps(rows))
 
@@ -150,10 +150,10 @@ def worker(rank: int, folder: Path) -> None:
         train(Stopped(8, seed=0))
     except Interrupted as stop:
         said.append(str(stop))
-    assert distributed.told(f"größe {rank}") == "größe 0"
-    assert distributed.gathered("größe " * rank) == ["größe " * one for one in range(PROCESSES)]
+    assert distributed.broadcast_text(f"größe {rank}") == "größe 0"
+    assert distributed.gather_texts("größe " * rank) == ["größe " * one for one in range(PROCESSES)]
     try:
-        with distributed.jointly("the work") as leads:
+        with distributed.barrier_with_error("the work") as leads:
             if not leads:
                 raise fail("A1808", "the folder is not empty")
     except ArchError as error:
@@ -165,7 +165,7 @@ def worker(rank: int, folder: Path) -> None:
     (folder / f"dropped-{rank}.json").write_text(json.dumps(dropping.seen))
 
     sharded = Both(8, seed=rank, sharded=True)
-    keeper = ShardKeeper(folder / "shards")
+    keeper = ShardCheckpointer(folder / "shards")
     train(sharded, keeper, epochs=1)
     again = Both(8, seed=5, sharded=True)
     rows = train(again, keeper)
@@ -232,7 +232,7 @@ def test_each_process_drops_paths_and_numbers_of_its_own(folder: Path) -> None:
 
 
 def test_one_process_reads_what_two_have_saved(folder: Path, alone: tuple[Both, list[Row]]) -> None:
-    state = ShardKeeper(folder / "shards").last()
+    state = ShardCheckpointer(folder / "shards").last()
     assert state is not None
     assert [row["epoch"] for row in state.facts["loop"]["rows"]] == [0, 1]
     trainee = Both(16, seed=3)
@@ -246,8 +246,8 @@ def test_one_process_reads_what_two_have_saved(folder: Path, alone: tuple[Both, 
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
     with pytest.raises(ArchError, match=r"A1105.*its SHA-256 differs"):
-        ShardKeeper(folder / "shards").last()
-    assert ShardKeeper(folder / "none").last() is None
+        ShardCheckpointer(folder / "shards").last()
+    assert ShardCheckpointer(folder / "none").last() is None
 
 
 def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,5 +261,5 @@ def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_alone_nothing_is_shared() -> None:
     assert distributed.start("cpu") == "cpu"
     assert distributed.world() == (0, 1)
-    assert distributed.agreed(True, False) == (True, False)
-    assert Nowhere().last() is None
+    assert distributed.any_reduce(True, False) == (True, False)
+    assert NullCheckpointer().last() is None

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from archir.diagnostics.errors import ArchError
 from archir.recipes.training import AUGMENTATIONS, Augment, Augmentation
-from archir.utils.seeds import mixed
+from archir.utils.seeds import derive_seed
 from archir.utils.settings import Settings
 from archir_torch.data import Split
-from archir_torch.lowering.generators import generator
-from archir_torch.training.augment import augmented, draws, mixing
+from archir_torch.lowering.generators import seeded_generator
+from archir_torch.training.augment import augment_images, random_numbers, sample_mix
 from archir_torch.training.feed import Batch, Feed
 
 EVERYTHING = Augment(shift=2, flip=True, cutout=3, mixup=0.4, cutmix=1.0)
@@ -104,8 +104,8 @@ def crop(image: Tensor, down: int, right: int, shift: int) -> Tensor:
 @pytest.mark.parametrize("flip", [False, True])
 def test_shifts_are_crops_of_the_padded_image(flip: bool) -> None:
     images, shift = noise(40, size=7).images, 3
-    drawn = draws(40, 0, 0)
-    found = augmented(images, drawn, Augment(shift=shift, flip=flip))
+    drawn = random_numbers(40, 0, 0)
+    found = augment_images(images, drawn, Augment(shift=shift, flip=flip))
     for image, made, numbers in zip(images, found, drawn.tolist(), strict=True):
         wanted = crop(image, int(7 * numbers[0]), int(7 * numbers[1]), shift)
         assert torch.equal(made, wanted.flip(2) if flip and numbers[2] < 0.5 else wanted)
@@ -123,15 +123,15 @@ def cutout(image: Tensor, y: int, x: int, side: int) -> Tensor:
 
 def test_cutout_is_that_of_its_authors() -> None:
     images = noise(60, size=9).images
-    drawn = draws(60, 0, 1)
-    found = augmented(images, drawn, Augment(cutout=4))
+    drawn = random_numbers(60, 0, 1)
+    found = augment_images(images, drawn, Augment(cutout=4))
     for image, made, numbers in zip(images, found, drawn.tolist(), strict=True):
         assert torch.equal(made, cutout(image, int(9 * numbers[3]), int(9 * numbers[4]), 4))
     assert len(set((found == 0).sum((1, 2, 3)).tolist())) > 1  # some holes lie partly outside
 
 
 def test_odd_cutouts_have_odd_sides() -> None:
-    found = augmented(torch.ones(200, 1, 9, 9), draws(200, 0, 0), Augment(cutout=3))
+    found = augment_images(torch.ones(200, 1, 9, 9), random_numbers(200, 0, 0), Augment(cutout=3))
     assert int((found == 0).sum((1, 2, 3)).max()) == 9
 
 
@@ -143,7 +143,7 @@ def test_mixup_is_a_line_between_images_and_between_classes() -> None:
         one, made = plain.batch(index), mixed_.batch(index)
         assert made.mixed is not None
         assert made.mixed.shape == (16, 7)
-        mix = mixing(Augment(mixup=0.5), 8, 8, 5, index)
+        mix = sample_mix(Augment(mixup=0.5), 8, 8, 5, index)
         assert mix is not None
         a, hot = mix.share, F.one_hot(one.labels, 7).float()
         torch.testing.assert_close(made.images, a * one.images + (1 - a) * one.images.flip(0))
@@ -186,9 +186,9 @@ def box(rng: np.random.Generator, width: int, height: int) -> tuple[int, int, in
 def test_boxes_are_those_of_the_authors() -> None:
     images, partners = torch.zeros(1, 1, 24, 32), torch.ones(1, 1, 24, 32)
     for index in range(100):
-        mix = mixing(Augment(cutmix=1.0), 24, 32, 0, index)
+        mix = sample_mix(Augment(cutmix=1.0), 24, 32, 0, index)
         assert mix is not None
-        top, bottom, left, right, share = box(np.random.default_rng(mixed(0, "mix", index)), 32, 24)
+        top, bottom, left, right, share = box(np.random.default_rng(derive_seed(0, "mix", index)), 32, 24)
         wanted = torch.zeros(1, 1, 24, 32)
         wanted[:, :, top:bottom, left:right] = 1
         assert torch.equal(mix.images(images, partners), wanted)
@@ -200,7 +200,7 @@ def test_with_both_each_batch_has_one() -> None:
     images, partners = torch.zeros(1, 1, 16, 16), torch.ones(1, 1, 16, 16)
     boxed = 0
     for index in range(200):
-        mix = mixing(both, 16, 16, 0, index)
+        mix = sample_mix(both, 16, 16, 0, index)
         assert mix is not None
         made = mix.images(images, partners)
         boxed += int(((made == 0) | (made == 1)).all())
@@ -215,7 +215,7 @@ def test_augmentations_of_plugins_follow_from_what_is_drawn(processes: int, monk
     monkeypatch.setitem(AUGMENTATIONS, "more", Augmentation(Settings, lambda x, drawn, _: x + drawn.sum(), 0))
     plain, both = Augment(shift=1), Augment(shift=1, also=({"kind": "dim"}, {"kind": "more"}))
     whole = Feed(noise(8), 8, seed=3, augment=both).batch(1).images
-    factors = torch.rand(8, 1, generator=generator(3, "augment", 0, 1))
+    factors = torch.rand(8, 1, generator=seeded_generator(3, "augment", 0, 1))
     assert torch.equal(whole, Feed(noise(8), 8, seed=3, augment=plain).batch(1).images * factors[..., None, None])
     parts = [
         Feed(noise(8), 8 // processes, seed=3, augment=both, rank=rank, world=processes).batch(1).images

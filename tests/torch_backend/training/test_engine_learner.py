@@ -17,7 +17,7 @@ from archir_torch.data import Split
 from archir_torch.lowering.module import lower
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Batch, Feed
-from archir_torch.training.learner import Learner, chosen_precision
+from archir_torch.training.learner import Learner, resolve_precision
 
 
 def network(seed: int = 0, norm: bool = False) -> nn.Sequential:
@@ -96,7 +96,7 @@ def test_only_its_own_tensors_get_gradients() -> None:
 def test_what_somebody_else_trains_is_left_out() -> None:
     module = network()
     kept = module[4].weight.detach().clone()
-    learner = Learner(module, Optimizer(lr=0.1), epochs=1, steps=4, without=[module[4].weight])
+    learner = Learner(module, Optimizer(lr=0.1), epochs=1, steps=4, exclude=[module[4].weight])
     trained(module, learner, Feed(split(), 12, seed=0), range(2))
     assert torch.equal(module[4].weight, kept)
     assert "4.weight" not in learner.parameters
@@ -160,8 +160,8 @@ def test_low_precision_learns_the_same_thing() -> None:
     assert losses["bf16"] != losses["float32"] != losses["fp16"]
     assert losses["bf16"] == pytest.approx(losses["float32"], abs=0.05)
     assert losses["fp16"] == pytest.approx(losses["float32"], abs=0.05)
-    assert chosen_precision("auto", "cpu") == "float32"
-    assert chosen_precision("fp16", "cpu") == "fp16"
+    assert resolve_precision("auto", "cpu") == "float32"
+    assert resolve_precision("fp16", "cpu") == "fp16"
 
 
 def test_fp16_takes_no_step_with_gradients_that_overflow() -> None:

@@ -22,7 +22,7 @@ from archir_torch.training import metrics as measured
 from archir_torch.training.checkpoint_state import State
 from archir_torch.training.feed import Feed
 from archir_torch.training.learner import Learner
-from archir_torch.training.loop import Figures, Row, Silent, run
+from archir_torch.training.loop import Figures, NullCallback, Row, run
 
 EPOCHS = 3
 
@@ -59,7 +59,7 @@ class Small:
         return {"accuracy": float(right.float().mean()), "noise": float(torch.rand(()))}
 
     def state(self) -> State:
-        return State.joined(learner=self.learner.state())
+        return State.merge(learner=self.learner.state())
 
     def restore(self, state: State) -> None:
         self.learner.restore(state.part("learner"))
@@ -96,13 +96,13 @@ def equal(one: Small, other: Small) -> bool:
 
 
 def train(trainee: Small, keeper: Memory | None = None, **options: Any) -> list[Row]:
-    return run(trainee, epochs=EPOCHS, steps=trainee.feed.steps, keeper=keeper, seed=11, **options)
+    return run(trainee, epochs=EPOCHS, steps=trainee.feed.steps, checkpointer=keeper, seed=11, **options)
 
 
 def test_rows_and_what_watches_see() -> None:
     seen: list[Any] = []
 
-    class Seeing(Silent):
+    class Seeing(NullCallback):
         def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
             seen.append((phase, epochs, steps, done))
 
@@ -114,7 +114,7 @@ def test_rows_and_what_watches_see() -> None:
 
     keeper = Memory()
     trainee = Small()
-    rows = train(trainee, keeper, watch=Seeing(), phase="search")
+    rows = train(trainee, keeper, callback=Seeing(), phase="search")
     assert trainee.feed.steps == 5
     assert list(rows[0]) == ["epoch", "loss", "norm", "rate", "accuracy", "noise", "seconds"]
     assert seen[0] == ("search", 3, 5, 0)
@@ -145,7 +145,7 @@ def test_a_run_goes_on_anywhere_as_if_it_had_not_stopped(seed: int) -> None:
         trainee = Small(seed=attempt if keeper.states else 0, act=kill)
         torch.manual_seed(attempt)
         try:
-            rows = train(trainee, keeper, every=0.0 if attempt % 2 == 0 else None)
+            rows = train(trainee, keeper, checkpoint_minutes=0.0 if attempt % 2 == 0 else None)
             break
         except Killed:
             assert attempt < 3
@@ -243,20 +243,20 @@ def test_a_gpu_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, int]] = []
     done: list[int] = []
 
-    class Seeing(Silent):
+    class Seeing(NullCallback):
         def step(self, index: int, measured: Mapping[str, float]) -> None:
             seen.append((index, len(done)))
 
-    assert figures(train(Small(act=done.append), watch=Seeing())) == figures(wanted)
+    assert figures(train(Small(act=done.append), callback=Seeing())) == figures(wanted)
     assert seen[:5] == [(0, 4), (1, 4), (2, 5), (3, 5), (4, 5)]  # a window later, or when the epoch ends
     keeper = Memory()
-    train(Small(), keeper, every=0.0)
+    train(Small(), keeper, checkpoint_minutes=0.0)
     assert [state.facts["loop"]["totals"].get("loss", (0, 0))[1] for state in keeper.states[:6]] == [1, 2, 3, 4, 0, 1]
 
 
 def test_states_join_and_part() -> None:
     one, other = State({"a": torch.ones(1)}, {"n": 1}), State({"a": torch.zeros(1)}, {"n": 2})
-    joined = State.joined(one=one, other=other)
+    joined = State.merge(one=one, other=other)
     assert sorted(joined.tensors) == ["one/a", "other/a"]
     assert joined.part("other").facts == {"n": 2}
     assert joined.part("one").tensors["a"] is one.tensors["a"]

@@ -12,13 +12,13 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, M
 
 from archir.diagnostics.errors import ArchError
 from archir.recipes.training import Augment, Optimizer, Training
-from archir.utils.seeds import mixed
-from archir.utils.settings import parsed
-from archir_torch.training.optimizer import build, factor
+from archir.utils.seeds import derive_seed
+from archir.utils.settings import parse_settings
+from archir_torch.training.optimizer import build_optimizer, lr_factor
 
 
 def test_what_toml_says_is_taken() -> None:
-    found = parsed(Optimizer, {"kind": "adam", "lr": 1, "betas": [0.5, 0.999], "milestones": [150, 225.5]})
+    found = parse_settings(Optimizer, {"kind": "adam", "lr": 1, "betas": [0.5, 0.999], "milestones": [150, 225.5]})
     assert (found.kind, found.lr, found.betas, found.milestones) == ("adam", 1.0, (0.5, 0.999), (150, 225.5))
 
 
@@ -43,7 +43,7 @@ def test_what_toml_says_is_taken() -> None:
 )
 def test_what_cannot_be_is_said(kind: Any, given: dict[str, Any], message: str) -> None:
     with pytest.raises(ArchError, match=f"A1109.*{message}"):
-        parsed(kind, given)
+        parse_settings(kind, given)
 
 
 def rates(made: type[LRScheduler], epochs: int, **options: Any) -> list[float]:
@@ -68,35 +68,37 @@ def rates(made: type[LRScheduler], epochs: int, **options: Any) -> list[float]:
 )
 def test_schedules_are_those_of_torch(settings: dict[str, Any], theirs: tuple[type[LRScheduler], Any]) -> None:
     chosen = Optimizer(lr=0.1, **settings)
-    ours = [0.1 * factor(chosen, epoch, 12) for epoch in range(12)]
+    ours = [0.1 * lr_factor(chosen, epoch, 12) for epoch in range(12)]
     assert ours == pytest.approx(rates(theirs[0], 12, **theirs[1]), abs=1e-9)
 
 
 def test_warm_up_is_linear_and_the_cosine_begins_after_it() -> None:
     settings = Optimizer(schedule="cosine", warmup_epochs=2)
     steps = 10
-    found = [factor(settings, i / steps, 5, 1 / steps) for i in range(50)]
+    found = [lr_factor(settings, i / steps, 5, 1 / steps) for i in range(50)]
     assert found[:20] == pytest.approx([(i + 1) / 21 for i in range(20)])
     assert found[20:] == pytest.approx([(1 + cos(pi * i / 30)) / 2 for i in range(30)])
     by_epoch = Optimizer(schedule="cosine", warmup_epochs=2, schedule_by="epoch")
-    found = [factor(by_epoch, i / steps, 5, 1 / steps) for i in range(50)]
+    found = [lr_factor(by_epoch, i / steps, 5, 1 / steps) for i in range(50)]
     assert found[::10] == found[9::10] == pytest.approx([1 / 3, 2 / 3, 1.0, 0.75, 0.25])
 
 
 def test_rates_never_leave_their_bounds() -> None:
     for schedule in ("cosine", "linear", "step", "constant"):
         settings = Optimizer(lr=0.1, lr_min=0.01, schedule=schedule, warmup_epochs=3, milestones=(3, 4), gamma=1e-3)
-        found = [factor(settings, i / 7, 5, 1 / 7) for i in range(60)]
+        found = [lr_factor(settings, i / 7, 5, 1 / 7) for i in range(60)]
         assert all(0 < value <= 1 for value in found)
         assert min(found[3 * 7 :]) >= 0.1 - 1e-12
-        assert factor(settings, 1, 2, 1 / 7) <= 1  # a warm-up longer than the training
+        assert lr_factor(settings, 1, 2, 1 / 7) <= 1  # a warm-up longer than the training
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 @pytest.mark.parametrize("decay_norms", [False, True])
 def test_vectors_decay_only_if_asked(kind: Any, decay_norms: bool) -> None:
     matrix, vector = nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.ones(2))
-    optimizer = build([matrix, vector], Optimizer(kind=kind, lr=0.1, weight_decay=0.5, decay_norms=decay_norms))
+    optimizer = build_optimizer(
+        [matrix, vector], Optimizer(kind=kind, lr=0.1, weight_decay=0.5, decay_norms=decay_norms)
+    )
     matrix.grad, vector.grad = torch.zeros(2, 2), torch.zeros(2)
     optimizer.step()
     assert float(matrix.detach()[0, 0]) < 1
@@ -106,7 +108,7 @@ def test_vectors_decay_only_if_asked(kind: Any, decay_norms: bool) -> None:
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 def test_tensors_may_get_gradients_later_than_others(kind: Any) -> None:
     early, late = nn.Parameter(torch.ones(2, 2)), nn.Parameter(torch.ones(2, 2))
-    optimizer = build([early, late], Optimizer(kind=kind, lr=0.1))
+    optimizer = build_optimizer([early, late], Optimizer(kind=kind, lr=0.1))
     early.grad = torch.ones(2, 2)
     optimizer.step()
     assert torch.equal(late, torch.ones(2, 2))
@@ -116,7 +118,7 @@ def test_tensors_may_get_gradients_later_than_others(kind: Any) -> None:
 
 
 def test_seeds_differ_by_everything_they_are_mixed_of() -> None:
-    assert mixed(0, "order", 3) == 8244215730568551301  # on every machine
+    assert derive_seed(0, "order", 3) == 8244215730568551301  # on every machine
     parts = [(seed, what, index) for seed in range(20) for what in ("order", "augment") for index in range(50)]
-    assert len({mixed(*one) for one in parts}) == len(parts)
-    assert mixed(1, 23) != mixed(12, 3)
+    assert len({derive_seed(*one) for one in parts}) == len(parts)
+    assert derive_seed(1, 23) != derive_seed(12, 3)

@@ -9,7 +9,7 @@ import torch
 
 from archir.diagnostics.errors import ArchError
 from archir.runs import Run
-from archir_torch.training.checkpoint_phase import PhaseKeeper
+from archir_torch.training.checkpoint_phase import PhaseCheckpointer
 from archir_torch.training.checkpoint_state import State
 
 
@@ -32,12 +32,12 @@ def tensors() -> dict[str, torch.Tensor]:
 def test_states_come_back(tmp_path: Path) -> None:
     wanted, facts = tensors(), {"step": 3, "best": float("inf"), "rows": [{"loss": 0.1}]}
     with Run.create(tmp_path, "digits", {}, {}) as run:
-        keeper = PhaseKeeper(run.phase("search"))
+        keeper = PhaseCheckpointer(run.phase("search"))
         assert keeper.last() is None
         keeper.save(State({}, {"step": 0}))
         keeper.save(State(wanted, facts))
         keeper.record({"epoch": 0, "loss": 0.1})
-    keeper = PhaseKeeper(Run.open(tmp_path).phase("search"))
+    keeper = PhaseCheckpointer(Run.open(tmp_path).phase("search"))
     found = keeper.last()
     assert found is not None
     assert found.facts == facts
@@ -50,17 +50,17 @@ def test_states_come_back(tmp_path: Path) -> None:
 
 def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
     with Run.create(tmp_path, "digits", {}, {}) as run:
-        PhaseKeeper(run.phase("search")).save(State(tensors(), {}))
+        PhaseCheckpointer(run.phase("search")).save(State(tensors(), {}))
         path = tmp_path / "phases" / "search" / "checkpoint-1.safetensors"
         data = bytearray(path.read_bytes())
         data[-2] ^= 1
         path.write_bytes(data)
         with pytest.raises(ArchError, match=r"A1803.*its SHA-256 differs"):
-            PhaseKeeper(run.phase("search")).last()
+            PhaseCheckpointer(run.phase("search")).last()
 
 
 def test_what_is_no_state(tmp_path: Path) -> None:
     with Run.create(tmp_path, "digits", {}, {}) as run:
         run.phase("search").save({}, {"safetensors": b"hello"})
         with pytest.raises(ArchError, match=r"A0905.*checkpoint 1 of phase `search`"):
-            PhaseKeeper(run.phase("search")).last()
+            PhaseCheckpointer(run.phase("search")).last()

@@ -16,23 +16,23 @@ from archir.diagnostics.errors import ArchError, Interrupted, fail
 from archir.recipes.training import Training
 from archir.runs import Run
 from archir_torch.lowering.kernels import library
-from archir_torch.lowering.kernels.library import impossible
+from archir_torch.lowering.kernels.library import unavailable_reason
 from archir_torch.lowering.module import Network
-from archir_torch.search.job import Job, made
+from archir_torch.search.job import Job, create_strategy
 from archir_torch.training import kernels
-from archir_torch.training.kernels import Steps, with_kernels
+from archir_torch.training.kernels import StepWorkload, with_kernels
 from tests.torch_backend.searches import job, recipe, tiny
 
-needs_compiler = pytest.mark.skipif(bool(impossible()), reason="there is no C++ compiler")
+needs_compiler = pytest.mark.skipif(bool(unavailable_reason()), reason="there is no C++ compiler")
 
 
 def network() -> Network:
     return Network(tiny().specialize(tiny().sample(0)), torch.Generator().manual_seed(0)).train()
 
 
-def steps(count: int) -> Callable[[], Steps[Network]]:
+def steps(count: int) -> Callable[[], StepWorkload[Network]]:
     x = torch.randn(4, 1, 6, 6, generator=torch.Generator().manual_seed(1))
-    return lambda: Steps(count, [lambda network: network(x)])
+    return lambda: StepWorkload(count, [lambda network: network(x)])
 
 
 def unasked(*_: object) -> Any:
@@ -48,7 +48,7 @@ def answer(training: Training, count: int, one: Network | None = None) -> Mappin
         return found[name]
 
     with_kernels(one, training, "cpu", steps(count), decided)
-    assert one._compiled == found["kernels"]["kernels"]
+    assert one._uses_kernels == found["kernels"]["kernels"]
     return found["kernels"]
 
 
@@ -66,7 +66,7 @@ def test_where_nothing_can_be_compiled_the_reason_is_said(monkeypatch: pytest.Mo
         with_kernels(one, Training(compile=True), "cuda:0", unasked, unasked)
     with_kernels(one, AUTO, "cpu", unasked, unasked)
     with_kernels(one, AUTO, "cuda:0", unasked, unasked)
-    assert not one._compiled
+    assert not one._uses_kernels
 
 
 @needs_compiler
@@ -76,15 +76,15 @@ def test_where_nothing_can_be_compiled_the_reason_is_said(monkeypatch: pytest.Mo
 def test_auto_asks_for_nothing_where_kernels_do_nothing(training: Training) -> None:
     one = network()
     with_kernels(one, training, "cpu", unasked, unasked)
-    assert not one._compiled
+    assert not one._uses_kernels
 
 
 @needs_compiler
 def test_a_training_of_few_steps_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "in_turns", unasked)
-    found = answer(AUTO, kernels.FEWEST - 1)
+    monkeypatch.setattr(kernels, "time_in_turns", unasked)
+    found = answer(AUTO, kernels.MIN_STEPS - 1)
     assert not found["kernels"]
-    assert found["why"] == f"{kernels.FEWEST - 1} steps are too few to measure"
+    assert found["why"] == f"{kernels.MIN_STEPS - 1} steps are too few to measure"
 
 
 @needs_compiler
@@ -92,8 +92,8 @@ def test_compiling_is_set_against_what_is_still_to_come(monkeypatch: pytest.Monk
     """Nothing is compiled for a training that is over sooner; where it takes long, it is."""
     monkeypatch.setattr(kernels, "is_built", lambda: False)
     asked: list[str] = []
-    monkeypatch.setattr(kernels, "library", lambda: asked.append("library"))
-    monkeypatch.setattr(kernels, "in_turns", lambda ways, device, rounds: [0.01, 0.002][: len(ways)])
+    monkeypatch.setattr(kernels, "load_library", lambda: asked.append("library"))
+    monkeypatch.setattr(kernels, "time_in_turns", lambda ways, device, rounds: [0.01, 0.002][: len(ways)])
     found = answer(AUTO, 5_000)
     assert found == {"kernels": False, "why": "compiling takes 30 s, which would save 25"}
     assert not asked
@@ -105,7 +105,7 @@ def test_compiling_is_set_against_what_is_still_to_come(monkeypatch: pytest.Monk
 @needs_compiler
 @pytest.mark.parametrize(("after", "taken"), [(0.009, True), (0.0096, False), (0.02, False)])
 def test_what_is_measured_decides(after: float, taken: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "in_turns", lambda ways, device, rounds: [0.01, after])
+    monkeypatch.setattr(kernels, "time_in_turns", lambda ways, device, rounds: [0.01, after])
     monkeypatch.setattr(kernels, "is_built", lambda: True)
     found = answer(AUTO, 10_000)
     assert found["kernels"] == taken
@@ -116,15 +116,15 @@ def test_a_compiler_that_fails_leaves_the_network_as_it_is(monkeypatch: pytest.M
     def broken() -> None:
         raise fail("A1109", "kernels cannot be compiled: no room", None, "training.compile = false")
 
-    monkeypatch.setattr(kernels, "impossible", lambda: "")
+    monkeypatch.setattr(kernels, "unavailable_reason", lambda: "")
     monkeypatch.setattr(kernels, "is_built", lambda: True)
-    monkeypatch.setattr(kernels, "library", broken)
+    monkeypatch.setattr(kernels, "load_library", broken)
     assert answer(AUTO, 10_000) == {"kernels": False, "why": "kernels cannot be compiled: no room"}
 
 
 @needs_compiler
 def test_measuring_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "COMPILING", 0.0)
+    monkeypatch.setattr(kernels, "COMPILE_SECONDS", 0.0)
     one, generators = network(), torch.get_rng_state()
     before = {name: tensor.clone() for name, tensor in one.state_dict().items()}
     found = answer(AUTO, 10_000, one)
@@ -138,8 +138,8 @@ def test_measuring_leaves_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["darts", "gdas", "pc_darts", "snas", "train", "spos", "fair", "sandwich"])
 def test_strategies_measure_a_step_of_their_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer is kept with the run; what is trained then is the same but for rounding."""
-    monkeypatch.setattr(kernels, "FEWEST", 1)
-    monkeypatch.setattr(kernels, "COMPILING", 0.0)
+    monkeypatch.setattr(kernels, "MIN_STEPS", 1)
+    monkeypatch.setattr(kernels, "COMPILE_SECONDS", 0.0)
     asked: list[tuple[str, str]] = []
 
     def decided(name: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -150,43 +150,45 @@ def test_strategies_measure_a_step_of_their_own(name: str, monkeypatch: pytest.M
     plain = one = job(name, options)
     if name == "train":
         plain = one = replace(one, architecture=dict(tiny().sample(0)))
-    measured = made(replace(with_compile(one, "auto"), decided=decided))
+    measured = create_strategy(replace(with_compile(one, "auto"), decide_once=decided))
     ((what, why),) = asked
     assert what == "kernels"
     assert why.startswith("a step takes ")
-    losses = [[float(trainee.step(index)["loss"]) for index in range(3)] for trainee in (made(plain), measured)]
+    losses = [
+        [float(trainee.step(index)["loss"]) for index in range(3)] for trainee in (create_strategy(plain), measured)
+    ]
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
 
 
 @needs_compiler
 def test_a_step_of_a_supernet_runs_all_its_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Steps[Any]] = []
+    seen: list[StepWorkload[Any]] = []
 
-    def decide(network: object, steps: Steps[Any], training: Training) -> Mapping[str, Any]:
+    def decide(network: object, steps: StepWorkload[Any], training: Training) -> Mapping[str, Any]:
         seen.append(steps)
         return {"kernels": False}
 
     monkeypatch.setattr(kernels, "_decide", decide)
     for name, options in (("sandwich", {"drawn": 3}), ("spos", {"drawn": 2}), ("darts", {})):
-        made(with_compile(job(name, options), "auto"))
+        create_strategy(with_compile(job(name, options), "auto"))
     assert [len(steps.calls) for steps in seen] == [5, 2, 1]
-    assert [len(steps.wanted) for steps in seen] == [0, 0, 1], "architecture parameters have gradients, too"
+    assert [len(steps.extra_tensors) for steps in seen] == [0, 0, 1], "architecture parameters have gradients, too"
 
 
 @needs_compiler
 def test_a_search_that_goes_on_runs_as_it_began(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What was measured is in the run, and nothing is measured again."""
-    monkeypatch.setattr(kernels, "FEWEST", 1)
+    monkeypatch.setattr(kernels, "MIN_STEPS", 1)
     monkeypatch.setattr(kernels, "is_built", lambda: True)
-    monkeypatch.setattr(kernels, "in_turns", lambda ways, device, rounds: [0.01, 0.001])
+    monkeypatch.setattr(kernels, "time_in_turns", lambda ways, device, rounds: [0.01, 0.001])
     path = recipe(tmp_path)
     path.write_text(path.read_text().replace("training = { epochs = 3,", 'training = { compile = "auto", epochs = 3,'))
     torch_backend = backends.get("torch")
     with pytest.raises(Interrupted):
-        torch_backend.search(path, tmp_path / "run", device="cpu", watch=Stopping())
+        torch_backend.search(path, tmp_path / "run", device="cpu", progress=Stopping())
     kept = Run.open(tmp_path / "run").content("phases/search/kernels.json")
     assert json.loads(kept) == {"kernels": True, "why": "a step takes 10 ms, and 1 with kernels"}
-    monkeypatch.setattr(kernels, "in_turns", unasked)
+    monkeypatch.setattr(kernels, "time_in_turns", unasked)
     with pytest.raises(AssertionError, match="nothing is to be measured"):  # in the last phase, which is new
         torch_backend.search(None, tmp_path / "run", resume=True, device="cpu")
     run = Run.open(tmp_path / "run")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from archir.diagnostics.errors import ArchError
 from archir.utils.files import sha256, write_atomic
 from archir_torch.data import Data, Split, load
-from archir_torch.search.single import Epoch, Settings, Silent, fit
+from archir_torch.search.single import Epoch, NullProgress, Settings, fit
 
 
 def small(seed: int = 0) -> nn.Module:
@@ -52,7 +52,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(optimizer: str, few: Data, tm
     class StoppedError(Exception):
         pass
 
-    class Stop(Silent):
+    class Stop(NullProgress):
         def epoch(self, done: Epoch) -> None:
             if done.epoch == 1:
                 raise StoppedError

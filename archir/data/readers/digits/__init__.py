@@ -1,5 +1,5 @@
-"""1,797 handwritten digits of 8 x 8 pixels (E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, CC BY 4.0; see
-LICENSE.txt)."""
+"""1,797 images of handwritten digits, 8 x 8 pixels (E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, CC BY
+4.0; see LICENSE.txt)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from importlib.resources import files
 
 import numpy as np
 
-from archir.data.readers.source import Source, of_images
+from archir.data.readers.source import Source, image_part
 
 
 def read() -> Source:
-    """The digits, which nobody divided."""
+    """Return the digits as float32 [n, 1, 8, 8] from 0 to 1, with labels; the source has no held-out part."""
     with np.load(str(files("archir.data.readers.digits") / "digits.npz"), allow_pickle=False) as arrays:
         images = arrays["images"].astype(np.float32)[:, None] / np.float32(16)
-        return Source(of_images(images, arrays["labels"].astype(np.int64)), None, tuple(map(str, range(10))))
+        return Source(image_part(images, arrays["labels"].astype(np.int64)), None, tuple(map(str, range(10))))

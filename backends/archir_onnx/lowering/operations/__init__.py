@@ -1,4 +1,5 @@
-"""Lowerings, one family a file, mirroring `archir.ops`. Importing this package registers those of all its files."""
+"""Lowering rules, one module per operation family, mirroring `archir.ops`. Importing this package registers all of
+them."""
 
 from archir.plugins.bundled import import_all
 

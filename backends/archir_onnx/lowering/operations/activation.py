@@ -1,4 +1,4 @@
-"""Element-wise functions."""
+"""Lowering of element-wise functions and softmax."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from archir.ops import activation as ops
 from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.rules import lowers
 
-_SAME_NAME: dict[type[Op], str] = {
+_OPERATORS: dict[type[Op], str] = {
     ops.Relu: "Relu",
     ops.Elu: "Elu",
     ops.Softplus: "Softplus",
@@ -25,15 +25,18 @@ _SAME_NAME: dict[type[Op], str] = {
     ops.Sin: "Sin",
     ops.Cos: "Cos",
 }
+"""ONNX operators of functions without attributes."""
 
 
-@lowers(*_SAME_NAME)
-def same_name(g: Builder, op: Op, x: str) -> str:
-    return g.node(_SAME_NAME[type(op)], x)
+@lowers(*_OPERATORS)
+def elementwise(g: Builder, op: Op, x: str) -> str:
+    """Lower a function without attributes to its ONNX operator."""
+    return g.node(_OPERATORS[type(op)], x)
 
 
 @lowers(ops.Mish)
 def mish(g: Builder, op: ops.Mish, x: str) -> str:
+    """Lower Mish; before opset 18 it is written with elementary operators."""
     if g.opset >= 18:
         return g.node("Mish", x)
     return g.node("Mul", x, g.node("Tanh", g.node("Softplus", x)))
@@ -41,16 +44,19 @@ def mish(g: Builder, op: ops.Mish, x: str) -> str:
 
 @lowers(ops.Relu6)
 def relu6(g: Builder, op: ops.Relu6, x: str) -> str:
+    """Lower ReLU6 to `Clip`."""
     return g.node("Clip", x, g.number(0), g.number(6))
 
 
 @lowers(ops.LeakyRelu)
 def leaky_relu(g: Builder, op: ops.LeakyRelu, x: str) -> str:
+    """Lower leaky ReLU."""
     return g.node("LeakyRelu", x, alpha=op.slope)
 
 
 @lowers(ops.Gelu)
 def gelu(g: Builder, op: ops.Gelu, x: str) -> str:
+    """Lower GELU; before opset 20 it is written with elementary operators."""
     if g.opset >= 20:
         return g.node("Gelu", x, approximate="tanh" if op.approximate else "none")
     if op.approximate:
@@ -63,27 +69,31 @@ def gelu(g: Builder, op: ops.Gelu, x: str) -> str:
 
 @lowers(ops.Silu)
 def silu(g: Builder, op: ops.Silu, x: str) -> str:
-    """`Swish` is in the standard from opset 24, but onnxruntime has no kernel for it."""
+    """Lower SiLU as x * sigmoid(x): `Swish` is standard from opset 24, but onnxruntime has no kernel for it."""
     return g.node("Mul", x, g.node("Sigmoid", x))
 
 
 @lowers(ops.HardSigmoid)
 def hard_sigmoid(g: Builder, op: ops.HardSigmoid, x: str) -> str:
+    """Lower hard sigmoid."""
     return g.node("HardSigmoid", x, alpha=1 / 6, beta=0.5)
 
 
 @lowers(ops.Power)
 def power(g: Builder, op: ops.Power, x: str) -> str:
+    """Lower a power with a constant exponent."""
     return g.node("Pow", x, g.number(op.exponent))
 
 
 @lowers(ops.Cumsum)
 def cumsum(g: Builder, op: ops.Cumsum, x: str) -> str:
+    """Lower a cumulative sum along an axis."""
     return g.node("CumSum", x, g.constant(op.axis if op.axis < 0 else op.axis + 1))
 
 
 @lowers(ops.Prelu)
 def prelu(g: Builder, op: ops.Prelu, x: str, *, weight: str) -> str:
+    """Lower PReLU, with one slope per channel."""
     if g.type.channel_axis == g.type.rank - 1:
         return g.node("PRelu", x, weight)
     shaped = g.arrays[weight].reshape(-1, *(1 for _ in g.type.spatial))
@@ -92,37 +102,44 @@ def prelu(g: Builder, op: ops.Prelu, x: str, *, weight: str) -> str:
 
 @lowers(ops.Clamp)
 def clamp(g: Builder, op: ops.Clamp, x: str) -> str:
-    """Both bounds are written: onnxruntime takes the largest finite number for one that is left out."""
+    """Lower clamping. Both bounds are always written: onnxruntime replaces a missing one by the largest finite
+    number."""
     low, high = (-inf if op.low is None else op.low), (inf if op.high is None else op.high)
     return g.node("Clip", x, g.number(low), g.number(high))
 
 
 @lowers(ops.Softmax)
 def softmax(g: Builder, op: ops.Softmax, x: str) -> str:
+    """Lower softmax along an axis."""
     return g.node("Softmax", x, axis=op.axis if op.axis < 0 else op.axis + 1)
 
 
 @lowers(ops.LogSoftmax)
 def log_softmax(g: Builder, op: ops.LogSoftmax, x: str) -> str:
+    """Lower log-softmax along an axis."""
     return g.node("LogSoftmax", x, axis=op.axis if op.axis < 0 else op.axis + 1)
 
 
 @lowers(ops.Identity)
 def identity(g: Builder, op: ops.Identity, x: str) -> str:
+    """Lower the identity, which adds no node."""
     return x
 
 
 @lowers(ops.Zero)
 def zero(g: Builder, op: ops.Zero, x: str) -> str:
-    shape = g.node("Shape", x) if g.form.resizable else g.shape(g.type.shape, batch=True)
+    """Lower a tensor of zeros in the shape of the result."""
+    shape = g.node("Shape", x) if g.options.has_open_sizes else g.shape(g.type.shape, batch=True)
     return g.node("Expand", g.number(0), shape)
 
 
 @lowers(ops.Scale)
 def scale(g: Builder, op: ops.Scale, x: str) -> str:
+    """Lower the multiplication by a constant."""
     return g.node("Mul", x, g.number(op.factor))
 
 
 @lowers(ops.Shift)
 def shift(g: Builder, op: ops.Shift, x: str) -> str:
+    """Lower the addition of a constant."""
     return g.node("Add", x, g.number(op.amount))

@@ -1,4 +1,4 @@
-"""Attention cores."""
+"""Lowering of attention operations."""
 
 from __future__ import annotations
 
@@ -13,77 +13,87 @@ from archir.ir.types import TensorType
 from archir.ops import attention as ops
 from archir_onnx.lowering.builder import CONTRIB, Builder
 from archir_onnx.lowering.rules import lowers
-from archir_onnx.lowering.windows import columns_of, rows_of
+from archir_onnx.lowering.windows import shift_columns, shift_rows
 
-FEW_HEADS, FEW_POSITIONS = 3, 128
-"""The standard operator does without transposes, and takes 0.65 to 0.9 of the time; but it gives threads whole heads.
-With two threads, three heads of 197 positions take 1.1 of the time, and one head of 1,024 takes 1.8."""
+MAX_DECOMPOSED_HEADS, MAX_STANDARD_POSITIONS = 3, 128
+"""Numbers of heads and positions up to which `auto` selects decomposed attention, or the standard operator.
+
+The standard operator needs no transposes and takes 0.65 to 0.9 of the time, but it assigns whole heads to threads. With
+two threads, three heads of 197 positions take 1.1 of the time of decomposed attention, and one head of 1,024 takes 1.8.
+"""
 
 
-_HIDDEN = {"float32": -1.7e38, "bfloat16": -1.7e38, "float16": -3.2e4}
-"""What is added to logits of what is not seen: half the lowest number, so that what comes to it stays finite.
-onnxruntime takes the lowest itself for a position that is not there, and gives zeros where a query sees nothing."""
+_MASK_VALUE = {"float32": -1.7e38, "bfloat16": -1.7e38, "float16": -3.2e4}
+"""Value added to the logits of masked positions: half the lowest number, so that sums stay finite.
+
+onnxruntime uses the lowest number itself for missing positions, and returns zeros where a query sees nothing.
+"""
 
 
 @lowers(ops.Attention)
 def attention(g: Builder, op: ops.Attention, query: str, key: str, value: str, mask: str | None = None) -> str:
-    """`softmax(q k^T * scale + bias) v`, in the form that is asked for."""
+    """Lower `softmax(q k^T * scale + bias) v` in the form that the export options select."""
     scale = op.scale if op.scale is not None else (g.types[0].channels // op.heads) ** -0.5
     if op.along != "all":
-        return _along(g, op, scale, (query, key, value), mask)
-    form = g.form.attention
+        return _axis_attention(g, op, scale, (query, key, value), mask)
+    form = g.options.attention
     if form == "auto":
-        many = op.heads > FEW_HEADS or g.types[1].elements // g.types[1].channels <= FEW_POSITIONS
-        form = "standard" if many and g.opset >= 23 else "decomposed"
+        prefers_standard = (
+            op.heads > MAX_DECOMPOSED_HEADS or g.types[1].elements // g.types[1].channels <= MAX_STANDARD_POSITIONS
+        )
+        form = "standard" if prefers_standard and g.opset >= 23 else "decomposed"
     types = g.types[:3]
     if op.groups != op.heads and form != "standard":
         times = op.heads // op.groups
-        key, value = (_repeated(g, x, op.groups, times, k) for x, k in ((key, types[1]), (value, types[2])))
+        key, value = (_repeat_heads(g, x, op.groups, times, k) for x, k in ((key, types[1]), (value, types[2])))
         types[1:] = [k.with_spatial(k.channels * times, *k.spatial) for k in types[1:]]
-    told = form == "standard" and mask is None and op.window is None  # the operator hides what is later itself
-    bias = None if told else _bias(g, op, query, mask)
+    operator_masks = form == "standard" and mask is None and op.window is None  # the operator masks itself
+    bias = None if operator_masks else _bias(g, op, query, mask)
     if form == "decomposed":
         return _decomposed(g, op, types, scale, query, key, value, bias)
     if g.type.rank == 2:
-        return _operator(g, op, form, scale, query, key, value, bias)
-    read = zip((query, key, value), types, strict=True)
-    q, k, v = (g.transpose(g.reshape(x, kind.channels, -1), 0, 2, 1) for x, kind in read)
-    y = _operator(g, op, form, scale, q, k, v, bias)
+        return _attention_node(g, op, form, scale, query, key, value, bias)
+    operand_types = zip((query, key, value), types, strict=True)
+    q, k, v = (g.transpose(g.reshape(x, kind.channels, -1), 0, 2, 1) for x, kind in operand_types)
+    y = _attention_node(g, op, form, scale, q, k, v, bias)
     return g.reshape(g.transpose(y, 0, 2, 1), *g.type.shape, like=query)
 
 
-def _along(g: Builder, op: ops.Attention, scale: float, operands: Sequence[str], mask: str | None) -> str:
-    """Along one axis of a map or a volume: a matrix product for each line and head, [B, other axes, heads, N, c]."""
+def _axis_attention(g: Builder, op: ops.Attention, scale: float, operands: Sequence[str], mask: str | None) -> str:
+    """Lower attention along one axis of a map or volume: one matrix product per line and head, [B, other axes, heads,
+    N, c]."""
     axis, count = op.axis(g.type) + 1, g.type.rank  # axes with the batch, which heads make one more
-    others = [one + 1 for one in range(2, count + 1) if one != axis]
+    others = [item + 1 for item in range(2, count + 1) if item != axis]
     split: list[str] = []
     for name, kind in zip(operands, g.types[:3], strict=True):
         heads = op.heads if not split else op.groups
-        one, inner = name, kind.channels // heads
+        item, inner = name, kind.channels // heads
         if split and op.groups != op.heads:
-            one, heads = _repeated(g, one, op.groups, op.heads // op.groups, kind), op.heads
-        one = g.reshape(one, heads, inner, *kind.spatial, like=name)
+            item, heads = _repeat_heads(g, item, op.groups, op.heads // op.groups, kind), op.heads
+        item = g.reshape(item, heads, inner, *kind.spatial, like=name)
         last = (2, axis + 1) if len(split) == 1 else (axis + 1, 2)
-        split.append(g.transpose(one, 0, *others, 1, *last))
+        split.append(g.transpose(item, 0, *others, 1, *last))
     q, k, v = split
     logits = g.node("MatMul", q if scale == 1 else g.node("Mul", q, g.number(scale)), k)
     bias = _bias(g, op, operands[0], mask)
     weights = g.node("Softmax", logits if bias is None else g.node("Add", logits, bias), axis=-1)
     order = [0, *others, 1, axis + 1, 2]
-    y = g.transpose(g.node("MatMul", weights, v), *[order.index(one) for one in range(count + 2)])
+    y = g.transpose(g.node("MatMul", weights, v), *[order.index(item) for item in range(count + 2)])
     return g.reshape(y, *g.type.shape, like=operands[0])
 
 
-def _operator(
+def _attention_node(
     g: Builder, op: ops.Attention, form: str, scale: float, query: str, key: str, value: str, bias: str | None
 ) -> str:
-    """One node, of queries, keys and values [B, N, D]."""
+    """Return a single attention node, for queries, keys and values [B, N, D]."""
     if form == "fused":
-        inputs = query, key, value, None, None, bias and _spread(g, bias, query, key)
+        inputs = query, key, value, None, None, bias and _expand_bias(g, bias, query, key)
         return g.node("MultiHeadAttention", *inputs, num_heads=op.heads, scale=scale, domain=CONTRIB)
     causal = {"is_causal": 1} if op.causal and bias is None else {}
     heads = {"q_num_heads": op.heads, "kv_num_heads": op.groups}
-    return g.node("Attention", query, key, value, bias and _spread(g, bias, query, key), scale=scale, **heads, **causal)
+    return g.node(
+        "Attention", query, key, value, bias and _expand_bias(g, bias, query, key), scale=scale, **heads, **causal
+    )
 
 
 def _decomposed(
@@ -96,9 +106,10 @@ def _decomposed(
     value: str,
     bias: str | None,
 ) -> str:
-    """Keys are transposed as they are split into heads, queries are scaled."""
+    """Return attention as matrix products; keys are transposed while they are split into heads, and queries are
+    scaled."""
     q_type, k_type, v_type = types
-    q, v = g.heads(query, op.heads, q_type), g.heads(value, op.heads, v_type)
+    q, v = g.split_heads(query, op.heads, q_type), g.split_heads(value, op.heads, v_type)
     if k_type.rank == 2:
         k = g.transpose(g.reshape(key, g.tokens(k_type), op.heads, k_type.channels // op.heads), 0, 2, 3, 1)
     else:
@@ -107,11 +118,11 @@ def _decomposed(
         q = g.node("Mul", q, g.number(scale))
     logits = g.node("MatMul", q, k)
     weights = g.node("Softmax", logits if bias is None else g.node("Add", logits, bias), axis=-1)
-    return g.unheads(g.node("MatMul", weights, v), g.type, query)
+    return g.merge_heads(g.node("MatMul", weights, v), g.type, query)
 
 
-def _repeated(g: Builder, x: str, heads: int, times: int, kind: TensorType) -> str:
-    """Each head of keys or values so many times in a row."""
+def _repeat_heads(g: Builder, x: str, heads: int, times: int, kind: TensorType) -> str:
+    """Repeat each head of keys or values `times` times (grouped-query attention)."""
     inner = kind.channels // heads
     if kind.rank == 2:
         split = g.node("Expand", g.reshape(x, g.tokens(kind), heads, 1, inner), g.constant([1, 1, 1, times, 1]))
@@ -121,55 +132,57 @@ def _repeated(g: Builder, x: str, heads: int, times: int, kind: TensorType) -> s
 
 
 def _bias(g: Builder, op: ops.Attention, query: str, mask: str | None) -> str | None:
-    """What is added to the logits: the lowest of numbers where nothing is to be seen; None if all is."""
-    lowest = g.number(_HIDDEN[g.form.precision])
+    """Return the tensor added to the logits, with a large negative number at masked positions; None if nothing is
+    masked."""
+    lowest = g.number(_MASK_VALUE[g.options.precision])
     bias = mask
     if mask is not None:
         if g.types[3].dtype == "bool":
             bias = g.node("Where", mask, g.number(0), lowest)
         heads = [1] if g.types[3].rank == 2 else []
-        lines = [] if op.along == "all" else range(1 + len(heads), g.type.rank - 1 + len(heads))
-        if heads or lines:
-            bias = g.node("Unsqueeze", bias, g.constant([*heads, *lines]))
+        line_axes = [] if op.along == "all" else range(1 + len(heads), g.type.rank - 1 + len(heads))
+        if heads or line_axes:
+            bias = g.node("Unsqueeze", bias, g.constant([*heads, *line_axes]))
     if op.causal or op.window is not None:
-        bias = g.node("Where", _hidden(g, op, query), lowest, bias if bias is not None else g.number(0))
+        bias = g.node("Where", _hidden_keys(g, op, query), lowest, bias if bias is not None else g.number(0))
     return bias
 
 
-def _hidden(g: Builder, op: ops.Attention, query: str) -> str:
-    """Which keys a query does not see, [N, N]: a constant, unless sizes are open."""
+def _hidden_keys(g: Builder, op: ops.Attention, query: str) -> str:
+    """Return the mask [N, N] of keys that a query does not see: a constant, unless sizes are open."""
     count = op.span(g.type)
-    nearest = 0 if op.causal or op.window is None else 1 - op.window
-    if not g.form.resizable:
+    min_distance = 0 if op.causal or op.window is None else 1 - op.window
+    if not g.options.has_open_sizes:
         position = np.arange(count)
         table = position[:, None] - position
-        return g.constant((table < nearest) | (table >= (op.window or count)), np.bool_)
-    positions = g.node("Range", g.constant(0), _count(g, op, query), g.constant(1))
-    apart = g.node("Sub", g.node("Unsqueeze", positions, g.constant([1])), positions)
-    hidden = g.node("Less", apart, g.constant(nearest))
+        return g.constant((table < min_distance) | (table >= (op.window or count)), np.bool_)
+    positions = g.node("Range", g.constant(0), _position_count(g, op, query), g.constant(1))
+    distances = g.node("Sub", g.node("Unsqueeze", positions, g.constant([1])), positions)
+    hidden = g.node("Less", distances, g.constant(min_distance))
     if op.window is None:
         return hidden
-    return g.node("Or", hidden, g.node("GreaterOrEqual", apart, g.constant(op.window)))
+    return g.node("Or", hidden, g.node("GreaterOrEqual", distances, g.constant(op.window)))
 
 
-def _count(g: Builder, op: ops.Attention, x: str) -> str:
-    """The number of positions of tokens or a map, as a number."""
+def _position_count(g: Builder, op: ops.Attention, x: str) -> str:
+    """Return the number of positions of tokens or a map as a scalar."""
     if op.along != "all":
         axis = op.axis(g.type) + 1
         return g.node("Squeeze", g.node("Shape", x, start=axis, end=axis + 1))
     if g.type.rank == 2:
         return g.node("Squeeze", g.node("Shape", x, start=1, end=2))
-    return g.node("ReduceProd", g.sizes(x), keepdims=0)
+    return g.node("ReduceProd", g.spatial_size(x), keepdims=0)
 
 
-def _spread(g: Builder, bias: str, query: str, key: str) -> str:
-    """A bias [.., N, M] of all queries [B, N, D] and keys [B, M, D], which operators want."""
+def _expand_bias(g: Builder, bias: str, query: str, key: str) -> str:
+    """Expand a bias [.., N, M] to all queries [B, N, D] and keys [B, M, D], as the operators require."""
     sizes = [g.node("Shape", x, start=1, end=2) for x in (query, key)]
     return g.node("Expand", bias, g.node("Concat", g.constant([1, 1]), *sizes, axis=0))
 
 
-SMALL = 2**21
-"""Numbers of keys or values of a sample, copied for every position of the window, up to which all are at once."""
+MAX_WINDOW_ELEMENTS = 2**21
+"""Maximum number of elements of keys or values of a sample, copied for every window position, that are processed at
+once."""
 
 
 @lowers(ops.LocalAttention)
@@ -183,28 +196,31 @@ def local_attention(
     rows: str | None = None,
     columns: str | None = None,
 ) -> str:
-    """Products and sums of whole maps, shifted: window rows at once where there is little to copy, else one by one.
+    """Lower attention to a window around each position, with products and sums of shifted maps.
 
-    Channels of a head are few: a matrix product for each position would be slower (25 to 130 ms against 0.3 to 15 ms).
+    All rows of the window are processed at once if the copies are small, else one by one. Heads have few channels: a
+    matrix product for each position would be slower (25 to 130 ms instead of 0.3 to 15 ms).
     """
     heads, kernel = op.heads, op.kernel
     channels, height, width = g.types[0].shape
     inner, outer, area = channels // heads, g.type.channels // heads, height * width
     if op.scale != 1:
         query = g.node("Mul", query, g.number(op.scale))
-    few = max(channels, g.type.channels) * kernel**2 * area <= SMALL
-    chunks = [range(kernel)] if few else [range(row, row + 1) for row in range(kernel)]
-    keys, values = columns_of(g, key, kernel), columns_of(g, value, kernel)
+    fits_at_once = max(channels, g.type.channels) * kernel**2 * area <= MAX_WINDOW_ELEMENTS
+    chunks = [range(kernel)] if fits_at_once else [range(row, row + 1) for row in range(kernel)]
+    keys, values = shift_columns(g, key, kernel), shift_columns(g, value, kernel)
     q = g.reshape(query, heads, inner, 1, -1)
     parts = []
     for chunk in chunks:
-        products = g.node("Mul", q, g.reshape(rows_of(g, keys, chunk, kernel), heads, inner, kernel * len(chunk), -1))
+        products = g.node(
+            "Mul", q, g.reshape(shift_rows(g, keys, chunk, kernel), heads, inner, kernel * len(chunk), -1)
+        )
         parts.append(g.reduce("ReduceSum", products, 2))
     logits = parts[0] if len(parts) == 1 else g.node("Concat", *parts, axis=2)
     if rows is not None and columns is not None:
         offsets = _offsets(g, op, chunks, rows, columns)
         logits = g.node("Add", logits, g.node("MatMul", offsets, g.reshape(query, heads, inner, -1)))
-    # a softmax along an axis in the middle, divided by its sum where there is least to divide
+    # a softmax along a middle axis; the division by its sum is postponed to the smaller result
     weights = g.node("Exp", g.node("Sub", logits, g.reduce("ReduceMax", logits, 2, keep=True)))
     total = g.reduce("ReduceSum", weights, 2, keep=True)
     weights = g.node("Unsqueeze", weights, g.constant([2]))
@@ -213,17 +229,20 @@ def local_attention(
         shares = g.split(weights, 3, len(chunks), kernel**2)
     sums = []
     for chunk, share in zip(chunks, shares, strict=True):
-        window = g.reshape(rows_of(g, values, chunk, kernel), heads, outer, kernel * len(chunk), -1)
+        window = g.reshape(shift_rows(g, values, chunk, kernel), heads, outer, kernel * len(chunk), -1)
         sums.append(g.reduce("ReduceSum", g.node("Mul", window, share), 3))
     y = sums[0]
-    for one in sums[1:]:
-        y = g.node("Add", y, one)
+    for term in sums[1:]:
+        y = g.node("Add", y, term)
     return g.reshape(g.node("Div", y, total), *g.type.shape, like=query)
 
 
 def _offsets(g: Builder, op: ops.LocalAttention, chunks: list[range], rows: str, columns: str) -> str:
-    """The tables of row and column offsets as a matrix per head: [heads, kernel * kernel, c], in the chunks' order. The
-    first half of all channels meets the rows, the other half the columns."""
+    """Return the tables of row and column offsets as a matrix per head, [heads, kernel * kernel, c], in the order of
+    the chunks.
+
+    The first half of all channels belongs to the rows, the other half to the columns.
+    """
     channels = g.types[0].channels
     by_row, by_column = g.arrays[rows], g.arrays[columns]
     half, kernel = by_row.shape
@@ -239,7 +258,8 @@ def _offsets(g: Builder, op: ops.LocalAttention, chunks: list[range], rows: str,
 def axial_attention(
     g: Builder, op: ops.AxialAttention, query: str, key: str, value: str, *, offsets: str | None = None
 ) -> str:
-    """`softmax(q (k + r)^T) v` with one matrix product per line and head; the offsets become a matrix per position."""
+    """Lower `softmax(q (k + r)^T) v` with one matrix product per line and head; offsets become one matrix per
+    position."""
     heads, span = op.heads, op.span(g.type)
     _, height, width = g.type.shape
     # [B, heads, c, H, W] as [B, lines, heads, span, c], keys as [B, lines, heads, c, span]
@@ -265,34 +285,35 @@ def axial_attention(
 
 @lowers(ops.Rotary)
 def rotary(g: Builder, op: ops.Rotary, x: str) -> str:
-    """Both halves of every head turned by tables of cosines and sines: constants, unless sizes are open."""
+    """Lower rotary position embeddings: both halves of every head are rotated by tables of cosines and sines, which are
+    constants unless sizes are open."""
     tokens, features = g.type.shape
-    width = op.turned(g.type)
+    width = op.rotated_features(g.type)
     speeds = op.base ** (-2 * np.arange(width // 2) / width)
-    if g.form.resizable:
-        cosines, sines = _turns(g, x, speeds)
+    if g.options.has_open_sizes:
+        cosines, sines = _rotations(g, x, speeds)
     else:
         angles = np.outer(np.arange(tokens), speeds)[:, None]
         cosines, sines = g.number(np.cos(angles)), g.number(np.sin(angles))
-    whole = features // op.heads
-    split = g.reshape(x, g.tokens(g.type), op.heads, whole)
-    first, second = g.split(split if width == whole else g.slice(split, 3, 0, width), -1, 2, width)
+    head_width = features // op.heads
+    split = g.reshape(x, g.tokens(g.type), op.heads, head_width)
+    first, second = g.split(split if width == head_width else g.slice(split, 3, 0, width), -1, 2, width)
     turned = (
         g.node("Sub", g.node("Mul", first, cosines), g.node("Mul", second, sines)),
         g.node("Add", g.node("Mul", second, cosines), g.node("Mul", first, sines)),
     )
-    rest = () if width == whole else (g.slice(split, 3, width, whole),)
-    return g.reshape(g.node("Concat", *turned, *rest, axis=-1), g.tokens(g.type), features)
+    unrotated = () if width == head_width else (g.slice(split, 3, width, head_width),)
+    return g.reshape(g.node("Concat", *turned, *unrotated, axis=-1), g.tokens(g.type), features)
 
 
-def _turns(g: Builder, x: str, speeds: NDArray[Any]) -> tuple[str, str]:
-    """Cosines and sines of as many positions as there are tokens, [tokens, 1, speeds], computed in float32."""
+def _rotations(g: Builder, x: str, speeds: NDArray[Any]) -> tuple[str, str]:
+    """Return cosines and sines for the actual positions, [tokens, 1, speeds], computed in float32."""
     count = g.node("Squeeze", g.node("Shape", x, start=1, end=2))
     positions = g.node("Cast", g.node("Range", g.constant(0), count, g.constant(1)), to=TensorProto.FLOAT)
     column = g.node("Reshape", positions, g.constant([-1, 1, 1]))
     angles = g.node("Mul", column, g.constant(speeds, np.float32))
     cosines, sines = g.node("Cos", angles), g.node("Sin", angles)
-    if g.form.precision == "float32":
+    if g.options.precision == "float32":
         return cosines, sines
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype))
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(g.options.dtype))
     return g.node("Cast", cosines, to=kind), g.node("Cast", sines, to=kind)

@@ -1,4 +1,4 @@
-"""Numbers that are the same for every sample: constants, unless sizes are open."""
+"""Lowering of values that are the same for every sample: constants, unless sizes are open."""
 
 from __future__ import annotations
 
@@ -12,45 +12,51 @@ from archir_onnx.lowering.rules import lowers
 
 @lowers(ops.Sinusoidal)
 def sinusoidal(g: Builder, op: ops.Sinusoidal, x: str) -> str:
+    """Lower sinusoidal position encodings: a constant table, or computed in float32 if the number of tokens is open."""
     tokens, features = g.type.shape
     rates = op.base ** (-np.arange(0, features, 2) / features)
-    if not g.form.resizable:
+    if not g.options.has_open_sizes:
         angles = np.outer(np.arange(tokens), rates)
         waves = np.stack([np.sin(angles), np.cos(angles)], 2).reshape(tokens, -1)[:, :features]
-        return g.spread(g.number(waves), g.type.shape)
-    count = g.node("Cast", _count(g, x), to=TensorProto.FLOAT)
-    turns = g.node("Mul", g.node("Unsqueeze", count, g.constant([1])), g.constant(rates, np.float32))
-    pair = [g.node("Unsqueeze", g.node(name, turns), g.constant([2])) for name in ("Sin", "Cos")]
+        return g.expand_to_batch(g.number(waves), g.type.shape)
+    count = g.node("Cast", _token_positions(g, x), to=TensorProto.FLOAT)
+    angles_at = g.node("Mul", g.node("Unsqueeze", count, g.constant([1])), g.constant(rates, np.float32))
+    pair = [g.node("Unsqueeze", g.node(name, angles_at), g.constant([2])) for name in ("Sin", "Cos")]
     joined = g.node("Reshape", g.node("Concat", *pair, axis=2), g.constant([0, -1]))
-    made = g.node("Cast", g.slice(joined, 1, 0, features), to=helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype)))
-    return _for_all(g, made, 2)
+    encoding = g.node(
+        "Cast", g.slice(joined, 1, 0, features), to=helper.np_dtype_to_tensor_dtype(np.dtype(g.options.dtype))
+    )
+    return _expand_over_batch(g, encoding, 2)
 
 
 @lowers(ops.Positions)
 def positions(g: Builder, op: ops.Positions, x: str) -> str:
+    """Lower positions 0, 1, ...; with padding, only unpadded tokens are counted, starting after the padding index."""
     if op.padding is not None:
-        whole = x if g.types[0].dtype == "i64" else g.node("Cast", x, to=TensorProto.INT64)
-        padded = g.node("Equal", whole, g.constant(op.padding))
-        shown = g.node("Where", padded, g.constant(0), g.constant(1))
-        count = g.node("Mul", g.node("CumSum", shown, g.constant(1)), shown)
+        tokens = x if g.types[0].dtype == "i64" else g.node("Cast", x, to=TensorProto.INT64)
+        padded = g.node("Equal", tokens, g.constant(op.padding))
+        is_token = g.node("Where", padded, g.constant(0), g.constant(1))
+        count = g.node("Mul", g.node("CumSum", is_token, g.constant(1)), is_token)
         return g.node("Add", count, g.constant(op.padding))
-    if not g.form.resizable:
-        return g.spread(g.constant(np.arange(*g.type.shape)), g.type.shape)
-    return _for_all(g, _count(g, x), 1)
+    if not g.options.has_open_sizes:
+        return g.expand_to_batch(g.constant(np.arange(*g.type.shape)), g.type.shape)
+    return _expand_over_batch(g, _token_positions(g, x), 1)
 
 
 @lowers(ops.Constant)
 def constant(g: Builder, op: ops.Constant, x: str) -> str:
-    kinds = {"i64": np.int64, "bool": np.bool_, "f32": g.form.dtype}
-    said = numpy_helper.from_array(np.array(op.values, kinds[op.dtype]))  # in a node: what files store may be trained
-    return g.spread(g.node("Constant", value=said), g.type.shape)
+    """Lower a constant tensor to a `Constant` node."""
+    kinds = {"i64": np.int64, "bool": np.bool_, "f32": g.options.dtype}
+    tensor = numpy_helper.from_array(np.array(op.values, kinds[op.dtype]))  # in a node: initializers may be trained
+    return g.expand_to_batch(g.node("Constant", value=tensor), g.type.shape)
 
 
-def _count(g: Builder, x: str) -> str:
-    """0, 1, ... for the tokens that there are."""
+def _token_positions(g: Builder, x: str) -> str:
+    """Return the positions 0, 1, ... of the actual tokens."""
     tokens = g.node("Squeeze", g.node("Shape", x, start=1, end=2))
     return g.node("Range", g.constant(0), tokens, g.constant(1))
 
 
-def _for_all(g: Builder, value: str, rank: int) -> str:
-    return g.node("Expand", value, g.node("Concat", g.batch(), g.constant([1] * rank), axis=0))
+def _expand_over_batch(g: Builder, value: str, rank: int) -> str:
+    """Expand a value over the batch."""
+    return g.node("Expand", value, g.node("Concat", g.batch_size(), g.constant([1] * rank), axis=0))

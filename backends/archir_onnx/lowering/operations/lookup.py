@@ -1,4 +1,4 @@
-"""Lookups by integers."""
+"""Lowering of lookups by integers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from archir_onnx.lowering.rules import lowers
 
 @lowers(ops.Embedding)
 def embedding(g: Builder, op: ops.Embedding, x: str, *, weight: str) -> str:
+    """Lower an embedding lookup."""
     return g.node("Gather", weight, x, axis=0)
 
 
 @lowers(ops.Gather)
 def gather(g: Builder, op: ops.Gather, x: str, positions: str) -> str:
-    """`GatherND` takes an index of one number for each position, of the sample that it is in."""
+    """Lower a gather of positions in each sample: `GatherND` takes one index per position, within the sample of that
+    position."""
     if g.types[1].dtype != "i64":
         positions = g.node("Cast", positions, to=TensorProto.INT64)
     return g.node("GatherND", x, g.node("Unsqueeze", positions, g.constant([-1])), batch_dims=1)
@@ -25,17 +27,20 @@ def gather(g: Builder, op: ops.Gather, x: str, positions: str) -> str:
 
 @lowers(ops.OneHot)
 def one_hot(g: Builder, op: ops.OneHot, x: str, *, one: str) -> str:
-    """`OneHot` counts negative numbers from the end, and has no kernel for all integers."""
-    whole = x if g.types[0].dtype == "i64" else g.node("Cast", x, to=TensorProto.INT64)
-    met = g.node("Equal", g.node("Unsqueeze", whole, g.constant([-1])), g.constant(list(range(op.classes))))
-    return g.node("Where", met, g.number(1), g.number(0))
+    """Lower one-hot encoding with `Equal`: ONNX's `OneHot` counts negative numbers from the end, and onnxruntime lacks
+    kernels for some integer types."""
+    as_int64 = x if g.types[0].dtype == "i64" else g.node("Cast", x, to=TensorProto.INT64)
+    is_class = g.node("Equal", g.node("Unsqueeze", as_int64, g.constant([-1])), g.constant(list(range(op.classes))))
+    return g.node("Where", is_class, g.number(1), g.number(0))
 
 
 @lowers(ops.Equal)
 def equal(g: Builder, op: ops.Equal, x: str) -> str:
+    """Lower the comparison with an integer."""
     return g.node("Equal", x, g.constant(op.to, np.int64 if g.types[0].dtype == "i64" else np.int32))
 
 
 @lowers(ops.ToNumbers)
 def to_numbers(g: Builder, op: ops.ToNumbers, x: str, *, one: str) -> str:
-    return g.node("Cast", x, to=helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype)))
+    """Lower the conversion of integers or booleans to floats."""
+    return g.node("Cast", x, to=helper.np_dtype_to_tensor_dtype(np.dtype(g.options.dtype)))

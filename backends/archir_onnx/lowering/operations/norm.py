@@ -1,4 +1,4 @@
-"""Normalisation."""
+"""Lowering of normalisation layers."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.rules import lowers
 
 
-def _filled(g: Builder, weight: str | None, size: int, value: float) -> str:
-    """A weight, or what stands for it where a norm has none."""
+def _weight_or_constant(g: Builder, weight: str | None, size: int, value: float) -> str:
+    """Return a weight, or a constant tensor in its place if the layer has none."""
     return weight if weight is not None else g.number(np.full(size, value))
 
 
-def _ones(g: Builder, weight: str | None) -> str:
-    """A scale, or ones that a node says: readers know by that that a norm has none."""
+def _scale_or_ones(g: Builder, weight: str | None) -> str:
+    """Return a scale, or a `Constant` node of ones: readers of the model recognise by it that the layer has no
+    scale."""
     if weight is not None:
         return weight
-    ones = numpy_helper.from_array(np.ones(g.type.channels, g.form.dtype))
+    ones = numpy_helper.from_array(np.ones(g.type.channels, g.options.dtype))
     return g.node("Constant", value=ones)
 
 
@@ -36,51 +37,55 @@ def batch_norm(
     weight: str | None = None,
     bias: str | None = None,
 ) -> str:
+    """Lower batch normalisation."""
     channels = g.type.channels
-    scale, shift = _filled(g, weight, channels, 1), _filled(g, bias, channels, 0)
+    scale, shift = _weight_or_constant(g, weight, channels, 1), _weight_or_constant(g, bias, channels, 0)
     if g.type.rank == 2:
         x = g.transpose(x, 0, 2, 1)
-    kept: dict[str, Any] = {} if op.momentum == 0.1 else {"momentum": 1 - op.momentum}
-    y = g.node("BatchNormalization", x, scale, shift, running_mean, running_var, epsilon=op.eps, **kept)
+    momentum: dict[str, Any] = {} if op.momentum == 0.1 else {"momentum": 1 - op.momentum}
+    y = g.node("BatchNormalization", x, scale, shift, running_mean, running_var, epsilon=op.eps, **momentum)
     return g.transpose(y, 0, 2, 1) if g.type.rank == 2 else y
 
 
 @lowers(ops.LayerNorm)
 def layer_norm(g: Builder, op: ops.LayerNorm, x: str, *, weight: str | None = None, bias: str | None = None) -> str:
+    """Lower layer normalisation over the features."""
     x = _features_last(g, x)
-    y = g.node("LayerNormalization", x, _ones(g, weight), bias, axis=-1, epsilon=op.eps)
+    y = g.node("LayerNormalization", x, _scale_or_ones(g, weight), bias, axis=-1, epsilon=op.eps)
     return _features_first(g, y)
 
 
 @lowers(ops.RmsNorm)
 def rms_norm(g: Builder, op: ops.RmsNorm, x: str, *, weight: str | None = None) -> str:
+    """Lower RMS normalisation; before opset 23 it is written with elementary operators."""
     x = _features_last(g, x)
     if g.opset >= 23:
-        return _features_first(g, g.node("RMSNormalization", x, _ones(g, weight), axis=-1, epsilon=op.eps))
-    scale = _filled(g, weight, g.type.channels, 1)
+        return _features_first(g, g.node("RMSNormalization", x, _scale_or_ones(g, weight), axis=-1, epsilon=op.eps))
+    scale = _weight_or_constant(g, weight, g.type.channels, 1)
     # squares and `eps` are beyond float16
-    wide = x if g.form.precision == "float32" else g.node("Cast", x, to=TensorProto.FLOAT)
+    wide = x if g.options.precision == "float32" else g.node("Cast", x, to=TensorProto.FLOAT)
     mean = g.reduce("ReduceMean", g.node("Mul", wide, wide), -1, keep=True)
     y = g.node("Div", wide, g.node("Sqrt", g.node("Add", mean, g.constant(op.eps, np.float32))))
     return _features_first(g, g.node("Mul", y if wide == x else g.node("CastLike", y, x), scale))
 
 
 def _features_last(g: Builder, x: str) -> str:
-    """A map or a volume with its features last, as tokens have them."""
+    """Transpose a map or a volume so that features are last, as in tokens."""
     rank = g.type.rank
     return g.transpose(x, 0, *range(2, rank + 1), 1) if rank > 2 else x
 
 
 def _features_first(g: Builder, x: str) -> str:
-    """The inverse."""
+    """Transpose a map or a volume back so that channels are first."""
     rank = g.type.rank
     return g.transpose(x, 0, rank, *range(1, rank)) if rank > 2 else x
 
 
 @lowers(ops.GroupNorm)
 def group_norm(g: Builder, op: ops.GroupNorm, x: str, *, weight: str | None = None, bias: str | None = None) -> str:
+    """Lower group normalisation; before opset 21 it is written as instance normalisation of the groups."""
     channels = g.type.channels
-    scale, shift = _filled(g, weight, channels, 1), _filled(g, bias, channels, 0)
+    scale, shift = _weight_or_constant(g, weight, channels, 1), _weight_or_constant(g, bias, channels, 0)
     if g.opset >= 21:
         return g.node("GroupNormalization", x, scale, shift, num_groups=op.groups, epsilon=op.eps)
     ones, zeros = g.number(np.ones(op.groups)), g.number(np.zeros(op.groups))
@@ -94,8 +99,9 @@ def group_norm(g: Builder, op: ops.GroupNorm, x: str, *, weight: str | None = No
 def instance_norm(
     g: Builder, op: ops.InstanceNorm, x: str, *, weight: str | None = None, bias: str | None = None
 ) -> str:
+    """Lower instance normalisation."""
     channels = g.type.channels
-    scale, shift = _filled(g, weight, channels, 1), _filled(g, bias, channels, 0)
+    scale, shift = _weight_or_constant(g, weight, channels, 1), _weight_or_constant(g, bias, channels, 0)
     if g.type.rank == 2:
         x = g.transpose(x, 0, 2, 1)
     y = g.node("InstanceNormalization", x, scale, shift, epsilon=op.eps)
@@ -104,8 +110,9 @@ def instance_norm(
 
 @lowers(ops.Normalize)
 def normalize(g: Builder, op: ops.Normalize, x: str) -> str:
+    """Lower division by the L2 norm along an axis."""
     # squares and `eps` are beyond float16
-    wide = x if g.form.precision == "float32" else g.node("Cast", x, to=TensorProto.FLOAT)
-    length = g.reduce("ReduceL2", wide, op.along(g.type) + 1, keep=True)
+    wide = x if g.options.precision == "float32" else g.node("Cast", x, to=TensorProto.FLOAT)
+    length = g.reduce("ReduceL2", wide, op.resolved_axis(g.type) + 1, keep=True)
     y = g.node("Div", wide, g.node("Max", length, g.constant(op.eps, np.float32)))
     return y if wide == x else g.node("CastLike", y, x)

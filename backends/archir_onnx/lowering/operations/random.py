@@ -1,4 +1,4 @@
-"""Operations that do nothing in a deployed model."""
+"""Lowering of dropout and the like, which have no effect in a deployed model."""
 
 from __future__ import annotations
 
@@ -9,5 +9,6 @@ from archir_onnx.lowering.rules import lowers
 
 
 @lowers(ops.Dropout, ops.DropPath)
-def nothing(g: Builder, op: Op, x: str) -> str:
+def no_op(g: Builder, op: Op, x: str) -> str:
+    """Lower an operation that only acts in training: it adds no node."""
     return x

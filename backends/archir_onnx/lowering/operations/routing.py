@@ -1,4 +1,4 @@
-"""Choosing by score."""
+"""Lowering of top-k selection and mixture-of-experts layers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from archir_onnx.lowering.rules import lowers
 
 @lowers(ops.TopK, ops.TopPositions)
 def top_k(g: Builder, op: ops.TopK, x: str) -> str:
-    """Of equal numbers, `TopK` takes the first."""
-    values, positions = g.nodes_of("TopK", x, g.constant([op.k]), outputs=2)
+    """Lower the k largest values or their positions; among equal values, ONNX's `TopK` takes the first."""
+    values, positions = g.multi_output_node("TopK", x, g.constant([op.k]), outputs=2)
     return positions if isinstance(op, ops.TopPositions) else values
 
 
@@ -18,26 +18,28 @@ def top_k(g: Builder, op: ops.TopK, x: str) -> str:
 def expert_linear(
     g: Builder, op: ops.ExpertLinear, x: str, chosen: str, *, weight: str, bias: str | None = None
 ) -> str:
-    """Each expert maps the rows that chose it, and no others; they are put back where they belong."""
-    apart = g.types[0].shape[0] != g.types[1].shape[0]
-    if apart:
+    """Lower expert layers: each expert maps only the rows that selected it, and the results are scattered to their
+    places."""
+    is_routed = g.types[0].shape[0] != g.types[1].shape[0]
+    if is_routed:
         x = g.node("Reshape", x, g.node("Concat", g.node("Shape", chosen), g.constant([-1]), axis=0))
-    found, mapped = [], []
+    positions_of, mapped = [], []
     for expert in range(op.experts):
-        met = g.node("Equal", chosen, g.constant(expert))
-        places = g.transpose(g.node("NonZero", met), 1, 0)
-        rows = g.node("GatherND", x, places if apart else g.slice(places, 1, 0, 2))
-        pair = [None if whole is None else g.position(whole, expert) for whole in (weight, bias)]
-        mapped.append(g.node("Gemm", rows, *pair, transB=1))
-        found.append(places)
+        is_selected = g.node("Equal", chosen, g.constant(expert))
+        positions = g.transpose(g.node("NonZero", is_selected), 1, 0)
+        rows = g.node("GatherND", x, positions if is_routed else g.slice(positions, 1, 0, 2))
+        expert_weights = [None if weights is None else g.weight_slice(weights, expert) for weights in (weight, bias)]
+        mapped.append(g.node("Gemm", rows, *expert_weights, transB=1))
+        positions_of.append(positions)
     shape = g.node("Concat", g.node("Shape", chosen), g.constant([op.channels]), axis=0)
-    places, rows = (g.node("Concat", *parts, axis=0) for parts in (found, mapped))
-    together = g.node("ScatterND", g.node("Expand", g.number(0), shape), places, rows)
-    return g.reshape(together, g.tokens(g.type), op.channels)
+    positions, rows = (g.node("Concat", *parts, axis=0) for parts in (positions_of, mapped))
+    scattered = g.node("ScatterND", g.node("Expand", g.number(0), shape), positions, rows)
+    return g.reshape(scattered, g.tokens(g.type), op.channels)
 
 
 @lowers(ops.CombineExperts)
 def combine_experts(g: Builder, op: ops.CombineExperts, x: str, gates: str) -> str:
+    """Lower the gate-weighted sum of the experts' outputs."""
     rows = g.node("Reshape", x, g.node("Concat", g.node("Shape", gates), g.constant([-1]), axis=0))
     product = g.node("MatMul", g.node("Unsqueeze", gates, g.constant([2])), rows)
     return g.node("Squeeze", product, g.constant([2]))

@@ -1,1 +1,1 @@
-"""Networks as Python source that imports torch alone."""
+"""Export of networks as Python source that imports only torch."""

@@ -1,4 +1,4 @@
-"""Which nodes of a graph belong to which call of which block."""
+"""Assignment of a graph's nodes to the calls of blocks that they belong to."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from archir.ir.typing import Types
 from archir_torch.export.source.holes import literal
 from archir_torch.lowering.layers import Argument
 
-DISSOLVED = 4
-"""Operations up to which a call without weights is written where it is called."""
+MAX_INLINED = 4
+"""Maximum number of operations of a call without weights that is inlined into its caller."""
 
 
 @dataclass
 class Call:
-    """One call of a block: what it reads and gives, and what is in it: nodes and further calls."""
+    """One call of a block: the values that it reads and returns, and its contents, which are nodes and further
+    calls."""
 
     scope: str
     name: str
@@ -29,36 +30,36 @@ class Call:
     arguments: list[Argument] = field(default_factory=list)
 
     def nodes(self) -> list[NodeId]:
-        """All nodes inside."""
+        """Return all nodes inside, including those of inner calls."""
         return [n for item in self.items for n in (item.nodes() if isinstance(item, Call) else [item])]
 
     @property
     def constructor(self) -> str:
-        """How the module of the call is made."""
+        """Expression that constructs the call's module."""
         return f"{self.class_name}({', '.join(literal(argument.value) for argument in self.arguments)})"
 
     def calls(self) -> Iterator[Call]:
-        """The calls right in it."""
+        """Return the calls directly inside."""
         return (item for item in self.items if isinstance(item, Call))
 
     def everything(self) -> list[Call]:
-        """The call and all below it."""
+        """Return the call and all calls below it."""
         return [self, *(inner for call in self.calls() for inner in call.everything())]
 
 
-def tree(graph: Graph, types: Types, kept: str = "") -> Call:
-    """The calls of a graph in the one that is the net itself; those of the block `kept` stay, however small."""
+def call_tree(graph: Graph, types: Types, preserved: str = "") -> Call:
+    """Return the tree of a graph's calls, whose root is the net; calls of the block `kept` are not inlined."""
     root = Call("", graph.name)
-    known = {"": root}
+    calls_by_scope = {"": root}
     for number in graph:
         if not isinstance(graph[number].op, Input):
-            _home(graph, graph[number].scope, known).items.append(number)
-    _dissolve(root, graph, types, kept)
+            _owner(graph, graph[number].scope, calls_by_scope).items.append(number)
+    _inline_small(root, graph, types, preserved)
     for call in reversed(root.everything()):
         inside = set(call.nodes())
         read = {operand for item in call.items if not isinstance(item, Call) for operand in graph.operands(item)}
         read |= {number for inner in call.calls() for number in inner.inputs}
-        # what reads nothing still has to know how large the batch is
+        # a call without inputs still needs the batch size
         call.inputs = sorted(read - inside) or [*graph.inputs.values()][:1]
         used = {n for n in inside if any(c not in inside for c in graph.consumers(n))} | set(graph.outputs.values())
         call.outputs = [n for n in call.nodes() if n in used]
@@ -67,44 +68,46 @@ def tree(graph: Graph, types: Types, kept: str = "") -> Call:
     return root
 
 
-def _home(graph: Graph, scope: str, known: dict[str, Call]) -> Call:
-    """The innermost call that a node of this scope belongs to, made if it is new."""
+def _owner(graph: Graph, scope: str, calls: dict[str, Call]) -> Call:
+    """Return the innermost call that a node of this scope belongs to; create it if it is new."""
     parts = parts_of(scope)
-    home = known[""]
+    owner = calls[""]
     for end in range(1, len(parts) + 1):
         prefix = scope_of(parts[:end])
         if prefix in graph.blocks:
-            if prefix not in known:
-                known[prefix] = Call(prefix, graph.blocks[prefix])
-                home.items.append(known[prefix])
-            home = known[prefix]
-    return home
+            if prefix not in calls:
+                calls[prefix] = Call(prefix, graph.blocks[prefix])
+                owner.items.append(calls[prefix])
+            owner = calls[prefix]
+    return owner
 
 
-def _dissolve(call: Call, graph: Graph, types: Types, kept: str) -> None:
-    """Put the operations of small calls without weights in the place of these calls."""
+def _inline_small(call: Call, graph: Graph, types: Types, preserved: str) -> None:
+    """Inline small calls without weights into their callers."""
     items: list[Call | NodeId] = []
     for item in call.items:
         if isinstance(item, Call):
-            _dissolve(item, graph, types, kept)
-            bare = all(not isinstance(inner, Call) and not has_weights(graph, types, inner) for inner in item.items)
-            small = bare and len(item.items) <= DISSOLVED and item.name != kept
-            items += item.items if small else [item]
+            _inline_small(item, graph, types, preserved)
+            is_weightless = all(
+                not isinstance(inner, Call) and not has_weights(graph, types, inner) for inner in item.items
+            )
+            is_small = is_weightless and len(item.items) <= MAX_INLINED and item.name != preserved
+            items += item.items if is_small else [item]
         else:
             items.append(item)
     call.items = items
 
 
 def has_weights(graph: Graph, types: Types, number: NodeId) -> bool:
-    """Whether a node has weights."""
+    """Return whether a node has weights."""
     return bool(graph[number].op.weights(*(types[o] for o in graph.operands(number))))
 
 
 def parts_of(scope: str) -> list[str]:
-    """The components of a scope."""
+    """Return the components of a scope."""
     return re.findall(r"[^.\[\]]+", scope)
 
 
 def scope_of(parts: list[str]) -> str:
-    """The scope of these components."""
+    """Return the scope with these components."""
     return re.sub(r"\.(\d+)", r"[\1]", ".".join(parts))

@@ -1,4 +1,4 @@
-"""What nodes become: layers of torch, expressions, and functions and modules that the file brings along."""
+"""Translation of nodes: torch layers, expressions, and helper functions and modules that the emitted file defines."""
 
 from __future__ import annotations
 
@@ -10,98 +10,107 @@ from archir.ir.op import Op
 from archir.ir.types import TensorType
 from archir.ops.arithmetic import Concat
 from archir.ops.shape import Parameter, Slice
-from archir_torch.export.source.holes import Mold, called, tidy, with_holes
-from archir_torch.export.source.inlining import definition, expression, filled, sources, specialised
+from archir_torch.export.source.holes import TextTemplate, call_template, tidy, with_holes
+from archir_torch.export.source.inlining import definition, evaluate_text, expression, sources, specialise_rule
 from archir_torch.lowering.layers import Argument, standard_layer
 from archir_torch.lowering.rules import RULES, Rule
 
-_LENDER = "__lender__"
+_SHARED_MODULE = "__lender__"
+"""Placeholder for the module whose weights an operation shares."""
 
 
 class Helpers:
-    """The functions and modules of a file that blocks share, by name, in the order in which they are needed."""
+    """The helper functions and modules of a file by name, dependencies first; blocks share them."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self._modules: dict[tuple[str, tuple[str, ...]], str] = {}
 
-    def module(self, op: Op, types: Sequence[TensorType]) -> Mold | None:
-        """The constructor of a node's module; None if it needs none."""
+    def module(self, op: Op, types: Sequence[TensorType]) -> TextTemplate | None:
+        """Return the constructor of a node's module; None if it needs no module."""
         layer = standard_layer(op, types)
         if layer is not None:
             if layer.source:
                 self.texts.setdefault(layer.name, layer.source)
-            return called(layer.name, layer.arguments)
+            return call_template(layer.name, layer.arguments)
         rule = RULES[type(op)]
         weights = op.weights(*types)
         if not weights and not rule.takes("training"):
             return None
         if isinstance(op, Parameter):
-            shaped = called("torch.zeros", [Argument("size", size) for size in op.shape])
-            return Mold(f'nn.ParameterDict({{"value": {shaped.text}}})', shaped.holes)
+            zeros = call_template("torch.zeros", [Argument("size", size) for size in op.shape])
+            return TextTemplate(f'nn.ParameterDict({{"value": {zeros.text}}})', zeros.holes)
         key = (op.name, (*weights,))
         if key not in self._modules:
-            self._modules[key] = name = self._free(op.name)
+            self._modules[key] = name = self._free_name(op.name)
             buffers = [name for name, weight in weights.items() if weight.buffer]
             self._write_module(name, op, rule, [*weights], buffers)
         shapes = [Argument(f"{weight}_shape", w.shape) for weight, w in weights.items()]
-        return called(self._modules[key], [*shapes, *(Argument(*pair) for pair in rule.attributes(op).items())])
+        return call_template(self._modules[key], [*shapes, *(Argument(*pair) for pair in rule.attributes(op).items())])
 
-    def _free(self, name: str) -> str:
-        base = made = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+    def _free_name(self, name: str) -> str:
+        """Return an unused class name for an operation."""
+        base = candidate = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
         number = 2
-        while made in self.texts:
-            made, number = f"{base}{number}", number + 1
-        return made
+        while candidate in self.texts:
+            candidate, number = f"{base}{number}", number + 1
+        return candidate
 
-    def expression(self, op: Op, texts: Sequence[str], types: Sequence[TensorType]) -> Mold:
-        """What a node without weights is, of operands with these names."""
+    def expression(self, op: Op, texts: Sequence[str], types: Sequence[TensorType]) -> TextTemplate:
+        """Return the expression of a node without weights, applied to operands with these names."""
         rule = RULES[type(op)]
         match op:
             case Slice():
-                return _sliced(op, texts[0], types[0])
+                return _slice_expression(op, texts[0], types[0])
             case Concat():
-                return Mold(f"torch.cat([{', '.join(texts)}], {_axis(op, types[0])})")
-        attributes, kept = rule.attributes(op), op.kept_attributes()
-        more = {"inplace": False} if rule.takes("inplace") else {}
-        inlined = expression(rule.function, texts, [x.rank + 1 for x in types], {**attributes, **more})
+                return TextTemplate(f"torch.cat([{', '.join(texts)}], {_axis(op, types[0])})")
+        attributes, stable = rule.attributes(op), op.stable_attributes()
+        extra = {"inplace": False} if rule.takes("inplace") else {}
+        inlined = expression(rule.function, texts, [x.rank + 1 for x in types], {**attributes, **extra})
         if inlined is None:
-            fixed = {name: attributes[name] for name in op.later if name in attributes and name not in kept}
-            self._bring(rule, types, fixed | dict.fromkeys(op.operands[len(texts) :]))
-            given = [f"{name}={value!r}" for name, value in attributes.items() if name not in fixed]
-            inlined = f"{rule.function.__name__}({', '.join([*texts, *given])})"
+            fixed = {
+                name: attributes[name] for name in op.added_attributes if name in attributes and name not in stable
+            }
+            self._add_function(rule, types, fixed | dict.fromkeys(op.operands[len(texts) :]))
+            keywords = [f"{name}={value!r}" for name, value in attributes.items() if name not in fixed]
+            inlined = f"{rule.function.__name__}({', '.join([*texts, *keywords])})"
         return with_holes(inlined, attributes)
 
-    def borrowed(self, op: Op, texts: Sequence[str], types: Sequence[TensorType], module: str) -> Mold:
-        """What a node is whose weights another's module holds, which is called `module`."""
+    def shared_expression(self, op: Op, texts: Sequence[str], types: Sequence[TensorType], module: str) -> TextTemplate:
+        """Return the expression of a node whose weights belong to another operation's module, which is called
+        `module`."""
         rule, attributes = RULES[type(op)], RULES[type(op)].attributes(op)
-        held = op.weights(*types)
-        lacking = [a.arg for a in definition(rule.function).args.args][len(texts) :]
-        weights = [f"{_LENDER}.{name}" if name in held else "None" for name in lacking]
+        op_weights = op.weights(*types)
+        remaining = [a.arg for a in definition(rule.function).args.args][len(texts) :]
+        weights = [f"{_SHARED_MODULE}.{name}" if name in op_weights else "None" for name in remaining]
         ranks = [x.rank + 1 for x in types] + [0] * len(weights)
         inlined = expression(rule.function, [*texts, *weights], ranks, attributes)
         if inlined is None:
             self.texts |= sources(rule.function)
-            given = [f"{name}={value!r}" for name, value in attributes.items()]
-            inlined = f"{rule.function.__name__}({', '.join([*texts, *weights, *given])})"
-        made = with_holes(inlined, attributes)
-        return Mold(made.text.replace(_LENDER, module), made.holes)
+            keywords = [f"{name}={value!r}" for name, value in attributes.items()]
+            inlined = f"{rule.function.__name__}({', '.join([*texts, *weights, *keywords])})"
+        result = with_holes(inlined, attributes)
+        return TextTemplate(result.text.replace(_SHARED_MODULE, module), result.holes)
 
-    def _bring(self, rule: Rule, types: Sequence[TensorType], fixed: Mapping[str, Any]) -> None:
-        """Bring a function along, without what operands of these ranks and these values do not need if none has
-        others."""
+    def _add_function(self, rule: Rule, types: Sequence[TensorType], fixed: Mapping[str, Any]) -> None:
+        """Add a rule's function to the file, specialised to operands of these ranks and to fixed parameter values.
+
+        If the file already has the function in another specialisation, the full function is used.
+        """
         name = rule.function.__name__
-        written = sources(rule.function)
-        text = specialised(rule.function, [x.rank + 1 for x in types], fixed)
+        definitions = sources(rule.function)
+        text = specialise_rule(rule.function, [x.rank + 1 for x in types], fixed)
         if self.texts.get(name, text) != text:
-            text = written[name]
+            text = definitions[name]
         used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
-        whole = text == written[name]
-        self.texts |= {other: part for other, part in written.items() if other != name and (whole or other in used)}
+        is_full = text == definitions[name]
+        self.texts |= {
+            other: part for other, part in definitions.items() if other != name and (is_full or other in used)
+        }
         self.texts[name] = text
 
     def _write_module(self, class_name: str, op: Op, rule: Rule, weights: list[str], buffers: list[str]) -> None:
-        """A module around a rule that has weights, or depends on the mode, and is no layer of torch."""
+        """Emit a module around a rule that has weights, or depends on the mode, and has no torch layer."""
         attributes = [*rule.attributes(op)]
         operands = [] if rule.takes("batch") else [name.lstrip("*") for name in op.operands]
         head = ", ".join(["self", *(f"{weight}_shape" for weight in weights), *attributes])
@@ -114,59 +123,60 @@ class Helpers:
         lines += [f"        self.{name} = {name}" for name in attributes]
         inputs = ", ".join(["self", *operands, *(["batch"] if rule.takes("batch") else [])])
         lines += ["", f"    def forward({inputs}):"]
-        held = {*weights, *attributes, *(["training"] if rule.takes("training") else [])}
-        body = _body(rule, held, operands)
+        attribute_names = {*weights, *attributes, *(["training"] if rule.takes("training") else [])}
+        body = _inline_body(rule, attribute_names, operands)
         if body is None:
             self.texts |= sources(rule.function)
-            given = [f"{name}=self.{name}" for name in [*weights, *attributes]]
-            given += ["training=self.training"] if rule.takes("training") else []
-            given += ["batch=batch"] if rule.takes("batch") else []
-            body = [f"return {rule.function.__name__}({', '.join([*operands, *given])})"]
+            keywords = [f"{name}=self.{name}" for name in [*weights, *attributes]]
+            keywords += ["training=self.training"] if rule.takes("training") else []
+            keywords += ["batch=batch"] if rule.takes("batch") else []
+            body = [f"return {rule.function.__name__}({', '.join([*operands, *keywords])})"]
         self.texts[class_name] = "\n".join([*lines, *(f"        {line}" for line in body)])
 
 
-def _sliced(op: Slice, text: str, x: TensorType) -> Mold:
-    """`x[:, 16:32]`."""
+def _slice_expression(op: Slice, text: str, x: TensorType) -> TextTemplate:
+    """Return a slicing expression: `x[:, 16:32]`."""
     axis, start, stop = op.bounds(x)
-    ends = [Argument("start", start)] if start else []
-    ends += [Argument("stop", stop)] if stop < x.shape[axis] else []
-    part = called("", ends).text.strip("()").split(", ") if ends else []
-    first = part.pop(0) if start else ""
-    bounds = f"{first}:{part[0] if part else ''}"
-    home = "..., " if axis == x.rank - 1 else ":, " * (axis + 1)
-    return Mold(f"{text}[{home}{bounds}]", tuple(ends))
+    limits = [Argument("start", start)] if start else []
+    limits += [Argument("stop", stop)] if stop < x.shape[axis] else []
+    texts = call_template("", limits).text.strip("()").split(", ") if limits else []
+    first = texts.pop(0) if start else ""
+    bounds = f"{first}:{texts[0] if texts else ''}"
+    prefix = "..., " if axis == x.rank - 1 else ":, " * (axis + 1)
+    return TextTemplate(f"{text}[{prefix}{bounds}]", tuple(limits))
 
 
 def _axis(op: Concat, x: TensorType) -> int:
-    """The axis with the batch axis; that of the features of tokens and vectors is the last."""
+    """Return the axis of a concatenation, counting the batch axis; the last one (-1) for features of tokens and
+    vectors."""
     if op.axis is None:
         return 1 if x.rank >= 3 else -1
     return op.axis if op.axis < 0 else op.axis + 1
 
 
-def split(parts: int, text: str, op: Slice, x: TensorType) -> Mold:
-    """A tensor in equal parts: `x.chunk(3, 1)`."""
+def split_expression(parts: int, text: str, op: Slice, x: TensorType) -> TextTemplate:
+    """Return an expression that splits a tensor into equal parts: `x.chunk(3, 1)`."""
     axis, *_ = op.bounds(x)
-    return Mold(f"{text}.chunk({parts}, {-1 if axis == x.rank - 1 else axis + 1})")
+    return TextTemplate(f"{text}.chunk({parts}, {-1 if axis == x.rank - 1 else axis + 1})")
 
 
-def _body(rule: Rule, held: set[str], operands: Sequence[str]) -> list[str] | None:
-    """A rule's statements with `self.name` for what the module holds, and defaults for what this operation lacks.
+def _inline_body(rule: Rule, attributes: set[str], operands: Sequence[str]) -> list[str] | None:
+    """Return a rule's statements with `self.name` for the module's attributes and defaults for absent operands.
 
-    None where they use or change more than that.
+    None if the statements use or change anything else.
     """
     if len(sources(rule.function)) > 1:
         return None
     tree = definition(rule.function)
     stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
-    if stored & held:
+    if stored & attributes:
         return None
-    optional = {a.arg for a in tree.args.args + tree.args.kwonlyargs} - held - {a.arg for a in tree.args.args}
+    optional = {a.arg for a in tree.args.args + tree.args.kwonlyargs} - attributes - {a.arg for a in tree.args.args}
     if optional - {"batch"}:
         return None
     text = "\n".join(ast.unparse(statement) for statement in tree.body)
     with_defaults = tree.args.args[len(tree.args.args) - len(tree.args.defaults) :]
-    lacking = {a.arg: d for a, d in zip(with_defaults, tree.args.defaults, strict=True)}
-    lacking = {name: default for name, default in lacking.items() if name not in held and name not in operands}
-    known: dict[str, ast.expr] = {name: ast.Attribute(ast.Name("self"), name) for name in held}
-    return tidy(filled(text, {**known, **lacking})).splitlines()
+    defaults = {a.arg: d for a, d in zip(with_defaults, tree.args.defaults, strict=True)}
+    defaults = {name: default for name, default in defaults.items() if name not in attributes and name not in operands}
+    replacements: dict[str, ast.expr] = {name: ast.Attribute(ast.Name("self"), name) for name in attributes}
+    return tidy(evaluate_text(text, {**replacements, **defaults})).splitlines()

@@ -1,4 +1,4 @@
-"""Text with holes for constants: calls that differ in numbers alone have the same text."""
+"""Text with holes for constants: calls that differ only in numbers have the same text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from typing import Any
 from archir_torch.lowering.layers import Argument
 
 _HOLE = "\N{SYMBOL FOR NULL}"
+"""Character that marks a hole."""
 _NUMBERED = re.compile(f"{_HOLE}(\\d+)_")
+"""Hole with an index, as `with_holes` inserts it into a syntax tree."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """An argument that is an expression, not a constant."""
+    """An argument that is an expression rather than a constant."""
 
     text: str
 
@@ -26,14 +28,14 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Mold:
-    """A text and the constants that belong into its holes."""
+class TextTemplate:
+    """A text with holes, and the constants that belong into them."""
 
     text: str
     holes: tuple[Argument, ...] = ()
 
     def fill(self, constants: Sequence[str]) -> str:
-        """The text with these expressions in its holes."""
+        """Return the text with these expressions in its holes."""
         filled = iter(
             f", {hole.name}={constant}" if hole.keyword and constant else constant
             for hole, constant in zip(self.holes, constants, strict=True)
@@ -41,34 +43,36 @@ class Mold:
         return re.sub(_HOLE, lambda _: next(filled), self.text)
 
 
-def called(name: str, arguments: Sequence[Argument]) -> Mold:
-    """`name(...)`, its constants in holes; what is given by keyword brings its comma along when it is filled in."""
+def call_template(name: str, arguments: Sequence[Argument]) -> TextTemplate:
+    """Return `name(...)` with holes for its constants. A keyword argument is inserted together with its comma when
+    filled."""
     holes: list[Argument] = []
-    given = [_shaped(argument, holes) for argument in arguments if not argument.keyword]
+    positional = [_hole_for(argument, holes) for argument in arguments if not argument.keyword]
     keywords = [argument for argument in arguments if argument.keyword]
-    return Mold(f"{name}({', '.join(given)}{_HOLE * len(keywords)})", (*holes, *keywords))
+    return TextTemplate(f"{name}({', '.join(positional)}{_HOLE * len(keywords)})", (*holes, *keywords))
 
 
-def _shaped(argument: Argument, holes: list[Argument]) -> str:
-    """A hole for a constant, one each for the items of a tuple."""
+def _hole_for(argument: Argument, holes: list[Argument]) -> str:
+    """Return a hole for a constant, or a tuple with one hole per item."""
     if isinstance(argument.value, tuple) and argument.value:
-        inner = [_shaped(Argument(argument.name, item), holes) for item in argument.value]
+        inner = [_hole_for(Argument(argument.name, item), holes) for item in argument.value]
         return f"({', '.join(inner)}{',' if len(inner) == 1 else ''})"
     holes.append(argument)
     return _HOLE
 
 
-def with_holes(text: str, attributes: Mapping[str, Any]) -> Mold:
-    """An expression whose numbers are holes, named as the attributes that have these values."""
-    names = {value: name for name, whole in attributes.items() for value in _scalars(whole)}
-    emptied = _Emptied()
-    text = tidy(ast.unparse(emptied.visit(ast.parse(text, mode="eval"))))
-    found = [emptied.constants[int(number)] for number in _NUMBERED.findall(text)]
-    holes = tuple(Argument(names.get(value, "size"), value) for value in found)
-    return Mold(_NUMBERED.sub(_HOLE, text), holes)
+def with_holes(text: str, attributes: Mapping[str, Any]) -> TextTemplate:
+    """Replace the numbers of an expression by holes, named after the attributes that have these values."""
+    names = {value: name for name, attribute_value in attributes.items() for value in _scalars(attribute_value)}
+    inserter = _HoleInserter()
+    text = tidy(ast.unparse(inserter.visit(ast.parse(text, mode="eval"))))
+    constants = [inserter.constants[int(number)] for number in _NUMBERED.findall(text)]
+    holes = tuple(Argument(names.get(value, "size"), value) for value in constants)
+    return TextTemplate(_NUMBERED.sub(_HOLE, text), holes)
 
 
 def _scalars(value: Any) -> Iterator[int | float]:
+    """Yield the numbers in a value and in nested lists and tuples."""
     if isinstance(value, tuple | list):
         for item in value:
             yield from _scalars(item)
@@ -76,12 +80,14 @@ def _scalars(value: Any) -> Iterator[int | float]:
         yield value
 
 
-class _Emptied(ast.NodeTransformer):
+class _HoleInserter(ast.NodeTransformer):
+    """Replaces numbers by numbered holes and records them in `constants`; axes and indices of shapes are kept."""
+
     def __init__(self) -> None:
         self.constants: list[int | float] = []
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
-        return node  # -1 is an axis, the last one, and no size
+        return node  # -1 is the last axis, not a size
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         if ast.unparse(node.value).endswith(".shape"):
@@ -97,12 +103,12 @@ class _Emptied(ast.NodeTransformer):
 
 
 def literal(value: Any) -> str:
-    """A constant as it is written."""
+    """Return a constant as Python source."""
     if isinstance(value, tuple):
         return f"({', '.join(map(literal, value))}{',' * (len(value) == 1)})"
     return f'float("{value!r}")' if isinstance(value, float) and not isfinite(value) else tidy(repr(value))
 
 
 def tidy(text: str) -> str:
-    """Strings in double quotes, as formatters have them."""
+    """Put strings in double quotes, as formatters do."""
     return text if '"' in text else text.replace("'", '"')

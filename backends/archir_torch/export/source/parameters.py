@@ -1,4 +1,4 @@
-"""The parameters of a class: constants in which its calls differ, and what follows from them."""
+"""The parameters of a class: constants in which its calls differ, and expressions derived from them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from archir_torch.export.source.holes import Code, literal
 from archir_torch.lowering.layers import Argument
 
-LARGEST = 16
-"""Largest numerator and denominator of a ratio that is taken for a rule, and no accident."""
+MAX_RATIO = 16
+"""Maximum numerator and denominator of a ratio that is emitted as a multiple rather than as a new parameter."""
 
 
 class Parameters:
-    """Parameters by name, each with its value for every call.
+    """Parameters by name, each with its value in every call.
 
-    Integers that are the same small multiple of the channels of the block's first input in all calls, or of another
-    parameter, are written so: `4 * channels`, `channels // 8`.
+    An integer that is the same small multiple of the channels of the block's first input, or of another parameter, in
+    all calls is emitted as that multiple: `4 * channels`, `channels // 8`.
     """
 
     def __init__(self, channels: Sequence[int | None]) -> None:
@@ -27,51 +27,54 @@ class Parameters:
 
     @property
     def names(self) -> list[str]:
-        """The names, in order."""
+        """Names of the parameters, in order."""
         return [*self.values]
 
-    def of(self, call: int) -> list[Argument]:
-        """The arguments of one call."""
+    def arguments_of(self, call: int) -> list[Argument]:
+        """Return the arguments of one call."""
         return [Argument(name, values[call]) for name, values in self.values.items()]
 
     def expression(self, column: Sequence[Argument]) -> str:
-        """The text for a constant: itself where all calls agree, or an expression of parameters.
+        """Return the expression of a constant: a literal if all calls agree, otherwise one of parameters.
 
-        It is empty for what has its default in all calls, and is given by keyword.
+        It is empty for a keyword argument that has its default in all calls. Adds a parameter if no existing one fits.
         """
         first, values = column[0], tuple(argument.value for argument in column)
         if all(value == values[0] and type(value) is type(values[0]) for value in values):
             return "" if first.keyword and values[0] == first.default else literal(values[0])
-        for name, known in self.values.items():
-            if known == values and not isinstance(first.value, Code):  # two modules are never one
+        for name, existing in self.values.items():
+            if existing == values and not isinstance(first.value, Code):  # each module needs its own instance
                 return name
-        for name, known in self.values.items():
-            if text := _multiple(values, known, name):
+        for name, existing in self.values.items():
+            if text := _multiple(values, existing, name):
                 return text
-        if self._channels != values and (text := _multiple(values, self._channels, name := self._free("channels"))):
+        if self._channels != values and (
+            text := _multiple(values, self._channels, name := self._free_name("channels"))
+        ):
             self.values[name] = self._channels
             return text
-        name = self._free(first.name)
+        name = self._free_name(first.name)
         self.values[name] = values
         return name
 
-    def _free(self, name: str) -> str:
+    def _free_name(self, name: str) -> str:
+        """Return an unused parameter name."""
         base = re.sub(r"_\d+$", "", name)
-        number, made = 2, base
-        while made in self.values:
-            made, number = f"{base}_{number}", number + 1
-        return made
+        number, result = 2, base
+        while result in self.values:
+            result, number = f"{base}_{number}", number + 1
+        return result
 
 
 def _multiple(values: Sequence[Any], of: Sequence[Any], name: str) -> str:
-    """`values` as a multiple of others: `3 * name`, `name // 4`, `3 * name // 4`; nothing if they are not."""
+    """Return `values` as a multiple of other values: `3 * name`, `name // 4`, `3 * name // 4`; "" if they are none."""
     if not all(type(value) is int and value > 0 for value in (*values, *of)):
         return ""
     ratios = {Fraction(value, other) for value, other in zip(values, of, strict=True)}
     if len(ratios) > 1:
         return ""
     (ratio,) = ratios
-    if max(ratio.numerator, ratio.denominator) > LARGEST:
+    if max(ratio.numerator, ratio.denominator) > MAX_RATIO:
         return ""
-    times = f"{ratio.numerator} * {name}" if ratio.numerator > 1 else name
-    return f"{times} // {ratio.denominator}" if ratio.denominator > 1 else times
+    product = f"{ratio.numerator} * {name}" if ratio.numerator > 1 else name
+    return f"{product} // {ratio.denominator}" if ratio.denominator > 1 else product

@@ -1,17 +1,19 @@
-"""The part of a file that reads weights and runs the network."""
+"""The functions `load` and `main` of an emitted file, which load weights and run the network."""
 
 from __future__ import annotations
 
-from archir.backends.ranges import ranged_inputs
+from archir.backends.input_ranges import ranged_inputs
 from archir.ir.graph import Graph
 from archir.ir.typing import Types
 
 IMPORTS = ["import json", "import sys", "from pathlib import Path"]
+"""Import lines that these functions need."""
 
 _TYPES = {
     "f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat16",
     "i64": "torch.int64", "i32": "torch.int32", "bool": "torch.bool",
 }  # fmt: skip
+"""Torch's names of element types."""
 
 _READ = """
     data = bytearray(Path(path).read_bytes())
@@ -24,10 +26,11 @@ _READ = """
             first, last = entry["data_offsets"]
             weights[name] = numbers[first:last].clone().view(dtypes[entry["dtype"]]).reshape(entry["shape"])
 """
+"""Template: statements that parse a safetensors file into `weights`."""
 
 READER = f'''def weights(path):
     """The tensors of a safetensors file by name."""{_READ}    return weights'''
-"""A function that reads a file of weights."""
+"""Source of a function that reads the tensors of a safetensors file."""
 
 _LOAD = f'''
 def load(path):
@@ -35,6 +38,7 @@ def load(path):
     model.load_state_dict(weights)
     return model
 '''
+"""Template of the function `load`."""
 
 _MAIN = '''
 def main():
@@ -50,31 +54,32 @@ def main():
 if __name__ == "__main__":
     main()
 '''
+"""Template of the function `main`."""
 
 
-def program(graph: Graph, types: Types, name: str) -> list[str]:
-    """The functions `load` and `main` for a network whose class has this name."""
+def load_and_main(graph: Graph, types: Types, name: str) -> list[str]:
+    """Return the source of the functions `load` and `main` for a network whose class has this name."""
     inputs = []
     for kind in ranged_inputs(graph, types).values():
         shape = ", ".join(map(str, (1, *kind.shape)))
         if kind.dtype == "f32":
             inputs.append(f"torch.randn({shape})")
-        elif not kind.numeric:
+        elif not kind.is_floating:
             cast = "" if kind.dtype == "i64" else f".to({_TYPES[kind.dtype]})"
-            inputs.append(f"torch.randint({kind.below or 2}, ({shape}{',' * (kind.rank == 0)})){cast}")
+            inputs.append(f"torch.randint({kind.integer_limit or 2}, ({shape}{',' * (kind.rank == 0)})){cast}")
         else:
             inputs.append(f"torch.randn({shape}).to({_TYPES[kind.dtype]})")
-    shown = '    print(f"{NAME}: {[*VALUE.shape]}, the largest number is at {VALUE.argmax().item()}")'
+    print_line = '    print(f"{NAME}: {[*VALUE.shape]}, the largest number is at {VALUE.argmax().item()}")'
     if len(graph.outputs) > 1:
-        shown = shown.replace("VALUE", "output").replace("NAME", "name")
-        shown = f"    for name, output in outputs.items():\n    {shown}"
+        print_line = print_line.replace("VALUE", "output").replace("NAME", "name")
+        print_line = f"    for name, output in outputs.items():\n    {print_line}"
     else:
-        shown = shown.replace("VALUE", "output").replace("{NAME}", next(iter(graph.outputs)))
+        print_line = print_line.replace("VALUE", "output").replace("{NAME}", next(iter(graph.outputs)))
     output = "outputs" if len(graph.outputs) > 1 else "output"
-    places = {"NAME": name, "INPUTS": ", ".join(inputs), "OUTPUT": output, "PRINT": shown}
+    fields = {"NAME": name, "INPUTS": ", ".join(inputs), "OUTPUT": output, "PRINT": print_line}
     texts = []
     for text in (_LOAD, _MAIN):
-        for place, value in places.items():
-            text = text.replace("{" + place + "}", value)
+        for key, value in fields.items():
+            text = text.replace("{" + key + "}", value)
         texts.append(text.strip())
     return texts

@@ -1,4 +1,4 @@
-"""How constructors and forward functions of classes are written."""
+"""Emission of constructors and forward functions: statements that are merged where they stay readable."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from torch import nn
 from archir_torch.export.source.holes import tidy
 
 MODULE = "\N{SYMBOL FOR SHIFT IN}"
+"""Placeholder for the module that a statement calls."""
 
-WIDTH = 88
-"""Characters up to which one statement is written into the next one."""
+MAX_STATEMENT_WIDTH = 88
+"""Maximum characters of a statement into which the previous one is substituted."""
 
-LONGEST = 100
-"""Characters up to which a list or dict of one module is one line."""
+MAX_CONTAINER_WIDTH = 100
+"""Maximum characters of a list or dict with one module that is emitted on one line."""
 
-MOST = 110
-"""Characters up to which a constructor is one line."""
+MAX_CONSTRUCTOR_WIDTH = 110
+"""Maximum characters of a constructor that is emitted on one line."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """A name below a block, such as `layer[0][1]`: its components."""
+    """Components of a module's name relative to its block: `layer[0][1]` is ("layer", "0", "1")."""
 
     parts: tuple[str, ...]
 
     def text(self, lists: set[tuple[str, ...]]) -> str:
-        """How the class that holds it reads it; `lists` are the paths of its lists of modules."""
+        """Return the expression that reads the module in its class; `lists` are the paths that are module lists."""
         first = self.parts[0]
         safe = first.isidentifier() and not keyword.iskeyword(first) and not hasattr(nn.Module(), first)
         read = f"self.{first}" if safe else f'self._modules["{first}"]'
@@ -43,7 +44,10 @@ class Path:
 
 @dataclass(frozen=True)
 class Line:
-    """A statement `targets = ...`: an expression, in which MODULE stands for the module at the path."""
+    """A statement `targets = text`, in which MODULE stands for the module at `path`.
+
+    `only_next` means that the target is read once, by the next statement.
+    """
 
     targets: tuple[str, ...]
     operands: tuple[str, ...]
@@ -53,40 +57,41 @@ class Line:
 
 
 def lists_of(paths: Sequence[Path]) -> set[tuple[str, ...]]:
-    """The paths of what can be lists: all positions from 0 on are there, in order."""
+    """Return the paths that can be module lists: their children are exactly the positions 0, 1, ... in order."""
     inside: dict[tuple[str, ...], list[str]] = {}
     for path in paths:
         for end in range(1, len(path.parts)):
             parts = inside.setdefault(path.parts[:end], [])
             if path.parts[end] not in parts:
                 parts.append(path.parts[end])
-    return {home for home, parts in inside.items() if parts == [str(i) for i in range(len(parts))]}
+    return {parent for parent, parts in inside.items() if parts == [str(i) for i in range(len(parts))]}
 
 
 def assignments(modules: Sequence[tuple[Path, str]]) -> list[str]:
-    """The lines of a constructor: plain attributes, and lists and dicts of modules."""
+    """Return the lines of a constructor: attributes with modules, and lists and dicts of modules."""
     trees: dict[str, Any] = {}
     for path, text in modules:
-        home, (*parts, last) = trees, path.parts
+        parent, (*parts, last) = trees, path.parts
         for part in parts:
-            home = home.setdefault(part, {})
-        home[last] = text
+            parent = parent.setdefault(part, {})
+        parent[last] = text
     lines: list[str] = []
     for name, tree in trees.items():
-        lines += _constructed(f"{Path((name,)).text(set())} = ", tree, "")
+        lines += _construct(f"{Path((name,)).text(set())} = ", tree, "")
     return lines
 
 
-def _constructed(prefix: str, tree: Any, suffix: str) -> list[str]:
+def _construct(prefix: str, tree: Any, suffix: str) -> list[str]:
+    """Return the lines that construct a module, a list or a dict of modules, between a prefix and a suffix."""
     if isinstance(tree, str):
-        whole = f"{prefix}{tree}{suffix}"
-        if len(whole) <= MOST:
-            return [whole]
+        single_line = f"{prefix}{tree}{suffix}"
+        if len(single_line) <= MAX_CONSTRUCTOR_WIDTH:
+            return [single_line]
         name, _, arguments = tree.partition("(")
         return [f"{prefix}{name}(", f"    {arguments[:-1]}", f"){suffix}"]
     dense = [*tree] == [str(i) for i in range(len(tree))]
     opening, closing = ("nn.ModuleList([", "])") if dense else ("nn.ModuleDict({", "})")
-    entries = [_constructed("" if dense else f'"{key}": ', value, ",") for key, value in tree.items()]
+    entries = [_construct("" if dense else f'"{key}": ', value, ",") for key, value in tree.items()]
     inside: list[str] = []
     for entry, run in groupby(entries):
         count = len(list(run))
@@ -94,62 +99,64 @@ def _constructed(prefix: str, tree: Any, suffix: str) -> list[str]:
             inside.append(f"*({entry[0][:-1]} for _ in range({count})),")
         else:
             inside += [line for _ in range(count) for line in entry]
-    if len(inside) == 1 and len(short := f"{prefix}{opening}{inside[0][:-1]}{closing}{suffix}") <= LONGEST:
+    if len(inside) == 1 and len(short := f"{prefix}{opening}{inside[0][:-1]}{closing}{suffix}") <= MAX_CONTAINER_WIDTH:
         return [short]
     return [f"{prefix}{opening}", *(f"    {line}" for line in inside), f"{closing}{suffix}"]
 
 
-def forward(lines: Sequence[Line], returns: str, paths: Sequence[Path]) -> list[str]:
-    """The lines of a forward function; calls of all modules of a list in a row become a loop."""
+def forward_lines(lines: Sequence[Line], returns: str, paths: Sequence[Path]) -> list[str]:
+    """Return the lines of a forward function; calls of all modules of a list in a row become a loop."""
     lists = lists_of(paths)
-    written: list[str] = []
+    result: list[str] = []
     position = 0
-    pending: tuple[str, str] | None = None  # a variable that is read once, right away, and what it is
+    pending: tuple[str, str] | None = None  # a variable that only the next statement reads, and its value
     while position < len(lines):
         line = lines[position]
-        count = _run(lines, position, paths) if pending is None else 0
+        count = _loop_length(lines, position, paths) if pending is None else 0
         if count > 1:
             assert line.path is not None
-            home = Path(line.path.parts[:-1]).text(lists)
-            written += [f"for layer in {home}:", f"    {line.targets[0]} = layer({line.targets[0]})"]
+            parent = Path(line.path.parts[:-1]).text(lists)
+            result += [f"for layer in {parent}:", f"    {line.targets[0]} = layer({line.targets[0]})"]
             position += count
             continue
         text = line.text.replace(MODULE, line.path.text(lists)) if line.path is not None else line.text
         if pending is not None:
-            joined = _joined(text, *pending)
-            if joined is None:
-                written += _assigned(*pending)
-            text = joined or text
+            merged = _substitute(text, *pending)
+            if merged is None:
+                result += _assign(*pending)
+            text = merged or text
         pending = (line.targets[0], text) if line.only_next else None
         if pending is None:
-            written += _assigned(", ".join(line.targets), text)
+            result += _assign(", ".join(line.targets), text)
         position += 1
     if pending is not None:
-        joined = _joined(returns, *pending)
-        if joined is None:
-            written += _assigned(*pending)
-        return [*written, f"return {joined or returns}"]
-    return [*written, f"return {returns}"]
+        merged = _substitute(returns, *pending)
+        if merged is None:
+            result += _assign(*pending)
+        return [*result, f"return {merged or returns}"]
+    return [*result, f"return {returns}"]
 
 
-def _assigned(target: str, text: str) -> list[str]:
-    """An assignment; none where a node gives what it is given, by the same name."""
+def _assign(target: str, text: str) -> list[str]:
+    """Return an assignment as a list of lines; empty if it would assign a variable to itself."""
     return [f"{target} = {text}"] if target != text else []
 
 
-def _joined(text: str, name: str, value: str) -> str | None:
-    """A text with a variable replaced by what it is; None if that would be hard to read."""
+def _substitute(text: str, name: str, value: str) -> str | None:
+    """Substitute a variable's value into an expression; None if the result would be hard to read."""
     tree = ast.parse(text, mode="eval")
     uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
     if len(uses) != 1 or ast.unparse(tree.body) == name:
         return value if ast.unparse(tree.body) == name else None
-    replaced = _Replaced(name, ast.parse(value, mode="eval").body).visit(tree)
-    joined = tidy(ast.unparse(replaced))
-    depth = joined.count("(")
-    return joined if len(joined) <= WIDTH and depth <= 4 else None
+    replaced = _ReplaceName(name, ast.parse(value, mode="eval").body).visit(tree)
+    merged = tidy(ast.unparse(replaced))
+    depth = merged.count("(")
+    return merged if len(merged) <= MAX_STATEMENT_WIDTH and depth <= 4 else None
 
 
-class _Replaced(ast.NodeTransformer):
+class _ReplaceName(ast.NodeTransformer):
+    """Replaces a name by an expression."""
+
     def __init__(self, name: str, value: ast.expr) -> None:
         self.name, self.value = name, value
 
@@ -157,17 +164,18 @@ class _Replaced(ast.NodeTransformer):
         return self.value if node.id == self.name else node
 
 
-def _run(lines: Sequence[Line], start: int, paths: Sequence[Path]) -> int:
-    """How many lines from `start` on call all modules of one list in turn, each on the result of the one before."""
+def _loop_length(lines: Sequence[Line], start: int, paths: Sequence[Path]) -> int:
+    """Return the number of lines from `start` on that call all modules of one list in order, each on the previous
+    result."""
     path = lines[start].path
     if path is None or len(path.parts) < 2 or path.parts[-1] != "0":
         return 0
-    home = path.parts[:-1]
-    size = len({other.parts for other in paths if other.parts[: len(home)] == home})
+    parent = path.parts[:-1]
+    size = len({other.parts for other in paths if other.parts[: len(parent)] == parent})
     count = 0
     for line in lines[start:]:
-        same = line.path is not None and line.path.parts == (*home, str(count))
-        if not same or not line.targets == line.operands == lines[start].targets or len(line.targets) != 1:
+        is_next = line.path is not None and line.path.parts == (*parent, str(count))
+        if not is_next or not line.targets == line.operands == lines[start].targets or len(line.targets) != 1:
             break
         count += 1
     return count if count == size else 0

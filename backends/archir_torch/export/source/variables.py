@@ -1,4 +1,4 @@
-"""The steps of a call and the variables of its forward function."""
+"""The statements of a block's forward function and the variables that hold their values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from archir.ops.shape import Slice
 from archir_torch.export.source.calls import Call
 
 RESERVED = {"F", "Path", "Tensor", "torch", "nn", "Any", "annotations", "json", "sys", "self"}
-"""Names that files use themselves."""
+"""Names that emitted files use themselves."""
 
 
 @dataclass
 class Step:
-    """One statement: a call, a node, or several slices that are all of one tensor."""
+    """One statement: a call of a block, a node, or several slices that together split one tensor."""
 
     item: Call | NodeId
     reads: list[NodeId]
@@ -27,26 +27,29 @@ class Step:
 
     @property
     def chunks(self) -> int:
-        """How many equal parts a tensor is taken apart into, if that is what happens."""
+        """Number of equal parts into which a tensor is split; 0 for other statements."""
         return 0 if isinstance(self.item, Call) or len(self.writes) == 1 else len(self.writes)
 
 
 def steps(graph: Graph, types: Types, call: Call) -> list[Step]:
-    """What is done in a call, in order."""
-    made: list[Step] = []
+    """Return the statements of a call in order."""
+    result: list[Step] = []
     parts = _chunks(graph, types, [item for item in call.items if not isinstance(item, Call)])
     for item in call.items:
         if isinstance(item, Call):
-            made.append(Step(item, item.inputs, item.outputs))
+            result.append(Step(item, item.inputs, item.outputs))
         elif item not in parts:
-            made.append(Step(item, list(graph.operands(item)), [item]))
+            result.append(Step(item, list(graph.operands(item)), [item]))
         elif parts[item][0] == item:
-            made.append(Step(item, list(graph.operands(item)), parts[item]))
-    return made
+            result.append(Step(item, list(graph.operands(item)), parts[item]))
+    return result
 
 
 def _chunks(graph: Graph, types: Types, nodes: Sequence[NodeId]) -> dict[NodeId, list[NodeId]]:
-    """Slices that take a tensor apart into equal parts, each with all of them in order, the first of which is first."""
+    """Find slices that together split a tensor into equal parts, the first one coming first.
+
+    Returns, for each such slice, all slices of its tensor in order.
+    """
     groups: dict[tuple[NodeId, int], list[tuple[int, int, NodeId]]] = {}
     for number in nodes:
         op = graph[number].op
@@ -54,18 +57,18 @@ def _chunks(graph: Graph, types: Types, nodes: Sequence[NodeId]) -> dict[NodeId,
             (operand,) = graph.operands(number)
             axis, start, stop = op.bounds(types[operand])
             groups.setdefault((operand, axis), []).append((start, stop, number))
-    found: dict[NodeId, list[NodeId]] = {}
+    chunks: dict[NodeId, list[NodeId]] = {}
     for (operand, axis), parts in groups.items():
         size = types[operand].shape[axis]
         width = parts[0][1] - parts[0][0]
-        whole = [(start, start + width) for start in range(0, size, width)] if size % width == 0 else []
-        if len(parts) > 1 and [(start, stop) for start, stop, _ in parts] == whole:
-            found |= {number: [n for *_, n in parts] for *_, number in parts}
-    return found
+        expected = [(start, start + width) for start in range(0, size, width)] if size % width == 0 else []
+        if len(parts) > 1 and [(start, stop) for start, stop, _ in parts] == expected:
+            chunks |= {number: [n for *_, n in parts] for *_, number in parts}
+    return chunks
 
 
 class Variables:
-    """The variables that hold the values of a call: the name of what is read for the last time is used again."""
+    """Allocation of variables to the values of a call: a name is reused after its value was read for the last time."""
 
     def __init__(self, graph: Graph, call: Call, steps: Sequence[Step]) -> None:
         self.last = {number: position for position, step in enumerate(steps) for number in step.reads}
@@ -76,31 +79,34 @@ class Variables:
         for number in call.inputs:
             op = graph[number].op
             wanted = op.label if isinstance(op, Input) and call.scope == "" else "x"
-            self.names[number] = self._free(wanted if wanted.isidentifier() and not keyword.iskeyword(wanted) else "x")
+            self.names[number] = self._free_name(
+                wanted if wanted.isidentifier() and not keyword.iskeyword(wanted) else "x"
+            )
 
-    def _free(self, wanted: str) -> str:
-        busy = set(self.names.values()) | RESERVED
+    def _free_name(self, wanted: str) -> str:
+        """Return `wanted` or the next variable name that is not in use."""
+        taken = set(self.names.values()) | RESERVED
         names = chain((wanted, "x", "y", "z"), (f"x{i}" for i in count(1)))
-        return next(name for name in names if name not in busy)
+        return next(name for name in names if name not in taken)
 
-    def of(self, number: NodeId) -> str:
-        """The variable that holds a value."""
+    def name_of(self, number: NodeId) -> str:
+        """Return the variable that holds a value."""
         return self.names[number]
 
     def batch(self) -> str:
-        """The batch size, as an expression."""
+        """Return an expression for the batch size."""
         return f"{next(iter(self.names.values()))}.shape[0]" if self.names else "1"
 
-    def give(self, made: Sequence[NodeId]) -> list[str]:
-        """Variables for the values of a step, after what it reads for the last time is forgotten."""
-        over = [number for number in self.names if self.last.get(number, -1) <= self.position]
-        free = {self.names.pop(number) for number in over} & {"x", "y", "z"}
-        for number in made:
-            self.names[number] = free.pop() if len(free) == 1 else self._free("x")
+    def allocate(self, results: Sequence[NodeId]) -> list[str]:
+        """Allocate variables for the results of a step, after releasing those that it reads for the last time."""
+        expired = [number for number in self.names if self.last.get(number, -1) <= self.position]
+        free = {self.names.pop(number) for number in expired} & {"x", "y", "z"}
+        for number in results:
+            self.names[number] = free.pop() if len(free) == 1 else self._free_name("x")
         self.position += 1
-        return [self.names[number] for number in made]
+        return [self.names[number] for number in results]
 
     def only_next(self, step: Step) -> bool:
-        """Whether what a step makes is read once, by the next one. To be asked after `give`."""
+        """Return whether a step's result is read once, by the next step. Must be called after `allocate`."""
         (number, *others) = step.writes
         return not others and self.reads.count(number) == 1 and self.last[number] == self.position

@@ -1,1 +1,1 @@
-"""Lists of calls, as other backends read them from files, followed by torch."""
+"""Import of networks that other backends read from files as lists of operator calls: torch executes and traces them."""

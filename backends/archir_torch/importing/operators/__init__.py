@@ -1,4 +1,4 @@
-"""Operators of torch, one family a file. Importing this package registers those of all its files."""
+"""Functions of torch operators, one family per file. Importing this package registers all of them."""
 
 from archir.plugins.bundled import import_all
 

@@ -1,4 +1,4 @@
-"""Complex numbers, as two tensors: by them some modules turn queries and keys."""
+"""Complex numbers as two tensors: some modules rotate queries and keys by complex products."""
 
 from __future__ import annotations
 
@@ -10,51 +10,53 @@ from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Unsupported, Value
 from archir_torch.importing.operators import elementwise, movement
-from archir_torch.importing.rules import understands
+from archir_torch.importing.rules import torch_operator
 
 
 @dataclass(frozen=True)
 class Complex:
-    """Numbers by their real and their imaginary parts, of one shape."""
+    """Complex numbers: their real and imaginary parts, of the same shape."""
 
     real: Value | Constant
     imaginary: Value | Constant
 
 
 def complex_of(x: Any) -> Complex:
-    """A tensor of either kind."""
+    """Return a complex value or constant as its parts. Raises Unsupported for real tensors."""
     if isinstance(x, Complex):
         return x
     if isinstance(x, Constant) and x.tensor.is_complex():
         parts = (x.tensor.real.contiguous(), x.tensor.imag.contiguous())
         return Complex(*(Constant(part, computed="complex numbers") for part in parts))
-    raise Unsupported("complex numbers beside real ones")
+    raise Unsupported("an operation of complex and real numbers")
 
 
-@understands("view_as_complex")
+@torch_operator("view_as_complex")
 def view_as_complex(b: Builder, x: Value) -> Complex:
+    """Split pairs on the last axis into real and imaginary parts."""
     last = len(x.axes) - 1
     return Complex(movement.select(b, x, last, 0), movement.select(b, x, last, 1))
 
 
 def view_as_real(b: Builder, x: Complex) -> Value:
+    """Stack real and imaginary parts on a new last axis."""
     return movement.stack(b, [x.real, x.imaginary], -1)
 
 
-def product(b: Builder, x: Any, y: Any) -> Complex:
+def complex_product(b: Builder, x: Any, y: Any) -> Complex:
     """(a + i b)(c + i d)."""
-    one, other = complex_of(x), complex_of(y)
-    mul, real = elementwise.mul, elementwise.sub
+    left, right = complex_of(x), complex_of(y)
+    mul, sub = elementwise.mul, elementwise.sub
     return Complex(
-        real(b, mul(b, one.real, other.real), mul(b, one.imaginary, other.imaginary)),
-        elementwise.add(b, mul(b, one.real, other.imaginary), mul(b, one.imaginary, other.real)),
+        sub(b, mul(b, left.real, right.real), mul(b, left.imaginary, right.imaginary)),
+        elementwise.add(b, mul(b, left.real, right.imaginary), mul(b, left.imaginary, right.real)),
     )
 
 
-COMPLEX: dict[str, Callable[..., Any]] = {
+COMPLEX_OPERATORS: dict[str, Callable[..., Any]] = {
     "view_as_real": view_as_real,
-    "mul": product,
+    "mul": complex_product,
     "real": lambda b, x: x.real,
     "imag": lambda b, x: x.imaginary,
 }
-"""Operators of complex numbers, by name."""
+"""Functions of operators on complex numbers, by name."""

@@ -1,4 +1,4 @@
-"""Operators that are several operations of archir's."""
+"""Torch operators that become several operations of archir."""
 
 from __future__ import annotations
 
@@ -9,130 +9,140 @@ from archir.ops import pool
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Unsupported, Value
-from archir_torch.importing.operators.elementwise import Operand, add, div, mapped, minimum, mul, neg, power, sub
+from archir_torch.importing.operators.elementwise import Operand, add, apply_unary, div, minimum, mul, neg, power, sub
 from archir_torch.importing.operators.movement import chunk, squeeze, unsqueeze
-from archir_torch.importing.operators.pooling import axes_of, largest, mean, over, resized
-from archir_torch.importing.rules import understands
+from archir_torch.importing.operators.pooling import amax, axes_of, mean, reduce_axes, resize_map
+from archir_torch.importing.rules import torch_operator
 
-LARGEST = 3e38
-"""Near the largest number of 32 bits."""
+MAX_FINITE = 3e38
+"""Close to the largest 32-bit number."""
 
 
-@understands("glu")
+@torch_operator("glu")
 def glu(b: Builder, x: Value, dim: int = -1) -> Value:
-    """One half, gated by the other."""
+    """One half of the axis, multiplied by the sigmoid of the other half."""
     half, gate = chunk(b, x, 2, dim)
-    return mul(b, half, mapped(b, unary.Sigmoid(), gate))
+    return mul(b, half, apply_unary(b, unary.Sigmoid(), gate))
 
 
-@understands("log_sigmoid")
+@torch_operator("log_sigmoid")
 def log_sigmoid(b: Builder, x: Value) -> Value:
-    return neg(b, mapped(b, unary.Softplus(), neg(b, x)))
+    return neg(b, apply_unary(b, unary.Softplus(), neg(b, x)))
 
 
-@understands("softsign")
+@torch_operator("softsign")
 def softsign(b: Builder, x: Value) -> Value:
-    return div(b, x, add(b, mapped(b, unary.Abs(), x), 1))
+    return div(b, x, add(b, apply_unary(b, unary.Abs(), x), 1))
 
 
-@understands("expm1")
+@torch_operator("expm1")
 def expm1(b: Builder, x: Value) -> Value:
-    return add(b, mapped(b, unary.Exp(), x), -1)
+    return add(b, apply_unary(b, unary.Exp(), x), -1)
 
 
-@understands("log1p")
+@torch_operator("log1p")
 def log1p(b: Builder, x: Value) -> Value:
-    return mapped(b, unary.Log(), add(b, x, 1))
+    return apply_unary(b, unary.Log(), add(b, x, 1))
 
 
-@understands("logsumexp")
+@torch_operator("logsumexp")
 def logsumexp(b: Builder, x: Value, dim: Any, keepdim: bool = False) -> Value:
-    """Of numbers that are at most 0, so that none of their powers is too large; infinities have a finite number taken
-    away, not themselves."""
-    most = mapped(b, unary.Clamp(-LARGEST, LARGEST), largest(b, x, dim, True))
-    powers = mapped(b, unary.Exp(), sub(b, x, most))
-    total = over(b, powers, axes_of(x, dim), True, None, pool.SumOver)
-    made = add(b, mapped(b, unary.Log(), total), most)
-    return made if keepdim else squeeze(b, made, axes_of(x, dim))
+    """Logarithm of the sum of exponentials, after subtracting the maximum so that no exponential overflows.
+
+    The subtracted maximum is clamped to finite numbers.
+    """
+    peak = apply_unary(b, unary.Clamp(-MAX_FINITE, MAX_FINITE), amax(b, x, dim, True))
+    powers = apply_unary(b, unary.Exp(), sub(b, x, peak))
+    total = reduce_axes(b, powers, axes_of(x, dim), True, None, pool.SumOver)
+    result = add(b, apply_unary(b, unary.Log(), total), peak)
+    return result if keepdim else squeeze(b, result, axes_of(x, dim))
 
 
-@understands("lerp")
+@torch_operator("lerp")
 def lerp(b: Builder, x: Operand, y: Operand, weight: Operand) -> Value:
+    """x + weight (y - x)."""
     return add(b, x, mul(b, sub(b, y, x), weight))
 
 
-@understands("addcdiv")
-def addcdiv(b: Builder, x: Operand, one: Operand, other: Operand, value: float = 1) -> Value:
-    return add(b, x, div(b, one, other), value)
+@torch_operator("addcdiv")
+def addcdiv(b: Builder, x: Operand, tensor1: Operand, tensor2: Operand, value: float = 1) -> Value:
+    """x + value tensor1 / tensor2."""
+    return add(b, x, div(b, tensor1, tensor2), value)
 
 
-@understands("amin")
-def smallest(b: Builder, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
-    return neg(b, largest(b, neg(b, x), dim, keepdim))
+@torch_operator("amin")
+def amin(b: Builder, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
+    """Minima along axes."""
+    return neg(b, amax(b, neg(b, x), dim, keepdim))
 
 
-@understands("min")
-def least(b: Builder, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+@torch_operator("min")
+def min_(b: Builder, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Element-wise minimum of two tensors, or minima along an axis, without their positions."""
     if isinstance(dim, Value | Constant) or not isinstance(x, Value):
         return minimum(b, x, dim)
-    return [smallest(b, x, dim, keepdim), None]
+    return [amin(b, x, dim, keepdim), None]
 
 
-@understands("var")
-def variance(
+@torch_operator("var")
+def var(
     b: Builder, x: Value, dim: Any = None, unbiased: Any = None, keepdim: bool = False, **named: Any
 ) -> Value:  # fmt: skip
-    """The mean of squared differences from the mean; torch divides by one number fewer, if nothing else is said."""
-    given = named.get("correction", unbiased)
-    fewer = 1 if given is None else int(given)
-    at = [one % len(x.axes) for one in axes_of(x, dim)]
-    apart = sub(b, x, mean(b, x, at, True))
-    made = mean(b, mapped(b, unary.Power(2.0), apart), at, keepdim)
+    """Mean of squared differences from the mean; torch divides by the count minus 1 by default."""
+    correction = named.get("correction", unbiased)
+    degrees = 1 if correction is None else int(correction)
+    axes = [axis % len(x.axes) for axis in axes_of(x, dim)]
+    difference = sub(b, x, mean(b, x, axes, True))
+    result = mean(b, apply_unary(b, unary.Power(2.0), difference), axes, keepdim)
     count = 1
-    for one in at:
-        count *= x.shape[one]
-    if count <= fewer:
-        raise Unsupported("a variance of a single number")
-    return mul(b, made, count / (count - fewer)) if fewer else made
+    for axis in axes:
+        count *= x.shape[axis]
+    if count <= degrees:
+        raise Unsupported("a variance of too few numbers")
+    return mul(b, result, count / (count - degrees)) if degrees else result
 
 
-@understands("std")
-def deviation(b: Builder, x: Value, *args: Any, **named: Any) -> Value:
-    return power(b, variance(b, x, *args, **named), 0.5)
+@torch_operator("std")
+def std(b: Builder, x: Value, *args: Any, **named: Any) -> Value:
+    """Standard deviation along axes."""
+    return power(b, var(b, x, *args, **named), 0.5)
 
 
-@understands("var_mean")
-def variance_and_mean(
+@torch_operator("var_mean")
+def var_mean(
     b: Builder, x: Value, dim: Any = None, unbiased: Any = None, keepdim: bool = False, **named: Any
 ) -> list[Value]:  # fmt: skip
-    return [variance(b, x, dim, unbiased, keepdim, **named), mean(b, x, axes_of(x, dim), keepdim)]
+    """Variance and mean along axes."""
+    return [var(b, x, dim, unbiased, keepdim, **named), mean(b, x, axes_of(x, dim), keepdim)]
 
 
-@understands("cosine_similarity")
+@torch_operator("cosine_similarity")
 def cosine_similarity(b: Builder, x: Value, y: Value, dim: int = 1, eps: float = 1e-8) -> Value:
-    """The product of two directions."""
+    """Dot product of vectors, divided by their lengths, which are at least `eps`."""
     lengths = []
-    for one in (x, y):
-        squares = over(b, power(b, one, 2), [dim], False, None, pool.SumOver)
-        lengths.append(mapped(b, unary.Clamp(eps, None), power(b, squares, 0.5)))
-    both = over(b, mul(b, x, y), [dim], False, None, pool.SumOver)
-    return div(b, both, mul(b, *lengths))
+    for operand in (x, y):
+        squares = reduce_axes(b, power(b, operand, 2), [dim], False, None, pool.SumOver)
+        lengths.append(apply_unary(b, unary.Clamp(eps, None), power(b, squares, 0.5)))
+    dot = reduce_axes(b, mul(b, x, y), [dim], False, None, pool.SumOver)
+    return div(b, dot, mul(b, *lengths))
 
 
-def _beside_one(b: Builder, x: Value) -> Value:
-    """Tokens [B, C, N] as a map [B, C, N, 1]."""
+def _as_one_column(b: Builder, x: Value) -> Value:
+    """Return tokens [B, C, N] as a map [B, C, N, 1]."""
     if len(x.axes) != 3:
-        raise Unsupported(f"tokens that are resized, of {list(x.shape)}")
+        raise Unsupported(f"resizing of tokens with the shape {list(x.shape)}")
     return unsqueeze(b, x, 3)
 
 
-@understands("upsample_nearest1d")
-def nearest(b: Builder, x: Value, size: Any = None, scales: Any = None, *_: Any) -> Value:
+@torch_operator("upsample_nearest1d")
+def upsample_nearest1d(b: Builder, x: Value, size: Any = None, scales: Any = None, *_: Any) -> Value:
+    """Nearest-neighbour resizing of tokens."""
     length = size[0] if size is not None else int(x.shape[2] * scales[0])
-    return squeeze(b, resized(b, _beside_one(b, x), (length, 1), None, "nearest", False), 3)
+    return squeeze(b, resize_map(b, _as_one_column(b, x), (length, 1), None, "nearest", False), 3)
 
 
-@understands("upsample_linear1d")
-def linear(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
+@torch_operator("upsample_linear1d")
+def upsample_linear1d(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
+    """Linear resizing of tokens."""
     length = size[0] if size is not None else int(x.shape[2] * scales[0])
-    return squeeze(b, resized(b, _beside_one(b, x), (length, 1), None, "bilinear", align_corners), 3)
+    return squeeze(b, resize_map(b, _as_one_column(b, x), (length, 1), None, "bilinear", align_corners), 3)

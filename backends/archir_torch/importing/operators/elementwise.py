@@ -1,4 +1,4 @@
-"""Operators that compute number by number."""
+"""Element-wise operators, and broadcasting of their operands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archir.ir.op import Op
 from archir.ops import activation as unary
 from archir.ops import arithmetic as binary
 from archir.ops.lookup import ToNumbers
-from archir_torch.importing.builder import Builder, number_of
+from archir_torch.importing.builder import Builder, uniform_value
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import (
     Atom,
@@ -20,40 +20,43 @@ from archir_torch.importing.layout import (
     Axis,
     Unsupported,
     Value,
-    coalesced,
-    matched,
-    plain,
-    renewed,
+    base_without_batch,
+    match_atoms,
+    merge_atoms,
+    replace_atoms,
     sizes,
-    substituted,
+    with_new_atoms,
 )
-from archir_torch.importing.rules import understands
+from archir_torch.importing.rules import torch_operator
 
 Operand = Value | Constant | float | int
-SMALLEST = float(torch.finfo(torch.float32).min)
+"""Operand of an element-wise operator."""
+MIN_F32 = float(torch.finfo(torch.float32).min)
+"""Lowest finite 32-bit number."""
 
 
-def mapped(b: Builder, op: Op, x: Value, dtype: str | None = None) -> Value:
-    """An operation that keeps the type, on whatever base x has."""
+def apply_unary(b: Builder, op: Op, x: Value, dtype: str | None = None) -> Value:
+    """Apply an element-wise operation to a value, whatever its base is."""
     if not op.any_element:
-        x = computed(b, x)
+        x = as_numeric(b, x)
     return replace(x, node=b.add(op, b.node(x)), dtype=dtype or x.dtype)
 
 
-def numbers(b: Builder, x: Value, dtype: str) -> Value:
-    """Integers, or truth values, as numbers that are computed with; `dtype` says what torch has."""
-    one = Constant(torch.ones(()), computed="a number")
-    return replace(x, node=b.layer(ToNumbers(), {"one": one}, b.node(x)), dtype=dtype)
+def to_numbers(b: Builder, x: Value, dtype: str) -> Value:
+    """Convert integers or truth values to floating-point numbers; `dtype` is the type that torch has."""
+    unit = Constant(torch.ones(()), computed="a number")
+    return replace(x, node=b.add_layer(ToNumbers(), {"one": unit}, b.node(x)), dtype=dtype)
 
 
-def computed(b: Builder, x: Value) -> Value:
-    """As numbers that are computed with, which torch may have as integers."""
+def as_numeric(b: Builder, x: Value) -> Value:
+    """Convert a value to floating-point numbers, on which operations can compute; torch may still regard it as
+    integers."""
     if isinstance(x.node, Constant) and not x.node.tensor.is_floating_point():
         return replace(x, node=Constant(x.node.tensor.float(), computed="numbers"))
-    return x if b.types[b.node(x)].numeric else numbers(b, x, x.dtype)
+    return x if b.types[b.node(x)].is_floating else to_numbers(b, x, x.dtype)
 
 
-SIMPLE: dict[str, type[Op]] = {
+UNARY_OPERATIONS: dict[str, type[Op]] = {
     "relu": unary.Relu,
     "relu6": unary.Relu6,
     "silu": unary.Silu,
@@ -70,56 +73,61 @@ SIMPLE: dict[str, type[Op]] = {
     "sin": unary.Sin,
     "cos": unary.Cos,
 }
+"""Element-wise operations without attributes, by the names of torch operators."""
 
 
-def _simple(kind: type[Op]) -> Any:
+def _unary_function(kind: type[Op]) -> Any:
+    """Return the function of an operator in `SIMPLE`."""
+
     def of(b: Builder, x: Value) -> Value:
-        return mapped(b, kind(), x)
+        return apply_unary(b, kind(), x)
 
     return of
 
 
-for _name, _kind in SIMPLE.items():
-    understands(_name)(_simple(_kind))
+for _name, _kind in UNARY_OPERATIONS.items():
+    torch_operator(_name)(_unary_function(_kind))
 
 
-@understands("gelu")
+@torch_operator("gelu")
 def gelu(b: Builder, x: Value, approximate: str = "none") -> Value:
-    return mapped(b, unary.Gelu(approximate == "tanh"), x)
+    return apply_unary(b, unary.Gelu(approximate == "tanh"), x)
 
 
-@understands("leaky_relu")
+@torch_operator("leaky_relu")
 def leaky_relu(b: Builder, x: Value, negative_slope: float = 0.01) -> Value:
-    return mapped(b, unary.LeakyRelu(float(negative_slope)), x)
+    return apply_unary(b, unary.LeakyRelu(float(negative_slope)), x)
 
 
-@understands("elu")
+@torch_operator("elu")
 def elu(b: Builder, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
     if (alpha, scale, input_scale) != (1, 1, 1):
-        raise Unsupported("an elu with factors")
-    return mapped(b, unary.Elu(), x)
+        raise Unsupported("an elu with other factors than 1")
+    return apply_unary(b, unary.Elu(), x)
 
 
-@understands("softplus")
+@torch_operator("softplus")
 def softplus(b: Builder, x: Value, beta: float = 1, threshold: float = 20) -> Value:
     if beta != 1:
-        raise Unsupported("a softplus with a factor")
-    return mapped(b, unary.Softplus(), x)
+        raise Unsupported("a softplus with another beta than 1")
+    return apply_unary(b, unary.Softplus(), x)
 
 
-@understands("prelu")
+@torch_operator("prelu")
 def prelu(b: Builder, x: Value, weight: Constant) -> Value:
+    """PReLU with one slope, or one per channel."""
     shared = weight.tensor.numel() == 1
     if not shared:
-        x = b.map(x) if len(x.axes) == 4 else b.tokens(x)
-    return replace(x, node=b.layer(unary.Prelu(shared), {"weight": weight}, b.node(x)))
+        x = b.as_map(x) if len(x.axes) == 4 else b.as_tokens(x)
+    return replace(x, node=b.add_layer(unary.Prelu(shared), {"weight": weight}, b.node(x)))
 
 
-@understands("hardtanh", "clamp", "clip")
+@torch_operator("hardtanh", "clamp", "clip")
 def clamp(b: Builder, x: Value, min_val: Any = None, max_val: Any = None, **named: Any) -> Value:
+    """Clamp to bounds, which may be tensors; 0 and 6 become ReLU6."""
     low, high = (
-        None if one in (float("inf"), float("-inf")) else one
-        for one in (named.get("min", min_val), named.get("max", max_val))
+        None if limit in (float("inf"), float("-inf")) else limit
+        for limit in (named.get("min", min_val), named.get("max", max_val))
     )
     if low is None and high is None:
         return x
@@ -128,258 +136,271 @@ def clamp(b: Builder, x: Value, min_val: Any = None, max_val: Any = None, **name
             x = x if bound is None else kind(b, x, bound)
         return x
     if (low, high) == (0, 6):
-        return mapped(b, unary.Relu6(), x)
+        return apply_unary(b, unary.Relu6(), x)
     bounds = [None if bound is None else float(bound) for bound in (low, high)]
-    return mapped(b, unary.Clamp(*bounds), x)
+    return apply_unary(b, unary.Clamp(*bounds), x)
 
 
-@understands("clamp_min")
+@torch_operator("clamp_min")
 def clamp_min(b: Builder, x: Value, min: float) -> Value:
     return clamp(b, x, min, None)
 
 
-@understands("clamp_max")
+@torch_operator("clamp_max")
 def clamp_max(b: Builder, x: Value, max: float) -> Value:
     return clamp(b, x, None, max)
 
 
-@understands("neg", "negative")
+@torch_operator("neg", "negative")
 def neg(b: Builder, x: Value) -> Value:
-    return mapped(b, unary.Scale(-1.0), x)
+    return apply_unary(b, unary.Scale(-1.0), x)
 
 
-@understands("square")
+@torch_operator("square")
 def square(b: Builder, x: Value) -> Value:
-    return mapped(b, unary.Power(2.0), x)
+    return apply_unary(b, unary.Power(2.0), x)
 
 
-@understands("rsqrt")
+@torch_operator("rsqrt")
 def rsqrt(b: Builder, x: Value) -> Value:
-    return mapped(b, unary.Power(-0.5), x)
+    return apply_unary(b, unary.Power(-0.5), x)
 
 
-@understands("reciprocal")
+@torch_operator("reciprocal")
 def reciprocal(b: Builder, x: Value) -> Value:
-    return mapped(b, unary.Power(-1.0), x)
+    return apply_unary(b, unary.Power(-1.0), x)
 
 
-@understands("pow")
+@torch_operator("pow")
 def power(b: Builder, x: Operand, exponent: Operand) -> Value:
-    number = constant_number(exponent)
+    """Power with a constant exponent."""
+    number = scalar_of(exponent)
     if not isinstance(x, Value) or number is None:
-        raise Unsupported("a power of a number, or by a tensor")
-    return mapped(b, unary.Power(number), x)
+        raise Unsupported("a power of a constant, or with a tensor as the exponent")
+    return apply_unary(b, unary.Power(number), x)
 
 
-@understands("softmax", "_softmax")
+@torch_operator("softmax", "_softmax")
 def softmax(b: Builder, x: Value, dim: int, dtype: Any = None, kind: type[unary.Softmax] = unary.Softmax) -> Value:
-    x, axis = b.isolated(x, dim % len(x.axes))
-    return mapped(b, kind(-1 if axis == len(x.base) - 1 else axis), x)
+    x, axis = b.isolate_axis(x, dim % len(x.axes))
+    return apply_unary(b, kind(-1 if axis == len(x.base) - 1 else axis), x)
 
 
-@understands("cumsum")
+@torch_operator("cumsum")
 def cumsum(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
-    x, axis = b.isolated(x, dim % len(x.axes))
-    return mapped(b, unary.Cumsum(-1 if axis == len(x.base) - 1 else axis), x)
+    x, axis = b.isolate_axis(x, dim % len(x.axes))
+    return apply_unary(b, unary.Cumsum(-1 if axis == len(x.base) - 1 else axis), x)
 
 
-@understands("log_softmax")
+@torch_operator("log_softmax")
 def log_softmax(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
     return softmax(b, x, dim, kind=unary.LogSoftmax)
 
 
-# two tensors
+# broadcasting and operators of two tensors
 
 
-def constant_number(x: Operand) -> float | None:
-    """The number that an operand is, if it is one for all."""
+def scalar_of(x: Operand) -> float | None:
+    """Return the number that an operand is; None if its elements differ or depend on inputs."""
     if isinstance(x, Constant):
-        return number_of(x)
+        return uniform_value(x)
     return float(x) if isinstance(x, int | float) else None
 
 
-def valued(b: Builder, x: Value | Constant, own: int | None = None) -> Value:
-    """A constant as a value; where it is the same for all samples, that part of an axis is the batch's, but for an axis
-    that is known to be its own."""
+def as_value(b: Builder, x: Value | Constant, own: int | None = None) -> Value:
+    """Return a constant as a value. Where it repeats for all samples, that part of an axis becomes the batch axis.
+
+    `own` is an axis that does not contain the batch.
+    """
     if isinstance(x, Value):
         return x
     axes: list[Axis] = []
-    for at, size in enumerate(x.tensor.shape):
-        one = x if at == own else _of_one(b, x, at)
-        copies = () if one is x else (b.batch,)
-        own = size // b.batch.size if copies else size
-        axes.append((*copies, *((Atom(own),) if own > 1 else ())))
-        x = one
-    base = plain(tuple(axes), b.batch)
+    for axis, size in enumerate(x.tensor.shape):
+        sample = x if axis == own else _first_sample(b, x, axis)
+        batch_atoms = () if sample is x else (b.batch,)
+        own = size // b.batch.size if batch_atoms else size
+        axes.append((*batch_atoms, *((Atom(own),) if own > 1 else ())))
+        x = sample
+    base = base_without_batch(tuple(axes), b.batch)
     return Value(x.reshaped(sizes(base)), base, tuple(axes))
 
 
-def for_one(b: Builder, x: Constant) -> Constant:
-    """A constant that was made for each sample of the batch as that of one."""
+def single_sample(b: Builder, x: Constant) -> Constant:
+    """Return the part of one sample, if a constant was created for each sample of the batch."""
     for axis in range(x.tensor.dim()):
-        x = _of_one(b, x, axis)
+        x = _first_sample(b, x, axis)
     return x
 
 
-def _of_one(b: Builder, x: Constant, axis: int) -> Constant:
-    """Along an axis that has the batch, the first sample's part, if all others are the same."""
+def _first_sample(b: Builder, x: Constant, axis: int) -> Constant:
+    """Return the first sample's part along an axis that contains the batch, if all other parts are equal to it."""
     size, batch = x.tensor.shape[axis], b.batch.size
     if not size or size % batch:
         return x
     parts = x.tensor.unflatten(axis, (batch, size // batch))
-    stored = x.origin is not None and x.origin.kept  # may be alike by chance
-    alike = not stored and bool((parts == parts.narrow(axis, 0, 1)).all())
-    same = x.tensor.stride(axis) == 0 or alike
-    return x.sliced(axis, 0, size // batch) if same else x
+    stored = x.origin is not None and x.origin.in_state_dict  # stored tensors may have equal parts by chance
+    is_repeated = not stored and bool((parts == parts.narrow(axis, 0, 1)).all())
+    is_constant = x.tensor.stride(axis) == 0 or is_repeated
+    return x.sliced(axis, 0, size // batch) if is_constant else x
 
 
-def aligned_beside(b: Builder, *values: Value) -> list[Value]:
-    """With axes taken apart alike, and the same atoms where they are the same."""
+def align_axes(b: Builder, *values: Value) -> list[Value]:
+    """Split the axes of values alike for broadcasting, so that corresponding axes have the same atoms."""
     rank = max(len(v.axes) for v in values)
     first, *others = (replace(v, axes=((),) * (rank - len(v.axes)) + v.axes) for v in values)
-    done = [first]
+    result = [first]
     for v in others:
-        v = renewed(v, b.batch)
-        mine: dict[Atom, Axis] = {}
-        theirs: dict[Atom, Axis] = {}
-        for one, other in zip(_whole(done), v.axes, strict=True):
-            if one and other:
-                if (b.batch in one) != (b.batch in other):
-                    raise Unsupported("an axis that is the batch's in one tensor and another's in the other")
-                more, less = matched(one, other)
-                mine, theirs = mine | more, theirs | less
-        if any(b.batch in table and table[b.batch] != (b.batch,) for table in (mine, theirs)):
-            raise Unsupported("a batch that is taken apart")
-        done = [*(substituted(x, mine) for x in done), substituted(v, theirs)]
-    return done
+        v = with_new_atoms(v, b.batch)
+        split_left: dict[Atom, Axis] = {}
+        split_right: dict[Atom, Axis] = {}
+        for left, right in zip(_broadcast_axes(result), v.axes, strict=True):
+            if left and right:
+                if (b.batch in left) != (b.batch in right):
+                    raise Unsupported("broadcasting of the batch axis against another axis")
+                left_parts, right_parts = match_atoms(left, right)
+                split_left, split_right = split_left | left_parts, split_right | right_parts
+        if any(b.batch in table and table[b.batch] != (b.batch,) for table in (split_left, split_right)):
+            raise Unsupported("a batch axis that is split")
+        result = [*(replace_atoms(x, split_left) for x in result), replace_atoms(v, split_right)]
+    return result
 
 
-def _whole(values: Sequence[Value]) -> Axes:
-    """The axes that aligned tensors stretch to."""
+def _broadcast_axes(values: Sequence[Value]) -> Axes:
+    """Return the axes to which aligned values broadcast."""
     return tuple(next((axis for axis in each if axis), ()) for each in zip(*(v.axes for v in values), strict=True))
 
 
-def aligned(b: Builder, *values: Value) -> list[Value]:
-    """As `aligned_beside`; where axes are taken apart differently, after all were brought into torch's own layout."""
+def align(b: Builder, *values: Value) -> list[Value]:
+    """Align as `aligned_beside` does; if axes are split differently, bring all values into torch's layout first."""
     try:
-        return aligned_beside(b, *values)
+        return align_axes(b, *values)
     except Unsupported:
-        return aligned_beside(b, *(coalesced(b.plain(v), b.batch) for v in values))
+        return align_axes(b, *(merge_atoms(b.with_torch_base(v), b.batch) for v in values))
 
 
-def common(b: Builder, *values: Value) -> tuple[list[Value], Axes]:
-    """Tensors whose axes are aligned, on bases that stretch to one; and that one."""
-    axes = _whole(values)
-    whole = {atom for axis in axes for atom in axis if atom is not b.batch}
-    usual = plain(axes, b.batch)
-    full = [v.base for v in values if set(v.atoms) == whole]
-    base = next((one for one in full if one == usual), full[0] if full else usual)
+def with_common_base(b: Builder, *values: Value) -> tuple[list[Value], Axes]:
+    """Return aligned values with bases that broadcast to a common base, and that base."""
+    axes = _broadcast_axes(values)
+    all_atoms = {atom for axis in axes for atom in axis if atom is not b.batch}
+    default = base_without_batch(axes, b.batch)
+    full_bases = [v.base for v in values if set(v.atoms) == all_atoms]
+    base = next(
+        (candidate for candidate in full_bases if candidate == default), full_bases[0] if full_bases else default
+    )
     for v in values:
-        held = set(v.atoms)
-        base = tuple(part for axis in base for part in (_parts(axis, held) if axis else [()]))
-    return [b.laid(v, tuple(tuple(a for a in axis if a in set(v.atoms)) for axis in base)) for v in values], base
+        value_atoms = set(v.atoms)
+        base = tuple(part for axis in base for part in (_split_by_membership(axis, value_atoms) if axis else [()]))
+    return [b.with_base(v, tuple(tuple(a for a in axis if a in set(v.atoms)) for axis in base)) for v in values], base
 
 
-def _parts(axis: Axis, held: set[Atom]) -> list[Axis]:
-    """An axis in parts that are all in what is held, or all outside."""
+def _split_by_membership(axis: Axis, atoms: set[Atom]) -> list[Axis]:
+    """Split an axis into parts whose atoms are all in `held`, or all outside of it."""
     parts: list[list[Atom]] = []
     for atom in axis:
-        if parts and (parts[-1][-1] in held) == (atom in held):
+        if parts and (parts[-1][-1] in atoms) == (atom in atoms):
             parts[-1].append(atom)
         else:
             parts.append([atom])
     return [tuple(part) for part in parts]
 
 
-def together(b: Builder, op: Op, *operands: Value) -> Value:
-    """An element-wise operation of several tensors; the result has the type of the last one."""
+def apply_elementwise(b: Builder, op: Op, *operands: Value) -> Value:
+    """Apply an element-wise operation to several values; the result has the dtype of the last one."""
     if not op.any_element:
-        operands = tuple(computed(b, one) for one in operands)
-    values, base = common(b, *aligned(b, *operands))
+        operands = tuple(as_numeric(b, operand) for operand in operands)
+    values, base = with_common_base(b, *align(b, *operands))
     node = b.add(op, *map(b.node, values))
     if b.types[node].shape != sizes(base):
-        raise Unsupported("an expansion that is not the batch's")
-    return Value(node, base, _whole(values), operands[-1].dtype)
+        raise Unsupported("an expansion of another axis than the batch")
+    return Value(node, base, _broadcast_axes(values), operands[-1].dtype)
 
 
-def _scaled(b: Builder, x: Operand, alpha: float) -> Operand:
+def _scale(b: Builder, x: Operand, alpha: float) -> Operand:
+    """Return an operand multiplied by a number."""
     if alpha == 1:
         return x
     if isinstance(x, Value):
-        return mapped(b, unary.Scale(float(alpha)), x)
+        return apply_unary(b, unary.Scale(float(alpha)), x)
     if isinstance(x, Constant):
         return Constant(x.tensor * alpha, computed="a product", trained=x.trained)
     return x * alpha
 
 
-@understands("add")
+@torch_operator("add")
 def add(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
-    y = _scaled(b, y, alpha)
-    for one, other in ((x, y), (y, x)):
-        if isinstance(one, Value) and (number := constant_number(other)) is not None:
-            return one if number == 0 else mapped(b, unary.Shift(number), one)
-    return together(b, binary.Add(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
+    """x + alpha y; adding a constant number becomes `shift`."""
+    y = _scale(b, y, alpha)
+    for first, second in ((x, y), (y, x)):
+        if isinstance(first, Value) and (number := scalar_of(second)) is not None:
+            return first if number == 0 else apply_unary(b, unary.Shift(number), first)
+    return apply_elementwise(b, binary.Add(), as_value(b, as_tensor(x)), as_value(b, as_tensor(y)))
 
 
-@understands("sub", "subtract")
+@torch_operator("sub", "subtract")
 def sub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
-    y = _scaled(b, y, alpha)
-    if isinstance(x, Value) and (number := constant_number(y)) is not None:
+    """x - alpha y; a constant number becomes `shift`."""
+    y = _scale(b, y, alpha)
+    if isinstance(x, Value) and (number := scalar_of(y)) is not None:
         return add(b, x, -number)
-    if isinstance(y, Value) and (number := constant_number(x)) is not None:
+    if isinstance(y, Value) and (number := scalar_of(x)) is not None:
         return add(b, neg(b, y), number)
-    return together(b, binary.Sub(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
+    return apply_elementwise(b, binary.Sub(), as_value(b, as_tensor(x)), as_value(b, as_tensor(y)))
 
 
-@understands("rsub")
+@torch_operator("rsub")
 def rsub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
+    """y - alpha x."""
     return sub(b, y, x, alpha)
 
 
-@understands("mul", "multiply")
+@torch_operator("mul", "multiply")
 def mul(b: Builder, x: Operand, y: Operand) -> Value:
-    for one, other in ((x, y), (y, x)):
-        if isinstance(one, Value) and (number := constant_number(other)) is not None:
-            return one if number == 1 else mapped(b, unary.Scale(number), one)
+    """x y; a constant number becomes `scale`, and x x a power."""
+    for first, second in ((x, y), (y, x)):
+        if isinstance(first, Value) and (number := scalar_of(second)) is not None:
+            return first if number == 1 else apply_unary(b, unary.Scale(number), first)
     if x is y:
         assert isinstance(x, Value)
-        return mapped(b, unary.Power(2.0), x)
-    return together(b, binary.Mul(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
+        return apply_unary(b, unary.Power(2.0), x)
+    return apply_elementwise(b, binary.Mul(), as_value(b, as_tensor(x)), as_value(b, as_tensor(y)))
 
 
-@understands("div", "divide", "true_divide")
+@torch_operator("div", "divide", "true_divide")
 def div(b: Builder, x: Operand, y: Operand, rounding_mode: str | None = None) -> Value:
+    """x / y; a constant number becomes `scale`."""
     if rounding_mode is not None:
-        raise Unsupported("a quotient that is rounded")
-    if isinstance(x, Value) and (number := constant_number(y)) is not None:
+        raise Unsupported("a rounded quotient")
+    if isinstance(x, Value) and (number := scalar_of(y)) is not None:
         return mul(b, x, 1 / number)
-    if isinstance(y, Value) and (number := constant_number(x)) is not None:
-        return mul(b, mapped(b, unary.Power(-1.0), y), number)
-    return together(b, binary.Div(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
+    if isinstance(y, Value) and (number := scalar_of(x)) is not None:
+        return mul(b, apply_unary(b, unary.Power(-1.0), y), number)
+    return apply_elementwise(b, binary.Div(), as_value(b, as_tensor(x)), as_value(b, as_tensor(y)))
 
 
-@understands("addcmul")
-def addcmul(b: Builder, x: Operand, one: Operand, other: Operand, value: float = 1) -> Value:
-    if not isinstance(one, Value):
-        one, other = other, one
-    return add(b, x, mul(b, one, other), value)
+@torch_operator("addcmul")
+def addcmul(b: Builder, x: Operand, tensor1: Operand, tensor2: Operand, value: float = 1) -> Value:
+    """x + value tensor1 tensor2."""
+    if not isinstance(tensor1, Value):
+        tensor1, tensor2 = tensor2, tensor1
+    return add(b, x, mul(b, tensor1, tensor2), value)
 
 
-@understands("maximum")
+@torch_operator("maximum")
 def maximum(b: Builder, x: Operand, y: Operand) -> Value:
-    for one, other in ((x, y), (y, x)):
-        if isinstance(one, Value) and (number := constant_number(other)) is not None:
-            return one if number <= SMALLEST else clamp(b, one, number, None)
-    return together(b, binary.Maximum(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
+    for first, second in ((x, y), (y, x)):
+        if isinstance(first, Value) and (number := scalar_of(second)) is not None:
+            return first if number <= MIN_F32 else clamp(b, first, number, None)
+    return apply_elementwise(b, binary.Maximum(), as_value(b, as_tensor(x)), as_value(b, as_tensor(y)))
 
 
-@understands("minimum")
+@torch_operator("minimum")
 def minimum(b: Builder, x: Operand, y: Operand) -> Value:
-    for one, other in ((x, y), (y, x)):
-        if isinstance(one, Value) and (number := constant_number(other)) is not None:
-            return one if number >= -SMALLEST else clamp(b, one, None, number)
-    return together(b, binary.Minimum(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
+    for first, second in ((x, y), (y, x)):
+        if isinstance(first, Value) and (number := scalar_of(second)) is not None:
+            return first if number >= -MIN_F32 else clamp(b, first, None, number)
+    return apply_elementwise(b, binary.Minimum(), as_value(b, as_tensor(x)), as_value(b, as_tensor(y)))
 
 
-def tensor_of(x: Operand) -> Value | Constant:
+def as_tensor(x: Operand) -> Value | Constant:
+    """Return an operand as a value or a constant."""
     return x if isinstance(x, Value | Constant) else Constant(torch.tensor(float(x)), computed="a number")

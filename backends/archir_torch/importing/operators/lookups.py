@@ -1,4 +1,4 @@
-"""Numbers at positions that are computed: of the largest ones, say, by which tokens choose experts."""
+"""Lookups at computed positions, such as those of the largest numbers, by which tokens select experts."""
 
 from __future__ import annotations
 
@@ -11,94 +11,97 @@ from archir.ops import activation as unary
 from archir.ops import pool
 from archir.ops.lookup import OneHot
 from archir.ops.routing import TopK, TopPositions
-from archir_torch.importing.builder import Builder, number_of
+from archir_torch.importing.builder import Builder, uniform_value
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Unsupported, Value
-from archir_torch.importing.operators.elementwise import add, mapped, mul, sub, valued
+from archir_torch.importing.operators.elementwise import add, apply_unary, as_value, mul, sub
 from archir_torch.importing.operators.layers import embedding
-from archir_torch.importing.operators.masks import LOWEST
-from archir_torch.importing.operators.movement import positions, transpose, unsqueeze
-from archir_torch.importing.operators.pooling import over
-from archir_torch.importing.rules import understands
+from archir_torch.importing.operators.masks import MASK_VALUE
+from archir_torch.importing.operators.movement import take_positions, transpose, unsqueeze
+from archir_torch.importing.operators.pooling import reduce_axes
+from archir_torch.importing.rules import torch_operator
 
-MOST_CLASSES = 1024
-"""Positions of an axis, each of which is compared."""
+MAX_CLASSES = 1024
+"""Maximum length of an axis for lookups by one-hot vectors."""
 
 
-@understands("gather")
-def gather(b: Builder, x: Value | Constant, dim: int, places: Any, sparse_grad: bool = False) -> Value | Constant:
-    """Along an axis, those of the positions that lie beside."""
-    if isinstance(x, Constant) and (number := number_of(x)) is not None:
+@torch_operator("gather")
+def gather(b: Builder, x: Value | Constant, dim: int, indices: Any, sparse_grad: bool = False) -> Value | Constant:
+    """Numbers at positions along an axis; the positions have the shape of the result."""
+    if isinstance(x, Constant) and (number := uniform_value(x)) is not None:
         filled = torch.full((1,), number, dtype=x.tensor.dtype)
-        return Constant(filled.expand(places.shape), computed="a number")
-    if not isinstance(places, Value):
+        return Constant(filled.expand(indices.shape), computed="a number")
+    if not isinstance(indices, Value):
         raise Unsupported("a lookup by positions")
-    x = valued(b, x)
+    x = as_value(b, x)
     at, last = dim % len(x.axes), len(x.axes) - 1
     if at != last:
-        return transpose(b, _chosen(b, transpose(b, x, at, last), transpose(b, places, at, last)), at, last)
-    return _chosen(b, x, places)
+        return transpose(b, _look_up(b, transpose(b, x, at, last), transpose(b, indices, at, last)), at, last)
+    return _look_up(b, x, indices)
 
 
-def _chosen(b: Builder, x: Value, places: Value) -> Value:
-    """Of [..., E] at positions [..., k]: the largest k if they are that, else a sum of all with 1 and 0."""
-    ranked = b.graph[b.node(places)]
-    if isinstance(ranked.op, TopPositions) and isinstance(x.node, type(places.node)):
-        (source,) = b.graph.operands(b.node(places))
-        if source == x.node and x.axes[:-1] == places.axes[:-1] and x.base[:-1] == places.base[:-1]:
-            return replace(places, node=b.add(TopK(ranked.op.k), source), dtype=x.dtype)
-    hot = one_hot(b, places, x.shape[-1])
-    return over(b, mul(b, unsqueeze(b, x, -2), hot), [-1], False, None, pool.SumOver)
+def _look_up(b: Builder, x: Value, indices: Value) -> Value:
+    """Look up [..., E] at positions [..., k]: the k largest numbers if the positions are theirs, else by one-hot
+    vectors."""
+    producer = b.graph[b.node(indices)]
+    if isinstance(producer.op, TopPositions) and isinstance(x.node, type(indices.node)):
+        (source,) = b.graph.operands(b.node(indices))
+        if source == x.node and x.axes[:-1] == indices.axes[:-1] and x.base[:-1] == indices.base[:-1]:
+            return replace(indices, node=b.add(TopK(producer.op.k), source), dtype=x.dtype)
+    one_hots = one_hot(b, indices, x.shape[-1])
+    return reduce_axes(b, mul(b, unsqueeze(b, x, -2), one_hots), [-1], False, None, pool.SumOver)
 
 
-def one_hot(b: Builder, places: Value, classes: int) -> Value:
-    """1 at positions, 0 elsewhere: [..., k, classes] of [..., k]."""
-    if len(places.base) > 1:
-        places = b.laid(places, (tuple(atom for axis in places.base for atom in axis),))
-    node = b.node(places)
-    if b.types[node].numeric or classes > MOST_CLASSES:
+def one_hot(b: Builder, indices: Value, classes: int) -> Value:
+    """Return [..., k, classes] from positions [..., k]: 1 at the position, 0 elsewhere."""
+    if len(indices.base) > 1:
+        indices = b.with_base(indices, (tuple(atom for axis in indices.base for atom in axis),))
+    node = b.node(indices)
+    if b.types[node].is_floating or classes > MAX_CLASSES:
         raise Unsupported("a lookup by positions")
-    one = Constant(torch.ones(()), computed="a number")
-    made = (Atom(classes),) if classes > 1 else ()
-    return Value(b.layer(OneHot(classes), {"one": one}, node), (*places.base, made), (*places.axes, made))
+    unit = Constant(torch.ones(()), computed="a number")
+    last_axis = (Atom(classes),) if classes > 1 else ()
+    return Value(
+        b.add_layer(OneHot(classes), {"one": unit}, node), (*indices.base, last_axis), (*indices.axes, last_axis)
+    )
 
 
-@understands("scatter")
-def scatter(b: Builder, x: Value | Constant, dim: int, places: Any, source: Any, **named: Any) -> Value:
-    """Numbers put at positions that differ from each other, as those of the largest numbers do."""
-    if named.get("reduce") is not None or not isinstance(places, Value):
-        raise Unsupported("numbers put at positions")
-    if not isinstance(b.graph[b.node(places)].op, TopPositions):
-        raise Unsupported("numbers put at positions that may be the same")
-    filled = number_of(x) if isinstance(x, Constant) else None
-    x = valued(b, x)
+@torch_operator("scatter")
+def scatter(b: Builder, x: Value | Constant, dim: int, indices: Any, source: Any, **named: Any) -> Value:
+    """Write numbers at positions of the last axis that are all different, such as those of the largest numbers."""
+    if named.get("reduce") is not None or not isinstance(indices, Value):
+        raise Unsupported("a scatter with a reduction, or at constant positions")
+    if not isinstance(b.graph[b.node(indices)].op, TopPositions):
+        raise Unsupported("a scatter at positions that may be equal")
+    fill = uniform_value(x) if isinstance(x, Constant) else None
+    x = as_value(b, x)
     at, last = dim % len(x.axes), len(x.axes) - 1
     if at != last:
-        raise Unsupported("numbers put at positions of an axis that is not the last one")
-    hot = one_hot(b, places, x.shape[-1])
-    put = over(b, hot, [-2], False, None, pool.SumOver)
+        raise Unsupported("a scatter along another axis than the last one")
+    one_hots = one_hot(b, indices, x.shape[-1])
+    is_written = reduce_axes(b, one_hots, [-2], False, None, pool.SumOver)
     if isinstance(source, Value):
-        given = over(b, mul(b, hot, unsqueeze(b, source, -1)), [-2], False, None, pool.SumOver)
-        if filled is not None:  # infinity has no product
-            filled = max(filled, LOWEST)
-            return add(b, add(b, mul(b, put, -filled), filled), given)
-        return add(b, sub(b, x, mul(b, x, put)), given)
-    number = number_of(source) if isinstance(source, Constant) else float(source)
+        new_values = reduce_axes(b, mul(b, one_hots, unsqueeze(b, source, -1)), [-2], False, None, pool.SumOver)
+        if fill is not None:  # infinity times 0 would be nan
+            fill = max(fill, MASK_VALUE)
+            return add(b, add(b, mul(b, is_written, -fill), fill), new_values)
+        return add(b, sub(b, x, mul(b, x, is_written)), new_values)
+    number = uniform_value(source) if isinstance(source, Constant) else float(source)
     if number is None:
-        raise Unsupported("numbers put at positions")
-    if number <= LOWEST:
-        return add(b, x, mapped(b, unary.Scale(LOWEST), put))
-    before = number_of(x.node) if isinstance(x.node, Constant) else None
-    if before is not None:
-        return add(b, mul(b, put, number - before), before)
-    return add(b, sub(b, x, mul(b, x, put)), mul(b, put, number))
+        raise Unsupported("a scatter of a constant tensor")
+    if number <= MASK_VALUE:
+        return add(b, x, apply_unary(b, unary.Scale(MASK_VALUE), is_written))
+    old_value = uniform_value(x.node) if isinstance(x.node, Constant) else None
+    if old_value is not None:
+        return add(b, mul(b, is_written, number - old_value), old_value)
+    return add(b, sub(b, x, mul(b, x, is_written)), mul(b, is_written, number))
 
 
-@understands("index_select")
-def index_select(b: Builder, x: Value | Constant, dim: int, places: Any) -> Value:
-    """Positions of an axis. Where they are computed, rows of a table."""
-    if isinstance(places, Constant):
-        return positions(b, valued(b, x), dim, places)
+@torch_operator("index_select")
+def index_select(b: Builder, x: Value | Constant, dim: int, indices: Any) -> Value:
+    """Positions of an axis. If they are computed, rows of a constant table."""
+    if isinstance(indices, Constant):
+        return take_positions(b, as_value(b, x), dim, indices)
     if not isinstance(x, Constant) or dim % x.tensor.dim() or x.tensor.dim() != 2:
         raise Unsupported("a lookup by positions")
-    return embedding(b, x, places)
+    return embedding(b, x, indices)

@@ -1,4 +1,4 @@
-"""Masks: truth values that depend on inputs, as numbers that are 1 where they hold and 0 elsewhere."""
+"""Masks: truth values that depend on inputs, represented as the numbers 1 (true) and 0 (false)."""
 
 from __future__ import annotations
 
@@ -14,233 +14,254 @@ from archir.ops.lookup import Equal, OneHot, ToNumbers
 from archir.ops.routing import TopPositions
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
-from archir_torch.importing.layout import Atom, Unsupported, Value, plain
+from archir_torch.importing.layout import Atom, Unsupported, Value, base_without_batch
 from archir_torch.importing.operators.elementwise import (
     Operand,
     add,
-    computed,
-    constant_number,
-    for_one,
-    mapped,
+    apply_elementwise,
+    apply_unary,
+    as_numeric,
+    as_tensor,
+    as_value,
     mul,
-    numbers,
-    tensor_of,
-    together,
-    valued,
+    scalar_of,
+    single_sample,
+    to_numbers,
 )
 from archir_torch.importing.operators.movement import expand
-from archir_torch.importing.rules import understands
+from archir_torch.importing.rules import torch_operator
 
-LOWEST = float(torch.finfo(torch.float32).min) / 2
-"""What hides a position: what is added to it stays finite."""
-HIDDEN = -1e4
-"""Masks of networks hide positions with numbers below this one."""
-INTEGERS = ("i64", "i32")
-
-
-def inverted(b: Builder, mask: Value) -> Value:
-    """1 where a mask is 0; of what was inverted, what it was before."""
-    shifted = b.graph[b.node(mask)].op
-    if shifted == unary.Shift(1.0):
-        (before,) = b.graph.operands(b.node(mask))
-        if b.graph[before].op == unary.Scale(-1.0):
-            return replace(mask, node=b.graph.operands(before)[0])
-    return mapped(b, unary.Shift(1.0), mapped(b, unary.Scale(-1.0), mask))
+MASK_VALUE = float(torch.finfo(torch.float32).min) / 2
+"""Value added to masked logits; it is half of the lowest number, so that sums stay finite."""
+MASK_THRESHOLD = -1e4
+"""Networks mask positions with numbers up to this one."""
+INTEGER_DTYPES = ("i64", "i32")
+"""Integer types."""
 
 
-def hiding(b: Builder, shown: Value) -> Value:
-    """What is added to logits: nothing where a mask holds, so little elsewhere that they do not count."""
-    return mapped(b, unary.Scale(LOWEST), inverted(b, shown), "f32")
+def invert(b: Builder, mask: Value) -> Value:
+    """Return 1 where a mask is 0 and 0 where it is 1; inverting twice returns the original mask."""
+    last_op = b.graph[b.node(mask)].op
+    if last_op == unary.Shift(1.0):
+        (scaled,) = b.graph.operands(b.node(mask))
+        if b.graph[scaled].op == unary.Scale(-1.0):
+            return replace(mask, node=b.graph.operands(scaled)[0])
+    return apply_unary(b, unary.Shift(1.0), apply_unary(b, unary.Scale(-1.0), mask))
 
 
-@understands("eq")
-def equal(b: Builder, x: Operand, y: Operand) -> Value:
+def additive_mask(b: Builder, visible: Value) -> Value:
+    """Return what to add to logits for a mask of visible positions: 0 where it holds, MASK_VALUE elsewhere."""
+    return apply_unary(b, unary.Scale(MASK_VALUE), invert(b, visible), "f32")
+
+
+@torch_operator("eq")
+def eq(b: Builder, x: Operand, y: Operand) -> Value:
+    """Comparison of integers with an integer, or with 0, 1, ... along a last axis, which is a one-hot encoding."""
     if not isinstance(x, Value):
         x, y = y, x
-    if isinstance(x, Value) and isinstance(y, Constant) and (classes := _classes(b, x, y)):
-        made = b.laid(x, (x.axes[1],)) if len(x.axes) == 3 else b.laid(x, ())
-        one = Constant(torch.ones(()), computed="a number")
-        last = (Atom(classes),)
-        node = b.layer(OneHot(classes), {"one": one}, b.node(made))
-        return Value(node, (*made.base, last), (*x.axes[:-1], last), "bool")
-    number = constant_number(y)
+    if isinstance(x, Value) and isinstance(y, Constant) and (classes := _one_hot_classes(b, x, y)):
+        integers = b.with_base(x, (x.axes[1],)) if len(x.axes) == 3 else b.with_base(x, ())
+        unit = Constant(torch.ones(()), computed="a number")
+        class_axis = (Atom(classes),)
+        node = b.add_layer(OneHot(classes), {"one": unit}, b.node(integers))
+        return Value(node, (*integers.base, class_axis), (*x.axes[:-1], class_axis), "bool")
+    number = scalar_of(y)
     if not isinstance(x, Value) or number is None or number != int(number):
-        raise Unsupported("a comparison of two tensors, or with no integer")
+        raise Unsupported("an equality of two tensors, or with a number that is not an integer")
     if x.dtype == "bool":
-        return x if number == 1 else inverted(b, x)
-    if x.dtype not in INTEGERS:
-        raise Unsupported("an equality of numbers that are computed")
-    if b.types[b.node(x)].numeric:  # integers that were computed with
-        apart = mapped(b, unary.Power(2.0), add(b, x, -number))
-        return numbers(b, mapped(b, binary.Less(0.5), apart), "bool")
-    return numbers(b, mapped(b, Equal(int(number)), x), "bool")
+        return x if number == 1 else invert(b, x)
+    if x.dtype not in INTEGER_DTYPES:
+        raise Unsupported("an equality of floating-point numbers")
+    if b.types[b.node(x)].is_floating:  # integers that arithmetic has turned into floating-point numbers
+        squared_difference = apply_unary(b, unary.Power(2.0), add(b, x, -number))
+        return to_numbers(b, apply_unary(b, binary.Less(0.5), squared_difference), "bool")
+    return to_numbers(b, apply_unary(b, Equal(int(number)), x), "bool")
 
 
-def _classes(b: Builder, x: Value, y: Constant) -> int:
-    """Of integers compared with 0, 1, ... along a last axis, how many these are; else 0."""
-    numbers = for_one(b, y).tensor
-    plain = x.dtype in INTEGERS and not b.types[b.node(x)].numeric and x.axes[0] == (b.batch,) and x.axes[-1] == ()
-    if not plain or len(x.axes) not in (2, 3) or numbers.numel() < 2 or numbers.shape[-1] != numbers.numel():
+def _one_hot_classes(b: Builder, x: Value, y: Constant) -> int:
+    """Return the number of classes if integers are compared with 0, 1, ... along a last axis, else 0."""
+    numbers = single_sample(b, y).tensor
+    is_integers = (
+        x.dtype in INTEGER_DTYPES
+        and not b.types[b.node(x)].is_floating
+        and x.axes[0] == (b.batch,)
+        and x.axes[-1] == ()
+    )
+    if not is_integers or len(x.axes) not in (2, 3) or numbers.numel() < 2 or numbers.shape[-1] != numbers.numel():
         return 0
-    same = torch.equal(numbers.reshape(-1).long(), torch.arange(numbers.numel()))
-    return numbers.numel() if same and numbers.dim() <= len(x.axes) else 0
+    is_range = torch.equal(numbers.reshape(-1).long(), torch.arange(numbers.numel()))
+    return numbers.numel() if is_range and numbers.dim() <= len(x.axes) else 0
 
 
-@understands("ne", "not_equal")
-def unequal(b: Builder, x: Operand, y: Operand) -> Value:
-    return inverted(b, equal(b, x, y))
+@torch_operator("ne", "not_equal")
+def ne(b: Builder, x: Operand, y: Operand) -> Value:
+    return invert(b, eq(b, x, y))
 
 
-@understands("gt", "greater")
-def greater(b: Builder, x: Operand, y: Operand) -> Value:
-    return _compared(b, x, y, binary.Greater)
+@torch_operator("gt", "greater")
+def gt(b: Builder, x: Operand, y: Operand) -> Value:
+    return _compare(b, x, y, binary.Greater)
 
 
-@understands("lt", "less")
-def less(b: Builder, x: Operand, y: Operand) -> Value:
-    return _compared(b, x, y, binary.Less)
+@torch_operator("lt", "less")
+def lt(b: Builder, x: Operand, y: Operand) -> Value:
+    return _compare(b, x, y, binary.Less)
 
 
-@understands("ge", "greater_equal")
-def at_least(b: Builder, x: Operand, y: Operand) -> Value:
-    return inverted(b, less(b, x, y))
+@torch_operator("ge", "greater_equal")
+def ge(b: Builder, x: Operand, y: Operand) -> Value:
+    return invert(b, lt(b, x, y))
 
 
-@understands("le", "less_equal")
-def at_most(b: Builder, x: Operand, y: Operand) -> Value:
-    return inverted(b, greater(b, x, y))
+@torch_operator("le", "less_equal")
+def le(b: Builder, x: Operand, y: Operand) -> Value:
+    return invert(b, gt(b, x, y))
 
 
-def _compared(b: Builder, x: Operand, y: Operand, kind: type[binary.Greater]) -> Value:
+def _compare(b: Builder, x: Operand, y: Operand, kind: type[binary.Greater]) -> Value:
+    """Return a comparison by `greater` or `less`; a constant first operand is moved to the other side."""
     if not isinstance(x, Value):
-        return _compared(b, y, x, binary.Less if kind is binary.Greater else binary.Greater)
-    x = computed(b, x)
-    if (number := constant_number(y)) is not None:
-        return numbers(b, mapped(b, kind(number), x), "bool")
+        return _compare(b, y, x, binary.Less if kind is binary.Greater else binary.Greater)
+    x = as_numeric(b, x)
+    if (number := scalar_of(y)) is not None:
+        return to_numbers(b, apply_unary(b, kind(number), x), "bool")
     if not isinstance(y, Value | Constant):
-        raise Unsupported("a comparison with no number")
-    return numbers(b, together(b, kind(), x, computed(b, valued(b, y))), "bool")
+        raise Unsupported("a comparison with something else than a number or a tensor")
+    return to_numbers(b, apply_elementwise(b, kind(), x, as_numeric(b, as_value(b, y))), "bool")
 
 
-@understands("logical_not", "bitwise_not")
-def negated(b: Builder, x: Value) -> Value:
-    return inverted(b, _truth(b, x))
+@torch_operator("logical_not", "bitwise_not")
+def logical_not(b: Builder, x: Value) -> Value:
+    """Logical negation."""
+    return invert(b, _as_mask(b, x))
 
 
-@understands("logical_and", "bitwise_and", "__and__")
-def both(b: Builder, x: Value | Constant, y: Value | Constant) -> Value:
-    for one, other in ((x, y), (y, x)):
-        if isinstance(one, Value) and isinstance(other, Constant) and bool(for_one(b, other).tensor.all()):
-            shape = torch.broadcast_shapes(one.shape, other.tensor.shape)
-            return expand(b, _truth(b, one), shape)
-    return replace(mul(b, _truth(b, x), _truth(b, y)), dtype="bool")
+@torch_operator("logical_and", "bitwise_and", "__and__")
+def logical_and(b: Builder, x: Value | Constant, y: Value | Constant) -> Value:
+    """Logical conjunction."""
+    for operand, constant in ((x, y), (y, x)):
+        if (
+            isinstance(operand, Value)
+            and isinstance(constant, Constant)
+            and bool(single_sample(b, constant).tensor.all())
+        ):
+            shape = torch.broadcast_shapes(operand.shape, constant.tensor.shape)
+            return expand(b, _as_mask(b, operand), shape)
+    return replace(mul(b, _as_mask(b, x), _as_mask(b, y)), dtype="bool")
 
 
-@understands("logical_or", "bitwise_or", "__or__")
-def either(b: Builder, x: Value | Constant, y: Value | Constant) -> Value:
-    return inverted(b, both(b, inverted(b, _truth(b, x)), inverted(b, _truth(b, y))))
+@torch_operator("logical_or", "bitwise_or", "__or__")
+def logical_or(b: Builder, x: Value | Constant, y: Value | Constant) -> Value:
+    """Logical disjunction, by De Morgan's law."""
+    return invert(b, logical_and(b, invert(b, _as_mask(b, x)), invert(b, _as_mask(b, y))))
 
 
-def _truth(b: Builder, x: Operand) -> Value:
-    """As 1 and 0."""
+def _as_mask(b: Builder, x: Operand) -> Value:
+    """Return truth values as the numbers 1 and 0."""
     if isinstance(x, Constant):
-        held = for_one(b, x)
-        return replace(valued(b, Constant(held.tensor.bool().float(), computed="a mask")), dtype="bool")
+        single = single_sample(b, x)
+        return replace(as_value(b, Constant(single.tensor.bool().float(), computed="a mask")), dtype="bool")
     if not isinstance(x, Value):
-        raise Unsupported("a number where a mask should be")
+        raise Unsupported("a number instead of a mask")
     if x.dtype == "bool":
         return x
-    if x.dtype not in INTEGERS:
-        return numbers(b, mapped(b, binary.Greater(0.0), mapped(b, unary.Abs(), x)), "bool")
-    return unequal(b, x, 0)
+    if x.dtype not in INTEGER_DTYPES:
+        return to_numbers(b, apply_unary(b, binary.Greater(0.0), apply_unary(b, unary.Abs(), x)), "bool")
+    return ne(b, x, 0)
 
 
-WIDE = {torch.float32, torch.float64, torch.float16, torch.bfloat16}
-WHOLE = {torch.int64: "i64", torch.int32: "i32"}
+FLOAT_TYPES = {torch.float32, torch.float64, torch.float16, torch.bfloat16}
+"""Floating-point types."""
+INTEGER_TYPES = {torch.int64: "i64", torch.int32: "i32"}
+"""Integer types by torch's."""
 
 
-@understands("to", "_to_copy", "type_as")
+@torch_operator("to", "_to_copy", "type_as")
 def to(b: Builder, x: Value | Constant, *args: Any, **named: Any) -> Value | Constant:
-    """In another type. Masks are numbers already."""
-    wanted = next((one for one in (*args, *named.values()) if isinstance(one, torch.dtype)), None)
-    like = next((one for one in args if isinstance(one, Value | Constant)), None)
-    if wanted is None and like is not None:
+    """Conversion to another type. Masks are numbers already."""
+    target = next((argument for argument in (*args, *named.values()) if isinstance(argument, torch.dtype)), None)
+    like = next((argument for argument in args if isinstance(argument, Value | Constant)), None)
+    if target is None and like is not None:
         types = {"f32": torch.float32, "bool": torch.bool, "i64": torch.int64, "i32": torch.int32}
-        wanted = like.tensor.dtype if isinstance(like, Constant) else types[like.dtype]
-    if wanted is None:
+        target = like.tensor.dtype if isinstance(like, Constant) else types[like.dtype]
+    if target is None:
         return x
     if isinstance(x, Constant):
-        return replace(x, tensor=x.tensor.to(wanted))
-    if wanted is torch.bool:
-        return _truth(b, x)
-    whole = WHOLE.get(wanted)
+        return replace(x, tensor=x.tensor.to(target))
+    if target is torch.bool:
+        return _as_mask(b, x)
+    integer_type = INTEGER_TYPES.get(target)
     if x.dtype == "bool":
-        return replace(x, dtype=whole or "f32")
-    if wanted in WIDE and x.dtype in INTEGERS:
-        return replace(computed(b, x), dtype="f32")
-    if whole and x.dtype == "f32":
+        return replace(x, dtype=integer_type or "f32")
+    if target in FLOAT_TYPES and x.dtype in INTEGER_DTYPES:
+        return replace(as_numeric(b, x), dtype="f32")
+    if integer_type and x.dtype == "f32":
         raise Unsupported("numbers as integers")
     return x
 
 
-@understands("argmax")
+@torch_operator("argmax")
 def argmax(b: Builder, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
+    """Position of the largest number along an axis."""
     if dim is None:
-        raise Unsupported("the largest number of all samples")
+        raise Unsupported("a maximum over all samples")
     at = dim % len(x.axes)
     axis = x.axes[at]
-    others = plain(tuple(one for i, one in enumerate(x.axes) if i != at), b.batch)
+    others = base_without_batch(tuple(other for i, other in enumerate(x.axes) if i != at), b.batch)
     if b.batch in axis or not axis:
         raise Unsupported("the largest along the batch")
-    x = b.laid(computed(b, x), (*(one for one in others if one), axis))
-    left = tuple(() if i == at else one for i, one in enumerate(x.axes))
-    axes = left if keepdim else (*left[:at], *left[at + 1 :])
+    x = b.with_base(as_numeric(b, x), (*(other for other in others if other), axis))
+    remaining = tuple(() if i == at else other for i, other in enumerate(x.axes))
+    axes = remaining if keepdim else (*remaining[:at], *remaining[at + 1 :])
     return Value(b.add(TopPositions(1), b.node(x)), (*x.base[:-1], ()), axes, "i64")
 
 
-@understands("masked_fill")
+@torch_operator("masked_fill")
 def masked_fill(b: Builder, x: Value | Constant, mask: Value | Constant, value: Operand) -> Value | Constant:
     return x if isinstance(mask, Constant) and not bool(mask.tensor.any()) else where(b, mask, value, x)
 
 
-@understands("where")
+@torch_operator("where")
 def where(b: Builder, mask: Operand, x: Operand, y: Operand) -> Value | Constant:
+    """x where a mask holds, y elsewhere."""
     if isinstance(mask, Constant) and isinstance(x, Value) and bool(mask.tensor.all()):
         return x
-    mask = _truth(b, mask)
-    one, other = constant_number(x), constant_number(y)
-    if one is not None and other is not None:
-        return _two(b, mask, one, other)
-    return _chosen(b, mask, x, y)
+    mask = _as_mask(b, mask)
+    first, second = scalar_of(x), scalar_of(y)
+    if first is not None and second is not None:
+        return _where_numbers(b, mask, first, second)
+    return _where_tensors(b, mask, x, y)
 
 
-def _two(b: Builder, mask: Value, one: float, other: float) -> Value:
-    """One number where a mask holds, the other elsewhere."""
-    low, high = sorted((one, other))
-    if low <= HIDDEN and high == 0:
-        hidden = mask if one == low else inverted(b, mask)
-        return mapped(b, unary.Scale(max(low, LOWEST)), hidden, "f32")
-    apart, shown = np.float32(one - other), np.float32(other)
-    if not np.isfinite(apart) or apart + shown != np.float32(one):
-        return _chosen(b, mask, one, other)
-    made = mapped(b, unary.Scale(one - other), mask, "f32")
-    return mapped(b, unary.Shift(other), made) if other else made
+def _where_numbers(b: Builder, mask: Value, first: float, second: float) -> Value:
+    """Return one number where a mask holds, another one elsewhere."""
+    low, high = sorted((first, second))
+    if low <= MASK_THRESHOLD and high == 0:
+        hidden = mask if first == low else invert(b, mask)
+        return apply_unary(b, unary.Scale(max(low, MASK_VALUE)), hidden, "f32")
+    difference, offset = np.float32(first - second), np.float32(second)
+    if not np.isfinite(difference) or difference + offset != np.float32(first):
+        return _where_tensors(b, mask, first, second)
+    scaled = apply_unary(b, unary.Scale(first - second), mask, "f32")
+    return apply_unary(b, unary.Shift(second), scaled) if second else scaled
 
 
-def _chosen(b: Builder, mask: Value, x: Operand, y: Operand) -> Value:
-    """One tensor where a mask holds, the other elsewhere."""
+def _where_tensors(b: Builder, mask: Value, x: Operand, y: Operand) -> Value:
+    """Return one tensor where a mask holds, another one elsewhere."""
     source = b.node(mask)
     if isinstance(b.graph[source].op, ToNumbers) and b.types[b.graph.operands(source)[0]].dtype == "bool":
         truth = b.graph.operands(source)[0]
     else:
         truth = b.add(binary.Greater(0.5), source)
-    x, y = _alike(b, x, y), _alike(b, y, x)
-    return together(b, binary.Where(), replace(mask, node=truth), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
+    x, y = _match_integers(b, x, y), _match_integers(b, y, x)
+    return apply_elementwise(
+        b, binary.Where(), replace(mask, node=truth), as_value(b, as_tensor(x)), as_value(b, as_tensor(y))
+    )
 
 
-def _alike(b: Builder, x: Operand, other: Operand) -> Operand:
-    """A number beside integers is an integer."""
-    number = constant_number(x)
+def _match_integers(b: Builder, x: Operand, other: Operand) -> Operand:
+    """Convert a number to an integer if the other operand consists of integers."""
+    number = scalar_of(x)
     integers = isinstance(other, Value) and b.types[b.node(other)].dtype == "i64"
     if not integers or number is None or number != int(number):
         return x

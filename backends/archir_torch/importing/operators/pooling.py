@@ -1,4 +1,4 @@
-"""Operators that make one number of several."""
+"""Reductions, pooling and resizing."""
 
 from __future__ import annotations
 
@@ -10,121 +10,132 @@ from archir.ir.op import Op
 from archir.ops import pool, resize, shape
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
-from archir_torch.importing.layout import Axis, Unsupported, Value, fresh, plain
+from archir_torch.importing.layout import Axis, Unsupported, Value, base_without_batch, new_axes
 from archir_torch.importing.operators.elementwise import add, mul
 from archir_torch.importing.operators.elementwise import maximum as larger
 from archir_torch.importing.operators.elementwise import power as _power
-from archir_torch.importing.operators.layers import _all, _zeros, one_or_each
+from archir_torch.importing.operators.layers import _padding, _per_axis, collapse_sizes
 from archir_torch.importing.operators.masks import argmax
-from archir_torch.importing.operators.movement import MOST_PARTS, cat
-from archir_torch.importing.rules import understands
+from archir_torch.importing.operators.movement import MAX_PARTS, cat
+from archir_torch.importing.rules import torch_operator
 
 
-def over(b: Builder, x: Value, dims: Sequence[int], keep: bool, whole: type[Op] | None, along: Any) -> Value:
-    """A reduction along axes: by `whole` where only channels are left, else by `along` for one axis after the other."""
+def reduce_axes(
+    b: Builder, x: Value, dims: Sequence[int], keep: bool, global_op: type[Op] | None, axis_op: Any
+) -> Value:
+    """Reduce axes: by `whole`, if the remaining axis is that of channels, else by `along`, one axis after the other."""
     rank = len(x.axes)
-    at = sorted(dim % rank for dim in dims)
-    gone = {atom for dim in at for atom in x.axes[dim]}
-    if b.batch in gone:
+    reduced_axes = sorted(dim % rank for dim in dims)
+    reduced_atoms = {atom for dim in reduced_axes for atom in x.axes[dim]}
+    if b.batch in reduced_atoms:
         raise Unsupported("a reduction along the batch")
-    left: list[Axis] = [() if i in at else axis for i, axis in enumerate(x.axes)]
-    axes = tuple(axis for i, axis in enumerate(left) if keep or i not in at)
-    if gone - set(x.atoms):
-        raise Unsupported("a reduction of copies")
-    if not gone:
+    kept_axes: list[Axis] = [() if i in reduced_axes else axis for i, axis in enumerate(x.axes)]
+    axes = tuple(axis for i, axis in enumerate(kept_axes) if keep or i not in reduced_axes)
+    if reduced_atoms - set(x.atoms):
+        raise Unsupported("a reduction of expanded axes")
+    if not reduced_atoms:
         return replace(x, axes=axes)
-    channels = {atom for axis in left for atom in axis} - {b.batch}
-    if whole is not None:
-        for base in (x.base, (*(axis for axis in plain(x.axes, b.batch)),)):
-            place = 0 if len(base) >= 3 else len(base) - 1
-            if len(base) in (2, 3, 4) and set(base[place]) == channels and channels:
-                x = b.laid(x, base)
-                return Value(b.add(whole(), b.node(x)), (base[place],), axes)
-    for dim in at:
+    channels = {atom for axis in kept_axes for atom in axis} - {b.batch}
+    if global_op is not None:
+        for base in (x.base, (*(axis for axis in base_without_batch(x.axes, b.batch)),)):
+            position = 0 if len(base) >= 3 else len(base) - 1
+            if len(base) in (2, 3, 4) and set(base[position]) == channels and channels:
+                x = b.with_base(x, base)
+                return Value(b.add(global_op(), b.node(x)), (base[position],), axes)
+    for dim in reduced_axes:
         if x.axes[dim]:
-            x, place = b.isolated(x, dim)
-            if not place and len(x.base) == 0:
-                raise Unsupported("a reduction of a number")
-            node = b.add(along(place), b.node(x))
-            base = tuple(() if i == place else axis for i, axis in enumerate(x.base))
+            x, position = b.isolate_axis(x, dim)
+            if not position and len(x.base) == 0:
+                raise Unsupported("a reduction of a single number")
+            node = b.add(axis_op(position), b.node(x))
+            base = tuple(() if i == position else axis for i, axis in enumerate(x.base))
             x = Value(node, base, tuple(() if i == dim else axis for i, axis in enumerate(x.axes)))
     return replace(x, axes=axes)
 
 
 def axes_of(x: Value, dim: Any) -> list[int]:
-    """Which axes are reduced. All of them would be those of the samples, too."""
+    """Return the axes of a reduction. Raises Unsupported for all axes, since these include the batch."""
     if dim is None:
         raise Unsupported("a reduction along the batch")
     return [dim] if isinstance(dim, int) else list(dim) or list(range(len(x.axes)))
 
 
-@understands("mean")
+@torch_operator("mean")
 def mean(b: Builder, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    return over(b, x, axes_of(x, dim), keepdim, pool.GlobalAvgPool, pool.MeanOver)
+    """Means along axes."""
+    return reduce_axes(b, x, axes_of(x, dim), keepdim, pool.GlobalAvgPool, pool.MeanOver)
 
 
-@understands("sum")
-def total(b: Builder, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    return over(b, x, axes_of(x, dim), keepdim, None, pool.SumOver)
+@torch_operator("sum")
+def sum_(b: Builder, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    """Sums along axes."""
+    return reduce_axes(b, x, axes_of(x, dim), keepdim, None, pool.SumOver)
 
 
-@understands("amax")
-def largest(b: Builder, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
-    return over(b, x, axes_of(x, dim), keepdim, pool.GlobalMaxPool, pool.MaxOver)
+@torch_operator("amax")
+def amax(b: Builder, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
+    """Maxima along axes."""
+    return reduce_axes(b, x, axes_of(x, dim), keepdim, pool.GlobalMaxPool, pool.MaxOver)
 
 
-@understands("max")
-def maximum(b: Builder, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+@torch_operator("max")
+def max_(b: Builder, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Element-wise maximum of two tensors, or maxima along an axis and their positions."""
     if isinstance(dim, Value | Constant) or not isinstance(x, Value):
         return larger(b, x, dim)
-    return [largest(b, x, dim, keepdim), _where(b, x, dim, keepdim)]
+    return [amax(b, x, dim, keepdim), _argmax_if_supported(b, x, dim, keepdim)]
 
 
-def _where(b: Builder, x: Value, dim: Any, keep: bool) -> Value | None:
-    """The positions of the largest numbers, if they can be had: most who ask for the numbers do not read them."""
+def _argmax_if_supported(b: Builder, x: Value, dim: Any, keep: bool) -> Value | None:
+    """Return the positions of maxima; None if unsupported: most callers of `max` do not read them."""
     try:
         return argmax(b, x, dim, keep)
     except Unsupported:
         return None
 
 
-@understands("linalg_vector_norm", "norm")
-def length(b: Builder, x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+@torch_operator("linalg_vector_norm", "norm")
+def vector_norm(b: Builder, x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    """Euclidean norm along axes."""
     if ord != 2:
-        raise Unsupported("a length that is not the usual one")
-    squares = over(b, _power(b, x, 2), axes_of(x, dim), keepdim, None, pool.SumOver)
+        raise Unsupported(f"a norm of order {ord}")
+    squares = reduce_axes(b, _power(b, x, 2), axes_of(x, dim), keepdim, None, pool.SumOver)
     return _power(b, squares, 0.5)
 
 
-# windows of maps
+# pooling
 
 
 def _tokens_or_map(b: Builder, x: Value, spatial: int) -> Value:
+    """Return a value with the base of tokens, maps or volumes, by its number of spatial axes."""
     if spatial > 1:
-        return b.map(x, spatial)
+        return b.as_map(x, spatial)
     if len(x.axes) != 3 or x.axes[0] != (b.batch,):
-        raise Unsupported(f"a pooling of the tokens of {list(x.shape)}")
-    return b.laid(x, (x.axes[2], x.axes[1]))
+        raise Unsupported(f"a pooling of tokens with the shape {list(x.shape)}")
+    return b.with_base(x, (x.axes[2], x.axes[1]))
 
 
-def _pooled(b: Builder, x: Value, op: Op, spatial: int) -> Value:
+def _apply_pool(b: Builder, x: Value, op: Op, spatial: int) -> Value:
+    """Apply a pooling operation."""
     x = _tokens_or_map(b, x, spatial)
     node = b.add(op, b.node(x))
     sizes = b.types[node].shape
-    wanted = fresh(sizes)
-    base = (wanted[0], x.base[1]) if spatial == 1 else (x.base[0], *wanted[1:])
+    result_axes = new_axes(sizes)
+    base = (result_axes[0], x.base[1]) if spatial == 1 else (x.base[0], *result_axes[1:])
     return Value(node, base, ((b.batch,), *((base[1], base[0]) if spatial == 1 else base)))
 
 
 MAX = {1: pool.MaxPool1d, 2: pool.MaxPool, 3: pool.MaxPool3d}
+"""Max pooling by the number of spatial axes."""
 AVG = {1: pool.AvgPool1d, 2: pool.AvgPool, 3: pool.AvgPool3d}
+"""Average pooling by the number of spatial axes."""
 
 
-def _windows(b: Builder, x: Value, spatial: int, kernel: Any, stride: Any, padding: Any, ceil: bool) -> Any:
-    """Kernel, stride and padding as archir has them; more zeros after, where sizes are rounded up."""
-    kernels = _all(kernel, spatial)
-    strides = _all(stride, spatial) if stride not in (None, []) and stride != () else kernels
-    pads = _all(padding, spatial)
+def _window_arguments(b: Builder, x: Value, spatial: int, kernel: Any, stride: Any, padding: Any, ceil: bool) -> Any:
+    """Return kernel, stride and padding as archir specifies them, and whether rounding up needs more padding after."""
+    kernels = _per_axis(kernel, spatial)
+    strides = _per_axis(stride, spatial) if stride not in (None, []) and stride != () else kernels
+    pads = _per_axis(padding, spatial)
     sizes = x.shape[-spatial:]
     after = list(pads)
     if ceil:
@@ -134,141 +145,152 @@ def _windows(b: Builder, x: Value, spatial: int, kernel: Any, stride: Any, paddi
                 count -= 1
             after[i] = max(p, (count - 1) * s + k - size - p)
     if list(pads) == after:
-        zeros: Any = _zeros(pads, kernels, strides, (1,) * spatial)
+        op_padding: Any = _padding(pads, kernels, strides, (1,) * spatial)
     else:
         pairs = [(p, a) for p, a in zip(pads, after, strict=True)]
         order = pairs[::-1] if spatial == 2 else pairs
-        zeros = tuple(one for pair in order for one in pair)
-    return one_or_each(kernels, spatial), one_or_each(strides, spatial), zeros, list(pads) != after
+        op_padding = tuple(side for pair in order for side in pair)
+    return collapse_sizes(kernels, spatial), collapse_sizes(strides, spatial), op_padding, list(pads) != after
 
 
 def _max_pool(spatial: int) -> Any:
+    """Return the function of max pooling with this number of spatial axes."""
+
     def of(
         b: Builder, x: Value, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil: bool = False
     ) -> Value:
-        if set(_all(dilation, spatial)) != {1}:
-            raise Unsupported("a pooling with gaps")
-        kernel, stride, zeros, _ = _windows(b, x, spatial, kernel, stride, padding, ceil)
-        return _pooled(b, x, MAX[spatial](kernel, stride, zeros), spatial)
+        if set(_per_axis(dilation, spatial)) != {1}:
+            raise Unsupported("dilated pooling")
+        kernel, stride, op_padding, _ = _window_arguments(b, x, spatial, kernel, stride, padding, ceil)
+        return _apply_pool(b, x, MAX[spatial](kernel, stride, op_padding), spatial)
 
     return of
 
 
-@understands("widened")
+@torch_operator("widened")
 def widened(
     b: Builder, x: Value, pads: Sequence[int], kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil: bool = False,
 ) -> Value:  # fmt: skip
-    """A max pool with zeros (left, right, top, bottom) that count for nothing."""
-    if set(_all(dilation, 2)) != {1} or ceil or min(pads) < 0:
-        raise Unsupported("a pooling with gaps, or of sizes that are rounded up")
-    kernel, stride, _, _ = _windows(b, x, 2, kernel, stride, 0, False)
-    return _pooled(b, x, pool.MaxPool(kernel, stride, tuple(pads)), 2)
+    """Max pooling after padding with -inf (left, right, top, bottom)."""
+    if set(_per_axis(dilation, 2)) != {1} or ceil or min(pads) < 0:
+        raise Unsupported("dilated max pooling, or with sizes rounded up, after padding with -inf")
+    kernel, stride, _, _ = _window_arguments(b, x, 2, kernel, stride, 0, False)
+    return _apply_pool(b, x, pool.MaxPool(kernel, stride, tuple(pads)), 2)
 
 
 def _avg_pool(spatial: int) -> Any:
+    """Return the function of average pooling with this number of spatial axes."""
+
     def of(
         b: Builder, x: Value, kernel: Any, stride: Any = None, padding: Any = 0, ceil: bool = False,
         count_include_pad: bool = True, divisor: Any = None,
     ) -> Value:  # fmt: skip
         if divisor is not None:
-            raise Unsupported("a mean by another number")
-        kernels = _all(kernel, spatial)
-        whole = kernels == x.shape[-spatial:] and kernels != _all(stride or kernel, spatial)  # else it may halve
-        kernel, stride, zeros, more = _windows(b, x, spatial, kernel, stride, padding, ceil)
-        padded = any(_all(padding, spatial))
-        if whole and not padded:
-            return over(b, x, range(2, spatial + 2), True, pool.GlobalAvgPool, pool.MeanOver)
-        if more and padded and count_include_pad:
-            raise Unsupported("a mean that counts some of what is padded")
-        return _pooled(b, x, AVG[spatial](kernel, stride, zeros, count_include_pad and padded), spatial)
+            raise Unsupported("average pooling with a divisor")
+        kernels = _per_axis(kernel, spatial)
+        is_global = kernels == x.shape[-spatial:] and kernels != _per_axis(stride or kernel, spatial)  # may downsample
+        kernel, stride, op_padding, rounds_up = _window_arguments(b, x, spatial, kernel, stride, padding, ceil)
+        padded = any(_per_axis(padding, spatial))
+        if is_global and not padded:
+            return reduce_axes(b, x, range(2, spatial + 2), True, pool.GlobalAvgPool, pool.MeanOver)
+        if rounds_up and padded and count_include_pad:
+            raise Unsupported("average pooling that counts some of the padding")
+        return _apply_pool(b, x, AVG[spatial](kernel, stride, op_padding, count_include_pad and padded), spatial)
 
     return of
 
 
 for _n in (1, 2, 3):
-    understands(f"max_pool{_n}d")(_max_pool(_n))
-    understands(f"avg_pool{_n}d")(_avg_pool(_n))
+    torch_operator(f"max_pool{_n}d")(_max_pool(_n))
+    torch_operator(f"avg_pool{_n}d")(_avg_pool(_n))
 
 
-def _adaptive(whole: type[Op], parts: type[pool.AdaptiveAvgPool]) -> Any:
+def _adaptive(global_op: type[Op], adaptive_op: type[pool.AdaptiveAvgPool]) -> Any:
+    """Return the function of adaptive pooling: global if the size is 1, plain pooling if sizes divide, else
+    adaptive."""
+
     def of(b: Builder, x: Value, size: Any) -> Value:
         rank = len(x.axes) - 2
-        sizes = _all(size, rank)
+        sizes = _per_axis(size, rank)
         if set(sizes) == {1}:
-            along = pool.MeanOver if whole is pool.GlobalAvgPool else pool.MaxOver
-            return over(b, x, range(2, rank + 2), True, whole, along)
+            along = pool.MeanOver if global_op is pool.GlobalAvgPool else pool.MaxOver
+            return reduce_axes(b, x, range(2, rank + 2), True, global_op, along)
         if sizes == x.shape[2:]:
             return x
         if all(old % new == 0 for old, new in zip(x.shape[2:], sizes, strict=True)):
-            kernel = one_or_each([old // new for old, new in zip(x.shape[2:], sizes, strict=True)], rank)
-            kinds = AVG if whole is pool.GlobalAvgPool else MAX
-            return _pooled(b, x, kinds[rank](kernel, kernel, "valid"), rank)
+            kernel = collapse_sizes([old // new for old, new in zip(x.shape[2:], sizes, strict=True)], rank)
+            kinds = AVG if global_op is pool.GlobalAvgPool else MAX
+            return _apply_pool(b, x, kinds[rank](kernel, kernel, "valid"), rank)
         for axis in range(rank):
             if x.shape[2 + axis] < sizes[axis]:
-                x = _more(b, x, 2 + axis, sizes[axis], whole is pool.GlobalAvgPool)
+                x = _pool_to_more(b, x, 2 + axis, sizes[axis], global_op is pool.GlobalAvgPool)
                 return of(b, x, size)
         if rank != 2:
-            raise Unsupported("parts of other axes than height and width, of unequal sizes")
-        return _pooled(b, x, parts(one_or_each(sizes, 2)), 2)
+            raise Unsupported("adaptive pooling of other axes than height and width to unequal parts")
+        return _apply_pool(b, x, adaptive_op(collapse_sizes(sizes, 2)), 2)
 
     return of
 
 
-def _more(b: Builder, x: Value, axis: int, parts: int, average: bool) -> Value:
-    """More parts of an axis than it has positions: each is of one position, or of two that lie beside each other."""
+def _pool_to_more(b: Builder, x: Value, axis: int, parts: int, average: bool) -> Value:
+    """Adaptive pooling to more parts than positions: each part is one position, or two adjacent ones."""
     count = x.shape[axis]
-    if parts > MOST_PARTS:
+    if parts > MAX_PARTS:
         raise Unsupported(f"{count} positions in {parts} parts")
-    made: dict[tuple[int, int], Value] = {}
+    parts_by_range: dict[tuple[int, int], Value] = {}
     places = [(i * count // parts, -(-(i + 1) * count // parts)) for i in range(parts)]
     for first, end in dict.fromkeys(places):
-        part = b.sliced(x, axis, first, first + 1)
+        part = b.slice_axis(x, axis, first, first + 1)
         if end - first > 1:
-            other = b.sliced(x, axis, end - 1, end)
+            other = b.slice_axis(x, axis, end - 1, end)
             part = mul(b, add(b, part, other), 0.5) if average else larger(b, part, other)
-        made[first, end] = part
-    return cat(b, [made[place] for place in places], axis)
+        parts_by_range[first, end] = part
+    return cat(b, [parts_by_range[place] for place in places], axis)
 
 
-understands("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")(
+torch_operator("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")(
     _adaptive(pool.GlobalAvgPool, pool.AdaptiveAvgPool)
 )
 
 
-@understands("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+@torch_operator("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(b: Builder, x: Value, size: Any) -> Any:
+    """Adaptive max pooling, without the positions of the maxima."""
     return [_adaptive(pool.GlobalMaxPool, pool.AdaptiveMaxPool)(b, x, size), None]
 
 
-# maps of other sizes
+# resizing
 
 
-def resized(b: Builder, x: Value, size: Any, scales: Any, mode: Any, corners: bool) -> Value:
-    """A map of other height and width."""
+def resize_map(b: Builder, x: Value, size: Any, scales: Any, mode: Any, corners: bool) -> Value:
+    """Resize a map to another height and width."""
     height, width = x.shape[2:]
     if size is not None:
-        wanted = tuple(size)
+        target = tuple(size)
     else:
-        wanted = tuple(int(old * by) for old, by in zip((height, width), scales, strict=True))
-    if wanted == (height, width):
+        target = tuple(int(old * factor) for old, factor in zip((height, width), scales, strict=True))
+    if target == (height, width):
         return x
-    by = wanted[0] // height
-    if mode == "nearest" and wanted == (height * by, width * by):
-        return _pooled(b, x, shape.Upsample(by), 2)
-    return _pooled(b, x, resize.Resize(one_or_each(wanted, 2), None, mode, corners), 2)
+    factor = target[0] // height
+    if mode == "nearest" and target == (height * factor, width * factor):
+        return _apply_pool(b, x, shape.Upsample(factor), 2)
+    return _apply_pool(b, x, resize.Resize(collapse_sizes(target, 2), None, mode, corners), 2)
 
 
-@understands("upsample_nearest2d")
-def nearest(b: Builder, x: Value, size: Any = None, scales: Any = None, *_: Any) -> Value:
-    return resized(b, x, size, scales, "nearest", False)
+@torch_operator("upsample_nearest2d")
+def upsample_nearest2d(b: Builder, x: Value, size: Any = None, scales: Any = None, *_: Any) -> Value:
+    """Nearest-neighbour resizing of a map."""
+    return resize_map(b, x, size, scales, "nearest", False)
 
 
-@understands("upsample_bilinear2d")
-def bilinear(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
-    return resized(b, x, size, scales, "bilinear", align_corners)
+@torch_operator("upsample_bilinear2d")
+def upsample_bilinear2d(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
+    """Bilinear resizing of a map."""
+    return resize_map(b, x, size, scales, "bilinear", align_corners)
 
 
-@understands("upsample_bicubic2d")
-def bicubic(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
-    return resized(b, x, size, scales, "bicubic", align_corners)
+@torch_operator("upsample_bicubic2d")
+def upsample_bicubic2d(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
+    """Bicubic resizing of a map."""
+    return resize_map(b, x, size, scales, "bicubic", align_corners)

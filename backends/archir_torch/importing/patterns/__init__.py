@@ -1,1 +1,1 @@
-"""What modules write out in several operators, found in torch's graph."""
+"""Patterns of several torch operators that are one operation of archir, such as a decomposed norm, and their fusion."""

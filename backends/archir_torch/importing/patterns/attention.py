@@ -1,4 +1,4 @@
-"""Attention that is written out, as the one operator that it is."""
+"""Fusion of attention that is written as matrix products and a softmax."""
 
 from __future__ import annotations
 
@@ -9,62 +9,76 @@ from typing import Any
 import torch
 from torch import fx
 
-from archir_torch.importing.patterns.matching import PASSING, aten, made, name_of, number_of, passed, size_of
+from archir_torch.importing.patterns.matching import (
+    PASSTHROUGH,
+    aten,
+    insert_call,
+    name_of,
+    scalar_value,
+    shape_of,
+    skip_passthrough,
+)
 
 VIEWS = ("view", "reshape", "_unsafe_view")
-HIDDEN = -1e4
-"""What is added to hidden positions, or put in their place, is at most this."""
-LOWEST = float(torch.finfo(torch.float32).min) / 2
+"""Operators that change only the shape."""
+MASK_THRESHOLD = -1e4
+"""Maximum value that is added to logits, or replaces them, at masked positions."""
+MASK_VALUE = float(torch.finfo(torch.float32).min) / 2
+"""Value added to masked logits: half of the lowest 32-bit number, so that sums stay finite."""
 
 
 @dataclass(frozen=True)
 class _Logits:
-    """Queries, transposed keys, and what is done with their product."""
+    """The operands of the logits: queries, transposed keys, a scale and masks."""
 
     query: fx.Node
     transposed: fx.Node
     scale: float = 1.0
     added: tuple[fx.Node, ...] = ()
+    """Masks or biases that are added."""
     hidden: tuple[fx.Node, ...] = ()
-    """Where these hold, a position is hidden."""
+    """Boolean masks of positions that are hidden."""
     shown: tuple[fx.Node, ...] = ()
-    """Where these do not hold."""
+    """Boolean masks of positions that are visible."""
 
 
-def attention(graph: fx.Graph, softmax: fx.Node) -> None:
-    """softmax(q k^T * scale + mask) v."""
-    sizes = size_of(softmax)
+def fuse_attention(graph: fx.Graph, softmax: fx.Node) -> None:
+    """Replace softmax(q k^T * scale + mask) v by `scaled_dot_product_attention`, if the softmax is part of such a
+    pattern."""
+    sizes = shape_of(softmax)
     if len(sizes) < 3 or softmax.args[1] not in (-1, len(sizes) - 1):
         return
-    found = _logits(softmax.args[0])
+    logits = _match_logits(softmax.args[0])
     product = _only_user(softmax)
-    if found is None or product is None or name_of(product) not in ("matmul", "bmm"):
+    if logits is None or product is None or name_of(product) not in ("matmul", "bmm"):
         return
     weights, values = product.args[:2]
-    if _seen_through(weights) is not softmax or not isinstance(values, fx.Node):
+    if _skip_views(weights) is not softmax or not isinstance(values, fx.Node):
         return
     lead = sizes[:-2]
-    put = _Put(graph, product, softmax, lead)
-    key = put(aten.transpose.int, found.transposed, -1, -2)
-    key.meta["val"] = found.transposed.meta["val"].transpose(-1, -2)
-    operands = [put.led(one) for one in (found.query, key, values)]
-    mask = put.mask(found)
-    if any(one is None for one in operands) or mask is REFUSED:
+    insert = _Inserter(graph, product, softmax, lead)
+    key = insert(aten.transpose.int, logits.transposed, -1, -2)
+    key.meta["val"] = logits.transposed.meta["val"].transpose(-1, -2)
+    operands = [insert.with_lead(operand) for operand in (logits.query, key, values)]
+    mask = insert.mask(logits)
+    if any(operand is None for operand in operands) or mask is UNSUPPORTED:
         return
-    whole = put(aten.scaled_dot_product_attention.default, *operands, mask, 0.0, False, scale=found.scale)
-    whole.meta["val"] = product.meta["val"].reshape(*lead, *size_of(product)[-2:])
-    if len(size_of(product)) != len(sizes):
-        whole = put(aten.reshape.default, whole, list(size_of(product)))
-        whole.meta["val"] = product.meta["val"]
-    product.replace_all_uses_with(whole)
+    fused = insert(aten.scaled_dot_product_attention.default, *operands, mask, 0.0, False, scale=logits.scale)
+    fused.meta["val"] = product.meta["val"].reshape(*lead, *shape_of(product)[-2:])
+    if len(shape_of(product)) != len(sizes):
+        fused = insert(aten.reshape.default, fused, list(shape_of(product)))
+        fused.meta["val"] = product.meta["val"]
+    product.replace_all_uses_with(fused)
 
 
-REFUSED = object()
+UNSUPPORTED = object()
+"""Result of `_Put.mask` if the masks are not supported."""
 
 
 @dataclass(frozen=True)
-class _Put:
-    """New nodes before a product; `lead` are the sizes of logits before their rows and columns."""
+class _Inserter:
+    """Inserts nodes before a product. `like` gives their module, `lead` is the shape of the logits without rows and
+    columns."""
 
     graph: fx.Graph
     before: fx.Node
@@ -72,110 +86,113 @@ class _Put:
     lead: tuple[int, ...]
 
     def __call__(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
-        return made(self.graph, self.before, self.like, target, *args, **kwargs)
+        """Insert a call of `target`."""
+        return insert_call(self.graph, self.before, self.like, target, *args, **kwargs)
 
-    def led(self, node: fx.Node) -> fx.Node | None:
-        """With the leading sizes that the logits have in the end; None where it has others."""
-        sizes = size_of(node)
+    def with_lead(self, node: fx.Node) -> fx.Node | None:
+        """Return the tensor with the logits' leading shape; None if it has another number of matrices."""
+        sizes = shape_of(node)
         if len(sizes) == len(self.lead) + 2:
             return node
         if prod(sizes[:-2]) != prod(self.lead):
             return None
-        shaped = self(aten.reshape.default, node, [*self.lead, *sizes[-2:]])
-        shaped.meta["val"] = node.meta["val"].reshape(*self.lead, *sizes[-2:])
-        return shaped
+        reshaped = self(aten.reshape.default, node, [*self.lead, *sizes[-2:]])
+        reshaped.meta["val"] = node.meta["val"].reshape(*self.lead, *sizes[-2:])
+        return reshaped
 
-    def mask(self, found: _Logits) -> Any:
-        """All masks as one: truth values where there is one alone, else numbers that are added."""
-        parts = [self._masked(one) for one in (*found.added, *found.hidden, *found.shown)]
-        windows = len(self.lead) > 2  # a learned bias and what windows hide stay apart: their sum would be larger
+    def mask(self, logits: _Logits) -> Any:
+        """Combine all masks: a boolean mask if it is the only one, otherwise numbers that are added; REFUSED if
+        unsupported."""
+        parts = [self._expand_mask(mask_node) for mask_node in (*logits.added, *logits.hidden, *logits.shown)]
+        windows = len(self.lead) > 2  # a learned bias and a mask of windows are not added: their sum would be larger
         if any(part is None for part in parts) or (windows and len(parts) > 1):
-            return REFUSED
-        added = parts[: len(found.added)]
-        hidden = parts[len(added) : len(added) + len(found.hidden)]
+            return UNSUPPORTED
+        added = parts[: len(logits.added)]
+        hidden = parts[len(added) : len(added) + len(logits.hidden)]
         shown = parts[len(added) + len(hidden) :]
         if len(parts) == 1 and not added:
             return shown[0] if shown else self(aten.logical_not.default, hidden[0])
-        hidden += [self(aten.logical_not.default, one) for one in shown]
+        hidden += [self(aten.logical_not.default, mask_node) for mask_node in shown]
         total: fx.Node | None = None
-        for one in [*added, *(self(aten.mul.Scalar, one, LOWEST) for one in hidden)]:
-            total = one if total is None else self(aten.add.Tensor, total, one)
+        for mask_node in [*added, *(self(aten.mul.Scalar, mask_node, MASK_VALUE) for mask_node in hidden)]:
+            total = mask_node if total is None else self(aten.add.Tensor, total, mask_node)
         return total
 
-    def _masked(self, node: fx.Node) -> fx.Node | None:
-        """A mask of [..., rows, columns] beside the logits; None where it was one beside another shape of theirs."""
-        sizes = size_of(node)
-        flat = len(self.lead) > 1 and len(sizes) == 3 and sizes[0] == prod(self.lead) and sizes[0] != self.lead[-1]
-        return self.led(node) if flat else node if len(sizes) <= len(self.lead) + 2 else None
+    def _expand_mask(self, node: fx.Node) -> fx.Node | None:
+        """Return a mask that broadcasts to [..., rows, columns] of the logits; None if it has too many axes."""
+        sizes = shape_of(node)
+        is_flat = len(self.lead) > 1 and len(sizes) == 3 and sizes[0] == prod(self.lead) and sizes[0] != self.lead[-1]
+        return self.with_lead(node) if is_flat else node if len(sizes) <= len(self.lead) + 2 else None
 
 
 def _keeps_matrices(node: fx.Node) -> bool:
-    """Whether a view leaves the last two axes as they are."""
-    return name_of(node) in VIEWS and size_of(node)[-2:] == size_of(node.args[0])[-2:]
+    """Return whether a view keeps the last two axes."""
+    return name_of(node) in VIEWS and shape_of(node)[-2:] == shape_of(node.args[0])[-2:]
 
 
-def _seen_through(node: Any) -> Any:
-    """What an operator passes on, in another shape or not."""
-    node = passed(node)
+def _skip_views(node: Any) -> Any:
+    """Skip operators that return their operand, and views that keep its matrices."""
+    node = skip_passthrough(node)
     while isinstance(node, fx.Node) and _keeps_matrices(node):
-        node = passed(node.args[0])
+        node = skip_passthrough(node.args[0])
     return node
 
 
 def _only_user(node: fx.Node) -> fx.Node | None:
-    """Who alone reads a node, past operators that pass it on."""
+    """Return the only consumer of a node after operators that pass it on; None if there are several."""
     while len(node.users) == 1:
         (user,) = node.users
-        if name_of(user) not in PASSING and not _keeps_matrices(user):
+        if name_of(user) not in PASSTHROUGH and not _keeps_matrices(user):
             return user
         node = user
     return None
 
 
-def _logits(node: Any) -> _Logits | None:
-    """A product of queries and keys, scaled and masked, that nobody else reads."""
+def _match_logits(node: Any) -> _Logits | None:
+    """Match a scaled and masked product of queries and keys without other consumers."""
     if not isinstance(node, fx.Node) or len(node.users) != 1:
         return None
-    name, args = name_of(node).removesuffix("_"), node.args  # nobody else reads what is written over
-    if name in PASSING or _keeps_matrices(node):
-        return _logits(args[0])
+    name, args = name_of(node).removesuffix("_"), node.args  # in-place operators too: there is no other consumer
+    if name in PASSTHROUGH or _keeps_matrices(node):
+        return _match_logits(args[0])
     if name in ("matmul", "bmm") and isinstance(args[1], fx.Node):
-        (query, by_query), (key, by_key) = _unscaled(args[0]), _unscaled(args[1])
+        (query, by_query), (key, by_key) = _split_scale(args[0]), _split_scale(args[1])
         return _Logits(query, key, by_query * by_key)
-    if name == "baddbmm" and all(isinstance(one, fx.Node) for one in args[:3]):
-        beta, alpha = (number_of(node.kwargs.get(word, 1)) for word in ("beta", "alpha"))
-        bias, query, key = (one for one in args[:3] if isinstance(one, fx.Node))
+    if name == "baddbmm" and all(isinstance(first, fx.Node) for first in args[:3]):
+        beta, alpha = (scalar_value(node.kwargs.get(word, 1)) for word in ("beta", "alpha"))
+        bias, query, key = (first for first in args[:3] if isinstance(first, fx.Node))
         return _Logits(query, key, alpha, (bias,) if beta else ()) if alpha and beta in (0, 1) else None
-    if name in ("mul", "div") and (factor := number_of(args[1])):
-        found = _logits(args[0])
-        by = factor if name == "mul" else 1 / factor
-        plain = found and not (found.added or found.hidden or found.shown)
-        return replace(found, scale=found.scale * by) if found and plain else None
-    if name == "masked_fill" and isinstance(args[1], fx.Node) and _lowest(args[2]):
-        found = _logits(args[0])
-        return replace(found, hidden=(*found.hidden, args[1])) if found else None
+    if name in ("mul", "div") and (factor := scalar_value(args[1])):
+        logits = _match_logits(args[0])
+        multiplier = factor if name == "mul" else 1 / factor
+        is_unmasked = logits and not (logits.added or logits.hidden or logits.shown)
+        return replace(logits, scale=logits.scale * multiplier) if logits and is_unmasked else None
+    if name == "masked_fill" and isinstance(args[1], fx.Node) and _is_mask_value(args[2]):
+        logits = _match_logits(args[0])
+        return replace(logits, hidden=(*logits.hidden, args[1])) if logits else None
     if name == "where" and len(args) == 3 and isinstance(args[0], fx.Node):
-        if _lowest(args[2]) and (found := _logits(args[1])):
-            return replace(found, shown=(*found.shown, args[0]))
-        if _lowest(args[1]) and (found := _logits(args[2])):
-            return replace(found, hidden=(*found.hidden, args[0]))
+        if _is_mask_value(args[2]) and (logits := _match_logits(args[1])):
+            return replace(logits, shown=(*logits.shown, args[0]))
+        if _is_mask_value(args[1]) and (logits := _match_logits(args[2])):
+            return replace(logits, hidden=(*logits.hidden, args[0]))
     if name == "add" and not node.kwargs:
-        for one, other in (args[:2], args[1::-1]):
-            if number_of(other) == 0:
-                return _logits(one)
-            found = _logits(one)
-            if found is not None and isinstance(other, fx.Node):
-                return replace(found, added=(*found.added, other))
+        for first, second in (args[:2], args[1::-1]):
+            if scalar_value(second) == 0:
+                return _match_logits(first)
+            logits = _match_logits(first)
+            if logits is not None and isinstance(second, fx.Node):
+                return replace(logits, added=(*logits.added, second))
     return None
 
 
-def _lowest(node: Any) -> bool:
-    number = number_of(node)
-    return number is not None and number <= HIDDEN
+def _is_mask_value(node: Any) -> bool:
+    """Return whether an operand is a number so low that it hides positions."""
+    number = scalar_value(node)
+    return number is not None and number <= MASK_THRESHOLD
 
 
-def _unscaled(query: Any) -> tuple[fx.Node, float]:
-    """Queries before they were multiplied with a number, and the number."""
-    if name_of(query) in ("mul", "div") and len(query.users) == 1 and (number := number_of(query.args[1])):
+def _split_scale(query: Any) -> tuple[fx.Node, float]:
+    """Return queries before their multiplication by a number, and the number."""
+    if name_of(query) in ("mul", "div") and len(query.users) == 1 and (number := scalar_value(query.args[1])):
         return query.args[0], number if name_of(query) == "mul" else 1 / number
     return query, 1.0

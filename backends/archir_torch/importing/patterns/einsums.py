@@ -1,4 +1,4 @@
-"""Products of matrices that are written as sums over letters, as the products that they are."""
+"""Conversion of einsums that are matrix products to `matmul`."""
 
 from __future__ import annotations
 
@@ -7,62 +7,71 @@ from typing import Any, NamedTuple
 
 from torch import fx
 
-from archir_torch.importing.patterns.matching import aten, made, name_of
+from archir_torch.importing.patterns.matching import aten, insert_call, name_of
 
 
-def products(graph: fx.Graph) -> None:
-    """`bhnd,bhmd->bhnm` is matmul(q, k^T): one letter each for rows, columns and what is summed over."""
+def rewrite_einsums(graph: fx.Graph) -> None:
+    """Replace einsums by matrix products: `bhnd,bhmd->bhnm` is matmul(q, k^T).
+
+    There must be one letter each for the rows, the columns and the axis that is summed over.
+    """
     for node in list(graph.nodes):
         if name_of(node) == "einsum":
             equation, operands = node.args[0], node.args[1]
             assert isinstance(equation, str)
             assert isinstance(operands, Sequence)
-            letters = _letters(equation.replace(" ", "")) if len(operands) == 2 else None
+            letters = _parse_product(equation.replace(" ", "")) if len(operands) == 2 else None
             if letters is not None:
                 _replace(graph, node, operands[0], operands[1], letters)
 
 
-class _Letters(NamedTuple):
-    """The operands', the result's, and those of each kind in it."""
+class _ProductLetters(NamedTuple):
+    """Letters of both operands and the result, and the roles of the letters.
 
-    one: str
-    two: str
+    `beside` are batch axes; `rows`, `columns` and `inner` those of the product.
+    """
+
+    left: str
+    right: str
     out: str
-    beside: str
+    batch: str
     rows: str
     columns: str
     inner: str
 
 
-def _letters(equation: str) -> _Letters | None:
+def _parse_product(equation: str) -> _ProductLetters | None:
+    """Parse an einsum of two operands; None if it is not a matrix product."""
     if "." in equation or "->" not in equation or equation.count(",") != 1:
         return None
-    (one, two), out = equation.split("->")[0].split(","), equation.split("->")[1]
-    beside = "".join(c for c in out if c in one and c in two)
-    rows = "".join(c for c in out if c in one and c not in two)
-    columns = "".join(c for c in out if c in two and c not in one)
-    inner = "".join(c for c in one if c in two and c not in out)
-    plain = all(len({*word}) == len(word) for word in (one, two, out))
-    single = len(rows) == len(columns) == len(inner) == 1 and beside
-    fits = plain and single and len(one) == len(two) == len(out)
-    return _Letters(one, two, out, beside, rows, columns, inner) if fits else None
+    (left, right), out = equation.split("->")[0].split(","), equation.split("->")[1]
+    batch = "".join(c for c in out if c in left and c in right)
+    rows = "".join(c for c in out if c in left and c not in right)
+    columns = "".join(c for c in out if c in right and c not in left)
+    inner = "".join(c for c in left if c in right and c not in out)
+    distinct = all(len({*word}) == len(word) for word in (left, right, out))
+    is_single = len(rows) == len(columns) == len(inner) == 1 and batch
+    is_product = distinct and is_single and len(left) == len(right) == len(out)
+    return _ProductLetters(left, right, out, batch, rows, columns, inner) if is_product else None
 
 
-def _replace(graph: fx.Graph, node: fx.Node, first: Any, second: Any, of: _Letters) -> None:
-    x = _permuted(graph, node, first, of.one, of.beside + of.rows + of.inner)
-    y = _permuted(graph, node, second, of.two, of.beside + of.columns + of.inner)
-    turned = made(graph, node, node, aten.transpose.int, y, -1, -2)
-    turned.meta["val"] = y.meta["val"].transpose(-1, -2)
-    product = made(graph, node, node, aten.matmul.default, x, turned)
-    made_in = of.beside + of.rows + of.columns
-    product.meta["val"] = node.meta["val"].permute([of.out.index(c) for c in made_in])
-    node.replace_all_uses_with(_permuted(graph, node, product, made_in, of.out))
+def _replace(graph: fx.Graph, node: fx.Node, first: Any, second: Any, letters: _ProductLetters) -> None:
+    """Replace an einsum by a product of permuted operands."""
+    x = _permute(graph, node, first, letters.left, letters.batch + letters.rows + letters.inner)
+    y = _permute(graph, node, second, letters.right, letters.batch + letters.columns + letters.inner)
+    transposed = insert_call(graph, node, node, aten.transpose.int, y, -1, -2)
+    transposed.meta["val"] = y.meta["val"].transpose(-1, -2)
+    product = insert_call(graph, node, node, aten.matmul.default, x, transposed)
+    result_axes = letters.batch + letters.rows + letters.columns
+    product.meta["val"] = node.meta["val"].permute([letters.out.index(c) for c in result_axes])
+    node.replace_all_uses_with(_permute(graph, node, product, result_axes, letters.out))
 
 
-def _permuted(graph: fx.Graph, before: fx.Node, node: Any, word: str, wanted: str) -> Any:
-    if word == wanted:
+def _permute(graph: fx.Graph, before: fx.Node, node: Any, axes: str, target: str) -> Any:
+    """Insert a permutation from the axes of `word` to those of `wanted`, unless they are equal."""
+    if axes == target:
         return node
-    order = [word.index(c) for c in wanted]
-    found = made(graph, before, before, aten.permute.default, node, order)
-    found.meta["val"] = node.meta["val"].permute(order)
-    return found
+    order = [axes.index(c) for c in target]
+    permuted = insert_call(graph, before, before, aten.permute.default, node, order)
+    permuted.meta["val"] = node.meta["val"].permute(order)
+    return permuted

@@ -1,4 +1,4 @@
-"""Experts whose tokens are sorted before they are mapped: the same rows in the order of their tokens."""
+"""Mixtures of experts that sort tokens by expert: the sorting is removed, and the tokens stay in order."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from archir_torch.importing.patterns.matching import aten, made, name_of, operands_of, passed, size_of
+from archir_torch.importing.patterns.matching import aten, insert_call, name_of, operands_of, shape_of, skip_passthrough
 
 GROUPED = ("grouped_mm_fallback", "_grouped_mm", "grouped_mm")
+"""Operators that multiply groups of rows by one matrix each."""
 
 
 @torch.library.custom_op("archir::of_experts", mutates_args=())
 def of_experts(rows: Tensor, weight: Tensor, chosen: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Each row by the matrix [D, channels] of the expert that it chose, and its bias. Torch leaves it whole."""
-    made = (rows.unsqueeze(1) @ weight[chosen]).squeeze(1)
-    return made if bias is None else made + bias[chosen]
+    """Multiply each row by the matrix [D, channels] of its expert, and add that expert's bias.
+
+    `chosen` are the experts' indices, one per row. As a custom operator, it is not decomposed by `torch.export`.
+    """
+    result = (rows.unsqueeze(1) @ weight[chosen]).squeeze(1)
+    return result if bias is None else result + bias[chosen]
 
 
 @of_experts.register_fake
@@ -26,7 +30,7 @@ def _(rows: Tensor, weight: Tensor, chosen: Tensor, bias: Tensor | None = None) 
 
 @torch.library.custom_op("archir::combined", mutates_args=())
 def combined(rows: Tensor, gates: Tensor) -> Tensor:
-    """The sum of the rows [N, k, D] of each token, times gates [N, k]."""
+    """Return the sum of the rows [N, k, D] of each token, weighted by its gates [N, k]."""
     return (rows * gates.unsqueeze(-1)).sum(1)
 
 
@@ -35,24 +39,28 @@ def _(rows: Tensor, gates: Tensor) -> Tensor:
     return rows.new_empty(rows.shape[0], rows.shape[2])
 
 
-def unsorted(graph: fx.Graph) -> None:
-    """Undo sorting by experts, where what is between it and its inverse maps each row by itself: the last ones first,
-    since what earlier ones give may reach them."""
+def remove_sorting(graph: fx.Graph) -> None:
+    """Remove sorting by experts, if everything between it and its inverse maps each row separately.
+
+    The last sorting is removed first, since the results of earlier ones may reach it.
+    """
     for node in reversed(list(graph.nodes)):
-        if name_of(node) == "sort" and not torch.is_floating_point(_meta(node.args[0])):
-            _undo(graph, node)
+        if name_of(node) == "sort" and not torch.is_floating_point(_example(node.args[0])):
+            _remove_sort(graph, node)
     for node in list(graph.nodes):
         if name_of(node) == "sum":
             _combine(graph, node)
 
 
-def _meta(node: Any) -> Tensor:
-    found = node.meta.get("val")
-    assert isinstance(found, Tensor)
-    return found
+def _example(node: Any) -> Tensor:
+    """Return the example tensor of a node."""
+    example = node.meta.get("val")
+    assert isinstance(example, Tensor)
+    return example
 
 
-def _undo(graph: fx.Graph, node: fx.Node) -> None:
+def _remove_sort(graph: fx.Graph, node: fx.Node) -> None:
+    """Replace rows in sorted order by the same rows in their original order, and products of groups by `of_experts`."""
     chosen = node.args[0]
     results = {user.args[1]: user for user in node.users if name_of(user) == "getitem"}
     order = results.get(1)
@@ -62,76 +70,81 @@ def _undo(graph: fx.Graph, node: fx.Node) -> None:
         if name_of(user) == "floor_divide" and isinstance(times := user.args[1], int):
             for rows in list(user.users):
                 if name_of(rows) == "index":
-                    _put(graph, rows, aten.repeat_interleave.self_int, rows.args[0], times, 0)
-        elif (picked := _picked(user, order)) is not None:
-            user.replace_all_uses_with(picked)
+                    _replace_by(graph, rows, aten.repeat_interleave.self_int, rows.args[0], times, 0)
+        elif (indexed := _indexed_rows(user, order)) is not None:
+            user.replace_all_uses_with(indexed)
         elif name_of(user).startswith("index_put"):
             for back in list(user.users):
-                if (picked := _picked(back, user)) is not None:
-                    back.replace_all_uses_with(picked)
-    count = size_of(chosen)[0]
+                if (indexed := _indexed_rows(back, user)) is not None:
+                    back.replace_all_uses_with(indexed)
+    count = shape_of(chosen)[0]
     for product in list(graph.nodes):
-        mapped = name_of(product) in GROUPED and size_of(product)[:1] == (count,)
-        if mapped and product.args[2] in _reached(node):
-            _put(graph, product, torch.ops.archir.of_experts.default, product.args[0], product.args[1], chosen)
+        is_grouped = name_of(product) in GROUPED and shape_of(product)[:1] == (count,)
+        if is_grouped and product.args[2] in _dependents(node):
+            _replace_by(graph, product, torch.ops.archir.of_experts.default, product.args[0], product.args[1], chosen)
     if (ids := results.get(0)) is not None:
         for user in list(ids.users):
-            if _picked(user, ids) is not None:
-                _biased(graph, user, chosen)
+            if _indexed_rows(user, ids) is not None:
+                _merge_bias(graph, user, chosen)
 
 
-def _picked(node: fx.Node, order: fx.Node) -> fx.Node | None:
-    """What `order` picks the rows of, if that is what a node does."""
+def _indexed_rows(node: fx.Node, order: fx.Node) -> fx.Node | None:
+    """Return the tensor whose rows a node selects by `order`; None if it does something else."""
     if name_of(node) != "index":
         return None
     rows, picks = node.args[0], node.args[1]
     return rows if isinstance(rows, fx.Node) and isinstance(picks, list | tuple) and [*picks] == [order] else None
 
 
-def _biased(graph: fx.Graph, rows: fx.Node, chosen: fx.Node) -> None:
-    """A product of experts, and the row of a table that each of them has, added."""
+def _merge_bias(graph: fx.Graph, rows: fx.Node, chosen: fx.Node) -> None:
+    """Merge an addition of experts' biases into the product."""
     for user in list(rows.users):
         for product, bias in operands_of(user, "add"):
             if bias is rows and name_of(product) == "of_experts" and len(product.args) == 3:
-                _put(graph, user, torch.ops.archir.of_experts.default, *product.args, rows.args[0])
+                _replace_by(graph, user, torch.ops.archir.of_experts.default, *product.args, rows.args[0])
 
 
-def _reached(node: fx.Node) -> set[fx.Node]:
-    """What is computed of the sorted experts: how many rows each has."""
-    found, pending = {node}, [node]
+def _dependents(node: fx.Node) -> set[fx.Node]:
+    """Return all nodes computed from the sorted expert indices, such as the number of rows of each expert."""
+    result, pending = {node}, [node]
     while pending:
         for user in pending.pop().users:
-            if user not in found and name_of(user) not in GROUPED:
-                found.add(user)
+            if user not in result and name_of(user) not in GROUPED:
+                result.add(user)
                 pending.append(user)
-    return found
+    return result
 
 
-def _put(graph: fx.Graph, node: fx.Node, target: Any, *args: Any) -> None:
-    whole = made(graph, node, node, target, *args)
-    whole.meta["val"] = node.meta.get("val")
-    node.replace_all_uses_with(whole)
+def _replace_by(graph: fx.Graph, node: fx.Node, target: Any, *args: Any) -> None:
+    """Replace a node by a call of `target`."""
+    replacement = insert_call(graph, node, node, target, *args)
+    replacement.meta["val"] = node.meta.get("val")
+    node.replace_all_uses_with(replacement)
 
 
 def _combine(graph: fx.Graph, node: fx.Node) -> None:
-    """sum(view(rows * gates)) over the choices of each token."""
-    view = passed(node.args[0])
-    along = node.args[1]
-    if not isinstance(along, list | tuple) or [*along] != [1]:
+    """Replace sum(view(rows * gates)) over the experts of each token by `combined`."""
+    view = skip_passthrough(node.args[0])
+    axes = node.args[1]
+    if not isinstance(axes, list | tuple) or [*axes] != [1]:
         return
-    if name_of(view) not in ("view", "reshape") or len(size_of(view)) != 3:
+    if name_of(view) not in ("view", "reshape") or len(shape_of(view)) != 3:
         return
     for rows, gates in operands_of(view.args[0], "mul"):
-        spread = name_of(gates) in ("unsqueeze", "view", "reshape") and size_of(gates)[1:] == (1,)
-        if spread and len(size_of(rows)) == 2 and any(name_of(one) == "of_experts" for one in _before(rows)):
-            whole = made(graph, node, node, aten.reshape.default, gates, list(size_of(view)[:2]))
-            whole.meta["val"] = _meta(gates).reshape(size_of(view)[:2])
-            apart = made(graph, node, node, aten.reshape.default, rows, list(size_of(view)))
-            apart.meta["val"] = _meta(rows).reshape(size_of(view))
-            _put(graph, node, torch.ops.archir.combined.default, apart, whole)
+        is_column = name_of(gates) in ("unsqueeze", "view", "reshape") and shape_of(gates)[1:] == (1,)
+        if (
+            is_column
+            and len(shape_of(rows)) == 2
+            and any(name_of(addend) == "of_experts" for addend in _with_addends(rows))
+        ):
+            gate_matrix = insert_call(graph, node, node, aten.reshape.default, gates, list(shape_of(view)[:2]))
+            gate_matrix.meta["val"] = _example(gates).reshape(shape_of(view)[:2])
+            row_tensor = insert_call(graph, node, node, aten.reshape.default, rows, list(shape_of(view)))
+            row_tensor.meta["val"] = _example(rows).reshape(shape_of(view))
+            _replace_by(graph, node, torch.ops.archir.combined.default, row_tensor, gate_matrix)
             return
 
 
-def _before(node: fx.Node) -> list[fx.Node]:
-    """A node, and what it is a sum of."""
-    return [node, *(one for one in node.all_input_nodes if name_of(node).startswith("add"))]
+def _with_addends(node: fx.Node) -> list[fx.Node]:
+    """Return a node, and its operands if it is a sum."""
+    return [node, *(operand for operand in node.all_input_nodes if name_of(node).startswith("add"))]

@@ -1,4 +1,4 @@
-"""What the nodes of torch's graph are, for those who look for patterns in it."""
+"""Helpers of pattern matching: names, operands and shapes of nodes in torch's graph."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, fx
 
 aten = torch.ops.aten
 
-PASSING = {
+PASSTHROUGH = {
     "dropout",
     "dropout_",
     "clone",
@@ -23,49 +23,51 @@ PASSING = {
     "type_as",
     "lift_fresh_copy",
 }
-"""Operators that give what they read, in evaluation."""
+"""Operators that return their operand in evaluation."""
 
 
 def name_of(node: Any) -> str:
-    """`aten.conv2d.default` -> `conv2d`; nothing for what is no call."""
+    """Return an operator's name: `aten.conv2d.default` is `conv2d`; "" if the node is not a call."""
     if not isinstance(node, fx.Node) or node.op != "call_function":
         return ""
     schema = getattr(node.target, "_schema", None)
     return schema.name.split("::")[-1] if schema is not None else getattr(node.target, "__name__", str(node.target))
 
 
-def made(graph: fx.Graph, before: fx.Node, like: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
-    """A node of the module that another one is of, put before a third."""
+def insert_call(graph: fx.Graph, before: fx.Node, like: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+    """Insert a call before a node, with the module of the node `like`."""
     with graph.inserting_before(before):
         node = graph.call_function(target, args, kwargs)
     node.meta["nn_module_stack"] = like.meta.get("nn_module_stack")
     return node
 
 
-def passed(node: Any) -> Any:
-    """What an operator passes on."""
-    while name_of(node) in PASSING:
+def skip_passthrough(node: Any) -> Any:
+    """Skip operators that return their operand."""
+    while name_of(node) in PASSTHROUGH:
         node = node.args[0]
     return node
 
 
 def operands_of(node: Any, operator: str) -> Iterator[tuple[Any, Any]]:
-    """The operands of a sum or a product, both ways around; nothing for other operators."""
-    node = passed(node)
+    """Yield the operands of a sum or product in both orders; nothing for other operators."""
+    node = skip_passthrough(node)
     if name_of(node).removesuffix("_") == operator and not node.kwargs and len(node.args) == 2:
-        one, other = map(passed, node.args)
-        yield one, other
-        yield other, one
+        first, second = map(skip_passthrough, node.args)
+        yield first, second
+        yield second, first
 
 
-def size_of(node: Any) -> tuple[int, ...]:
-    """The sizes of a tensor."""
+def shape_of(node: Any) -> tuple[int, ...]:
+    """Return the shape of a tensor; () for anything else."""
     return tuple(getattr(node.meta.get("val"), "shape", ())) if isinstance(node, fx.Node) else ()
 
 
-def numbered(graph: fx.Graph, constants: Mapping[str, Tensor]) -> None:
-    """Note which nodes are one number that is known: stored tensors, by the name of their node, and what is made of
-    them."""
+def record_scalars(graph: fx.Graph, constants: Mapping[str, Tensor]) -> None:
+    """Record the nodes whose value is one known number: stored scalars, and scalars computed from them.
+
+    `constants` are stored tensors by node name.
+    """
     for node in graph.nodes:
         value = node.meta.get("val")
         if not isinstance(value, Tensor) or value.dim():
@@ -73,11 +75,11 @@ def numbered(graph: fx.Graph, constants: Mapping[str, Tensor]) -> None:
         if node.name in constants:
             node.meta["number"] = float(constants[node.name])
         elif name_of(node) in SCALARS and not node.kwargs:
-            given = [number_of(one) for one in node.args]
-            if all(one is not None for one in given):
-                made = SCALARS[name_of(node)](*(torch.tensor(one, dtype=torch.float32) for one in given))
-                node.meta["number"] = float(made)
-        elif name_of(node) in PASSING and (number := number_of(node.args[0])) is not None:
+            operands = [scalar_value(operand) for operand in node.args]
+            if all(operand is not None for operand in operands):
+                result = SCALARS[name_of(node)](*(torch.tensor(operand, dtype=torch.float32) for operand in operands))
+                node.meta["number"] = float(result)
+        elif name_of(node) in PASSTHROUGH and (number := scalar_value(node.args[0])) is not None:
             node.meta["number"] = number
 
 
@@ -88,11 +90,12 @@ SCALARS: dict[str, Callable[..., Tensor]] = {
     "rsqrt": torch.rsqrt,
     "neg": torch.neg,
 }
+"""Functions of operators on scalars."""
 
 
-def number_of(node: Any) -> float | None:
-    """The number that an operand is, if it is known as one."""
+def scalar_value(node: Any) -> float | None:
+    """Return the known value of a scalar operand; None if it is unknown."""
     if isinstance(node, fx.Node):
-        known: float | None = node.meta.get("number")
-        return known
+        recorded: float | None = node.meta.get("number")
+        return recorded
     return float(node) if isinstance(node, int | float) and not isinstance(node, bool) else None

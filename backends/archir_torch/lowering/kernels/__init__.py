@@ -1,1 +1,1 @@
-"""Kernels for maps on CPUs that torch has none for: what stands between convolutions, in few passes over memory."""
+"""Compiled CPU kernels for the operations between convolutions, which need fewer passes over memory than torch's."""

@@ -1,4 +1,4 @@
-"""Attention of each pixel to the window around it, which keeps nothing for gradients but its operands."""
+"""Windowed attention of feature maps that saves only its operands for the backward pass."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archir_torch.lowering.kernels.functions import applied, first_order
-from archir_torch.lowering.kernels.library import call, empty, laid_out
+from archir_torch.lowering.kernels.functions import apply_function, first_order
+from archir_torch.lowering.kernels.library import call_kernel, empty_map, to_channels_last
 
 
-def windowed(query: Tensor, key: Tensor, value: Tensor, table: Tensor | None, heads: int, kernel: int) -> Tensor:
-    """softmax(query . (key + table)) of a window's keys, applied to its values; zeros around the map take part.
+def window_attention(
+    query: Tensor, key: Tensor, value: Tensor, table: Tensor | None, heads: int, kernel: int
+) -> Tensor:
+    """Compute softmax(query . (key + table)) over the keys of each pixel's window, applied to its values.
 
-    query, key [N, C, H, W] and value [N, D, H, W] lie pixel by pixel; table [C, kernel * kernel]; result [N, D, H, W].
+    Zero padding around the map takes part in the softmax. query, key [N, C, H, W] and value [N, D, H, W] are
+    channels-last; table [C, kernel * kernel]; result [N, D, H, W].
     """
-    y: Tensor = applied(_Windowed, query, key, value, table, heads, kernel)
+    y: Tensor = apply_function(_WindowAttention, query, key, value, table, heads, kernel)
     return y
 
 
-class _Windowed(torch.autograd.Function):
+class _WindowAttention(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, table: Tensor | None, heads: int, kernel: int
@@ -28,16 +31,18 @@ class _Windowed(torch.autograd.Function):
         images, channels, height, width = query.shape
         ctx.sizes = images, height, width, heads, channels, value.shape[1], kernel
         ctx.save_for_backward(query, key, value, table)
-        y = empty(value.shape, value)
-        call("attention_forward", query.dtype, query, key, value, table, ctx.sizes, y)
+        y = empty_map(value.shape, value)
+        call_kernel("attention_forward", query.dtype, query, key, value, table, ctx.sizes, y)
         return y
 
     @staticmethod
     @first_order
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, table = ctx.saved_tensors
-        found = [empty(x.shape, x) for x in (query, key, value)]
+        gradients = [empty_map(x.shape, x) for x in (query, key, value)]
         to_table = torch.empty_like(table) if ctx.needs_input_grad[3] else None
-        given = laid_out(gradient)
-        call("attention_backward", query.dtype, given, query, key, value, table, ctx.sizes, *found, to_table)
-        return *found, to_table, None, None
+        y_gradient = to_channels_last(gradient)
+        call_kernel(
+            "attention_backward", query.dtype, y_gradient, query, key, value, table, ctx.sizes, *gradients, to_table
+        )
+        return *gradients, to_table, None, None

@@ -1,4 +1,4 @@
-"""Functions with gradients of their own: called with types, which torch declares none for, and differentiated once."""
+"""Helpers for `torch.autograd.Function`s: a typed call, and backward passes that are differentiable once."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from archir.diagnostics.errors import fail
 Gradients = TypeVar("Gradients")
 
 
-def applied(function: type[Function], *given: object) -> Any:
-    """What a function gives: a tensor, or a tuple of them."""
-    return function.apply(*given)
+def apply_function(function: type[Function], *arguments: object) -> Any:
+    """Apply an autograd function to its arguments; it returns a tensor or a tuple of tensors."""
+    return function.apply(*arguments)
 
 
 def first_order(backward: Callable[..., Gradients]) -> Callable[..., Gradients]:
-    """Gradients that have none themselves: whoever asks for those is refused (A1109), and not told something else."""
+    """Decorator for a backward pass without second-order gradients: requests for them raise ArchError (A1109) instead
+    of giving wrong results."""
 
     @wraps(backward)
     def run(ctx: Any, *gradients: Any) -> Gradients:
         if torch.is_grad_enabled():
-            raise fail("A1109", "kernels have no gradients of gradients", None, "training.compile = false")
+            raise fail("A1109", "compiled kernels have no second-order gradients", None, "training.compile = false")
         return backward(ctx, *gradients)
 
     return run

@@ -1,6 +1,6 @@
-"""Maps that are not written yet: norms, activations, depthwise convolutions and weighted sums of maps.
+"""Lazy feature maps: norms, activations, depthwise convolutions and weighted sums that are not computed yet.
 
-What reads one either computes it while reading, or asks for the `whole` map, which is written once.
+A consumer either computes a lazy map while it reads it, or materializes it, which happens once.
 """
 
 from __future__ import annotations
@@ -11,143 +11,146 @@ import torch
 from torch import Tensor
 
 from archir_torch.lowering.kernels.depthwise import Geometry, depthwise, result_shape
-from archir_torch.lowering.kernels.library import laid_out
-from archir_torch.lowering.kernels.norm import NONE, Handed, Norm, normed
+from archir_torch.lowering.kernels.library import to_channels_last
+from archir_torch.lowering.kernels.norm import NONE, DeferredGradient, Norm, apply_norm
 from archir_torch.lowering.kernels.sums import Term, weighted_sum
 
 
-class Pending:
-    """activation(norm(x)) of a map."""
+class LazyNormAct:
+    """Lazy tensor: activation(norm(x)), where the norm is optional."""
 
-    __slots__ = ("_whole", "activation", "handed", "norm", "x")
+    __slots__ = ("_result", "activation", "deferred", "norm", "x")
 
     def __init__(
-        self, x: Tensor, norm: Norm | None = None, activation: int = NONE, handed: Handed | None = None
+        self, x: Tensor, norm: Norm | None = None, activation: int = NONE, deferred: DeferredGradient | None = None
     ) -> None:
-        self.x, self.norm, self.activation, self.handed = x, norm, activation, handed
-        self._whole: Tensor | None = None
+        self.x, self.norm, self.activation, self.deferred = x, norm, activation, deferred
+        self._result: Tensor | None = None
 
     @property
     def shape(self) -> Any:
-        """That of the map."""
+        """Shape of the map."""
         return self.x.shape
 
-    def whole(self) -> Tensor:
-        """The map."""
-        if self._whole is None:
-            self._whole = normed(self.x, self.norm, self.activation)
-        return self._whole
+    def materialize(self) -> Tensor:
+        """Return the map, computed once."""
+        if self._result is None:
+            self._result = apply_norm(self.x, self.norm, self.activation)
+        return self._result
 
-    def settled(self) -> Pending | Tensor:
-        """What several readers share: the gradient of a norm is taken once."""
-        return self.whole() if self.norm is not None else self
+    def make_shareable(self) -> LazyNormAct | Tensor:
+        """Return a value for several consumers: materialized if it has a norm, so that its gradient is computed
+        once."""
+        return self.materialize() if self.norm is not None else self
 
 
-class Filtered:
-    """The depthwise convolution of a map."""
+class LazyDepthwise:
+    """Lazy tensor: depthwise convolution of a lazy map."""
 
-    __slots__ = ("_whole", "filter", "geometry", "map")
+    __slots__ = ("_result", "filter", "geometry", "map")
 
-    def __init__(self, map: Pending, filter: Tensor, geometry: Geometry) -> None:
+    def __init__(self, map: LazyNormAct, filter: Tensor, geometry: Geometry) -> None:
         self.map, self.filter, self.geometry = map, filter, geometry
-        self._whole: Tensor | None = None
+        self._result: Tensor | None = None
 
     @property
     def shape(self) -> Any:
-        """That of the result."""
+        """Shape of the result."""
         return torch.Size(result_shape(self.geometry))
 
-    def whole(self) -> Tensor:
-        """The result."""
-        if self._whole is None:
-            of = self.map
-            self._whole = depthwise(of.x, of.norm, of.activation, self.filter, self.geometry)
-        return self._whole
+    def materialize(self) -> Tensor:
+        """Return the result, computed once."""
+        if self._result is None:
+            source = self.map
+            self._result = depthwise(source.x, source.norm, source.activation, self.filter, self.geometry)
+        return self._result
 
-    def settled(self) -> Tensor:
-        """What several readers share."""
-        return self.whole()
+    def make_shareable(self) -> Tensor:
+        """Return the materialized result for several consumers."""
+        return self.materialize()
 
 
-class Made:
-    """A map that is written, and whose mean and variance are known."""
+class MapWithStatistics:
+    """Materialized map whose mean and variance per channel are known, for a batch norm after it."""
 
-    __slots__ = ("handed", "map", "mean", "variance")
+    __slots__ = ("deferred", "map", "mean", "variance")
 
-    def __init__(self, map: Tensor, mean: Tensor, variance: Tensor, handed: Handed) -> None:
-        self.map, self.mean, self.variance, self.handed = map, mean, variance, handed
+    def __init__(self, map: Tensor, mean: Tensor, variance: Tensor, deferred: DeferredGradient) -> None:
+        self.map, self.mean, self.variance, self.deferred = map, mean, variance, deferred
 
     @property
     def shape(self) -> Any:
-        """That of the map."""
+        """Shape of the map."""
         return self.map.shape
 
-    def whole(self) -> Tensor:
-        """The map."""
+    def materialize(self) -> Tensor:
+        """Return the map."""
         return self.map
 
-    def settled(self) -> Tensor:
-        """What several readers share: no norm is the only one."""
+    def make_shareable(self) -> Tensor:
+        """Return the map alone for several consumers: a norm may defer its gradient only if it is the only consumer."""
         return self.map
 
 
-class Sum:
-    """A weighted sum of maps."""
+class LazySum:
+    """Lazy tensor: weighted sum of maps and of norms of maps."""
 
-    __slots__ = ("_whole", "terms")
+    __slots__ = ("_result", "terms")
 
     def __init__(self, terms: tuple[Term, ...]) -> None:
         self.terms = terms
-        self._whole: Tensor | None = None
+        self._result: Tensor | None = None
 
     @property
     def shape(self) -> Any:
-        """That of the map."""
+        """Shape of the map."""
         return self.terms[0].x.shape
 
     @property
-    def written(self) -> bool:
-        """Whether the map is there."""
-        return self._whole is not None
+    def is_materialized(self) -> bool:
+        """Whether the sum was computed already."""
+        return self._result is not None
 
-    def whole(self) -> Tensor:
-        """The map."""
-        if self._whole is None:
-            self._whole = weighted_sum(self.terms)
-        return self._whole
+    def materialize(self) -> Tensor:
+        """Return the sum, computed once."""
+        if self._result is None:
+            self._result = weighted_sum(self.terms)
+        return self._result
 
-    def settled(self) -> Tensor:
-        """What several readers share."""
-        return self.whole()
-
-
-LAZY = Pending, Filtered, Made, Sum
+    def make_shareable(self) -> Tensor:
+        """Return the materialized sum for several consumers."""
+        return self.materialize()
 
 
-def whole(value: Any) -> Any:
-    """A value, written."""
-    return value.whole() if isinstance(value, LAZY) else value
+LAZY = LazyNormAct, LazyDepthwise, MapWithStatistics, LazySum
+"""Classes of lazy tensors."""
 
 
-def settled(value: Any) -> Any:
-    """A value that several read."""
-    return value.settled() if isinstance(value, LAZY) else value
+def materialize(value: Any) -> Any:
+    """Return the tensor of a lazy tensor; other values are returned as they are."""
+    return value.materialize() if isinstance(value, LAZY) else value
 
 
-def read_of(value: Any) -> Tensor:
-    """A tensor that is there, of the type and number of axes that a value has."""
+def make_shareable(value: Any) -> Any:
+    """Return a value that several consumers may read; values that are not lazy are returned as they are."""
+    return value.make_shareable() if isinstance(value, LAZY) else value
+
+
+def representative(value: Any) -> Tensor:
+    """Return a materialized tensor with the dtype and number of axes of a value that may be lazy, without computing
+    it."""
     match value:
-        case Sum(terms=terms):
+        case LazySum(terms=terms):
             return terms[0].x
-        case Filtered(map=Pending(x=x)) | Made(map=x) | Pending(x=x):
-            found: Tensor = x
-            return found
-    written: Tensor = value
-    return written
+        case LazyDepthwise(map=LazyNormAct(x=x)) | MapWithStatistics(map=x) | LazyNormAct(x=x):
+            source: Tensor = x
+            return source
+    tensor: Tensor = value
+    return tensor
 
 
-def term(value: Any, share: Tensor | None = None) -> Term:
-    """A term of a sum; norms are left to it."""
-    if isinstance(value, Pending) and value.activation == NONE and value._whole is None:
-        return Term(value.x, value.norm, share, value.handed)
-    return Term(laid_out(whole(value)), None, share)
+def as_term(value: Any, scale: Tensor | None = None) -> Term:
+    """Return a value as a term of a weighted sum; a lazy norm without activation stays lazy."""
+    if isinstance(value, LazyNormAct) and value.activation == NONE and value._result is None:
+        return Term(value.x, value.norm, scale, value.deferred)
+    return Term(to_channels_last(materialize(value)), None, scale)

@@ -1,7 +1,7 @@
-"""The library of kernels: compiled once for each machine and kept in the user's cache.
+"""Shared library of the kernels, compiled once for each machine and kept in the user's cache.
 
-It is plain C++ without torch's headers, so compiling takes seconds, and is called with addresses of tensors. Sizes are
-arguments: no network needs another compilation.
+The kernels are plain C++ without torch's headers, so that compilation takes seconds. They are called with the addresses
+of tensors. Sizes are arguments: no network needs another compilation.
 """
 
 from __future__ import annotations
@@ -26,106 +26,110 @@ from archir.diagnostics.errors import ArchError, fail
 from archir.utils import files
 
 SOURCE = Path(__file__).parent / "source"
+"""Folder of the C++ source."""
 FLAGS = ("-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
+"""Compiler flags that are the same for all machines."""
 PRECISIONS = {torch.float32: "f32", torch.float64: "f64"}
-"""Types of numbers that there are kernels for."""
+"""Suffixes of the kernels' names, by the dtypes that have kernels."""
 
 
 def compiler() -> str:
-    """The C++ compiler to use, or nothing."""
+    """Return the name of the C++ compiler to use; empty if there is none."""
     for name in (os.environ.get("CXX", ""), "g++", "clang++"):
         if name and shutil.which(name):
             return name
     return ""
 
 
-def impossible() -> str:
-    """Why nothing can be compiled for the CPU; nothing, if it can be."""
+def unavailable_reason() -> str:
+    """Return why kernels cannot be compiled on this machine; empty if they can."""
     if sys.platform == "win32":
-        return "there are no compiled kernels on Windows"
+        return "compiled kernels do not support Windows"
     if not compiler():
         return f"there is no C++ compiler (`{os.environ.get('CXX') or 'g++'}`)"
     return ""
 
 
-def folder() -> Path:
-    """Where libraries are kept."""
-    return files.cache() / "kernels"
+def library_folder() -> Path:
+    """Return the folder where compiled libraries are kept."""
+    return files.cache_folder() / "kernels"
 
 
 @cache
-def library() -> ctypes.CDLL:
-    """The library. Raises ArchError (A1109) if it cannot be compiled, or kept."""
+def load_library() -> ctypes.CDLL:
+    """Load the library, compiled if necessary. Raises ArchError (A1109) if it cannot be compiled or stored."""
     try:
-        path = built()
+        path = build_library()
         try:
             return ctypes.CDLL(str(path))
-        except OSError:  # it was cut off, or is another machine's
+        except OSError:  # the file is truncated, or was compiled for another machine
             path.unlink(missing_ok=True)
-            return ctypes.CDLL(str(built()))
+            return ctypes.CDLL(str(build_library()))
     except OSError as error:
-        raise _refused(f"kernels cannot be kept in `{folder()}`: {error}") from error
+        raise _kernel_error(f"kernels cannot be kept in `{library_folder()}`: {error}") from error
 
 
 def is_built() -> bool:
-    """Whether this machine has compiled it."""
+    """True if this machine has compiled the library already."""
     try:
         return _path(compiler(), _flags()).exists()
     except OSError:
         return False
 
 
-def built() -> Path:
-    """The library's file, compiled if this machine has not compiled it yet."""
+def build_library() -> Path:
+    """Return the path of the library, compiled if this machine has not compiled it yet."""
     name, flags = compiler(), _flags()
     path = _path(name, flags)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = path.parent.stat()
     if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise _refused(f"kernels are not taken from `{path.parent}`, where others can put theirs")
+        raise _kernel_error(f"no kernels are loaded from `{path.parent}`: other users can write to this folder")
     if path.exists():
         return path
-    with tempfile.TemporaryDirectory(dir=path.parent) as room:
-        made = Path(room) / path.name
-        command = [name, str(SOURCE / "library.cpp"), *flags, "-o", str(made)]
+    with tempfile.TemporaryDirectory(dir=path.parent) as temporary_folder:
+        draft = Path(temporary_folder) / path.name
+        command = [name, str(SOURCE / "library.cpp"), *flags, "-o", str(draft)]
         run = subprocess.run(command, capture_output=True, text=True)
         if run.returncode:
-            said = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip())
-            raise _refused(f"kernels cannot be compiled: {said}")
-        os.replace(made, path)
+            message = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip())
+            raise _kernel_error(f"kernels cannot be compiled: {message}")
+        os.replace(draft, path)
     return path
 
 
-def _refused(text: str) -> ArchError:
+def _kernel_error(text: str) -> ArchError:
+    """Return an error (A1109) whose hint is to turn compiled kernels off."""
     return fail("A1109", text, None, "training.compile = false")
 
 
 def _path(name: str, flags: Sequence[str]) -> Path:
-    return folder() / f"{_key(name, flags)}.so"
+    return library_folder() / f"{_key(name, flags)}.so"
 
 
 def _flags() -> list[str]:
-    return [*FLAGS, *_machine_flags(), *_threads()]
+    return [*FLAGS, *_machine_flags(), *_openmp_flags()]
 
 
 def _machine_flags() -> list[str]:
     return ["-mcpu=native"] if platform.machine() in ("arm64", "aarch64") else ["-march=native"]
 
 
-def _threads() -> list[str]:
-    """Threads are those of torch: of two libraries, each would wait for the other's."""
-    own = sorted((Path(torch.__file__).parent / "lib").glob("libgomp*"))
-    return ["-fopenmp", *map(str, own[:1])] if sys.platform == "linux" else []
+def _openmp_flags() -> list[str]:
+    """Return flags for the OpenMP library that torch itself uses: with two libraries, threads of each would wait for
+    the other's."""
+    torch_libraries = sorted((Path(torch.__file__).parent / "lib").glob("libgomp*"))
+    return ["-fopenmp", *map(str, torch_libraries[:1])] if sys.platform == "linux" else []
 
 
 def _key(name: str, flags: Sequence[str]) -> str:
-    """What a library depends on: the source, the compiler, the flags and the processor."""
-    found = hashlib.sha256()
+    """Return a hash of all that a library depends on: the source, the compiler, the flags and the processor."""
+    digest = hashlib.sha256()
     for path in sorted(SOURCE.iterdir()):
-        found.update(path.read_bytes())
+        digest.update(path.read_bytes())
     version = subprocess.run([name, "--version"], capture_output=True, text=True).stdout
-    found.update("\0".join([*flags, version, platform.machine(), _processor()]).encode())
-    return found.hexdigest()[:24]
+    digest.update("\0".join([*flags, version, platform.machine(), _processor()]).encode())
+    return digest.hexdigest()[:24]
 
 
 def _processor() -> str:
@@ -152,7 +156,7 @@ ARGUMENTS = {
     "pool_forward": "ppnnpn",
     "pool_backward": "pppnnpn",
 }
-"""The arguments of each function: addresses, whole numbers, and numbers of double precision."""
+"""Argument types of each kernel: p for an address, n for an integer, d for a double."""
 _KINDS: dict[str, type[ctypes.c_void_p | ctypes.c_int64 | ctypes.c_double]] = {
     "p": ctypes.c_void_p,
     "n": ctypes.c_int64,
@@ -161,52 +165,61 @@ _KINDS: dict[str, type[ctypes.c_void_p | ctypes.c_int64 | ctypes.c_double]] = {
 
 
 @cache
-def function(name: str, dtype: torch.dtype) -> Callable[..., None]:
-    """A kernel for numbers of a type."""
-    found = library()[f"{name}_{PRECISIONS[dtype]}"]
-    found.argtypes, found.restype = [_KINDS[kind] for kind in ARGUMENTS[name]], None
-    return found
+def kernel_function(name: str, dtype: torch.dtype) -> Callable[..., None]:
+    """Return the kernel of this name for a dtype."""
+    kernel = load_library()[f"{name}_{PRECISIONS[dtype]}"]
+    kernel.argtypes, kernel.restype = [_KINDS[kind] for kind in ARGUMENTS[name]], None
+    return kernel
 
 
-def call(name: str, dtype: torch.dtype, *arguments: Any) -> None:
-    """Run a kernel for numbers of a type; tensors are given as addresses, None as no address, lists as arrays."""
-    given = [
-        one.data_ptr() if isinstance(one, torch.Tensor) else array(one) if isinstance(one, tuple) else one
-        for one in arguments
+def call_kernel(name: str, dtype: torch.dtype, *arguments: Any) -> None:
+    """Run a kernel for a dtype.
+
+    Tensors are passed as addresses, None as the null address, and tuples as arrays.
+    """
+    values = [
+        argument.data_ptr()
+        if isinstance(argument, torch.Tensor)
+        else address_array(argument)
+        if isinstance(argument, tuple)
+        else argument
+        for argument in arguments
     ]
-    function(name, dtype)(*given, torch.get_num_threads())
+    kernel_function(name, dtype)(*values, torch.get_num_threads())
 
 
-def array(values: Sequence[Any]) -> Any:
-    """Numbers and addresses, one behind the other in memory."""
-    numbers = [one.data_ptr() if isinstance(one, torch.Tensor) else one or 0 for one in values]
+def address_array(values: Sequence[Any]) -> Any:
+    """Return numbers and addresses as an array of 64-bit integers."""
+    numbers = [value.data_ptr() if isinstance(value, torch.Tensor) else value or 0 for value in values]
     return (ctypes.c_int64 * len(numbers))(*numbers)
 
 
-def suits(*tensors: torch.Tensor | None) -> bool:
-    """Whether there are kernels for a map [N, C, H, W], the first one, and what belongs to it."""
+def has_kernels(*tensors: torch.Tensor | None) -> bool:
+    """True if there are kernels for the first tensor, a map [N, C, H, W], together with the others; None is skipped.
+
+    They must be plain CPU tensors of the same dtype, with gradients enabled and without autocast.
+    """
     first, *others = [tensor for tensor in tensors if tensor is not None]
     return (
         first.dim() == 4
         and first.dtype in PRECISIONS
         and first.numel() > 0
-        and all(
-            one.device.type == "cpu" and one.dtype == first.dtype and type(one) in PLAIN for one in (first, *others)
-        )
-        and all(one.dim() == 4 or one.is_contiguous() for one in others)
+        and all(x.device.type == "cpu" and x.dtype == first.dtype and type(x) in TENSOR_TYPES for x in (first, *others))
+        and all(x.dim() == 4 or x.is_contiguous() for x in others)
         and torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
     )
 
 
-PLAIN = (torch.Tensor, torch.nn.Parameter)
+TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter)
+"""Tensor classes that kernels accept; their subclasses are not accepted."""
 
 
-def laid_out(x: torch.Tensor) -> torch.Tensor:
-    """A map pixel by pixel in memory."""
+def to_channels_last(x: torch.Tensor) -> torch.Tensor:
+    """Return a map in channels-last memory format."""
     return x.contiguous(memory_format=torch.channels_last)
 
 
-def empty(shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:
-    """A map that is not written yet."""
+def empty_map(shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+    """Return an uninitialised map in channels-last memory format."""
     return torch.empty(tuple(shape), dtype=like.dtype, device=like.device, memory_format=torch.channels_last)

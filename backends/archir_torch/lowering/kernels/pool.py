@@ -1,4 +1,4 @@
-"""Average and max pools, which keep nothing for gradients but what they read."""
+"""Average and max pooling; max pooling saves its input for the backward pass, average pooling nothing."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ import torch
 from torch import Tensor
 
 from archir_torch.lowering.kernels.depthwise import Geometry, result_shape
-from archir_torch.lowering.kernels.functions import applied, first_order
-from archir_torch.lowering.kernels.library import call, empty, laid_out
+from archir_torch.lowering.kernels.functions import apply_function, first_order
+from archir_torch.lowering.kernels.library import call_kernel, empty_map, to_channels_last
 
 
-def pooled(x: Tensor, geometry: Geometry, *, largest: bool, padded: bool = False) -> Tensor:
-    """The largest, or the mean, of each window of a map that lies pixel by pixel; `padded`: zeros around it count."""
-    y: Tensor = applied(_Pooled, x, geometry, largest, padded)
+def pool_windows(x: Tensor, geometry: Geometry, *, is_max: bool, count_padding: bool = False) -> Tensor:
+    """Return the maximum (`is_max`) or the mean of each window of a channels-last map; with `count_padding`, zeros
+    around the map count in the mean."""
+    y: Tensor = apply_function(_Pool, x, geometry, is_max, count_padding)
     return y
 
 
-class _Pooled(torch.autograd.Function):
+class _Pool(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, geometry: Geometry, largest: bool, padded: bool) -> Tensor:
-        ctx.save_for_backward(x if largest else None)
-        ctx.shape, ctx.settings = x.shape, (geometry, largest, padded)
-        y = empty(result_shape(geometry), x)
-        call("pool_forward", x.dtype, x, geometry, largest, padded, y)
+    def forward(ctx: Any, x: Tensor, geometry: Geometry, is_max: bool, count_padding: bool) -> Tensor:
+        ctx.save_for_backward(x if is_max else None)
+        ctx.shape, ctx.settings = x.shape, (geometry, is_max, count_padding)
+        y = empty_map(result_shape(geometry), x)
+        call_kernel("pool_forward", x.dtype, x, geometry, is_max, count_padding, y)
         return y
 
     @staticmethod
     @first_order
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         (x,) = ctx.saved_tensors
-        to_x = empty(ctx.shape, gradient)
-        call("pool_backward", gradient.dtype, laid_out(gradient), x, *ctx.settings, to_x)
+        to_x = empty_map(ctx.shape, gradient)
+        call_kernel("pool_backward", gradient.dtype, to_channels_last(gradient), x, *ctx.settings, to_x)
         return to_x, None, None, None

@@ -1,4 +1,4 @@
-"""A depthwise convolution and a pointwise one behind it: what is between them is neither written nor kept."""
+"""A depthwise convolution followed by a pointwise one, whose intermediate map is neither written nor saved."""
 
 from __future__ import annotations
 
@@ -8,40 +8,45 @@ import torch
 from torch import Tensor
 
 from archir_torch.lowering.kernels.depthwise import Geometry
-from archir_torch.lowering.kernels.functions import applied, first_order
-from archir_torch.lowering.kernels.library import call, empty, laid_out
-from archir_torch.lowering.kernels.norm import NOTHING, Handed, Norm
+from archir_torch.lowering.kernels.functions import apply_function, first_order
+from archir_torch.lowering.kernels.library import call_kernel, empty_map, to_channels_last
+from archir_torch.lowering.kernels.norm import NO_NORM, DeferredGradient, Norm
 
-MOST_CHANNELS = 256
-"""Behind more, products take so long that what is between need not be spared, and libraries have faster ones."""
+MAX_CHANNELS = 256
+"""Maximum number of channels: with more, the matrix product dominates, and other libraries compute it faster."""
 
 
 def separable(
-    x: Tensor, norm: Norm | None, activation: int, handed: Handed | None, filter: Tensor, geometry: Geometry,
+    x: Tensor, norm: Norm | None, activation: int, deferred: DeferredGradient | None, filter: Tensor,
+    geometry: Geometry,
     weight: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Handed]:  # fmt: skip
-    """What two convolutions, of filters [C, 1, h, w] and [outputs, C, 1, 1], make of activation(norm(x)).
+) -> tuple[Tensor, Tensor, Tensor, DeferredGradient]:  # fmt: skip
+    """Convolve activation(norm(x)) with depthwise filters [C, 1, h, w], then with pointwise ones [outputs, C, 1, 1].
 
-    Also its mean and variance [outputs], and what the norm behind it may hand its gradient to; `handed` is that of x.
+    Returns the result, its mean and variance [outputs], and the transfer through which a norm after it may defer its
+    gradient; `deferred` is that transfer of the norm before it.
     """
-    norm, own = norm or NOTHING, Handed()
-    before = norm.weight, norm.bias, norm.mean, norm.inverse, activation
-    y, mean, variance = applied(_Separable, x, filter, weight, *before, geometry, handed, own)
-    return y, mean, variance, own
+    norm, output_deferred = norm or NO_NORM, DeferredGradient()
+    norm_arguments = norm.weight, norm.bias, norm.mean, norm.inverse, activation
+    y, mean, variance = apply_function(
+        _Separable, x, filter, weight, *norm_arguments, geometry, deferred, output_deferred
+    )
+    return y, mean, variance, output_deferred
 
 
 class _Separable(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, filter: Tensor, pointwise: Tensor, weight: Tensor | None, bias: Tensor | None,
-        mean: Tensor, inverse: Tensor, activation: int, geometry: Geometry, handed: Handed | None, own: Handed,
+        mean: Tensor, inverse: Tensor, activation: int, geometry: Geometry, deferred: DeferredGradient | None,
+        output_deferred: DeferredGradient,
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-        ctx.settings = activation, geometry, handed, own
+        ctx.settings = activation, geometry, deferred, output_deferred
         outputs = pointwise.shape[0]
-        y = empty((geometry[0], outputs, geometry[4], geometry[5]), x)
+        y = empty_map((geometry[0], outputs, geometry[4], geometry[5]), x)
         mean_of_y, variance = x.new_empty(2, outputs).unbind()
         norm = mean, inverse, weight, bias
-        call(
+        call_kernel(
             "separable_forward",
             x.dtype,
             x,
@@ -63,18 +68,21 @@ class _Separable(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         x, filter, pointwise, weight, bias, mean, inverse, y = ctx.saved_tensors
-        activation, geometry, handed, own = ctx.settings
-        wants = ctx.needs_input_grad
-        to_x = empty(x.shape, x) if wants[0] or wants[3] or wants[4] else None
-        to_filter = torch.empty_like(filter) if wants[1] else None
-        to_pointwise = torch.empty_like(pointwise) if wants[2] else None
-        to_weight = torch.empty_like(weight) if wants[3] else None
-        to_bias = torch.empty_like(bias) if wants[4] else None
-        coefficients = own.taken(gradient)
-        passed_on = handed.offered(to_x) if handed is not None and wants[0] and to_x is not None else None
-        call(
-            "separable_backward", x.dtype, (laid_out(gradient), y if coefficients is not None else None, coefficients),
+        activation, geometry, deferred, output_deferred = ctx.settings
+        needed = ctx.needs_input_grad
+        to_x = empty_map(x.shape, x) if needed[0] or needed[3] or needed[4] else None
+        to_filter = torch.empty_like(filter) if needed[1] else None
+        to_pointwise = torch.empty_like(pointwise) if needed[2] else None
+        to_weight = torch.empty_like(weight) if needed[3] else None
+        to_bias = torch.empty_like(bias) if needed[4] else None
+        coefficients = output_deferred.take(gradient)
+        input_coefficients = (
+            deferred.allocate(to_x) if deferred is not None and needed[0] and to_x is not None else None
+        )
+        call_kernel(
+            "separable_backward", x.dtype, (to_channels_last(gradient), y if coefficients is not None else None,
+            coefficients),
             x, geometry, (mean, inverse, weight, bias), activation, filter, pointwise, pointwise.shape[0], to_x,
-            to_filter, to_pointwise, to_weight, to_bias, passed_on,
+            to_filter, to_pointwise, to_weight, to_bias, input_coefficients,
         )  # fmt: skip
         return to_x, to_filter, to_pointwise, to_weight, to_bias, None, None, None, None, None, None

@@ -1,4 +1,4 @@
-"""Weighted sums of maps and of norms of maps, in one pass; the gradients of all terms in two."""
+"""Weighted sums of maps and of norms of maps in one pass over memory; the gradients of all terms take two."""
 
 from __future__ import annotations
 
@@ -8,82 +8,85 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from archir_torch.lowering.kernels.functions import applied, first_order
-from archir_torch.lowering.kernels.library import call, empty, laid_out
-from archir_torch.lowering.kernels.norm import Handed, Norm
+from archir_torch.lowering.kernels.functions import apply_function, first_order
+from archir_torch.lowering.kernels.library import call_kernel, empty_map, to_channels_last
+from archir_torch.lowering.kernels.norm import DeferredGradient, Norm
 
 
 class Term(NamedTuple):
-    """share * norm(x); 1 and x, where they are None."""
+    """Term of a weighted sum: scale * norm(x). If `scale` is None it is 1; if `norm` is None, norm(x) is x."""
 
     x: Tensor
     norm: Norm | None = None
-    share: Tensor | None = None
-    handed: Handed | None = None
-    """What the norm leaves its gradient to."""
+    scale: Tensor | None = None
+    deferred: DeferredGradient | None = None
+    """Transfer through which the norm may defer its gradient."""
 
 
 def weighted_sum(terms: Sequence[Term]) -> Tensor:
-    """The sum of terms of equal shapes that lie pixel by pixel."""
-    given: list[Tensor | None] = []
-    for x, norm, share, _ in terms:
-        given += [x, *(norm or (None,) * 4), share]
-    y: Tensor = applied(_Sum, [one.handed for one in terms], *given)
+    """Compute the sum of terms of equal shapes, all channels-last."""
+    operands: list[Tensor | None] = []
+    for x, norm, scale, _ in terms:
+        operands += [x, *(norm or (None,) * 4), scale]
+    y: Tensor = apply_function(_Sum, [item.deferred for item in terms], *operands)
     return y
 
 
-_PARTS = 6
-"""Of a term: the map, mean, 1 / deviation, weight, bias, share."""
+_OPERANDS_PER_TERM = 6
+"""Number of operands per term: the map, mean, 1 / standard deviation, weight, bias, scale."""
 
 
 class _Sum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, handed: Sequence[Handed | None], *given: Tensor | None) -> Tensor:
-        first = given[0]
+    def forward(ctx: Any, deferred: Sequence[DeferredGradient | None], *operands: Tensor | None) -> Tensor:
+        first = operands[0]
         assert first is not None
-        y = empty(first.shape, first)
-        ctx.shape, ctx.handed = first.shape, handed
+        y = empty_map(first.shape, first)
+        ctx.shape, ctx.deferred = first.shape, deferred
         channels = first.shape[1]
-        ctx.save_for_backward(*_kept(given, ctx.needs_input_grad[1:]))
-        call("sum_forward", y.dtype, given, len(given) // _PARTS, y.numel() // channels, channels, y)
+        ctx.save_for_backward(*_saved_operands(operands, ctx.needs_input_grad[1:]))
+        call_kernel(
+            "sum_forward", y.dtype, operands, len(operands) // _OPERANDS_PER_TERM, y.numel() // channels, channels, y
+        )
         return y
 
     @staticmethod
     @first_order
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        given, wanted = ctx.saved_tensors, ctx.needs_input_grad[1:]
-        gradient = laid_out(gradient)
+        operands, needed = ctx.saved_tensors, ctx.needs_input_grad[1:]
+        gradient = to_channels_last(gradient)
         channels = ctx.shape[1]
-        found: list[Tensor | None] = [None] * len(given)
-        to: list[Tensor | None] = []
-        used: list[Tensor | None] = []
-        for at, handed in zip(range(0, len(given), _PARTS), ctx.handed, strict=True):
-            passed_on = None
-            x, mean, _, weight, bias, share = given[at : at + _PARTS]
-            if wanted[at] and mean is None and share is None:
-                found[at] = gradient
-            elif wanted[at] and handed is not None:
-                found[at], passed_on = gradient, handed.offered(gradient)
-            elif wanted[at]:
-                found[at] = empty(ctx.shape, gradient)
-            for place, one in ((3, weight), (4, bias), (5, share)):
-                if wanted[at + place]:
-                    found[at + place] = torch.empty_like(one)
-            here = found[at : at + _PARTS]
-            to += [None if here[0] is gradient else here[0], here[3], here[4], here[5], passed_on]
-            used += [x, *given[at + 1 : at + _PARTS]]
-        call(
-            "sum_backward", gradient.dtype, gradient, tuple(used), tuple(to), len(given) // _PARTS,
+        gradients: list[Tensor | None] = [None] * len(operands)
+        targets: list[Tensor | None] = []
+        sources: list[Tensor | None] = []
+        for start, deferred in zip(range(0, len(operands), _OPERANDS_PER_TERM), ctx.deferred, strict=True):
+            coefficients = None
+            x, mean, _, weight, bias, scale = operands[start : start + _OPERANDS_PER_TERM]
+            if needed[start] and mean is None and scale is None:
+                gradients[start] = gradient
+            elif needed[start] and deferred is not None:
+                gradients[start], coefficients = gradient, deferred.allocate(gradient)
+            elif needed[start]:
+                gradients[start] = empty_map(ctx.shape, gradient)
+            for position, operand in ((3, weight), (4, bias), (5, scale)):
+                if needed[start + position]:
+                    gradients[start + position] = torch.empty_like(operand)
+            own = gradients[start : start + _OPERANDS_PER_TERM]
+            targets += [None if own[0] is gradient else own[0], own[3], own[4], own[5], coefficients]
+            sources += [x, *operands[start + 1 : start + _OPERANDS_PER_TERM]]
+        call_kernel(
+            "sum_backward", gradient.dtype, gradient, tuple(sources), tuple(targets),
+            len(operands) // _OPERANDS_PER_TERM,
             gradient.numel() // channels, channels,
         )  # fmt: skip
-        return None, *found
+        return None, *gradients
 
 
-def _kept(given: Sequence[Tensor | None], wanted: Sequence[bool]) -> list[Tensor | None]:
-    """What gradients need: a map that is only added up is not kept."""
-    kept: list[Tensor | None] = []
-    for at in range(0, len(given), _PARTS):
-        term = given[at : at + _PARTS]
-        needed = term[1] is not None or wanted[at + 5]
-        kept += [term[0] if needed else None, *term[1:]]
-    return kept
+def _saved_operands(operands: Sequence[Tensor | None], needs_gradient: Sequence[bool]) -> list[Tensor | None]:
+    """Return the operands to save for the backward pass: a map is not saved if its term is just added."""
+    saved: list[Tensor | None] = []
+    for start in range(0, len(operands), _OPERANDS_PER_TERM):
+        term = operands[start : start + _OPERANDS_PER_TERM]
+        is_needed = term[1] is not None or needs_gradient[start + 5]
+        saved += [term[0] if is_needed else None, *term[1:]]
+    return saved

@@ -1,4 +1,5 @@
-"""Lowerings, one family a file, mirroring `archir.ops`. Importing this package registers those of all its files."""
+"""Lowering rules, one file for each family of operations, as in `archir.ops`. Importing this package registers all
+rules."""
 
 from archir.plugins.bundled import import_all
 

@@ -1,4 +1,4 @@
-"""Element-wise functions."""
+"""Rules of element-wise functions of one tensor, and of sums and softmax along an axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of several tensors."""
+"""Rules of operations on several tensors: arithmetic, comparisons, concatenation and matrix products."""
 
 from __future__ import annotations
 

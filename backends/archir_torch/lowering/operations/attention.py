@@ -1,4 +1,4 @@
-"""Attention cores."""
+"""Rules of attention (without its projections) and of rotary position embeddings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def attention(
     kv_heads: int | None = None,
     along: str = "all",
 ) -> Tensor:
-    if along != "all":  # each line is a sample of tokens
+    if along != "all":  # each row or column of the map becomes a sample of tokens
         axis = {"width": -1, "height": -2, "depth": -3}[along]
         query, key, value = (x.movedim(axis, -1).movedim(1, -1) for x in (query, key, value))
         lines = query.shape[:-2]
@@ -34,7 +34,7 @@ def attention(
             mask = mask.repeat_interleave(query.shape[0] // mask.shape[0], 0)
     if kv_heads is not None:
         axis = 2 if query.dim() == 3 else 1
-        key, value = (_repeated(x, axis, kv_heads, heads // kv_heads) for x in (key, value))
+        key, value = (_repeat_heads(x, axis, kv_heads, heads // kv_heads) for x in (key, value))
     if mask is not None or window is not None:
         mask, causal = _bias(query, key, mask, causal, window), False
     if query.dim() == 3:
@@ -47,8 +47,8 @@ def attention(
     return y.transpose(2, 3).flatten(1, 2).unflatten(2, query.shape[2:])
 
 
-def _repeated(x: Tensor, axis: int, heads: int, times: int) -> Tensor:
-    """Each head so many times in a row."""
+def _repeat_heads(x: Tensor, axis: int, heads: int, times: int) -> Tensor:
+    """Repeat each head `times` times, next to each other."""
     split = x.unflatten(axis, (heads, 1, -1))
     sizes = [-1] * split.dim()
     sizes[axis + 1] = times
@@ -56,21 +56,21 @@ def _repeated(x: Tensor, axis: int, heads: int, times: int) -> Tensor:
 
 
 def _bias(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, window: int | None) -> Tensor:
-    """What is added to the logits: the lowest of numbers where nothing is to be seen."""
-    lowest = torch.finfo(query.dtype).min / 2  # what is added to it stays finite
+    """Return the bias that is added to the logits: half of the lowest finite number for keys that are masked."""
+    lowest = torch.finfo(query.dtype).min / 2  # half, so that the sum with a logit stays finite
     if mask is None:
         bias = query.new_zeros(())
     else:
         bias = torch.where(mask, 0.0, lowest) if mask.dtype == torch.bool else mask
         bias = (bias.unsqueeze(1) if mask.dim() == 3 else bias).to(query.dtype)
         keys = key.shape[1:-1].numel() if key.dim() == 3 else key.shape[2:].numel()
-        bias = bias.expand(*bias.shape[:-1], keys).contiguous()  # GPUs refuse one that is the same for all keys
+        bias = bias.expand(*bias.shape[:-1], keys).contiguous()  # GPUs refuse a bias with stride 0 along the keys
     if causal or window is not None:
         count = query.shape[1:-1].numel() if query.dim() == 3 else query.shape[2:].numel()
         position = torch.arange(count, device=query.device)
-        apart = position[:, None] - position
-        nearest, farthest = 0 if causal or window is None else 1 - window, count if window is None else window
-        bias = bias.masked_fill((apart < nearest) | (apart >= farthest), lowest)
+        distance = position[:, None] - position
+        low, high = 0 if causal or window is None else 1 - window, count if window is None else window
+        bias = bias.masked_fill((distance < low) | (distance >= high), lowest)
     return bias
 
 
@@ -109,5 +109,5 @@ def rotary(x: Tensor, *, heads: int, base: float, width: int | None = None) -> T
     rates = base ** (torch.arange(half, device=x.device) / -half)
     angles = torch.outer(torch.arange(x.shape[1], device=x.device), rates).unsqueeze(1)
     cosines, sines = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    turned = [first * cosines - second * sines, second * cosines + first * sines]
-    return torch.cat([*turned, split[..., width:]], -1).flatten(2)
+    rotated = [first * cosines - second * sines, second * cosines + first * sines]
+    return torch.cat([*rotated, split[..., width:]], -1).flatten(2)

@@ -1,4 +1,4 @@
-"""Gates and kernels."""
+"""Rules of gates and of convolutions whose kernels are computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that are the same for every sample."""
+"""Rules of tensors that are the same for every sample, and of position numbers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def sinusoidal(x: Tensor, *, base: float) -> Tensor:
 @lowers(ops.Positions)
 def positions(x: Tensor, *, padding: int | None = None) -> Tensor:
     if padding is not None:
-        shown = x != padding
-        return shown.cumsum(1) * shown + padding
+        mask = x != padding
+        return mask.cumsum(1) * mask + padding
     return torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
 
 

@@ -1,4 +1,4 @@
-"""Convolutions and linear maps."""
+"""Rules of convolutions and linear maps."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def conv_transpose(
     bias: Tensor | None = None,
     *,
     stride: int | tuple[int, ...],
-    cut: tuple[int, ...],
-    more: tuple[int, ...],
+    crop: tuple[int, ...],
+    extra: tuple[int, ...],
     groups: int,
     dilation: int | tuple[int, ...],
 ) -> Tensor:
-    return F.conv_transpose2d(x, weight, bias, stride, cut, more, groups, dilation)
+    return F.conv_transpose2d(x, weight, bias, stride, crop, extra, groups, dilation)
 
 
 @lowers(ops.Linear)

@@ -1,4 +1,4 @@
-"""Lookups by integers."""
+"""Rules of embeddings, gathers and other operations on integers."""
 
 from __future__ import annotations
 

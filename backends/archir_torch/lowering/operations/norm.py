@@ -1,4 +1,4 @@
-"""Normalisation."""
+"""Rules of normalisation."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def batch_norm(
         x = x.transpose(1, 2)
         return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps).transpose(1, 2)
     if x.dim() == 4 and torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        weight = weight.contiguous() if weight is not None else None  # torch's gradient reads it as if it were
+        weight = weight.contiguous() if weight is not None else None  # torch's gradient ignores its strides
         images, _, height, width = x.shape
         if 1 in (images, height, width) and x.device.type == "cpu":
-            # torch's gradient takes a map of such sizes for contiguous where it is channels-last, and is wrong then
+            # torch's gradient mistakes a channels-last map of such sizes for a contiguous one, and is wrong
             y = F.batch_norm(x.flatten(2), running_mean, running_var, weight, bias, training, momentum, eps)
             return y.unflatten(2, (height, width))
     return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)

@@ -1,4 +1,4 @@
-"""Pooling."""
+"""Rules of pooling and of reductions over an axis."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def max_pool1d(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, ...]) ->
 @lowers(ops.AvgPool1d)
 def avg_pool1d(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, ...], count_padding: bool) -> Tensor:
     before, after = pads
-    x = x.transpose(1, 2).contiguous()  # on GPUs, torch's gradient of what lies otherwise is wrong
+    x = x.transpose(1, 2).contiguous()  # on GPUs, torch's gradient is wrong if the input is not contiguous
     if before == after:
         return F.avg_pool1d(x, kernel, stride, before, count_include_pad=count_padding).transpose(1, 2)
     mean = F.avg_pool1d(F.pad(x, pads), kernel, stride)
@@ -79,10 +79,10 @@ def avg_pool3d(
     count_padding: bool,
 ) -> Tensor:
     sides = (kernel,) * 3 if isinstance(kernel, int) else kernel
-    whole = all(
+    fits = all(
         size >= side for size, side in zip(x.shape[2:], sides, strict=True)
-    )  # torch compares sizes without padding
-    if whole and pads[::2] == pads[1::2]:
+    )  # torch requires the kernel to fit into the map without its padding
+    if fits and pads[::2] == pads[1::2]:
         return F.avg_pool3d(x, kernel, stride, pads[::-2], count_include_pad=count_padding)
     mean = F.avg_pool3d(F.pad(x, pads), kernel, stride)
     if count_padding:

@@ -1,4 +1,4 @@
-"""Operations that draw random numbers in training."""
+"""Rules of operations that sample random numbers in training."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def dropout(x: Tensor, *, rate: float, training: bool) -> Tensor:
 def drop_path(x: Tensor, *, rate: float, training: bool) -> Tensor:
     if not training or rate == 0:
         return x
-    kept = x.new_empty((x.shape[0],) + (1,) * (x.dim() - 1)).bernoulli_(1 - rate)
-    return x * kept / (1 - rate)
+    mask = x.new_empty((x.shape[0],) + (1,) * (x.dim() - 1)).bernoulli_(1 - rate)
+    return x * mask / (1 - rate)

@@ -1,4 +1,4 @@
-"""Maps of other sizes."""
+"""Rules of operations that change the height and width of feature maps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def resize(
         for axis, after in zip(axes, sizes, strict=True):
             x = x.index_select(axis, torch.arange(after, device=x.device) * x.shape[axis] // after)
         return x
-    if antialias and sizes[-1] == 1:  # torch's kernel for both axes at once is wrong there
+    if antialias and sizes[-1] == 1:  # torch's kernel that resizes both axes at once is wrong for a width of 1
         x = F.interpolate(x, (sizes[0], x.shape[-1]), mode=mode, align_corners=align_corners, antialias=True)
     mode = "trilinear" if x.dim() == 5 else mode
     return F.interpolate(x, sizes, mode=mode, align_corners=align_corners, antialias=antialias)

@@ -1,4 +1,4 @@
-"""Choosing by score."""
+"""Rules of top-k selection and mixtures of experts."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def top_positions(x: Tensor, *, k: int) -> Tensor:
 @lowers(ops.ExpertLinear)
 def expert_linear(x: Tensor, chosen: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     experts, channels, features = weight.shape
-    times = chosen.shape[2] * chosen.shape[1] // x.shape[1]  # choices of each row
-    if torch.compiler.is_compiling():  # how many rows an expert has is not known then: all experts see all
-        everything = F.linear(x, weight.flatten(0, 1), None if bias is None else bias.flatten())
-        places = chosen.reshape(x.shape[0], x.shape[1], times, 1).expand(-1, -1, -1, channels)
-        return everything.unflatten(2, (experts, channels)).gather(2, places).flatten(1, 2)
+    times = chosen.shape[2] * chosen.shape[1] // x.shape[1]  # experts per row
+    if torch.compiler.is_compiling():  # the number of rows per expert is unknown then, so that all experts see all rows
+        all_results = F.linear(x, weight.flatten(0, 1), None if bias is None else bias.flatten())
+        index = chosen.reshape(x.shape[0], x.shape[1], times, 1).expand(-1, -1, -1, channels)
+        return all_results.unflatten(2, (experts, channels)).gather(2, index).flatten(1, 2)
     choices = chosen.flatten()
     rows = x.unsqueeze(2).expand(-1, -1, times, -1).reshape(-1, features)
     order = choices.argsort(stable=True)
     parts = rows[order].split(choices.bincount(minlength=experts).tolist())
     biases = [None] * experts if bias is None else bias.unbind()
-    mapped = torch.cat([F.linear(*one) for one in zip(parts, weight.unbind(), biases, strict=True)])
+    mapped = torch.cat([F.linear(*arguments) for arguments in zip(parts, weight.unbind(), biases, strict=True)])
     return mapped.new_empty(mapped.shape).index_copy(0, order, mapped).reshape(x.shape[0], -1, channels)
 
 

@@ -1,4 +1,4 @@
-"""Operations that move data, and learned tensors."""
+"""Rules of operations that move data, and of learned tensors."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def gradient(values: Tensor, logits: Tensor) -> Tensor:
 
 
 def test_softmax_is_over_the_alternatives_of_a_choice(alphas: Alphas) -> None:
-    drawn = alphas.draw("softmax")
+    drawn = alphas.sample("softmax")
     assert drawn.active is None
     paths = [choice.path for choice in alphas.choices]
     for name in ("a", "b", "d"):
@@ -58,8 +58,8 @@ def test_softmax_is_over_the_alternatives_of_a_choice(alphas: Alphas) -> None:
 def test_gumbel_and_single_path(alphas: Alphas, temperature: float) -> None:
     for seed in range(10):
         noise = torch.rand(alphas.logits.shape, generator=torch.Generator().manual_seed(seed)).double()
-        soft = alphas.draw("gumbel", temperature, torch.Generator().manual_seed(seed))
-        single = alphas.draw("single", temperature, torch.Generator().manual_seed(seed))
+        soft = alphas.sample("gumbel", temperature, torch.Generator().manual_seed(seed))
+        single = alphas.sample("single", temperature, torch.Generator().manual_seed(seed))
         assert soft.active is None
         assert single.active is not None
         for name in ("a", "b", "d"):
@@ -83,7 +83,7 @@ def test_alternatives_are_drawn_as_often_as_they_are_likely(alphas: Alphas) -> N
     counts: dict[str, list[int]] = {"a": [0] * 3, "b": [0] * 2}
     draws = 1500
     for _ in range(draws):
-        drawn = alphas.draw("single", 1.0, noise)
+        drawn = alphas.sample("single", 1.0, noise)
         assert drawn.active is not None
         for name, count in counts.items():
             count[drawn.active[name][0]] += 1
@@ -96,8 +96,8 @@ def test_of_several_that_are_taken_subsets_are_as_likely_as_their_members_togeth
     p = alphas.logits[row].detach().softmax(0)
     products = torch.stack([p[list(subset)].prod() for subset in alphas.choices[row].subsets])
     wanted = products / products.sum()
-    torch.testing.assert_close(alphas.outcomes()["c"].detach(), wanted)
-    torch.testing.assert_close(alphas.draw().weights["c"].detach(), wanted)
+    torch.testing.assert_close(alphas.outcome_probabilities()["c"].detach(), wanted)
+    torch.testing.assert_close(alphas.sample().weights["c"].detach(), wanted)
     assert len(wanted) == 3
 
 
@@ -108,7 +108,7 @@ def test_of_several_that_are_taken_an_outcome_is_drawn(alphas: Alphas) -> None:
     counts = torch.zeros(3, dtype=torch.double)
     noise, draws = torch.Generator().manual_seed(0), 1500
     for _ in range(draws):
-        drawn = alphas.draw("single", 0.5, noise)
+        drawn = alphas.sample("single", 0.5, noise)
         assert drawn.active is not None
         (outcome,) = drawn.active["c"]
         assert drawn.active["c*"] == choice.subsets[outcome]
@@ -119,9 +119,9 @@ def test_of_several_that_are_taken_an_outcome_is_drawn(alphas: Alphas) -> None:
             through = gradient(drawn.weights["c"] @ members, alphas.logits)
             torch.testing.assert_close(gradient(drawn.weights["c*"], alphas.logits), through)
             assert through.abs().max() > 0
-    assert (counts / draws).tolist() == pytest.approx(alphas.outcomes()["c"].tolist(), abs=0.05)
-    soft = alphas.draw("gumbel", 0.5, torch.Generator().manual_seed(1))
-    hard = alphas.draw("single", 0.5, torch.Generator().manual_seed(1))
+    assert (counts / draws).tolist() == pytest.approx(alphas.outcome_probabilities()["c"].tolist(), abs=0.05)
+    soft = alphas.sample("gumbel", 0.5, torch.Generator().manual_seed(1))
+    hard = alphas.sample("single", 0.5, torch.Generator().manual_seed(1))
     assert int(soft.weights["c"].argmax()) == int(hard.weights["c"].argmax())
     assert float(soft.weights["c"].detach().sum()) == pytest.approx(1)
     torch.testing.assert_close(soft.weights["c*"], soft.weights["c"] @ members)
@@ -130,7 +130,7 @@ def test_of_several_that_are_taken_an_outcome_is_drawn(alphas: Alphas) -> None:
 @pytest.mark.parametrize("sampling", ["softmax", "gumbel", "single"])
 def test_without_names_nothing_is_drawn(sampling: Sampling) -> None:
     found = Alphas(space("net n() { input x: f32[2, 4, 4]; output y = x |> relu }").choices, [])
-    drawn = found.draw(sampling, 1.0, torch.Generator().manual_seed(0))
+    drawn = found.sample(sampling, 1.0, torch.Generator().manual_seed(0))
     assert (drawn.weights, drawn.active or {}) == ({}, {})
     assert float(found.entropy().detach()) == 0
 
@@ -154,7 +154,7 @@ def test_one_path_of_several_that_are_taken_is_an_architecture_of_the_space(name
     x = doubles(3, 2, 4, 4)
     seen = set()
     for seed in range(20):
-        drawn = alphas.draw("single", 1.0, torch.Generator().manual_seed(seed))
+        drawn = alphas.sample("single", 1.0, torch.Generator().manual_seed(seed))
         assert drawn.active is not None
         ran = {drawn.active[name] for name in network.names}
         subsets = [s for s in made.choices[0].subsets if {s, (made.choices[0].subsets.index(s),)} >= ran]
@@ -178,7 +178,7 @@ def test_one_path_alone_is_the_network_with_weights_of_zero_and_one() -> None:
     x = images(8).images.double()
     seen = set()
     for seed in range(12):
-        drawn = alphas.draw("single", 1.0, torch.Generator().manual_seed(seed))
+        drawn = alphas.sample("single", 1.0, torch.Generator().manual_seed(seed))
         assert drawn.active is not None
         seen.add(tuple(drawn.active.items()))
         alone = network(x, weights=drawn.weights, active=drawn.active)

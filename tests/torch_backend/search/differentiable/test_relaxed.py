@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from archir.diagnostics.errors import ArchError
-from archir.recipes.derivation import crowded, derived
+from archir.recipes.derivation import derive_limited, overfull_cells
 from archir.recipes.recipe import Derive, SkipLimit
 from archir.recipes.training import Optimizer, Training
-from archir_torch.strategies.curvature import dominant_eigenvalue, rising
-from archir_torch.strategies.expected_cost import Expected
+from archir_torch.strategies.curvature import dominant_eigenvalue, rollback_epoch
+from archir_torch.strategies.expected_cost import ExpectedCost
 from archir_torch.strategies.relaxed import Relaxed
 from archir_torch.training.loop import run
 from tests.torch_backend.searches import doubles, space, strategy, tiny
@@ -44,10 +44,10 @@ def test_the_dominant_eigenvalue_is_that_of_the_hessian() -> None:
 def test_where_an_eigenvalue_rises_too_fast() -> None:
     """Zela et al., section 4.3: the mean of five, five epochs ago, over the mean of five now, below 0.75."""
     calm = [1.0] * 12
-    assert rising(calm) is None
-    assert rising([*calm, 2.0]) is None  # mean 1.2 now: 0.83
-    assert rising([*calm, 2.0, 2.0]) == 8  # mean 1.4: 0.71; five epochs before the last
-    assert rising([1.0, 5.0, 9.0]) is None, "there is nothing to compare with yet"
+    assert rollback_epoch(calm) is None
+    assert rollback_epoch([*calm, 2.0]) is None  # mean 1.2 now: 0.83
+    assert rollback_epoch([*calm, 2.0, 2.0]) == 8  # mean 1.4: 0.71; five epochs before the last
+    assert rollback_epoch([1.0, 5.0, 9.0]) is None, "there is nothing to compare with yet"
 
 
 def test_the_weakest_of_too_many_skips_is_given_up() -> None:
@@ -67,9 +67,9 @@ def test_the_weakest_of_too_many_skips_is_given_up() -> None:
 
     def found(**settings: Any) -> dict[str, Any]:
         limit = SkipLimit(labels=("skip",), **settings)
-        return dict(derived(made, strengths, Derive(limit=limit)))
+        return dict(derive_limited(made, strengths, Derive(limit=limit)))
 
-    free = dict(derived(made, strengths, Derive()))
+    free = dict(derive_limited(made, strengths, Derive()))
     assert free == found(most=3)
     assert [free[f"cell1.{c}"] for c in "abc"] == ["skip"] * 3
     assert found(most=2) == {**free, "cell1.a": "op"}
@@ -95,7 +95,7 @@ def test_the_weight_of_the_entropy_changes_by_epochs() -> None:
     assert isinstance(search, Relaxed)
     with torch.no_grad():
         each = float(search.alphas.entropy())
-        found = [float(search._regular(epoch * search.steps + step)) for epoch in range(4) for step in (0, 2)]
+        found = [float(search._regularization(epoch * search.steps + step)) for epoch in range(4) for step in (0, 2)]
     assert found == pytest.approx([weight * each for weight in (-1, -1, 0, 0, 1, 1, 2, 2)], abs=1e-6)
 
 
@@ -129,9 +129,11 @@ def test_what_is_derived_keeps_bounds_and_what_is_not_open() -> None:
 def test_a_penalty_lowers_the_expected_cost() -> None:
     def cost(search: Relaxed) -> float:
         with torch.no_grad():
-            return float(Expected(search.job.space, "macs")(search.alphas.outcomes()))
+            return float(ExpectedCost(search.job.space, "macs")(search.alphas.outcome_probabilities()))
 
-    least = float(Expected(tiny(), "macs")({"first": torch.tensor([1.0, 0, 0, 0]), "inner": torch.tensor([1.0, 0])}))
+    least = float(
+        ExpectedCost(tiny(), "macs")({"first": torch.tensor([1.0, 0, 0, 0]), "inner": torch.tensor([1.0, 0])})
+    )
     free = cost(searched({}))
     heavy = cost(searched({"penalty": {"weight": 30.0}}, epochs=8))
     assert least <= heavy < least + 0.1 * (free - least)
@@ -142,7 +144,7 @@ def test_a_penalty_lowers_the_expected_cost() -> None:
 
 def test_weights_of_searches_and_of_objectives_are_not_divided() -> None:
     training = Training(epochs=1, sharding="full")
-    with pytest.raises(ArchError, match=r"A1109.*`darts` keeps weights whole; `training.sharding` is for `train`"):
+    with pytest.raises(ArchError, match=r"A1109.*`darts` cannot shard weights; `training.sharding` is for `train`"):
         strategy(training=training)
     one = space("net one() { input x: f32[1, 6, 6]; y = x |> conv(4, kernel=3); output logits = y |> global_avg_pool }")
     with pytest.raises(ArchError, match=r"A1109.*an objective with weights of its own"):
@@ -178,9 +180,9 @@ def test_a_limit_that_cannot_be_kept_is_an_error() -> None:
     )
     equal = {"a": [0.5, 0.5], "b": [0.6, 0.4]}
     limit = SkipLimit(labels=("skip",), most=0)
-    assert dict(derived(made, equal, Derive(limit=limit))) == {"a": "act", "b": "act"}
+    assert dict(derive_limited(made, equal, Derive(limit=limit))) == {"a": "act", "b": "act"}
     with pytest.raises(ArchError, match=r"A2101.*no more than 0 of `skip` cannot be kept"):
-        derived(forced, equal, Derive(limit=limit))
+        derive_limited(forced, equal, Derive(limit=limit))
 
 
 def test_a_limit_is_kept_where_any_architecture_keeps_it() -> None:
@@ -208,11 +210,11 @@ def test_a_limit_is_kept_where_any_architecture_keeps_it() -> None:
         most = draw.choice([0, 0, 1])
         limit = SkipLimit(labels=("skip",), most=most)
         strengths = {one.path: [draw.random() + 0.5, draw.random(), draw.random()] for one in made.choices}
-        possible = any(not crowded(one, limit) for one in every)
+        possible = any(not overfull_cells(one, limit) for one in every)
         ends[possible] += 1
         if possible:
-            assert not crowded(derived(made, strengths, Derive(limit=limit)), limit), text
+            assert not overfull_cells(derive_limited(made, strengths, Derive(limit=limit)), limit), text
         else:
             with pytest.raises(ArchError, match="A2101"):
-                derived(made, strengths, Derive(limit=limit))
+                derive_limited(made, strengths, Derive(limit=limit))
     assert min(ends.values()) >= 3, ends

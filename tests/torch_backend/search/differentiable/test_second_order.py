@@ -42,7 +42,7 @@ def unrolled(
     before = [weight.detach().clone() for weight in weights]
     (gradient,), loss = unrolled_gradient(
         lambda still: train(weights, alpha), lambda: validate(weights, alpha), weights, [alpha],
-        rate=RATE, momentum=MOMENTUM, velocity=speeds, decay=DECAY, reach=reach,
+        rate=RATE, momentum=MOMENTUM, velocity=speeds, decay=DECAY, step_length=reach,
     )  # fmt: skip
     for weight, kept in zip(weights, before, strict=True):
         torch.testing.assert_close(weight.detach(), kept, rtol=0, atol=0)

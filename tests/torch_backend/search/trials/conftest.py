@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from archir.cli import main
 from archir.runs import Run
-from archir_torch.search.job import Job, made
+from archir_torch.search.job import Job, create_strategy
 from archir_torch.training.loop import run as through
 from tests.torch_backend.tried import job, recipe
 
@@ -35,7 +35,7 @@ def run(said: tuple[Path, str]) -> Run:
 def supernet() -> Job:
     """A phase that takes over a supernet's weights."""
     one = job("sandwich")
-    strategy = made(one)
+    strategy = create_strategy(one)
     through(strategy, epochs=1, steps=strategy.steps)
     outcome = strategy.outcome()
     return replace(one, weights=outcome.weights, supernet=outcome.supernet)

@@ -20,7 +20,7 @@ from archir import backends
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.runs import Run, Trial
-from archir.runs.lock import locked
+from archir.runs.lock import is_locked
 from archir.runs.phase import Phase
 from archir.search.registry import strategies
 from tests.plugins import forgotten
@@ -209,7 +209,7 @@ def test_killed_in_an_extension_by_every_strategy(
     monkeypatch.chdir(tmp_path)
     for _ in range(4):
         driver = Command(*arguments)
-        while not locked(folder) and driver.poll() is None:
+        while not is_locked(folder) and driver.poll() is None:
             time.sleep(0.001)
         time.sleep(draw.random() * 0.4)
         driver.send_signal(signal.SIGKILL)
@@ -232,7 +232,7 @@ def test_every_strategy_is_extended() -> None:
         ("retrain.training.epochs", "2", "`retrain` .* does not try candidates"),
         ("try.training.batch", "8", "only `options` may change"),
         ("try.strategy", "evolution", "only `options` may change"),
-        ("try.options.scorer.proxies", '["gradnorm"]', "are scored by"),
+        ("try.options.scorer.proxies", '["gradnorm"]', "scorer of phase `try` cannot change"),
     ],
 )
 def test_what_cannot_be_extended(ended: Path, key: str, value: str, why: str) -> None:
@@ -312,9 +312,9 @@ def test_killed_before_the_journal_knows(
         told.append(self.name)
         anew(self, number)
 
-    anew = Phase.anew
+    anew = Phase.restart
     with monkeypatch.context() as patch:
-        patch.setattr(Phase, "anew", killed)
+        patch.setattr(Phase, "restart", killed)
         with pytest.raises(KeyboardInterrupt):
             search(None, folder, MORE)
     assert not Run.open(folder).finished
@@ -332,7 +332,7 @@ def test_killed_while_it_is_extended(count: int, ended: Path, whole: Mapping[str
     killed = 0
     while killed < count:
         driver = Command(*arguments)
-        while not locked(folder) and driver.poll() is None:
+        while not is_locked(folder) and driver.poll() is None:
             time.sleep(0.001)
         time.sleep(draw.random() * 0.5)
         driver.send_signal(signal.SIGKILL)

@@ -10,8 +10,8 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir_torch.search.job import Job, made
-from archir_torch.strategies.trials import Trials
+from archir_torch.search.job import Job, create_strategy
+from archir_torch.strategies.trials import TrialStrategy
 from tests.torch_backend.search.trials.test_scoring import ADDITIVE, tried
 from tests.torch_backend.tried import elastic, gone_through, job
 
@@ -42,8 +42,8 @@ def test_a_candidate_that_fails_is_a_failed_trial(mood: str, executor: str, erro
     options = {"executor": executor, "retries": 0} | ({"limit": 20.0} if executor != "local" else {})
     phase, rows = gone_through(moody(mood, **options))
     names = {trial.id: trial.architecture.get("op.conv.inner", trial.architecture["op"])
-             for trial in phase.job.trials.known.values()}  # fmt: skip
-    assert {names[i]: (one.status, one.error) for i, one in phase.job.trials.known.items()} == {
+             for trial in phase.job.trials.by_id.values()}  # fmt: skip
+    assert {names[i]: (one.status, one.error) for i, one in phase.job.trials.by_id.items()} == {
         name: ("failed" if name in errors else "done", errors.get(name)) for name in ("skip", "pool", 1, 3, 5)
     }
     assert [(row["trials"], row["failed"]) for row in rows] == [(5, len(errors))]
@@ -65,12 +65,14 @@ def test_what_cannot_score_at_all_is_said_before_anything_is_tried(supernet: Job
         ("A1110", {"scorer": {"kind": "proxies", "proxies": ["nawsot"]}}, {}),
     ]:
         phase = supernet.phase.model_copy(update={"strategy": "evolution", "options": options})
-        strategy = made(replace(supernet, phase=phase, **more))
-        assert isinstance(strategy, Trials)
+        strategy = create_strategy(replace(supernet, phase=phase, **more))
+        assert isinstance(strategy, TrialStrategy)
         with pytest.raises(ArchError, match=code):
             strategy.__enter__()
     with pytest.raises(ArchError, match=r"A2213.*has no trials with `accuracy`"):
-        made(replace(supernet, phase=supernet.phase.model_copy(update={"strategy": "finalists", "options": {}})))
+        create_strategy(
+            replace(supernet, phase=supernet.phase.model_copy(update={"strategy": "finalists", "options": {}}))
+        )
 
 
 def test_finalists_are_the_best_that_keep_bounds() -> None:
@@ -79,28 +81,28 @@ def test_finalists_are_the_best_that_keep_bounds() -> None:
     costs = [int(space.cost([space.architecture(one.architecture)], ["params"])["params"][0]) for one in earlier]
     limit = sorted(costs)[5]
     options = {"count": 3, "where": f"params <= {limit}"}
-    search = made(replace(job("finalists", options), earlier=earlier))
-    assert isinstance(search, Trials)
+    search = create_strategy(replace(job("finalists", options), earlier=earlier))
+    assert isinstance(search, TrialStrategy)
     pairs = [(one, cost) for one, cost in zip(earlier, costs, strict=True) if cost <= limit]
     best = sorted(pairs, key=lambda pair: -float(pair[0].scores["accuracy"] or 0))[:3]
     assert [dict(one.architecture) for one in search.search.ask()] == [dict(one.architecture) for one, _ in best]
-    with pytest.raises(ArchError, match=r"A2213.*none of 12 trials keeps `params <= 1`"):
-        made(replace(job("finalists", {"where": "params <= 1"}), earlier=earlier))
+    with pytest.raises(ArchError, match=r"A2213.*none of 12 trials satisfies `params <= 1`"):
+        create_strategy(replace(job("finalists", {"where": "params <= 1"}), earlier=earlier))
 
 
 def test_what_the_supernet_was_not_trained_for() -> None:
     """A candidate that makes a choice otherwise than it was held fixed has no weights; nor is it trained on."""
     one = job("sandwich", open=["op", "last"], fixed={"width": 6, "kernel": 3, "*inner": 3})
-    strategy = made(one)
+    strategy = create_strategy(one)
     outcome = strategy.outcome()
     one = replace(one, weights=outcome.weights, supernet=outcome.supernet)
     wide = replace(one, phase=one.phase.model_copy(update={"open": ("width",), "fixed": {
         "kernel": 3, "op": "skip", "last": "skip"}, "strategy": "exhaustive", "options": {}}))  # fmt: skip
     phase, _ = gone_through(wide)
-    errors = {trial.architecture["width"]: trial.error for trial in phase.job.trials.known.values()}
+    errors = {trial.architecture["width"]: trial.error for trial in phase.job.trials.by_id.values()}
     assert errors[6] is None
     assert all("A2209" in str(errors[width]) for width in (4, 8))
     chosen = {"width": 8, "kernel": 3, "op": "skip", "last": "skip"}
     train = replace(one, phase=one.phase.model_copy(update={"strategy": "train", "fixed": {}}), architecture=chosen)
     with pytest.raises(ArchError, match=r"A2209.*trained with `width` = 6, not 8"):
-        made(train)
+        create_strategy(train)

@@ -12,16 +12,16 @@ import torch
 
 import archir
 import archir_torch
-from archir.costs.latencies.fill import spearman
+from archir.costs.latencies.measurement import spearman
 from archir.recipes.training import Training
 from archir.runs import Trial
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
-from archir.utils.seeds import mixed
-from archir_torch.search.inheritance import restored
-from archir_torch.search.job import Job, made
-from archir_torch.search.scoring import Request
-from archir_torch.strategies.trials import Trials
+from archir.utils.seeds import derive_seed
+from archir_torch.search.inheritance import restore_supernet
+from archir_torch.search.job import Job, create_strategy
+from archir_torch.search.scoring import ScoringRequest
+from archir_torch.strategies.trials import TrialStrategy
 from archir_torch.supernet.network import extract
 from archir_torch.training.feed import Feed
 from archir_torch.training.loop import run as through
@@ -33,21 +33,21 @@ from tests.torch_backend.tried import gone_through, job
 def scored_by(one: Job, **scorer: Any) -> tuple[Callable[[Architecture, float], Mapping[str, float]], Job]:
     """The function of a scorer; and a job with the images that weights see, and those that scores are measured on."""
     phase = one.phase.model_copy(update={"strategy": "random", "options": {"scorer": scorer}})
-    found = made(replace(one, phase=phase))
-    assert isinstance(found, Trials)
+    found = create_strategy(replace(one, phase=phase))
+    assert isinstance(found, TrialStrategy)
     assert phase.data is not None
     weights, rest = one.data.halves()
-    score = found._work.prepare()
+    score = found._scoring_work.prepare()
     halved = replace(one, data=replace(one.data, train=weights, held_out=rest))
-    return lambda architecture, budget: score(Request(architecture.codes, budget)), halved
+    return lambda architecture, budget: score(ScoringRequest(architecture.codes, budget)), halved
 
 
 def test_inherited_scores(supernet: Job) -> None:
     """What is extracted, recalibrated and measured by hand."""
     score, halved = scored_by(supernet, kind="inherited", recalibrate=2)
     assert supernet.supernet is not None
-    model = restored(supernet.supernet, supernet.weights or {})
-    feed = Feed(halved.data.train, 16, seed=mixed(supernet.seed, "recalibrate"))
+    model = restore_supernet(supernet.supernet, supernet.weights or {})
+    feed = Feed(halved.data.train, 16, seed=derive_seed(supernet.seed, "recalibrate"))
     different = set()
     for architecture in supernet.space.enumerate():
         network = extract(model, architecture)
@@ -76,12 +76,12 @@ def test_fewer_images_are_of_all_classes(supernet: Job) -> None:
     held_out = supernet.data.halves()[1]
     order = held_out.labels.argsort(stable=True)
     assert held_out.labels[order][:10].unique().numel() < 10
-    ordered = replace(supernet, data=replace(supernet.data, train=supernet.data.train.chosen(
+    ordered = replace(supernet, data=replace(supernet.data, train=supernet.data.train.select(
         supernet.data.train.labels.argsort(stable=True))))  # fmt: skip
     phase = supernet.phase.model_copy(update={"strategy": "random", "options": {"scorer": {"images": 10}}})
-    found = made(replace(ordered, phase=phase))
-    assert isinstance(found, Trials)
-    assert found._work.job(supernet.space).data.held_out.labels.tolist() == list(range(10))
+    found = create_strategy(replace(ordered, phase=phase))
+    assert isinstance(found, TrialStrategy)
+    assert found._scoring_work.job(supernet.space).data.held_out.labels.tolist() == list(range(10))
 
 
 def test_training_is_the_strategy_train(supernet: Job) -> None:
@@ -94,7 +94,7 @@ def test_training_is_the_strategy_train(supernet: Job) -> None:
         for budget, epochs in ((1.0, 4), (0.5, 2), (0.1, 1)):
             training = Training(epochs=epochs, batch=16)
             phase = fresh.phase.model_copy(update={"strategy": "train", "training": training})
-            strategy = made(replace(halved, phase=phase, architecture=dict(architecture)))
+            strategy = create_strategy(replace(halved, phase=phase, architecture=dict(architecture)))
             last = through(strategy, epochs=epochs, steps=strategy.steps, seed=fresh.seed)[-1]
             scores = score(architecture, budget)
             assert scores == {"accuracy": last["accuracy"], "loss": last["held_out_loss"]}
@@ -144,7 +144,7 @@ def test_a_predictor_ranks_what_it_has_not_seen(trials: int) -> None:
     options = {"scorer": {"kind": "predictor"}, "trials": trials, "batch": 60}
     phase, rows = gone_through(replace(job("random", options, space=space), earlier=known))
     seen, score = {trial.hash for trial in known}, planted(space)
-    unseen = [one for one in phase.job.trials.known.values() if one.hash not in seen]
+    unseen = [one for one in phase.job.trials.by_id.values() if one.hash not in seen]
     assert len(unseen) > trials * 2 / 3
     rank = spearman(
         [score(space.architecture(one.architecture)) for one in unseen],

@@ -20,9 +20,9 @@ from archir.recipes.spaces import load_space
 from archir.runs import Run
 from archir.runs.folder import JOURNAL
 from archir.spaces.space import Space
-from archir_torch.search.job import Job, made
+from archir_torch.search.job import Job, create_strategy
 from archir_torch.search.task import Task
-from archir_torch.strategies.trials import Trials
+from archir_torch.strategies.trials import TrialStrategy
 from archir_torch.training.loop import run as through
 from tests.portions import portion
 from tests.torch_backend.search.trials.test_scoring import scored_by
@@ -52,13 +52,13 @@ def test_workers_leave_signals_as_they_are(supernet: Job, monkeypatch: pytest.Mo
     """Ctrl-C reaches workers, too; what is under way there is the driver's to give up."""
     score, _ = scored_by(replace(supernet, weights=None, supernet=None), kind="training")
     seen = []
-    measured = Task.measured
+    measured = Task.measure
 
     def looked(*arguments: Any) -> dict[str, float]:
         seen.append(signal.getsignal(signal.SIGINT))
         return measured(*arguments)
 
-    monkeypatch.setattr(Task, "measured", looked)
+    monkeypatch.setattr(Task, "measure", looked)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         score(supernet.space.sample(0), 1.0)
@@ -69,8 +69,8 @@ def test_workers_leave_signals_as_they_are(supernet: Job, monkeypatch: pytest.Mo
 
 def test_a_candidate_in_training_is_given_up_when_somebody_stops_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     one = job("random", {"scorer": {"kind": "training"}, "trials": 6})
-    phase = made(one)
-    assert isinstance(phase, Trials)
+    phase = create_strategy(one)
+    assert isinstance(phase, TrialStrategy)
     losses = 0
     loss = Task.loss
 
@@ -85,7 +85,7 @@ def test_a_candidate_in_training_is_given_up_when_somebody_stops_the_search(monk
     with phase, pytest.raises(Interrupted, match="search was stopped after 2 trials"):
         through(phase, epochs=phase.epochs, steps=phase.steps, phase="search")
     assert losses < 24
-    assert [trial.status for trial in one.trials.known.values()] == ["done"] * 2
+    assert [trial.status for trial in one.trials.by_id.values()] == ["done"] * 2
 
 
 class Stopping:
@@ -107,7 +107,7 @@ def test_what_is_lost_is_tried_again(name: str, run: Run, tmp_path: Path) -> Non
     """Of a checkpoint that is older than the journal, nothing: its trials are there."""
     path, torch = recipe(tmp_path), backends.get("torch")
     with pytest.raises(Interrupted):
-        torch.search(path, tmp_path / "run", device="cpu", watch=Stopping())
+        torch.search(path, tmp_path / "run", device="cpu", progress=Stopping())
     before = {phase: Run.open(tmp_path / "run").phase(phase).trials() for phase in ("evolve", "plane")}
     assert {phase: len(trials) for phase, trials in before.items()} == {"evolve": 26, "plane": 12}
     file = tmp_path / "run" / name

@@ -161,8 +161,11 @@ def test_trials_give_scores_that_add_up(run: Run) -> None:
         assert all(set(term.choices) <= {choice.path for choice in space.choices} for term in scores.terms)
     good, bad = (archir.scores(space, trials=f"{run.folder}:evolve", score=name) for name in ("accuracy", "loss"))
     assert good.constant > 0 > bad.constant
-    less = [sources._more(run, space, name) for name in ("validation_loss", "macs", "params", 'weight_bytes("int8")')]
+    less = [
+        sources._is_maximized(run, space, name)
+        for name in ("validation_loss", "macs", "params", 'weight_bytes("int8")')
+    ]
     assert less == [False] * 4
-    assert sources._more(run, space, "naswot")
+    assert sources._is_maximized(run, space, "naswot")
     with pytest.raises(ArchError, match=r"A3324.*no trial of `evolve` has the score `speed`"):
         archir.scores(space, trials=f"{run.folder}:evolve", score="speed")

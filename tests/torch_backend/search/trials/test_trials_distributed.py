@@ -22,7 +22,7 @@ from archir.diagnostics.errors import Interrupted
 from archir.runs import Run
 from archir_torch.search import run as searching
 from archir_torch.search.job import Outcome
-from archir_torch.search.preparation import Search
+from archir_torch.search.preparation import PreparedSearch
 from archir_torch.search.task import Task
 from tests.torch_backend.forked import apart
 from tests.torch_backend.tried import PHASES, RECIPE, recipe, trials_of
@@ -38,10 +38,10 @@ TRIED = (("evolve", 26), ("plane", 18), ("halve", 6), ("finals", 3))
 def worker(rank: int, folder: Path) -> None:
     """The whole search; what each phase came to, as this process has it. At first, a signal stops it: then there is a
     copy of the run."""
-    whole, measured = searching._phase, Task.measured
+    whole, measured = searching._run_phase, Task.measure
     looks = 0
 
-    def kept(found: Search, phase: Any, *arguments: Any) -> Outcome:
+    def kept(found: PreparedSearch, phase: Any, *arguments: Any) -> Outcome:
         _set_pg_timeout(timedelta(seconds=4 if phase.name == "evolve" else 600))
         outcome = whole(found, phase, *arguments)
         save_file(dict(outcome.weights), folder / f"{phase.name}-{rank}.safetensors")
@@ -67,13 +67,13 @@ def worker(rank: int, folder: Path) -> None:
         return backends.get("torch").search(folder / "recipe.toml", folder / "run", device="cpu", **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Task, "measured", stopping)
+        patch.setattr(Task, "measure", stopping)
         with pytest.raises(Interrupted, match="evolve was stopped"):
             search()
         if rank == 0:
             shutil.copytree(folder / "run", folder / "stopped")
-        patch.setattr(Task, "measured", slow)
-        patch.setattr(searching, "_phase", kept)
+        patch.setattr(Task, "measure", slow)
+        patch.setattr(searching, "_run_phase", kept)
         search(resume=True)
 
 

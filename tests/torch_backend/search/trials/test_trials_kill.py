@@ -21,7 +21,7 @@ import pytest
 from archir import backends
 from archir.runs import Run, Trial, summaries
 from archir.runs.folder import JOURNAL
-from archir.runs.lock import locked
+from archir.runs.lock import is_locked
 from archir.runs.manifest import NAME
 from tests.portions import portion
 from tests.search.marked import gone, left
@@ -93,7 +93,7 @@ def kills(whole: Path, folder: Path, count: int, seed: int) -> int:
     known: dict[tuple[str, int], Trial] = {}
     for _ in range(count):
         driver = Driver(path, folder)
-        while not locked(folder) and driver.process.poll() is None:
+        while not is_locked(folder) and driver.process.poll() is None:
             time.sleep(0.001)
         time.sleep(draw.random() * 3)
         code, said = driver.end(signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""ONNX's operators as torch's functions: what they compute in evaluation. Shapes and axes are arrays, known before.
+"""ONNX operators as functions of torch that compute the same in evaluation. Shapes and axes are constant arrays.
 
-Importing this package registers those of all its files.
+Importing this package registers the functions of all its files.
 """
 
 from archir.plugins.bundled import import_all

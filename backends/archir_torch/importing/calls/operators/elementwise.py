@@ -1,4 +1,4 @@
-"""Operators that compute each number by itself, of one tensor or of several."""
+"""Element-wise operators of one or several tensors."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir_torch.importing.calls.operators.registry import OPERATORS, Operator, number, operator
+from archir_torch.importing.calls.operators.registry import OPERATORS, Operator, constant_number, onnx_operator
 
 
-def _simple(name: str, function: Operator) -> None:
+def _register_unary(name: str, function: Operator) -> None:
+    """Register the function of an operator without attributes."""
     OPERATORS[name] = lambda x, **_: function(x)
 
 
@@ -22,67 +23,70 @@ for _name, _function in dict[str, Operator]({
     "Silu": F.silu, "Identity": lambda x: x,
     "Softsign": F.softsign, "Square": torch.square, "Floor": torch.floor, "Not": torch.logical_not,
 }).items():  # fmt: skip
-    _simple(_name, _function)
+    _register_unary(_name, _function)
 
 
-@operator("Dropout")
-def dropout(x: Tensor, *_: Any, **given: Any) -> Tensor:
-    """Nothing, in evaluation."""
+@onnx_operator("Dropout")
+def dropout(x: Tensor, *_: Any, **attributes: Any) -> Tensor:
+    """Dropout, which returns its operand in evaluation."""
     return x
 
 
-@operator("Elu")
+@onnx_operator("Elu")
 def elu(x: Tensor, alpha: float = 1.0, **_: Any) -> Tensor:
     """x where positive, alpha (exp(x) - 1) elsewhere."""
     return F.elu(x, alpha)
 
 
-@operator("LeakyRelu")
+@onnx_operator("LeakyRelu")
 def leaky_relu(x: Tensor, alpha: float = 0.01, **_: Any) -> Tensor:
     """x where positive, alpha x elsewhere."""
     return F.leaky_relu(x, alpha)
 
 
-@operator("Gelu")
+@onnx_operator("Gelu")
 def gelu(x: Tensor, approximate: str = "none", **_: Any) -> Tensor:
-    """x times the normal distribution function."""
+    """x times the cumulative distribution function of the normal distribution."""
     return F.gelu(x, approximate=approximate)
 
 
-@operator("HardSigmoid")
+@onnx_operator("HardSigmoid")
 def hard_sigmoid(x: Tensor, alpha: float = 0.2, beta: float = 0.5, **_: Any) -> Tensor:
-    """A line cut at 0 and at 1."""
+    """alpha x + beta, clamped to 0 and 1."""
     if abs(alpha - 1 / 6) < 1e-6 and abs(beta - 0.5) < 1e-6:
         return F.hardsigmoid(x)
     return torch.clamp(x * alpha + beta, 0.0, 1.0)
 
 
-@operator("PRelu")
+@onnx_operator("PRelu")
 def prelu(x: Tensor, slope: Tensor, **_: Any) -> Tensor:
-    """A slope, learned, where x is negative."""
+    """x where positive, x times a trained slope elsewhere."""
     return F.prelu(x, slope.reshape(-1))
 
 
-@operator("Clip")
-def clip(x: Tensor, low: Any = None, high: Any = None, **given: Any) -> Tensor:
-    """Between two numbers."""
-    bounds = [given.get(name) if one is None else number(one) for name, one in (("min", low), ("max", high))]
+@onnx_operator("Clip")
+def clip(x: Tensor, low: Any = None, high: Any = None, **attributes: Any) -> Tensor:
+    """Clamp to a lower and an upper bound."""
+    bounds = [
+        attributes.get(name) if bound is None else constant_number(bound)
+        for name, bound in (("min", low), ("max", high))
+    ]
     if bounds == [0.0, 6.0]:
         return F.relu6(x)
     return torch.clamp(x, *bounds)
 
 
-@operator("Cast")
+@onnx_operator("Cast")
 def cast(x: Tensor, to: int = 1, **_: Any) -> Tensor:
-    """Numbers of another type."""
+    """Convert to another element type."""
     types = {1: torch.float32, 10: torch.float32, 11: torch.float32, 6: torch.int32, 7: torch.int64, 9: torch.bool}
     return x if types[to] == x.dtype else x.to(types[to])
 
 
-@operator("Softmax", "LogSoftmax")
-def softmax(x: Tensor, axis: int | None = None, version: int = 13, **given: Any) -> Tensor:
-    """Of all axes from one on before version 13, of one axis since."""
-    function = F.log_softmax if given["named"] == "LogSoftmax" else F.softmax
+@onnx_operator("Softmax", "LogSoftmax")
+def softmax(x: Tensor, axis: int | None = None, version: int = 13, **attributes: Any) -> Tensor:
+    """Softmax or its logarithm: over all axes from `axis` on before version 13, over one axis since."""
+    function = F.log_softmax if attributes["named"] == "LogSoftmax" else F.softmax
     if version >= 13:
         return function(x, -1 if axis is None else axis)
     first = (1 if axis is None else axis) % x.dim()
@@ -96,43 +100,44 @@ def softmax(x: Tensor, axis: int | None = None, version: int = 13, **given: Any)
 # several tensors
 
 
-def _both(function: Operator) -> Operator:
+def _binary(function: Operator) -> Operator:
+    """Return the function of an operator with two operands and no attributes."""
     return lambda a, b, **_: function(a, b)
 
 
-for _name, _both_of in dict[str, Operator]({
+for _name, _binary_function in dict[str, Operator]({
     "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div, "Equal": torch.eq, "Greater": torch.gt,
     "Less": torch.lt, "GreaterOrEqual": torch.ge, "LessOrEqual": torch.le, "And": torch.logical_and,
     "Or": torch.logical_or,
 }).items():  # fmt: skip
-    OPERATORS[_name] = _both(_both_of)
+    OPERATORS[_name] = _binary(_binary_function)
 
 
-@operator("Pow")
+@onnx_operator("Pow")
 def power(x: Tensor, exponent: Any, **_: Any) -> Tensor:
-    """To a number that is known."""
-    power = number(exponent)
+    """Power with a constant exponent."""
+    power = constant_number(exponent)
     return torch.square(x) if power == 2 else torch.pow(x, power)
 
 
-@operator("Sum")
-def summed(first: Tensor, *others: Tensor, **_: Any) -> Tensor:
-    """One after the other."""
+@onnx_operator("Sum")
+def sum_(first: Tensor, *others: Tensor, **_: Any) -> Tensor:
+    """Sum of tensors, added one after the other."""
     for other in others:
         first = first + other
     return first
 
 
-@operator("Max", "Min")
-def extremes(*xs: Tensor, named: str = "Max", **_: Any) -> Tensor:
-    """The largest or the smallest of each."""
-    found: Tensor = xs[0]
+@onnx_operator("Max", "Min")
+def max_or_min(*xs: Tensor, named: str = "Max", **_: Any) -> Tensor:
+    """Element-wise maximum or minimum of tensors."""
+    result: Tensor = xs[0]
     for other in xs[1:]:
-        found = (torch.maximum if named == "Max" else torch.minimum)(found, other)
-    return found
+        result = (torch.maximum if named == "Max" else torch.minimum)(result, other)
+    return result
 
 
-@operator("Where")
+@onnx_operator("Where")
 def where(mask: Tensor, a: Tensor, b: Tensor, **_: Any) -> Tensor:
-    """One or the other."""
+    """a where the mask holds, b elsewhere."""
     return torch.where(mask, a, b)

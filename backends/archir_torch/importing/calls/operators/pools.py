@@ -1,4 +1,4 @@
-"""Pools, and what is reduced along axes."""
+"""Pooling and reductions."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archir.diagnostics.errors import RuleError
-from archir_torch.importing.calls.operators.registry import ints, operator
-from archir_torch.importing.calls.operators.windows import padded, window
+from archir_torch.importing.calls.operators.registry import constant_ints, onnx_operator
+from archir_torch.importing.calls.operators.windows import pad_axes, window
 
 
-@operator("MaxPool")
-def max_pool(x: Tensor, kernel_shape: list[int] | None = None, ceil_mode: int = 0, **given: Any) -> Tensor:
-    """The largest of each window."""
+@onnx_operator("MaxPool")
+def max_pool(x: Tensor, kernel_shape: list[int] | None = None, ceil_mode: int = 0, **attributes: Any) -> Tensor:
+    """Maximum of each window."""
     kernel = kernel_shape or []
-    strides, dilations, before, after = window(x, given, kernel)
-    if any(one != 1 for one in dilations):
-        raise RuleError("a pool that is dilated")
+    strides, dilations, before, after = window(x, attributes, kernel)
+    if any(dilation != 1 for dilation in dilations):
+        raise RuleError("dilated pools are not supported")
     ceil = _rounds_up(x, kernel, strides, before, after, bool(ceil_mode))
     functions: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
-    made: Tensor = functions[len(kernel)](x, kernel, strides, before, ceil_mode=ceil)
-    return made
+    result: Tensor = functions[len(kernel)](x, kernel, strides, before, ceil_mode=ceil)
+    return result
 
 
-@operator("AveragePool")
+@onnx_operator("AveragePool")
 def avg_pool(
-    x: Tensor, kernel_shape: list[int] | None = None, ceil_mode: int = 0, count_include_pad: int = 0, **given: Any
+    x: Tensor, kernel_shape: list[int] | None = None, ceil_mode: int = 0, count_include_pad: int = 0, **attributes: Any
 ) -> Tensor:
-    """The mean of each window."""
+    """Mean of each window."""
     kernel = kernel_shape or []
-    strides, dilations, before, after = window(x, given, kernel)
-    if any(one != 1 for one in dilations):
-        raise RuleError("a pool that is dilated")
+    strides, dilations, before, after = window(x, attributes, kernel)
+    if any(dilation != 1 for dilation in dilations):
+        raise RuleError("dilated pools are not supported")
     if count_include_pad and before != after:
-        x, before, after = padded(x, before, after), [0] * len(kernel), [0] * len(kernel)
-    halves = kernel == strides == [*x.shape[2:]]  # a map of one window, and no pool of all there is
+        x, before, after = pad_axes(x, before, after), [0] * len(kernel), [0] * len(kernel)
+    is_downsampling = kernel == strides == [*x.shape[2:]]  # a map of one window: not global pooling
     if (
         not count_include_pad
-        and not halves
+        and not is_downsampling
         and all(
             k >= b + size and size + b + a - k < s
             for size, k, s, b, a in zip(x.shape[2:], kernel, strides, before, after, strict=True)
@@ -49,48 +49,51 @@ def avg_pool(
         return x.mean(list(range(2, x.dim())), keepdim=True)
     ceil = _rounds_up(x, kernel, strides, before, after, bool(ceil_mode))
     functions: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
-    made: Tensor = functions[len(kernel)](x, kernel, strides, before, ceil, bool(count_include_pad))
-    return made
+    result: Tensor = functions[len(kernel)](x, kernel, strides, before, ceil, bool(count_include_pad))
+    return result
 
 
 def _rounds_up(
     x: Tensor, kernel: list[int], strides: list[int], before: list[int], after: list[int], ceil: bool
 ) -> bool:
-    """Whether more zeros after than before are what rounding up makes."""
+    """Return whether rounding up output sizes is equivalent to more padding after than before.
+
+    Raises RuleError if neither rounding up nor rounding down is.
+    """
     if before == after:
         return ceil
-    rounded = []
+    options = []
     for size, k, s, b, a in zip(x.shape[2:], kernel, strides, before, after, strict=True):
-        wanted = (size + b + a - k) // s + 1
+        expected = (size + b + a - k) // s + 1
         up, down = -(-(size + 2 * b - k) // s) + 1, (size + 2 * b - k) // s + 1
         if (up - 1) * s >= size + b:
             up -= 1
-        rounded.append({flag for flag, count in ((True, up), (False, down)) if count == wanted})
-    common = set.intersection(*rounded)
+        options.append({flag for flag, count in ((True, up), (False, down)) if count == expected})
+    common = set.intersection(*options)
     if not common:
-        raise RuleError("a pool that is padded unevenly")
+        raise RuleError("pools with uneven padding are not supported")
     return True in common
 
 
-@operator("GlobalAveragePool")
+@onnx_operator("GlobalAveragePool")
 def global_avg_pool(x: Tensor, **_: Any) -> Tensor:
-    """The mean of each channel."""
+    """Mean of each channel."""
     return x.mean(list(range(2, x.dim())), keepdim=True)
 
 
-@operator("GlobalMaxPool")
+@onnx_operator("GlobalMaxPool")
 def global_max_pool(x: Tensor, **_: Any) -> Tensor:
-    """The largest of each channel."""
+    """Maximum of each channel."""
     return x.amax(list(range(2, x.dim())), keepdim=True)
 
 
-@operator("ReduceMean", "ReduceSum", "ReduceMax")
-def reduced(x: Tensor, axes: Any = None, keepdims: int = 1, named: str = "ReduceMean", **given: Any) -> Tensor:
-    """Along axes."""
-    along = axes if axes is not None else given.get("given_axes")
-    dims = ints(along) if along is not None else list(range(x.dim()))
+@onnx_operator("ReduceMean", "ReduceSum", "ReduceMax")
+def reduce(x: Tensor, axes: Any = None, keepdims: int = 1, named: str = "ReduceMean", **attributes: Any) -> Tensor:
+    """Mean, sum or maximum over axes."""
+    axis_list = axes if axes is not None else attributes.get("given_axes")
+    dims = constant_ints(axis_list) if axis_list is not None else list(range(x.dim()))
     if not dims:
         return x
     function: Any = {"ReduceMean": torch.mean, "ReduceSum": torch.sum, "ReduceMax": torch.amax}[named]
-    made: Tensor = function(x, dims, keepdim=bool(keepdims))
-    return made
+    result: Tensor = function(x, dims, keepdim=bool(keepdims))
+    return result

@@ -1,4 +1,4 @@
-"""Products of matrices, and attention."""
+"""Matrix products and attention."""
 
 from __future__ import annotations
 
@@ -9,56 +9,58 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archir.diagnostics.errors import RuleError
-from archir_torch.importing.calls.operators.registry import operator
+from archir_torch.importing.calls.operators.registry import onnx_operator
 
 
-@operator("MatMul")
+@onnx_operator("MatMul")
 def matmul(a: Tensor, b: Tensor, **_: Any) -> Tensor:
-    """Products of matrices."""
+    """Matrix product; a linear layer if the second operand is a trained matrix."""
     return F.linear(a, b.t()) if isinstance(b, torch.nn.Parameter) and b.dim() == 2 else torch.matmul(a, b)
 
 
-@operator("Linear")
+@onnx_operator("Linear")
 def linear(x: Tensor, weight: Tensor, bias: Tensor, **_: Any) -> Tensor:
-    """A product with a stored matrix, and a stored vector added: two operators of ONNX."""
+    """Product with a stored matrix [in, out] plus a stored bias, fused from two ONNX operators."""
     return F.linear(x, weight.t(), bias)
 
 
-@operator("Gemm")
-def gemm(a: Tensor, b: Tensor, c: Tensor | None = None, alpha: float = 1.0, beta: float = 1.0, **given: Any) -> Tensor:
+@onnx_operator("Gemm")
+def gemm(
+    a: Tensor, b: Tensor, c: Tensor | None = None, alpha: float = 1.0, beta: float = 1.0, **attributes: Any
+) -> Tensor:
     """alpha a b + beta c."""
-    if given.get("transA"):
-        raise RuleError("a product over the samples")
-    weight = b if given.get("transB") else b.t()
+    if attributes.get("transA"):
+        raise RuleError("products over the batch axis are not supported")
+    weight = b if attributes.get("transB") else b.t()
     if alpha == 1 and beta == 1 and (c is None or c.dim() <= 1):
         return F.linear(a, weight, c.reshape(-1) if c is not None and c.dim() else c)
-    made: Tensor = alpha * F.linear(a, weight)
-    return made if c is None else made + beta * c
+    result: Tensor = alpha * F.linear(a, weight)
+    return result if c is None else result + beta * c
 
 
-@operator("Attention")
-def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *more: Any, **given: Any) -> Tensor:
-    """Of tokens [samples, N, heads * d], or [samples, heads, N, d]."""
-    if any(one is not None for one in more) or given.get("softcap"):
-        raise RuleError("attention with a cache or a cap")
-    packed = q.dim() == 3
-    if packed:
-        heads, others = given["q_num_heads"], given["kv_num_heads"]
-        q, k, v = (x.unflatten(-1, (n, -1)).transpose(1, 2) for x, n in ((q, heads), (k, others), (v, others)))
-    made = F.scaled_dot_product_attention(
+@onnx_operator("Attention")
+def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *more: Any, **attributes: Any) -> Tensor:
+    """Attention of tokens [samples, N, heads * d] or [samples, heads, N, d]."""
+    if any(operand is not None for operand in more) or attributes.get("softcap"):
+        raise RuleError("attention with a cache or with softcap is not supported")
+    is_packed = q.dim() == 3
+    if is_packed:
+        heads, kv_heads = attributes["q_num_heads"], attributes["kv_num_heads"]
+        q, k, v = (x.unflatten(-1, (n, -1)).transpose(1, 2) for x, n in ((q, heads), (k, kv_heads), (v, kv_heads)))
+    result = F.scaled_dot_product_attention(
         q,
         k,
         v,
         mask,
         0.0,
-        bool(given.get("is_causal", 0)),
-        scale=given.get("scale"),
+        bool(attributes.get("is_causal", 0)),
+        scale=attributes.get("scale"),
         enable_gqa=q.shape[1] != k.shape[1],
     )
-    return made.transpose(1, 2).flatten(-2) if packed else made
+    return result.transpose(1, 2).flatten(-2) if is_packed else result
 
 
-@operator("Einsum")
+@onnx_operator("Einsum")
 def einsum(*xs: Tensor, equation: str = "", **_: Any) -> Tensor:
-    """Products, summed over axes that are named."""
+    """Einsum: products that are summed over named axes."""
     return torch.einsum(equation, *xs)

@@ -1,4 +1,4 @@
-"""The functions by the names of operators, and what they share."""
+"""Registry of the functions of ONNX operators, and helpers that these share."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from torch import Tensor
 from archir.diagnostics.errors import RuleError
 
 Operator = Callable[..., Any]
+"""Function of an operator."""
 OPERATORS: dict[str, Operator] = {}
-"""Functions of operands, then of attributes by name; `version` is that of the operators.
+"""Functions by operator: they take operands, then attributes by name, and `version`, the version of the operator set.
 
-Parameters annotated `Any` take constants as arrays, all others as tensors.
+Parameters annotated `Any` receive constants as arrays, all others as tensors.
 """
 
 
-def operator(*names: str) -> Callable[[Operator], Operator]:
-    """Register a function for operators of ONNX."""
+def onnx_operator(*names: str) -> Callable[[Operator], Operator]:
+    """Return a decorator that registers a function for ONNX operators."""
 
     def register(function: Operator) -> Operator:
         for name in names:
@@ -30,23 +31,25 @@ def operator(*names: str) -> Callable[[Operator], Operator]:
     return register
 
 
-def ints(value: Any) -> list[int]:
-    """Whole numbers that are known while a network is read."""
+def constant_ints(value: Any) -> list[int]:
+    """Return constant integers as a list. Raises RuleError if they depend on the input."""
     if isinstance(value, Tensor):
-        raise RuleError("sizes or places that depend on numbers of the input")
-    return [int(one) for one in np.asarray(value).reshape(-1)]
+        raise RuleError("sizes or positions that depend on the input are not supported")
+    return [int(item) for item in np.asarray(value).reshape(-1)]
 
 
-def number(value: Any) -> float:
-    """One number that is known while a network is read."""
+def constant_number(value: Any) -> float:
+    """Return a constant number. Raises RuleError if it depends on the input."""
     if isinstance(value, Tensor):
-        raise RuleError("a number that depends on numbers of the input")
+        raise RuleError("a parameter that depends on the input is not supported")
     return float(np.asarray(value).reshape(-1)[0])
 
 
 def takes_tensors(name: str, count: int) -> list[bool]:
-    """Which of `count` operands an operator's function takes as tensors."""
+    """Return, for each of `count` operands, whether the operator's function takes it as a tensor."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    parameters = [one for one in inspect.signature(OPERATORS[name]).parameters.values() if one.kind in kinds]
-    parameters += parameters[-1:] * count  # of operands without end
-    return [one.annotation != "Any" for one in parameters[:count]]
+    parameters = [
+        parameter for parameter in inspect.signature(OPERATORS[name]).parameters.values() if parameter.kind in kinds
+    ]
+    parameters += parameters[-1:] * count  # the last one may be variadic
+    return [parameter.annotation != "Any" for parameter in parameters[:count]]

@@ -1,4 +1,4 @@
-"""Maps of other sizes."""
+"""Resizing of maps."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archir.diagnostics.errors import RuleError
-from archir_torch.importing.calls.operators.registry import ints, operator
+from archir_torch.importing.calls.operators.registry import constant_ints, onnx_operator
 
 
-@operator("DepthToSpace")
+@onnx_operator("DepthToSpace")
 def depth_to_space(x: Tensor, blocksize: int, mode: str = "DCR", **_: Any) -> Tensor:
-    """Channels as pixels."""
+    """Move blocks of channels to pixels."""
     if mode == "CRD":
         return F.pixel_shuffle(x, blocksize)
     b, c, h, w = x.shape
@@ -22,29 +22,29 @@ def depth_to_space(x: Tensor, blocksize: int, mode: str = "DCR", **_: Any) -> Te
     return x.reshape(b, c // blocksize**2, h * blocksize, w * blocksize)
 
 
-@operator("Resize", "Upsample")
+@onnx_operator("Resize", "Upsample")
 def resize(
-    x: Tensor, *more: Any, named: str = "Resize", mode: str = "nearest", version: int = 13, **given: Any
+    x: Tensor, *operands: Any, named: str = "Resize", mode: str = "nearest", version: int = 13, **attributes: Any
 ) -> Tensor:
-    """A map of another size."""
-    scales: Any = given.get("scales")
+    """Resize a map to sizes or by scales."""
+    scales: Any = attributes.get("scales")
     sizes: Any = None
     if named == "Upsample" or version < 11:
-        scales = more[0] if more else scales
+        scales = operands[0] if operands else scales
     else:
-        scales, sizes = (more[1] if len(more) > 1 else None), (more[2] if len(more) > 2 else None)
+        scales, sizes = (operands[1] if len(operands) > 1 else None), (operands[2] if len(operands) > 2 else None)
     if sizes is not None and np.size(sizes):
-        target = ints(sizes)[2:]
+        target = constant_ints(sizes)[2:]
     else:
         target = [int(np.floor(size * float(s))) for size, s in zip(x.shape[2:], np.asarray(scales)[2:], strict=True)]
-    way = given.get("coordinate_transformation_mode", "half_pixel" if version >= 11 else "asymmetric")
+    transformation = attributes.get("coordinate_transformation_mode", "half_pixel" if version >= 11 else "asymmetric")
     if mode == "nearest":
-        whole = all(wanted % size == 0 for wanted, size in zip(target, x.shape[2:], strict=True))
-        floors = way == "asymmetric" and given.get("nearest_mode", "round_prefer_floor") == "floor"
-        if not whole and not floors and version >= 11:
-            raise RuleError("pixels that are repeated unevenly")
+        is_multiple = all(target_size % size == 0 for target_size, size in zip(target, x.shape[2:], strict=True))
+        floors = transformation == "asymmetric" and attributes.get("nearest_mode", "round_prefer_floor") == "floor"
+        if not is_multiple and not floors and version >= 11:
+            raise RuleError("nearest-neighbour resizing by a fraction is supported only if it rounds down")
         return F.interpolate(x, target, mode="nearest")
     kinds = {"linear": "bilinear", "cubic": "bicubic"}
-    if mode not in kinds or way not in ("half_pixel", "pytorch_half_pixel", "align_corners"):
-        raise RuleError(f"interpolation: {mode}, {way}")
-    return F.interpolate(x, target, mode=kinds[mode], align_corners=way == "align_corners")
+    if mode not in kinds or transformation not in ("half_pixel", "pytorch_half_pixel", "align_corners"):
+        raise RuleError(f"interpolation by {mode} with {transformation} is not supported")
+    return F.interpolate(x, target, mode=kinds[mode], align_corners=transformation == "align_corners")

@@ -1,4 +1,4 @@
-"""Where windows of convolutions and pools stand, and the zeros around."""
+"""Positions and padding of the windows of convolutions and pools."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def window(x: Tensor, given: dict[str, Any], kernel: list[int]) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Strides, dilations, and zeros before and after each axis."""
+def window(
+    x: Tensor, attributes: dict[str, Any], kernel: list[int]
+) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Return strides, dilations, and the padding before and after each axis."""
     axes = len(kernel)
-    strides = given.get("strides") or [1] * axes
-    dilations = given.get("dilations") or [1] * axes
-    pads = given.get("pads") or [0] * 2 * axes
+    strides = attributes.get("strides") or [1] * axes
+    dilations = attributes.get("dilations") or [1] * axes
+    pads = attributes.get("pads") or [0] * 2 * axes
     before, after = pads[:axes], pads[axes:]
-    auto = given.get("auto_pad", "NOTSET")
+    auto = attributes.get("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
         before, after = [], []
         for size, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True):
@@ -28,7 +30,7 @@ def window(x: Tensor, given: dict[str, Any], kernel: list[int]) -> tuple[list[in
     return strides, dilations, before, after
 
 
-def padded(x: Tensor, before: list[int], after: list[int], value: float = 0.0) -> Tensor:
-    """With numbers before and after each of the last axes."""
+def pad_axes(x: Tensor, before: list[int], after: list[int], value: float = 0.0) -> Tensor:
+    """Pad the last axes with a number, before and after."""
     flat = [size for pair in zip(before[::-1], after[::-1], strict=True) for size in pair]
     return F.pad(x, flat, value=value) if any(flat) else x

@@ -1,10 +1,11 @@
-// Activations, and their slopes at what they read.
+// Activations, and their gradients at a given input.
 #pragma once
 
 #include "maps.h"
 
 enum Activation : Size { NONE = 0, RELU = 1, RELU6 = 2, HARD_SWISH = 3 };
 
+// The activation of z.
 template <class T, Size kind> inline Vec<T> activated(Vec<T> z) {
     const Vec<T> zero{};
     if constexpr (kind == RELU) return larger<T>(z, zero);
@@ -13,6 +14,7 @@ template <class T, Size kind> inline Vec<T> activated(Vec<T> z) {
     return z;
 }
 
+// The gradient of the activation's input z, given the gradient of its output.
 template <class T, Size kind> inline Vec<T> sloped(Vec<T> gradient, Vec<T> z) {
     const Vec<T> zero{};
     if constexpr (kind == RELU) return z > zero ? gradient : zero;
@@ -24,7 +26,7 @@ template <class T, Size kind> inline Vec<T> sloped(Vec<T> gradient, Vec<T> z) {
     return gradient;
 }
 
-// Calls `run` with the activation as a constant.
+// Calls `run` with the activation as a compile-time constant.
 template <class Run> inline void with_activation(Size kind, Run run) {
     switch (kind) {
         case RELU: return run(std::integral_constant<Size, RELU>{});

@@ -1,6 +1,7 @@
-// Attention of each pixel to the window around it, of an image and a head at a time. Planes lie channel by channel with
-// zeros around them, one row behind the other: an offset of the window is the same step for all pixels, and as many
-// pixels as a cache line holds are computed together. Weights of attention are computed again for gradients.
+// Attention of each pixel to the window around it, for one image and head at a time. A plane holds one channel with
+// zero padding around it, one row after the other, so that an offset in the window is the same step in memory for all
+// pixels. As many pixels as a cache line holds are computed together. Attention weights are computed again for
+// gradients.
 #pragma once
 
 #include <cmath>
@@ -16,12 +17,13 @@ struct Attention {
     Size row() const { return width + 2 * pad(); }
     Size offsets() const { return kernel * kernel; }
     Size step(Size offset) const { return offset / kernel * row() + offset % kernel; }
-    // Pixels of planes with the columns beside them, in whole lines, and of planes with zeros all around.
+    // Size of a plane with padding columns only, rounded up to whole cache lines, and of a plane with zeros on all
+    // sides.
     template <class T> Size inner() const { return blocks_of(height * row(), LANES<T>) * LANES<T>; }
     template <class T> Size whole() const { return inner<T>() + step(offsets() - 1) + LANES<T>; }
 };
 
-// e^x for x <= 0, to the last digit or two.
+// e^x for x <= 0, exact except for the last one or two digits.
 inline Vec<float> exponential(Vec<float> x) {
     typedef std::int32_t Whole __attribute__((vector_size(64)));
     x = larger<float>(x, all<float>(-87));
@@ -39,7 +41,7 @@ inline Vec<double> exponential(Vec<double> x) {
     return x;
 }
 
-// Copies some channels of an image, or takes them back; `row` is that of the planes.
+// Copies `count` channels of an image to planes, from channel `first` on; `begin` is the position of the first pixel.
 template <class T>
 void to_planes(const T* map, const Attention& a, Size all_channels, Size first, Size count, Size plane, Size begin, T* to) {
     std::fill_n(to, count * plane, T(0));
@@ -49,6 +51,7 @@ void to_planes(const T* map, const Attention& a, Size all_channels, Size first, 
                 to[c * plane + begin + y * a.row() + x] = map[(y * a.width + x) * all_channels + first + c];
 }
 
+// Copies planes back to `count` channels of an image.
 template <class T>
 void from_planes(const T* planes, const Attention& a, Size all_channels, Size first, Size count, Size plane, Size begin,
                  T* map) {
@@ -58,7 +61,7 @@ void from_planes(const T* planes, const Attention& a, Size all_channels, Size fi
                 map[(y * a.width + x) * all_channels + first + c] = planes[c * plane + begin + y * a.row() + x];
 }
 
-// The weights [offset] of a line of pixels; `table` [channel][offset] is added to keys, if there is one.
+// Attention weights [offset] of one cache line of pixels; `table` [channel][offset], if not null, is added to the keys.
 template <class T>
 inline void attend(const T* query, const T* key, const T* table, const Attention& a, Size depth, Size at, Vec<T>* weights) {
     const Size inner = a.inner<T>(), whole = a.whole<T>(), offsets = a.offsets();
@@ -105,7 +108,7 @@ void attention_forward(const T* query, const T* key, const T* value, const T* ta
     }
 }
 
-// Gradients of all operands; of the table if it is not null.
+// Gradients of query, key and value, and of the table if `to_table` is not null.
 template <class T>
 void attention_backward(const T* gradient, const T* query, const T* key, const T* value, const T* table, Attention a,
                         T* to_query, T* to_key, T* to_value, T* to_table, Size threads) {

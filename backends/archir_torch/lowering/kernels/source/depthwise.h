@@ -1,5 +1,5 @@
-// Depthwise convolution of activation(norm(x)), and its gradients, an image and a block of channels at a time: what the
-// filter reads is copied to a plane with zeros around it, which stays in the cache, and so does its gradient.
+// Depthwise convolution of activation(norm(x)), and its gradients, for one image and block of channels at a time. The
+// filter's input is copied to a plane with zero padding; this plane and its gradient stay in the cache.
 #pragma once
 
 #include "norm.h"
@@ -9,10 +9,10 @@ struct Geometry {
         left;
 
     Size taps() const { return kernel_height * kernel_width; }
-    // Rows and columns of the plane that the filter reads.
+    // Height and width of the plane that the filter reads.
     Size plane_height() const { return (out_height - 1) * stride + dilation * (kernel_height - 1) + 1; }
     Size plane_width() const { return (out_width - 1) * stride + dilation * (kernel_width - 1) + 1; }
-    // Rows and columns of zeros before the gradient, and of its plane.
+    // Rows of zeros above and columns of zeros left of the gradient in its plane, and height and width of that plane.
     static Size before(Size reach, Size pad, Size stride) { return std::max<Size>(0, (reach - pad + stride - 1) / stride); }
     Size above() const { return before(dilation * (kernel_height - 1), top, stride); }
     Size aside() const { return before(dilation * (kernel_width - 1), left, stride); }
@@ -20,7 +20,7 @@ struct Geometry {
     Size gradient_width() const { return aside() + std::max(out_width, (width - 1 + left) / stride + 1); }
 };
 
-// A buffer of blocks that a thread keeps from call to call.
+// A buffer of blocks, aligned to cache lines, that a thread reuses from call to call.
 template <class T> struct Plane {
     std::vector<T> memory;
 
@@ -30,7 +30,7 @@ template <class T> struct Plane {
     }
 };
 
-// Filters [channels, taps] as [block][tap][lane].
+// Rearranges filters [channels, taps] as [block][tap][lane].
 template <class T> std::vector<T> in_blocks(const T* filter, Size channels, Size taps) {
     std::vector<T> found(blocks_of(channels, LANES<T>) * taps * LANES<T>);
     for (Size c = 0; c < channels; c++)
@@ -39,7 +39,7 @@ template <class T> std::vector<T> in_blocks(const T* filter, Size channels, Size
     return found;
 }
 
-// y[i] = sum over taps of weights[tap] * plane[i * step + offsets[tap]], for `count` pixels of a row; `put(i, y)`.
+// Calls put(i, y) with y = sum over taps of weights[tap] * plane[i * step + offsets[tap]], for `count` pixels of a row.
 template <class T, class Put>
 inline void gather(const Vec<T>* plane, Size step, const std::vector<Size>& offsets, const Vec<T>* weights, Size count,
                    Put put) {
@@ -63,7 +63,7 @@ inline void gather(const Vec<T>* plane, Size step, const std::vector<Size>& offs
     }
 }
 
-// What the taps of a filter read, from the pixel that a result stands at.
+// Offsets in the plane of the pixels that the filter's taps read, relative to the first of them.
 inline std::vector<Size> offsets_of(const Geometry& g) {
     std::vector<Size> offsets;
     for (Size i = 0; i < g.kernel_height; i++)
@@ -71,7 +71,7 @@ inline std::vector<Size> offsets_of(const Geometry& g) {
     return offsets;
 }
 
-// Filters' gradients [channels, taps] of parts [image][tap][lane].
+// Adds up filter gradients per image, [image][tap][lane], to those of the filter, [channels, taps].
 template <class T> void sum_filters(const std::vector<T>& parts, const Geometry& g, Size wide, T* to) {
     std::vector<T> sums(g.taps() * wide);
     summed(parts.data(), g.images, g.taps() * wide, sums.data());
@@ -79,7 +79,7 @@ template <class T> void sum_filters(const std::vector<T>& parts, const Geometry&
         for (Size tap = 0; tap < g.taps(); tap++) to[c * g.taps() + tap] = sums[tap * wide + c];
 }
 
-// Copies activation(norm(x)) of an image's block to the plane.
+// Copies activation(norm(x)) of one image and block to the plane, with zero padding.
 template <class T, Size kind>
 inline void to_plane(const T* x, const Geometry& g, const Scaled<T>& scaled, bool plain, Size lanes, Vec<T>* plane) {
     const Size rows = g.plane_height(), columns = g.plane_width();
@@ -102,7 +102,7 @@ inline void to_plane(const T* x, const Geometry& g, const Scaled<T>& scaled, boo
     }
 }
 
-// The convolution of a plane, pixel by pixel.
+// Convolves a plane, and writes the result pixel by pixel.
 template <class T>
 inline void filtered(const Vec<T>* plane, const Geometry& g, const std::vector<Size>& offsets, const Vec<T>* weights,
                      Vec<T>* to) {
@@ -136,7 +136,7 @@ void depthwise_forward(const T* x, Geometry g, Norm<T> norm, Size activation, co
     });
 }
 
-// sums[tap] = sum over pixels of plane[pixel + offsets[tap]] * gradient[pixel], a few taps at a time.
+// sums[tap] = sum over pixels of plane[pixel + offsets[tap]] * gradient[pixel], for COUNT taps.
 template <class T, Size COUNT>
 inline void correlate(const Vec<T>* plane, Size columns, const Vec<T>* gradient, Size gradient_columns, const Geometry& g,
                       const Size* offsets, Vec<T>* sums) {
@@ -153,7 +153,7 @@ inline void correlate(const Vec<T>* plane, Size columns, const Vec<T>* gradient,
     for (Size tap = 0; tap < COUNT; tap++) sums[tap] = found[tap];
 }
 
-// sums[tap] of a block of an image, for all taps. `given` is where the gradient begins in its plane.
+// sums[tap] of one image and block, for all taps. `given` points to the first pixel of the gradient in its plane.
 template <class T>
 inline void filter_gradient(const Vec<T>* plane, const Vec<T>* given, const Geometry& g,
                             const std::vector<Size>& offsets, Size step, T* sums) {
@@ -171,15 +171,15 @@ inline void filter_gradient(const Vec<T>* plane, const Vec<T>* given, const Geom
     }
 }
 
-// The gradient of a block of an image. `x` and `to` begin at the block; `sums` are of the gradient behind the
-// activation, and of it times what the norm makes of x: [0] and [step], where there is a norm.
+// The gradient of the norm's output for one image and block. `x` and `to` point to the block. If there is a norm,
+// `sums` receives two sums over pixels: at [0] of this gradient g, and at [step] of g (x - mean) / deviation.
 template <class T, Size kind>
 inline void map_gradient(const Vec<T>* given, const T* x, const Geometry& g, const Scaled<T>& scaled, bool normed,
                          const Vec<T>* weights, Vec<T>* chosen, Size lanes, T* to, T* sums, Size step) {
     const Size gradient_columns = g.gradient_width();
     Vec<T> sum{}, product{};
     std::vector<Size> reach;
-    // rows and columns of one phase meet the same taps
+    // rows and columns of the same phase, modulo the stride, are read by the same taps
     for (Size phase_row = 0; phase_row < std::min(g.stride, g.height); phase_row++)
         for (Size phase = 0; phase < std::min(g.stride, g.width); phase++) {
             reach.clear();
@@ -207,8 +207,8 @@ inline void map_gradient(const Vec<T>* given, const T* x, const Geometry& g, con
     store(sums + step, Vec<T>(product * scaled.inverse));
 }
 
-// Gradients of x [images, height, width, channels] and of the filter [channels, taps], where they are not null; of a
-// norm's weight and bias too, if there is one.
+// Gradients of x [images, height, width, channels], of the filter [channels, taps] and of the norm's weight and bias,
+// if there is a norm. Gradients whose pointer is null are not computed.
 template <class T>
 void depthwise_backward(const T* gradient, const T* x, Geometry g, Norm<T> norm, Size activation, const T* filter,
                         T* to_x, T* to_filter, T* to_weight, T* to_bias, Size threads) {

@@ -1,4 +1,4 @@
-// What Python calls: each function for numbers of single and of double precision.
+// Entry points for Python: each kernel in single (f32) and in double precision (f64).
 #include "attention.h"
 #include "depthwise.h"
 #include "norm.h"

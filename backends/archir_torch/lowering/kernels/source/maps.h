@@ -1,5 +1,6 @@
-// Maps lie in memory pixel by pixel: x[pixel * channels + channel]. A block is as many channels as a cache line holds;
-// what is computed for it stays in registers. The last block of odd channels is read and written in part.
+// Vector types and memory access for channels-last feature maps: x[pixel * channels + channel]. A block is as many
+// channels as a cache line holds; its results stay in registers. If the last block is incomplete, only the channels
+// that exist are read and written.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,7 @@ template <class T> inline void store(T* to, Vec<T> value) {
     *reinterpret_cast<typename Block<T>::Anywhere*>(to) = value;
 }
 
-// The first `lanes` numbers; the others are 0.
+// Loads the first `lanes` numbers; the others are 0.
 template <class T> inline Vec<T> load(const T* from, Size lanes) {
     if (lanes == LANES<T>) return load(from);
 #if defined(__AVX512F__)
@@ -68,6 +69,7 @@ template <class T> inline Vec<T> smaller(Vec<T> a, Vec<T> b) { return b < a ? b 
 
 inline Size blocks_of(Size channels, Size lanes) { return (channels + lanes - 1) / lanes; }
 
-// Pixels are summed up in chunks whose bounds do not depend on the number of threads, and neither do the sums then.
+// Number of pixels that are summed up together. Chunks do not depend on the number of threads, so that sums do not
+// either.
 constexpr Size CHUNK = 512;
 inline Size chunks_of(Size pixels) { return (pixels + CHUNK - 1) / CHUNK; }

@@ -1,4 +1,4 @@
-// Batch norm in training, and what follows it: y = activation(weight (x - mean) / deviation + bias), channel by channel.
+// Batch norm in training with an activation after it: y = activation(weight (x - mean) / deviation + bias) per channel.
 #pragma once
 
 #include <cmath>
@@ -6,12 +6,12 @@
 
 #include "activations.h"
 
-// A norm with the statistics of the batch; without `inverse` (1 / deviation), x goes through as it is.
+// A norm with the statistics of the batch. If `inverse` (1 / deviation) is null, x is passed through unchanged.
 template <class T> struct Norm {
     const T *mean, *inverse, *weight, *bias;
 };
 
-// A block of a norm, as z = scale x + shift.
+// One block of channels of a norm, as the affine function z = scale x + shift.
 template <class T> struct Scaled {
     Vec<T> scale, shift, mean, inverse;
 
@@ -26,7 +26,8 @@ template <class T> struct Scaled {
     Vec<T> of(Vec<T> x) const { return scale * x + shift; }
 };
 
-// The gradient of what a norm read: first + second g + third x, of the sums of g and of g (x - mean) / deviation.
+// Gradient of a norm's input x, first + second g + third x, where g is the gradient of its output. The coefficients
+// follow from the sums over all pixels of g (`sum`) and of g (x - mean) / deviation (`product`).
 template <class T> struct Passed {
     Vec<T> first, second, third;
 
@@ -40,7 +41,7 @@ template <class T> struct Passed {
     Vec<T> of(Vec<T> gradient, Vec<T> x) const { return first + second * gradient + third * x; }
 };
 
-// Writes what `Passed` holds, [3][channels], for a norm whose result is taken `share` times.
+// Writes the coefficients of `Passed`, [3][channels], for a norm whose result is multiplied by `share`.
 template <class T>
 void pass_on(const Norm<T>& norm, T share, const T* sum, const T* product, Size pixels, Size channels, T* to) {
     for (Size first = 0; first < channels; first += LANES<T>) {
@@ -54,7 +55,7 @@ void pass_on(const Norm<T>& norm, T share, const T* sum, const T* product, Size 
     }
 }
 
-// Adds up `count` rows [rows][width] in their order, in double precision.
+// Adds up `count` rows of `width` numbers in their order, in double precision.
 template <class T> void summed(const T* rows, Size count, Size width, T* sums) {
     constexpr Size TOGETHER = 64;
     for (Size begin = 0; begin < width; begin += TOGETHER) {
@@ -66,7 +67,8 @@ template <class T> void summed(const T* rows, Size count, Size width, T* sums) {
     }
 }
 
-// The gradient `to_x` of what a norm gave becomes that of what it read, by its sums [2][channels, whole blocks].
+// Turns `to_x` in place from the gradient of a norm's output into that of its input. `sums` [2][channels, rounded up to
+// whole blocks] are the sums that `Passed` needs.
 template <class T>
 void through_norm(const T* x, Size pixels, Size channels, const Norm<T>& norm, const std::vector<T>& sums, T* to_x,
                   T* to_weight, T* to_bias, Size threads) {
@@ -85,7 +87,7 @@ void through_norm(const T* x, Size pixels, Size channels, const Norm<T>& norm, c
         }
 }
 
-// Mean and 1 / deviation of each channel; running statistics take up `momentum` of them.
+// Computes mean and 1 / deviation of each channel, and moves running statistics towards them by `momentum`.
 template <class T>
 void moments(const T* x, Size pixels, Size channels, double eps, double momentum, T* mean, T* inverse,
              T* running_mean, T* running_var, Size threads) {
@@ -96,7 +98,7 @@ void moments(const T* x, Size pixels, Size channels, double eps, double momentum
         const Size end = std::min(pixels, (chunk + 1) * CHUNK);
         for (Size first = 0; first < channels; first += LANES<T>) {
             const Size lanes = std::min(LANES<T>, channels - first);
-            const Vec<T> around = load(x + first, lanes);  // near the mean, so that squares lose no digits
+            const Vec<T> around = load(x + first, lanes);  // first pixel: near the mean, so that squares lose no digits
             Vec<T> sum[4] = {}, square[4] = {};
             Size pixel = chunk * CHUNK;
             for (; pixel + 4 <= end; pixel += 4)
@@ -124,7 +126,7 @@ void moments(const T* x, Size pixels, Size channels, double eps, double momentum
     }
 }
 
-// The same, of mean and variance that are known.
+// Computes 1 / deviation from mean and variance that are given, and moves running statistics towards them.
 template <class T>
 void statistics(const T* mean, const T* variance, Size pixels, Size channels, double eps, double momentum, T* inverse,
                 T* running_mean, T* running_var) {
@@ -151,7 +153,8 @@ void norm_forward(const T* x, Size pixels, Size channels, Norm<T> norm, Size act
     });
 }
 
-// Gradients of what was read, and of weight and bias (the sums that it takes anyway). `to_x` may be `gradient`.
+// Gradients of x and, if not null, of weight and bias, which are the sums that the gradient of x needs anyway. `to_x`
+// may be the same memory as `gradient`.
 template <class T>
 void norm_backward(const T* gradient, const T* x, Size pixels, Size channels, Norm<T> norm, Size activation, T* to_x,
                    T* to_weight, T* to_bias, Size threads) {

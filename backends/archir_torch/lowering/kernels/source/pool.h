@@ -1,10 +1,11 @@
-// Average and max pools; gradients of a max pool look for the largest again, so that nothing is kept of where it was.
+// Average and max pooling. The gradient of max pooling searches for the maximum again, so that no positions are saved.
 #pragma once
 
 #include <limits>
 
 #include "depthwise.h"
 
+// Rows and columns of a map that a window covers, without padding.
 struct Window {
     Size begin_row, end_row, begin, end;
 
@@ -14,14 +15,14 @@ struct Window {
         begin = std::max<Size>(0, along), end = std::min(g.width, along + g.kernel_width);
     }
 
-    // By how many pixels a mean divides: those inside of the map, or of the map with its padding (`padded`).
+    // Number of pixels that a mean divides by: those inside the map, or with `padded` all of the window's.
     double pixels(const Geometry& g, bool padded) const {
         if (!padded) return double((end_row - begin_row) * (end - begin));
         return double(g.kernel_height * g.kernel_width);
     }
 };
 
-// Runs over the pixels of the results, an image and a block of channels at a time.
+// Calls `run` for each pixel of the result and each block of channels, in parallel over images and blocks.
 template <class T, class Run> void over_windows(const Geometry& g, Size threads, Run run) {
     const Size blocks = blocks_of(g.channels, LANES<T>);
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -68,7 +69,7 @@ void pool_backward(const T* gradient, const T* x, Geometry g, Size largest, Size
             for (Size j = window.begin; j < window.end; j++) {
                 const Size to = image + (i * g.width + j) * g.channels;
                 Vec<T> part = left;
-                if (largest) {  // the first of equal ones has it all
+                if (largest) {  // the first of equal maxima gets all of the gradient
                     const Vec<T> read = load(x + to, lanes);
                     part = read == most ? left : Vec<T>{};
                     left = read == most ? Vec<T>{} : left;

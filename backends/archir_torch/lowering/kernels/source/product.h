@@ -1,14 +1,15 @@
-// Products of small matrices whose rows are pixels: maps lie in planes [block][pixel][lane], as convolutions leave them.
+// Products of small matrices whose rows are pixels. Maps are planes [block][pixel][lane], as depthwise convolutions
+// write them.
 #pragma once
 
 #include "maps.h"
 
-// A weight matrix [from][to], one row behind the other, with rows of whole blocks.
+// A weight matrix [from][to], row by row, with rows padded to whole blocks.
 template <class T> struct Matrix {
     Size from, to, blocks;
     std::vector<T> numbers;
 
-    // `transposed`: of numbers [to][from] as they lie in memory.
+    // `transposed`: the source is stored as [to][from].
     Matrix(const T* source, Size from, Size to, bool transposed)
         : from(from), to(to), blocks(blocks_of(to, LANES<T>)), numbers(from * blocks * LANES<T>) {
         for (Size i = 0; i < from; i++)
@@ -19,7 +20,7 @@ template <class T> struct Matrix {
     const T* row(Size i, Size block) const { return &numbers[(i * blocks + block) * LANES<T>]; }
 };
 
-// Some pixels by some blocks of the result, which stay in registers.
+// Computes PIXELS x BLOCKS of the result, which stay in registers.
 template <class T, Size PIXELS, Size BLOCKS, class Put>
 inline void tile(const T* planes, Size plane, const Matrix<T>& matrix, Size pixel, Size block, Put put) {
     Vec<T> sums[PIXELS][BLOCKS] = {};
@@ -42,7 +43,7 @@ inline void tile(const T* planes, Size plane, const Matrix<T>& matrix, Size pixe
         for (Size b = 0; b < BLOCKS; b++) put(pixel + p, block + b, sums[p][b]);
 }
 
-// put(pixel, block, sum over i of planes[i][pixel] * matrix[i][block]); planes have `plane` pixels each.
+// Calls put(pixel, block, sum over i of planes[i][pixel] * matrix[i][block]); each plane has `plane` pixels.
 template <class T, class Put>
 inline void multiply(const T* planes, Size pixels, Size plane, const Matrix<T>& matrix, Put put) {
     Size block = 0;
@@ -58,7 +59,7 @@ inline void multiply(const T* planes, Size pixels, Size plane, const Matrix<T>& 
     }
 }
 
-// sums[i][j] = sum over pixels of a[i][pixel] * b[j][pixel], i below `rows`; rows of sums have whole blocks.
+// sums[i][j] = sum over pixels of a[i][pixel] * b[j][pixel], for i < `rows`; rows of `sums` are padded to whole blocks.
 template <class T>
 inline void outer(const T* a, Size rows, const T* b, Size columns, Size pixels, T* sums) {
     constexpr Size TOGETHER = 8;

@@ -1,12 +1,12 @@
-// A depthwise convolution of activation(norm(x)) and a pointwise one behind it, an image at a time: what is between
-// them stays in the cache, and is computed again for gradients.
+// A depthwise convolution of activation(norm(x)) followed by a pointwise one, for one image at a time. The intermediate
+// map stays in the cache, and is computed again for gradients.
 #pragma once
 
 #include "depthwise.h"
 #include "product.h"
 
-// The gradient of the result, as it is read: first + second g + third y, for a norm behind it (see `Passed`); as it is,
-// if there is none.
+// Gradient of the result y. If a norm after it deferred its gradient, this is first + second g + third y (see
+// `Passed`), computed on reading; if `coefficients` is null, it is g itself.
 template <class T> struct Given {
     const T *gradient, *y, *coefficients;
 
@@ -18,7 +18,7 @@ template <class T> struct Given {
     }
 };
 
-// y [pixels, outputs], its mean and variance; `pointwise` is [outputs, channels].
+// Computes y [pixels, outputs] and its mean and variance per channel; `pointwise` is [outputs, channels].
 template <class T>
 void separable_forward(const T* x, Geometry g, Norm<T> norm, Size activation, const T* filter, const T* pointwise,
                        Size outputs, T* y, T* mean, T* variance, Size threads) {
@@ -73,8 +73,8 @@ void separable_forward(const T* x, Geometry g, Norm<T> norm, Size activation, co
 }
 
 // Gradients of x, of the filter [channels, taps], of `pointwise` [outputs, channels] and of the norm's weight and bias,
-// where they are not null. With `passed_on`, what x is the result of takes up the norm's gradient: its coefficients
-// [3, channels] are written there, and `to_x` is the gradient of what the norm gave.
+// where they are not null. If `passed_on` is not null, the norm's gradient is deferred to the operation that produced
+// x: its coefficients [3, channels] are written there, and `to_x` is the gradient of the norm's output.
 template <class T>
 void separable_backward(Given<T> given, const T* x, Geometry g, Norm<T> norm, Size activation, const T* filter,
                         const T* pointwise, Size outputs, T* to_x, T* to_filter, T* to_pointwise, T* to_weight,
@@ -87,7 +87,7 @@ void separable_backward(Given<T> given, const T* x, Geometry g, Norm<T> norm, Si
     const std::vector<T> filters = in_blocks(filter, g.channels, taps);
     const std::vector<Size> offsets = offsets_of(g);
     const Matrix<T> matrix(pointwise, outputs, g.channels, false);
-    std::vector<Size> places(out_pixels);  // of pixels in the gradient's plane
+    std::vector<Size> places(out_pixels);  // positions of the result's pixels in the plane of the gradient
     for (Size pixel = 0; pixel < out_pixels; pixel++)
         places[pixel] = begin + pixel / g.out_width * gradient_columns + pixel % g.out_width;
     std::vector<T> filter_parts(to_filter ? g.images * taps * wide : 0);

@@ -1,9 +1,9 @@
-// Weighted sums of many maps, each of them through a norm or not: y = sum of share * (norm(x)), in one pass.
+// Weighted sums of maps, or of norms of maps, in one pass over memory: y = sum over terms of share * norm(x).
 #pragma once
 
 #include "norm.h"
 
-// `share` is a number in memory; null is 1.
+// A term share * norm(x). `share` points to a scalar; null means 1.
 template <class T> struct Term {
     const T* x;
     Norm<T> norm;
@@ -50,8 +50,9 @@ void sum_forward(const Term<T>* terms, Size count, Size pixels, Size channels, T
         }
 }
 
-// Gradients of a term, where they are not null: of the map, of the norm's weight and bias, and of the share. What the
-// map is the result of may take up the norm's gradient: then `passed_on` [3, channels] is written, and not `x`.
+// Gradients of a term, where they are not null: of the map, of the norm's weight and bias, and of `share`. The norm's
+// gradient may be deferred to the operation that produced the map: then `passed_on` [3, channels] is written instead of
+// `x`.
 template <class T> struct To {
     T *x, *weight, *bias, *share, *passed_on;
 };

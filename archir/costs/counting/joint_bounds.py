@@ -1,0 +1,340 @@
+"""Number of architectures within several bounds at once, and uniform sampling from them.
+
+What a partial architecture leaves of each bound, its residual budget, is tracked along the chain of choices. A forward
+pass finds the residuals that occur before each stage; a backward pass counts the continuations that each of them
+allows. Residuals that allow every continuation are merged into one, and those that allow none are dropped. Where there
+are too many they are rounded, all up or all down: then the count is too large or too small, and samples may violate a
+bound by the amount of the rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, prod
+from typing import NamedTuple, TypeAlias
+
+from archir.costs.chain import State
+from archir.costs.counting.stages import MergedStep, Stages
+from archir.costs.counting.totals import Counts, carry, limbs_for, to_floats, to_int, widen
+from archir.costs.extremes import witnesses as bounds
+from archir.utils.arrays import NDArray, np
+from archir.utils.distributions import Distribution
+
+Numbers: TypeAlias = "NDArray[np.int64]"
+
+MAX_CELLS = 2**24
+"""Maximum number of grid cells for which a lookup array is allocated; beyond that, indices are sorted."""
+
+
+@dataclass(frozen=True)
+class ResidualGrid:
+    """Grid of residual budgets, an axis for each bound, from `least` to `greatest` in steps of `units`.
+
+    Budgets between grid points are rounded up with `up`, otherwise down.
+    """
+
+    least: Sequence[int]
+    greatest: Sequence[int]
+    units: Sequence[int]
+    up: bool
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Number of grid points for each bound; the last one is `greatest`, whatever the unit."""
+        axes = zip(self.least, self.greatest, self.units, strict=True)
+        return [-((least - greatest) // unit) + 1 for least, greatest, unit in axes]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the grid is small enough for a lookup array."""
+        return prod(self.sizes) <= MAX_CELLS
+
+    def cell_indices(self, residuals: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
+        """Return the positions of the residual budgets that allow a continuation, and their cell indices."""
+        enough = [offset >= least for offset, least in zip(residuals, self.least, strict=True)]
+        (feasible,) = np.nonzero(np.logical_and.reduce(enough))
+        indices = np.zeros(len(feasible), np.int64)
+        for i, size in enumerate(self.sizes):
+            offset = np.minimum(residuals[i][feasible], self.greatest[i]) - self.least[i]
+            if self.units[i] > 1:
+                is_last = offset == self.greatest[i] - self.least[i]
+                offset = np.where(is_last, size - 1, (offset + (self.units[i] - 1 if self.up else 0)) // self.units[i])
+            indices = indices * size + offset
+        return feasible, indices
+
+    def residuals(self, numbers: Numbers) -> list[Numbers]:
+        """Return the residual budgets of cell indices, an array for each bound."""
+        residuals: list[Numbers] = []
+        for i, size in reversed(list(enumerate(self.sizes))):
+            numbers, point = np.divmod(numbers, size)
+            residuals.append(np.minimum(self.least[i] + point * self.units[i], self.greatest[i]))
+        return residuals[::-1]
+
+    def distinct(self, parts: Sequence[Numbers]) -> Numbers:
+        """Return the distinct cell indices of all parts, ascending."""
+        if not self.is_small:
+            numbers = np.sort(np.concatenate(parts))
+            return numbers[np.diff(numbers, prepend=-1) > 0]
+        present = np.zeros(prod(self.sizes), bool)
+        for part in parts:
+            present[part] = True
+        return np.flatnonzero(present)
+
+
+MAX_SORTED = 2**20
+"""Maximum number of residuals that are sorted; more are rounded until they fit a lookup array."""
+SAMPLE_BLOCK = 20_000
+"""Architectures that are sampled at a time."""
+
+
+RARE_BITS = 44
+"""One of 2**RARE_BITS samples is taken from the continuations that are too light for floating-point sums."""
+
+Weights: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.int64]]"
+"""Numbers of continuations as floats: mantissas, and exponents of 2."""
+
+
+class Limit(NamedTuple):
+    """Bound: `sign` times the cost of index `cost` is at most `maximum`."""
+
+    cost: int
+    sign: int
+    maximum: int
+
+
+class ScaledStep(NamedTuple):
+    """Merged step with its costs in units of each bound's residual."""
+
+    costs: tuple[int, ...]
+    after: State
+    merged: MergedStep
+
+
+class StateResiduals(NamedTuple):
+    """Residuals that occur in one state before a stage: the grid, and the sorted indices of the occupied cells."""
+
+    grid: ResidualGrid
+    cells: Numbers
+
+    def find(self, residuals: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
+        """Return the positions of the residuals that allow a continuation, and their positions among the occupied
+        cells."""
+        feasible, indices = self.grid.cell_indices(residuals)
+        return feasible, np.searchsorted(self.cells, indices)
+
+
+class ResidualBudgets:
+    """Residual budgets of a chain under bounds: up to `entries` before each stage, rounded `up` or down if there are
+    more."""
+
+    def __init__(self, stages: Stages, limits: Sequence[Limit], entries: int, up: bool) -> None:
+        """Subtract from each stage its least cost and divide by the common unit, then compute all residuals."""
+        self.stages, self.entries, self.up = stages, entries, up
+        self.rounded = False
+        constant = stages.chain.constant
+        budgets = [limit.maximum - limit.sign * constant[limit.cost] for limit in limits]
+        signed_levels = [
+            {
+                state: [ScaledStep(tuple(l.sign * s.costs[l.cost] for l in limits), s.after, s) for s in steps]
+                for state, steps in level.items()
+            }
+            for level in stages.levels
+        ]
+        minima = [
+            [min(step.costs[i] for step in _all_steps(level)) for level in signed_levels] for i in range(len(limits))
+        ]
+        units = [
+            gcd(
+                *(
+                    m.costs[i] - minimum
+                    for level, minimum in zip(signed_levels, minima[i], strict=True)
+                    for m in _all_steps(level)
+                )
+            )
+            or 1
+            for i in range(len(limits))
+        ]
+        self.levels = [
+            {
+                state: [
+                    ScaledStep(tuple((c - minima[i][n]) // units[i] for i, c in enumerate(m.costs)), m.after, m.merged)
+                    for m in moves
+                ]
+                for state, moves in level.items()
+            }
+            for n, level in enumerate(signed_levels)
+        ]
+        self.initial = [
+            (budget - sum(minimum)) // unit for budget, minimum, unit in zip(budgets, minima, units, strict=True)
+        ]
+        self.residuals = list(self._residuals_by_stage())
+
+    def _residuals_by_stage(self) -> Iterator[dict[State, StateResiduals]]:
+        """Yield the residuals before each stage, by state, and at the end."""
+        bounds_by_sign = [
+            [bounds.cost_to_go(self.levels, i, sign) for i in range(len(self.initial))] for sign in (1, -1)
+        ]
+        arriving: dict[State, list[list[Numbers]]] = {
+            (): [[np.array([residual], np.int64) for residual in self.initial]]
+        }
+        for stage in range(len(self.levels) + 1):
+            extremes = {
+                state: (
+                    [side[stage][state] for side in bounds_by_sign[0]],
+                    [-side[stage][state] for side in bounds_by_sign[1]],
+                )
+                for state in arriving
+                if state in bounds_by_sign[0][0][stage]
+            }
+            state_residuals = self._distinct_residuals({state: arriving[state] for state in extremes}, extremes)
+            yield state_residuals
+            arriving = {}
+            for state, place in state_residuals.items() if stage < len(self.levels) else ():
+                residuals = place.grid.residuals(place.cells)
+                for step in self.levels[stage][state]:
+                    remaining = [residual - cost for residual, cost in zip(residuals, step.costs, strict=True)]
+                    arriving.setdefault(step.after, []).append(remaining)
+
+    def _distinct_residuals(
+        self, arriving: Mapping[State, list[list[Numbers]]], extremes: Mapping[State, tuple[list[int], list[int]]]
+    ) -> dict[State, StateResiduals]:
+        """Return the distinct residuals of each state, on a grid that is coarsened until there are few enough."""
+        units = [1] * len(self.initial)
+        rows = sum(len(residuals[0]) for parts in arriving.values() for residuals in parts)
+        while True:
+            while rows > MAX_SORTED and not all(
+                ResidualGrid(*pair, units, self.up).is_small for pair in extremes.values()
+            ):
+                units = self._coarsen(units, extremes)
+            result: dict[State, StateResiduals] = {}
+            for state, parts in arriving.items():
+                lattice = ResidualGrid(*extremes[state], units, self.up)
+                cells = lattice.distinct([lattice.cell_indices(residuals)[1] for residuals in parts])
+                if len(cells):
+                    result[state] = StateResiduals(lattice, cells)
+            rows = sum(len(place.cells) for place in result.values())
+            if rows <= self.entries or max(max(place.grid.sizes) for place in result.values()) <= 2:
+                return result
+            arriving = {state: [place.grid.residuals(place.cells)] for state, place in result.items()}
+            units = self._coarsen(units, extremes)
+            rows = MAX_SORTED + 1
+
+    def _coarsen(self, units: list[int], extremes: Mapping[State, tuple[list[int], list[int]]]) -> list[int]:
+        """Return the units with that of the bound of most grid points doubled."""
+        self.rounded = True
+        sizes = np.max([ResidualGrid(*pair, units, self.up).sizes for pair in extremes.values()], axis=0)
+        return [unit << int(i == np.argmax(sizes)) for i, unit in enumerate(units)]
+
+    @property
+    def count(self) -> int:
+        """Number of architectures within the bounds; too large or too small where residuals are rounded."""
+        return self._continuations[0]
+
+    @cached_property
+    def _continuations(self) -> tuple[int, list[dict[State, Weights]]]:
+        """Exact number of continuations from the start, and the number from each residual, rounded to 53 bits."""
+        continuations: dict[State, Counts] = {state: np.ones((1, 1), np.int64) for state in self.residuals[-1]}
+        rounded = [{state: to_floats(counts) for state, counts in continuations.items()}]
+        totals = dict.fromkeys(continuations, 1)
+        for level, places, after in reversed(
+            list(zip(self.levels, self.residuals[:-1], self.residuals[1:], strict=True))
+        ):
+            totals = {
+                state: sum(step.merged.path_count * totals[step.after] for step in level[state] if step.after in totals)
+                for state in places
+            }
+            limbs = limbs_for(max(totals.values(), default=0))
+            widened_counts = {state: widen(counts, limbs) for state, counts in continuations.items()}
+            continuations = {state: np.zeros((len(place.cells), limbs), np.int64) for state, place in places.items()}
+            for state, place in places.items():
+                residuals = place.grid.residuals(place.cells)
+                for step in level[state]:
+                    if step.after in after:
+                        feasible, index = _advance(residuals, step, after)
+                        continuations[state][feasible] += widened_counts[step.after][index] * step.merged.path_count
+                carry(continuations[state])
+            rounded.append({state: to_floats(counts) for state, counts in continuations.items()})
+        return to_int(continuations[()][0]) if continuations else 0, rounded[::-1]
+
+    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.int16]:
+        """Return `n` architectures within the bounds, sampled uniformly, as rows of outcomes; there must be at least
+        one.
+
+        Where residuals are rounded up, all architectures within the bounds can occur, and others that violate them,
+        too.
+        """
+        parts = [self._sample_block(min(SAMPLE_BLOCK, n - start), rng) for start in range(0, n, SAMPLE_BLOCK)]
+        return np.concatenate(parts)
+
+    def _sample_block(self, n: int, rng: np.random.Generator) -> NDArray[np.int16]:
+        """Sample `n` architectures stage by stage; rows in the same state are handled together."""
+        codes = np.empty((n, self.stages.cuts[-1]), np.int16)
+        continuations = self._continuations[1]
+        groups: dict[State, tuple[Numbers, Numbers]] = {(): (np.arange(n), np.zeros(n, np.int64))}
+        for stage, level in enumerate(self.levels):
+            columns = slice(self.stages.cuts[stage], self.stages.cuts[stage + 1])
+            before, after = self.residuals[stage], self.residuals[stage + 1]
+            arriving: dict[State, list[tuple[Numbers, Numbers]]] = {}
+            for state, (rows, cells) in groups.items():
+                steps = [step for step in level[state] if step.after in after]
+                residuals = before[state].grid.residuals(before[state].cells[cells])
+                mantissas = np.zeros((len(steps), len(rows)))
+                exponents = np.full((len(steps), len(rows)), np.iinfo(np.int32).min // 2)
+                indices = np.zeros((len(steps), len(rows)), np.int64)
+                for i, step in enumerate(steps):
+                    feasible, indices[i, feasible] = _advance(residuals, step, after)
+                    mantissa, exponent = continuations[stage + 1][step.after]
+                    mantissas[i, feasible] = mantissa[indices[i, feasible]] * step.merged.path_count
+                    exponents[i, feasible] = exponent[indices[i, feasible]]
+                picks = _sample_rows(mantissas, exponents, rng)
+                for i in np.unique(picks):
+                    (part,) = np.nonzero(picks == i)
+                    outcomes = steps[i].merged.outcomes
+                    codes[rows[part], columns] = outcomes[rng.integers(len(outcomes), size=len(part))]
+                    arriving.setdefault(steps[i].after, []).append((rows[part], indices[i, part]))
+            groups = {
+                state: (np.concatenate([rows for rows, _ in parts]), np.concatenate([index for _, index in parts]))
+                for state, parts in arriving.items()
+            }
+        return codes
+
+
+def _advance(
+    residuals: Sequence[Numbers], step: ScaledStep, after: Mapping[State, StateResiduals]
+) -> tuple[Numbers, Numbers]:
+    """Return the positions of the residuals that allow a step, and the positions of the residuals after it."""
+    return after[step.after].find([residual - cost for residual, cost in zip(residuals, step.costs, strict=True)])
+
+
+def _sample_rows(
+    mantissas: NDArray[np.float64], exponents: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:  # fmt: skip
+    """Return, for each column of weights [rows, n], a row sampled in proportion to the weights.
+
+    Rows so much lighter than the others that a sum of floats does not change are sampled, too, with their exact
+    probability.
+    """
+    weights = np.ldexp(mantissas, exponents - exponents.max(axis=0))
+    sums = np.cumsum(weights, axis=0)
+    points = rng.random(weights.shape[1])
+    picks: NDArray[np.int64] = (sums <= points * sums[-1]).sum(axis=0)
+    for column in np.flatnonzero(points < 2.0**-RARE_BITS):
+        lowest = int(exponents[mantissas[:, column] > 0, column].min())
+        exact = [
+            int(mantissa * 2**53) << int(exponent) - lowest if mantissa else 0
+            for mantissa, exponent in zip(mantissas[:, column], exponents[:, column], strict=True)
+        ]
+        share = sum(exact) >> RARE_BITS  # the weight that points below 2**-RARE represent
+        light_weights = [weight if weight * len(exact) < share else 0 for weight in exact]
+        candidates = Distribution.of(*light_weights, share - sum(light_weights))
+        pick = int(candidates.sample_many(1, rng)[0])
+        picks[column] = pick if pick < len(exact) else picks[column]
+    return picks
+
+
+def _all_steps(level: Mapping[State, Sequence[ScaledStep]]) -> Iterator[ScaledStep]:
+    """Yield the steps of all states."""
+    for steps in level.values():
+        yield from steps

@@ -1,0 +1,94 @@
+"""Gaussian process whose kernel is a mixture, averaged over the hyperparameters of the mixture.
+
+The kernel is a sum of a constant, of linear kernels over blocks of features, each with a share, and of noise. A few
+measurements do not determine the shares, so many sets of shares are sampled, and each is weighted by the probability of
+the measurements under it (Rasmussen and Williams 2006, sections 2.2 and 5.4.1, with the overall scale integrated out).
+Leave-one-out errors (section 5.4.2) estimate the error of predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+HYPERPARAMETER_SAMPLES = 64
+"""Number of sampled sets of hyperparameters."""
+MAX_WEIGHTING_POINTS = 300
+"""Maximum number of measurements that are used to weight the sets of hyperparameters."""
+_PRIOR_OBSERVATIONS = 0.2
+"""Strength of the prior of the scale, as a number of observations of variance 1."""
+_MIN_RELATIVE_WEIGHT = 1e-3
+"""Sets of hyperparameters whose weight is below this fraction of the best one's are left out."""
+
+
+@dataclass(frozen=True)
+class FittedProcess:
+    """Fit of a process to n measurements, in their unit."""
+
+    weights: tuple[Matrix, ...]
+    """Weights [d] of the features of each block [n, d]."""
+    constant: float
+    errors: Matrix
+    """Leave-one-out error of each measurement [n]."""
+
+
+def fit_process(blocks: Sequence[Matrix], measured: Matrix, rng: np.random.Generator) -> FittedProcess:
+    """Fit n measurements [n] of networks with blocks of features [n, d], whose rows have a mean squared length of about
+    1.
+
+    `rng` samples the sets of hyperparameters.
+    """
+    mean, scale = float(measured.mean()), float(measured.std()) or 1.0
+    targets = (measured - mean) / scale
+    kernels = np.array([block @ block.T for block in blocks])
+    subset = np.sort(rng.permutation(len(targets))[:MAX_WEIGHTING_POINTS])
+    subset_kernels = kernels[:, subset][:, :, subset]
+    samples = list(zip(*_sample_hyperparameters(len(blocks), rng), strict=True))
+    evidence = np.array([_posterior(subset_kernels, *sample, targets[subset]).evidence for sample in samples])
+    counts = np.exp(evidence - evidence.max())
+    counts[counts < _MIN_RELATIVE_WEIGHT] = 0
+    weights = [np.zeros(block.shape[1]) for block in blocks]
+    constant, errors = mean, np.zeros(len(targets))
+    for count, (shares, noise) in zip(counts / counts.sum(), samples, strict=True):
+        if count > 0:
+            posterior = _posterior(kernels, shares, noise, targets)
+            for weight, block, share in zip(weights, blocks, shares, strict=True):
+                weight += count * scale * share * (block.T @ posterior.alpha)
+            constant += count * scale * float(posterior.alpha.sum())
+            errors += count * scale * posterior.errors
+    return FittedProcess(tuple(weights), constant, errors)
+
+
+def _sample_hyperparameters(blocks: int, rng: np.random.Generator) -> tuple[Matrix, Matrix]:
+    """Sample S = HYPERPARAMETER_SAMPLES sets of hyperparameters: shares [S, blocks], which sum to 1, and noise [S].
+
+    The noise ranges from almost none to as much as all other parts of the kernel.
+    """
+    shares = np.exp(rng.normal(0, 1.5, (HYPERPARAMETER_SAMPLES, blocks))) * (
+        rng.random((HYPERPARAMETER_SAMPLES, blocks)) < 0.8
+    )
+    shares[shares.sum(1) == 0] = 1.0
+    return shares / shares.sum(1, keepdims=True), 10 ** rng.uniform(-4, 0, HYPERPARAMETER_SAMPLES)
+
+
+@dataclass(frozen=True)
+class _Posterior:
+    """Log evidence of the measurements, inverse of the kernel times the measurements, and leave-one-out errors."""
+
+    evidence: float
+    alpha: Matrix
+    errors: Matrix
+
+
+def _posterior(kernels: Matrix, shares: Matrix, noise: float, targets: Matrix) -> _Posterior:
+    """Solve the process for one set of hyperparameters."""
+    kernel = 1.0 + noise * np.eye(len(targets)) + np.tensordot(shares, kernels, 1)
+    inverse = np.linalg.inv(kernel)
+    alpha = inverse @ targets
+    volume = float(np.linalg.slogdet(kernel)[1])
+    evidence = -(len(targets) + _PRIOR_OBSERVATIONS) * float(np.log(targets @ alpha + _PRIOR_OBSERVATIONS)) - volume
+    return _Posterior(evidence / 2, alpha, alpha / np.diag(inverse))

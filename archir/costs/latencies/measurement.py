@@ -1,0 +1,250 @@
+"""Measurement of operations for latency tables, and validation of the tables on whole networks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from archir.costs.latencies.table import Correction, Device, Entry, LatencyTable
+from archir.costs.latencies.timing import DEFAULT_EFFORT, Effort, TimedRun, Timing, measure, measure_in_turns
+from archir.costs.latencies.workloads import Workload, chain_network
+from archir.diagnostics.errors import fail
+from archir.ir.graph import Graph
+
+ProgressWrapper = Callable[[Iterable[Any], int, str], Iterable[Any]]
+"""Wrapper of an iterable that shows progress: called with the items, their number and a label, it yields the items."""
+
+MAX_RESIDENT_NETWORKS = 20
+"""Maximum number of networks that are in memory and measured in turns."""
+SAVE_INTERVAL = 5.0
+"""Seconds between saves: the measuring time that a killed process may lose."""
+
+
+class Bench(Protocol):
+    """Device at one batch size, set up by a backend for timing."""
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """Names and versions that distinguish this device and its software from others."""
+        ...
+
+    @property
+    def threads(self) -> int:
+        """Number of threads that compute."""
+        ...
+
+    def free(self, graph: Graph) -> bool:
+        """Return whether a network costs no time because lowering removes all of its operations."""
+        ...
+
+    def timed(self, graph: Graph) -> TimedRun:
+        """Return a timer for a network without choices, with new weights, on random inputs."""
+        ...
+
+
+def without_progress(items: Iterable[Any], total: int, what: str) -> Iterable[Any]:
+    """Return the items without showing progress."""
+    return items
+
+
+def new_table(device: Device, batch: int, bench: Bench, effort: Effort = DEFAULT_EFFORT) -> LatencyTable:
+    """Return a new table without operations, with the measured overhead of a call on the device.
+
+    The overhead is extrapolated from networks of one and of two equal cheap operations.
+    """
+    timings = dict(measure_in_turns([bench.timed(chain_network(1)), bench.timed(chain_network(2))], effort))
+    single, double = timings[0], timings[1]
+    overhead = Entry(
+        median=max(0.0, 2 * single.median - double.median),
+        spread=2 * single.spread + double.spread,
+        samples=min(single.samples, double.samples),
+    )
+    return LatencyTable(
+        schema_version=1,
+        device=device,
+        batch=batch,
+        threads=bench.threads,
+        machine=bench.machine,
+        overhead=overhead,
+    )
+
+
+def check_same_machine(table: LatencyTable, device: Device, batch: int, bench: Bench) -> None:
+    """Raise ArchError (A1503) if a table was measured on another device or with other software, naming the
+    differences."""
+    recorded = {"device": table.device, "batch": str(table.batch), "threads": str(table.threads), **table.machine}
+    current = {"device": device, "batch": str(batch), "threads": str(bench.threads), **bench.machine}
+    differences = [
+        f"{name} {recorded.get(name, '-')}, here {current.get(name, '-')}"
+        for name in dict.fromkeys([*recorded, *current])
+        if recorded.get(name) != current.get(name)
+    ]
+    if differences:
+        raise fail("A1503", f"the latency table was measured under other conditions: {'; '.join(differences)}")
+
+
+def fill_table(
+    table: LatencyTable,
+    workloads: Mapping[str, Workload],
+    bench: Bench,
+    *,
+    save: Callable[[LatencyTable], None],
+    progress: ProgressWrapper = without_progress,
+    effort: Effort = DEFAULT_EFFORT,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Measure the operations that a table lacks, and return their number.
+
+    The table is saved regularly, and also if this is interrupted.
+    """
+    missing = [workload for key, workload in workloads.items() if key not in table.entries]
+    saved = clock()
+    try:
+        for workload in progress(missing, len(missing), "measuring"):
+            table.entries[workload.key] = _measure_entry(workload.graph(), bench, table.overhead.median, effort)
+            if clock() - saved >= SAVE_INTERVAL:
+                save(table)
+                saved = clock()
+    finally:
+        save(table)
+    return len(missing)
+
+
+def _measure_entry(graph: Graph, bench: Bench, overhead: float, effort: Effort) -> Entry:
+    """Return the measured latency of one operation, without the overhead of a call."""
+    if bench.free(graph):
+        return Entry(median=0, spread=0, samples=1)
+    timing = measure(bench.timed(graph), effort)
+    return Entry(median=max(0.0, timing.median - overhead), spread=timing.spread, samples=timing.samples)
+
+
+@dataclass(frozen=True)
+class MeasuredNetwork:
+    """Latency of a network in nanoseconds: the sum predicted by the table, and the measurement."""
+
+    predicted: float
+    measured: Timing
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Accuracy of a table's sums as predictions of the latency of whole networks."""
+
+    networks: tuple[MeasuredNetwork, ...]
+
+    def __repr__(self) -> str:
+        return f"<Validation on {len(self.networks):,} networks: mean error {self.error:.1%}>"
+
+    @property
+    def rank_correlation(self) -> float | None:
+        """Spearman's rank correlation, ties averaged; None if all predictions or all measurements are equal."""
+        return spearman(self._predicted, self._measured)
+
+    @property
+    def error(self) -> float:
+        """Mean absolute error of the predictions, relative to the measurements."""
+        return _relative_error(self._predicted, self._measured)
+
+    @property
+    def corrected_error(self) -> float | None:
+        """Mean relative error after affine correction; each network is predicted by the fit to all others
+        (leave-one-out).
+
+        None if a fit is not possible.
+        """
+        x, y = self._predicted, self._measured
+        masks = [np.arange(len(x)) != i for i in range(len(x))]
+        lines = [fit_line(x[mask], y[mask]) for mask in masks]
+        if not lines or None in lines:
+            return None
+        corrected = np.array([line[0] * value + line[1] for line, value in zip(lines, x, strict=True) if line])
+        return _relative_error(corrected, y)
+
+    def correction(self) -> Correction:
+        """Return the least-squares line of all networks whose offset is at least 0.
+
+        Raises ArchError (A1504) if the line does not rise.
+        """
+        line = fit_line(self._predicted, self._measured)
+        if line is None or line[0] <= 0:
+            hint = "take more networks (-n), of a space whose networks differ more"
+            raise fail("A1504", "cannot calibrate: measured latencies do not rise with the table's sums", None, hint)
+        return Correction(scale=line[0], offset=line[1], networks=len(self.networks))
+
+    @property
+    def _predicted(self) -> Any:
+        """Predicted nanoseconds [networks]."""
+        return np.array([network.predicted for network in self.networks])
+
+    @property
+    def _measured(self) -> Any:
+        """Measured nanoseconds [networks]."""
+        return np.array([network.measured.median for network in self.networks])
+
+
+def validate(
+    table: LatencyTable,
+    graphs: Sequence[Graph],
+    bench: Bench,
+    *,
+    progress: ProgressWrapper = without_progress,
+    effort: Effort = DEFAULT_EFFORT,
+) -> Validation:
+    """Measure networks without choices, and compare with a table's predictions. Raises ArchError (A1502, A1503)."""
+    check_same_machine(table, table.device, table.batch, bench)
+    predicted = [table.total(graph) for graph in graphs]
+    return Validation(
+        tuple(map(MeasuredNetwork, predicted, measure_networks(graphs, bench, progress=progress, effort=effort)))
+    )
+
+
+def measure_networks(
+    graphs: Sequence[Graph],
+    bench: Bench,
+    *,
+    progress: ProgressWrapper = without_progress,
+    effort: Effort = DEFAULT_EFFORT,
+) -> list[Timing]:
+    """Return the measured latency of whole networks without choices, measured in turns."""
+    timings = dict(progress(_measure_in_blocks(graphs, bench, effort), len(graphs), "measuring"))
+    return [timings[i] for i in range(len(graphs))]
+
+
+def _measure_in_blocks(graphs: Sequence[Graph], bench: Bench, effort: Effort) -> Iterator[tuple[int, Timing]]:
+    """Yield the index and latency of each network; at most MAX_RESIDENT_NETWORKS networks are in memory."""
+    for start_index in range(0, len(graphs), MAX_RESIDENT_NETWORKS):
+        timers = [bench.timed(graph) for graph in graphs[start_index : start_index + MAX_RESIDENT_NETWORKS]]
+        for position, timing in measure_in_turns(timers, effort):
+            yield start_index + position, timing
+
+
+def fit_line(x: Any, y: Any) -> tuple[float, float] | None:
+    """Return slope and intercept of the least-squares line whose intercept is at least 0; None if all x are equal."""
+    if len(x) < 2 or np.ptp(x) == 0:
+        return None
+    centred = x - x.mean()
+    slope = float(centred @ (y - y.mean()) / (centred @ centred))
+    intercept = float(y.mean() - slope * x.mean())
+    return (slope, intercept) if intercept >= 0 else (float(x @ y / (x @ x)), 0.0)
+
+
+def spearman(x: Any, y: Any) -> float | None:
+    """Return Spearman's rank correlation; None if all x or all y are equal."""
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.corrcoef(_ranks(x), _ranks(y))[0, 1])
+
+
+def _ranks(values: Any) -> Any:
+    """Return the positions of values in sorted order; equal values share their mean position."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+
+
+def _relative_error(predicted: Any, measured: Any) -> float:
+    """Return the mean absolute error, relative to the measurements."""
+    return float(np.mean(np.abs(predicted - measured) / measured))

@@ -1,0 +1,239 @@
+"""Data sets that are Python objects: arrays, torch datasets, iterables.
+
+All samples are read once, in order, into arrays, so that they are the same on every access; splits and resumed runs
+depend on that. Tensors, PIL images and numbers are converted by numpy.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archir.data.readers.arrays import source_of_arrays
+from archir.data.readers.source import Part, Source, classes_of
+from archir.diagnostics.errors import ArchError, fail
+from archir.plugins import loading
+
+MAX_BYTES = 1 << 32
+"""Maximum size of all samples of a dataset together, in bytes (4 GiB)."""
+MAX_SECONDS = 1800
+"""Maximum time in seconds that a function `MODULE:FUNCTION` may take to return its data."""
+_SAMPLE_HINT = "a sample is a pair, inputs and targets: each an array, or arrays by name"
+
+
+def read(data: Any, source_name: str) -> Source:
+    """Return the source that a Python object holds.
+
+    `data` is arrays by name; a pair of inputs and targets; a dataset, a data loader (its `dataset` is read) or an
+    iterable of such pairs; or `{"train": ..., "test": ...}` with any of these. `source_name` is its name in messages.
+    Raises ArchError (A1102, A1115).
+    """
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, Mapping) and {*data} in ({"train"}, {"train", "test"}):
+        parts = [_to_part(value, f'{source_name}["{name}"]') for name, value in sorted(data.items(), reverse=True)]
+    elif isinstance(data, Mapping):
+        return source_of_arrays(
+            {str(name): _to_array(value, f'{source_name}["{name}"]') for name, value in data.items()}, source_name
+        )
+    else:
+        parts = [_to_part(data, source_name)]
+    for part in parts:
+        if len(part) == 0:
+            raise fail("A1102", f"{source_name} has no samples")
+    return Source(parts[0], parts[1] if len(parts) > 1 else None, classes_of(*parts))
+
+
+def call_function(name: str) -> Source:
+    """Return the data of the function `MODULE:FUNCTION`.
+
+    The module must already be imported, by whoever trusts it: a name in a recipe that came from elsewhere runs no code.
+    Raises ArchError (A1115), also if the function raises or takes more than MAX_SECONDS.
+    """
+    module, _, attribute = name.partition(":")
+    if not loading.is_allowed(module):
+        hint = f"if it is yours, name it: `--plugin {module}`"
+        raise fail("A1115", f"`{name}` is data of a module that was not imported", None, hint)
+    try:
+        function: Callable[[], Any] = getattr(sys.modules[module], attribute)
+        with _time_limit(name):
+            data = function()
+    except ArchError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise _foreign_error(f"`{name}`", error) from error
+    return read(data, f"`{name}`")
+
+
+@contextmanager
+def _time_limit(name: str) -> Iterator[None]:
+    """Raise ArchError (A1115) in the block after `MAX_SECONDS`.
+
+    Works in the main thread on systems with SIGALRM, and does nothing elsewhere. A process that the block forked exits.
+    """
+    own = os.getpid()
+
+    def stop(*_: object) -> None:
+        hint = "write what it gives as .npy files: npy:FOLDER"
+        raise fail("A1115", f"`{name}` gave no data in {MAX_SECONDS:,} seconds", None, hint)
+
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+    handler = signal.signal(signal.SIGALRM, stop)
+    timer = signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS)
+    try:
+        yield
+    finally:
+        if os.getpid() != own:
+            os._exit(0)
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def _to_part(data: Any, source_name: str) -> Part:
+    """Convert a Python object to a part: arrays, a pair of arrays, or a dataset of samples. Raises ArchError (A1102,
+    A1115)."""
+    if isinstance(data, Mapping) or _is_array(data):
+        source = (
+            read(data, source_name)
+            if isinstance(data, Mapping)
+            else source_of_arrays({"x": _to_array(data, source_name)}, source_name)
+        )
+        return source.train
+    if isinstance(data, tuple) and len(data) == 2 and all(_is_arrays(value) for value in data):
+        columns = [_by_name(value, name) for value, name in zip(data, ("input", "target"), strict=True)]
+        arrays = [
+            {name: _to_array(value, f"`{name}` of {source_name}") for name, value in part.items()} for part in columns
+        ]
+        counts = {len(value) if value.ndim else 0 for part in arrays for value in part.values()}
+        if len(counts) > 1:
+            raise fail(
+                "A1102",
+                f"{source_name} has arrays of {', '.join(map(str, sorted(counts)))} samples: every sample has one of "
+                "each",
+            )
+        return Part(arrays[0], arrays[1])
+    data = getattr(data, "dataset", data)
+    if not isinstance(data, Iterable) and not hasattr(data, "__getitem__"):
+        raise fail(
+            "A1115", f"{source_name} is a {type(data).__name__}: neither arrays, nor a dataset", None, _SAMPLE_HINT
+        )
+    return _stack_samples(_samples(data, source_name), source_name)
+
+
+def _samples(data: Any, source_name: str) -> Iterator[Any]:
+    """Yield all samples in order. Raises ArchError (A1115) if the dataset raises, or its length is not its sample
+    count."""
+    count: int | None = None
+    try:
+        count = len(data)
+    except TypeError:
+        pass
+    except Exception as error:
+        raise _foreign_error(source_name, error) from error
+    by_number = count is not None and hasattr(data, "__getitem__")
+    indices = iter(range(count or 0)) if by_number else None
+    done = 0
+    try:
+        stream: Iterator[Any] = (data[number] for number in indices) if indices is not None else iter(data)
+        for sample in stream:
+            yield sample
+            done += 1
+    except ArchError:
+        raise
+    except Exception as error:
+        raise _foreign_error(f"sample {done} of {source_name}", error) from error
+    if count is not None and done != count:
+        raise fail("A1115", f"{source_name} has a length of {count}, but returned {done} samples")
+
+
+def _stack_samples(samples: Iterator[Any], source_name: str) -> Part:
+    """Stack samples, each an input or a pair of inputs and targets, into a part.
+
+    Raises ArchError: A1115 (a sample has other names or shapes than the others, or all exceed MAX_BYTES), A1102 (none).
+    """
+    rows: tuple[dict[str, list[NDArray[Any]]], dict[str, list[NDArray[Any]]]] = ({}, {})
+    bytes_left = MAX_BYTES
+    for number, sample in enumerate(samples):
+        name = f"sample {number} of {source_name}"
+        if _is_array(sample):
+            sample = (sample, {})
+        if not isinstance(sample, Sequence) or len(sample) != 2:
+            raise fail("A1115", f"{name} is a {type(sample).__name__}, not a pair", None, _SAMPLE_HINT)
+        for item, usual, arrays_by_name in zip(sample, ("input", "target"), rows, strict=True):
+            columns = _by_name(item, usual)
+            if number and columns.keys() != arrays_by_name.keys():
+                raise fail(
+                    "A1115",
+                    f"{name} has {', '.join(columns) or 'nothing'}, and others "
+                    f"{', '.join(arrays_by_name) or 'nothing'}",
+                )
+            for column, value in columns.items():
+                array = _to_array(value, f"`{column}` of {name}")
+                previous = arrays_by_name.setdefault(column, [])
+                if previous and previous[0].shape != array.shape:
+                    text = (
+                        f"`{column}` of {name} has shape {list(array.shape)}, that of others is "
+                        f"{list(previous[0].shape)}"
+                    )
+                    raise fail("A1115", text, None, "all samples are of one shape: crop or pad them")
+                previous.append(array.copy())
+                bytes_left -= array.nbytes
+        if bytes_left < 0:
+            raise fail(
+                "A1115",
+                f"{source_name} has more than {MAX_BYTES >> 30} GiB",
+                None,
+                "write it as .npy files: npy:FOLDER",
+            )
+    inputs, targets = ({name: np.stack(values) for name, values in arrays_by_name.items()} for arrays_by_name in rows)
+    if not inputs:
+        raise fail("A1102", f"{source_name} has no samples")
+    return Part(inputs, targets)
+
+
+def _by_name(value: Any, default_name: str) -> dict[str, Any]:
+    """Return named arrays as they are; a single array gets the name `default_name`."""
+    return {str(name): item for name, item in value.items()} if isinstance(value, Mapping) else {default_name: value}
+
+
+def _is_array(value: Any) -> bool:
+    """True for arrays and tensors."""
+    return hasattr(value, "shape") and hasattr(value, "dtype")
+
+
+def _is_arrays(value: Any) -> bool:
+    """True for an array, or for a mapping whose values are all arrays."""
+    return all(map(_is_array, value.values())) if isinstance(value, Mapping) else _is_array(value)
+
+
+def _to_array(value: Any, display_name: str) -> NDArray[Any]:
+    """Convert a value to a numpy array of numbers. Raises ArchError (A1115)."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise _foreign_error(display_name, error) from error
+    if array.dtype.kind not in "fiub":
+        raise fail(
+            "A1115",
+            f"{display_name} is no array of numbers, but {array.dtype if array.size else 'empty'}",
+            None,
+            _SAMPLE_HINT,
+        )
+    return array
+
+
+def _foreign_error(display_name: str, error: BaseException) -> ArchError:
+    """Return the error (A1115) for an exception raised by foreign code."""
+    return fail("A1115", f"{display_name} raised {type(error).__name__}: {error}")

@@ -1,0 +1,21 @@
+"""Import of optional packages, which only some data sources need."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from archir.diagnostics.errors import fail
+
+
+def require_package(package: str, extra: str, feature: str) -> Any:
+    """Import and return an optional package.
+
+    `extra` is the extra of archir that installs it; `feature` is what needs it. Raises ArchError (A1112) with the
+    command that installs the package.
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        hint = f"pip install 'archir[{extra}]'"
+        raise fail("A1112", f"{feature} needs the package `{package.split('.')[0]}`: {error}", None, hint) from None

@@ -1,0 +1,68 @@
+"""Default values of the parameters of blocks and operations; calls leave out arguments that equal them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING
+from typing import Any
+
+from archir.language.decompiler.fusion_patterns import DEFAULTS
+from archir.language.decompiler.program_tree import (
+    FirstRound,
+    Item,
+    ListExpr,
+    Multiple,
+    Outer,
+    ParameterRef,
+    PerRound,
+    Size,
+    Step,
+    steps,
+)
+
+Defaults = Mapping[str, Mapping[str, Any]]
+"""By block, the default of each parameter, or MISSING."""
+
+
+def is_default(value: Any, default: Any) -> bool:
+    """Return True if a value equals the default and is a bool just when the default is one: 1 is not true."""
+    return (
+        default is not MISSING
+        and type(value) in (type(default), int, float)
+        and value == default
+        and (isinstance(value, bool) == isinstance(default, bool))
+    )
+
+
+def infer_defaults(name: str, parameters: Iterable[str], calls: Sequence[Step]) -> dict[str, Any]:
+    """Return the default of each parameter of a block, MISSING for those without one, which come first.
+
+    A constant is a default if a block has more than two calls, and more than half of them pass it.
+    """
+    defaults: dict[str, Any] = {}
+    for parameter in parameters:
+        arguments = [call.arguments[parameter] for call in calls]
+        constants = [
+            constant
+            for constant in arguments
+            if not isinstance(
+                constant, ParameterRef | Size | Multiple | FirstRound | PerRound | Outer | ListExpr | tuple
+            )
+        ]
+        most_common = max(constants, key=lambda v: sum(is_default(v, o) for o in constants)) if constants else MISSING
+        count = sum(is_default(most_common, constant) for constant in constants) if constants else 0
+        defaults[parameter] = most_common if len(arguments) > 2 and 2 * count > len(arguments) else MISSING
+    order = sorted(
+        defaults, key=lambda parameter: (defaults[parameter] is not MISSING, not parameter.startswith("width"))
+    )
+    return {parameter: defaults[parameter] for parameter in order}
+
+
+def calls_in(name: str, bodies: Iterable[Sequence[Item]]) -> list[Step]:
+    """Return the calls of a block in these bodies."""
+    return [step for items in bodies for step in steps(items) if step.callee == name]
+
+
+def library_defaults() -> dict[str, Mapping[str, Any]]:
+    """Return the defaults of the library's blocks."""
+    return {name: dict(defaults) for name, defaults in DEFAULTS.items()}

@@ -1,0 +1,149 @@
+"""Decompile graphs without choices into `.arch` programs like those that a person would write."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from archir.diagnostics.errors import ArchError, RuleError, fail
+from archir.equivalence.canonical import canonical_hash
+from archir.ir.graph import Graph, NodeId
+from archir.ir.names import is_name
+from archir.ir.op import OPS
+from archir.ir.structure import Input
+from archir.ir.typing import Types, infer
+from archir.language.decompiler import fusion_patterns as idioms
+from archir.language.decompiler.argument_defaults import calls_in, infer_defaults, library_defaults
+from archir.language.decompiler.blocks import ProgramBuilder
+from archir.language.decompiler.imported import Imported
+from archir.language.decompiler.program_text import block_text, net_text
+from archir.language.decompiler.regions import region_tree
+from archir.language.decompiler.scope_matching import match_scopes
+from archir.language.decompiler.spelling import RESERVED, snake
+from archir.language.elaboration.elaborate import elaborate
+from archir.language.formatter import canonical
+from archir.language.source import to_source
+from archir.ops.activation import Identity
+
+
+@dataclass(frozen=True)
+class DecompiledProgram:
+    """A decompiled program."""
+
+    text: str
+    scopes: Mapping[str, str]
+    """For each scope of the graph that has weights, the scope of the same weights in the program."""
+
+
+def decompile(imported: Imported) -> DecompiledProgram:
+    """Return the program of an imported network, with blocks for its modules.
+
+    Each candidate text is elaborated, and its canonical hash is compared with the graph's. If neither the program with
+    library blocks and options nor the plain one is the same network, the graph is written as one statement per node.
+    Raises RuleError or ArchError if the graph cannot be written as a program.
+    """
+    graph = imported.graph
+    expected_hash = canonical_hash(graph)
+    for plain in (False, True):
+        try:
+            text = program_source(graph, imported.classes, plain)
+        except ArchError as error:
+            if any(diagnostic.code == "A0908" for diagnostic in error.diagnostics):
+                raise
+            continue  # the text is not a valid program: try the next form, as for a text of another network
+        decompiled = _verified(graph, text, expected_hash)
+        if decompiled is not None:
+            return decompiled
+    decompiled = _verified(graph, to_source(graph), expected_hash)
+    if decompiled is None:
+        raise RuleError(f"the program that was written for `{graph.name}` is another network: this is a bug in archir")
+    return decompiled
+
+
+def _verified(graph: Graph, text: str, expected_hash: str) -> DecompiledProgram | None:
+    """Elaborate a text; return it with its scopes if it is the same network, None otherwise."""
+    try:
+        elaborated = elaborate(text, graph.name)
+    except ArchError:
+        return None
+    if canonical_hash(elaborated) != expected_hash:
+        return None
+    scopes = match_scopes(graph, elaborated)
+    return None if scopes is None else DecompiledProgram(text, scopes)
+
+
+def program_source(graph: Graph, classes: Mapping[str, str], plain: bool = False) -> str:
+    """Return the formatted source text of a graph; `plain` uses neither library blocks nor options.
+
+    Raises ArchError (A0908) if the label of an input or output is not a valid name.
+    """
+    for label in (*graph.inputs, *graph.outputs):
+        if not is_name(label) or label in RESERVED:
+            raise fail("A0908", f"an input or output is called {label[:100]!r}, which is not a valid name in a program")
+    graph = _simplified(graph)
+    types = infer(graph)
+    shared = _shared_weights(graph, types)
+    root = region_tree(graph, classes, shared)
+    builder = ProgramBuilder(graph, types, shared, plain)
+    body = builder.net_body(root)
+    bodies = [body.items, *(entry.body.items for entry in builder.definitions.values())]
+    defaults = library_defaults()
+    parameters = {}
+    for name, definition in builder.definitions.items():
+        calls = calls_in(name, bodies)
+        parameters[name] = defaults[name] = infer_defaults(name, definition.parameters, calls)
+    taken = {*builder.definitions, *idioms.LIBRARY}
+    imports = sorted({idioms.LIBRARY[name] for items in bodies for name in idioms.called_library_blocks(items)})
+    texts = ["\n".join(f"import {library}" for library in imports)] if imports else []
+    for name, definition in builder.definitions.items():
+        texts.append(block_text(name, definition.body, parameters[name], defaults, taken))
+    inputs = {label: (number, _input_type(graph, number)) for label, number in graph.inputs.items()}
+    title = snake(graph.name)
+    while title in taken or title in OPS:
+        title += "_net"
+    texts.append(net_text(title, inputs, graph.outputs, body.items, defaults, taken))
+    return canonical("\n\n".join(texts) + "\n", graph.name)
+
+
+def _input_type(graph: Graph, number: NodeId) -> str:
+    """Return the type of an input as its declaration spells it: `f32[1, 3, 32, 32]`."""
+    op = graph[number].op
+    assert isinstance(op, Input)
+    return f"{op.dtype}[{', '.join(map(str, op.dims))}]"
+
+
+def _simplified(graph: Graph) -> Graph:
+    """Return the graph without identities and without nodes that no output depends on; all inputs stay."""
+    live: set[NodeId] = {*graph.inputs.values()}
+    stack = list(graph.outputs.values())
+    while stack:
+        number = stack.pop()
+        if number not in live:
+            live.add(number)
+            stack += graph.operands(number)
+    simplified = graph.empty_copy()
+    new_numbers: dict[NodeId, NodeId] = {}
+    for number in graph:
+        if number in live:
+            operands = [new_numbers[operand] for operand in graph.operands(number)]
+            is_identity = isinstance(graph[number].op, Identity)
+            new_numbers[number] = operands[0] if is_identity else simplified.add(graph[number], *operands)
+    simplified.outputs = {name: new_numbers[number] for name, number in graph.outputs.items()}
+    return simplified
+
+
+def _shared_weights(graph: Graph, types: Types) -> dict[NodeId, str]:
+    """Return the nodes that share their weights with other nodes, each with the name of the shared weights."""
+    with_weights = [n for n in graph if graph[n].op.weights(*(types[o] for o in graph.operands(n)))]
+    uses = Counter(graph[number].scope for number in with_weights)
+    names: dict[str, str] = {}
+    for scope, count in uses.items():
+        if count > 1:
+            base = name = f"shared_{snake(scope.rpartition('.')[2])}"
+            number = 1
+            while name in names.values():
+                number += 1
+                name = f"{base}_{number}"
+            names[scope] = name
+    return {number: names[graph[number].scope] for number in with_weights if graph[number].scope in names}

@@ -1,0 +1,314 @@
+"""Statement tree of a decompiled program: statements read and write numbered values; their arguments are expressions.
+
+Statements nest in loops and options. The depth of an expression is the number of loops around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, NamedTuple
+
+from archir.ir.types import TensorType
+
+Expr = Any
+"""An attribute value (a constant), or an instance of one of the expression classes below."""
+FRESH_NUMBERS = count(10**12)
+"""Unused value numbers, above those of all graphs."""
+
+
+@dataclass(frozen=True)
+class ParameterRef:
+    """Expression: a parameter of the block."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Size:
+    """Expression: the number of channels of a value; `word` is the attribute that the program reads."""
+
+    value: int
+    word: str = "channels"
+
+
+@dataclass(frozen=True)
+class Multiple:
+    """Expression: a multiple such as `3 * width // 4`, with `factor` and `divisor`."""
+
+    of: Expr
+    factor: int = 1
+    divisor: int = 1
+
+
+@dataclass(frozen=True)
+class FirstRound:
+    """Expression: one value in the first round of the innermost loop, another in later rounds. Both have the depth
+    outside."""
+
+    first: Expr
+    later: Expr
+
+
+@dataclass(frozen=True)
+class PerRound:
+    """Expression: the item of a list that belongs to the current round of the innermost loop. The list has the depth
+    outside."""
+
+    of: Expr
+
+
+@dataclass(frozen=True)
+class Outer:
+    """Expression that the innermost loop does not change; it has the depth outside."""
+
+    of: Expr
+
+
+@dataclass(frozen=True)
+class ListExpr:
+    """Expression: a list whose items are expressions."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Expression: a comparison (`==`, `!=`) of two expressions, or several conditions joined by `and` or `or`."""
+
+    sign: str
+    sides: tuple[Expr, ...]
+
+
+class _Wildcard:
+    """Wildcard argument: a call without the optional part does not determine this argument."""
+
+    def __repr__(self) -> str:
+        return "WILD"
+
+
+WILD = _Wildcard()
+
+
+@dataclass(frozen=True)
+class Step:
+    """Call `writes = callee(reads, arguments)` of an operation or a block. `weights` names weights shared with other
+    calls."""
+
+    callee: str
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    arguments: Mapping[str, Expr] = field(default_factory=dict)
+    weights: str = ""
+    source_name: str = ""
+    """Last part of the source scope, a candidate for the name of the variable."""
+
+
+class Carry(NamedTuple):
+    """Loop-carried value: its numbers before the loop, at the start of a round, at the end of a round, and after the
+    loop."""
+
+    before: int
+    inside: int
+    updated: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Loop that repeats its statements for a number of rounds."""
+
+    items: tuple[Item, ...]
+    rounds: Expr
+    carries: tuple[Carry, ...]
+
+
+@dataclass(frozen=True)
+class Option:
+    """Conditional statements: if `flag` is true they compute `result` from `before`; `after` is `result` or else
+    `before`."""
+
+    items: tuple[Item, ...]
+    flag: Expr
+    before: int
+    result: int
+    after: int
+
+
+Item = Step | Loop | Option
+
+
+@dataclass
+class Body:
+    """Body of a block: statements, inputs and outputs, and the types of the inputs in one of its calls."""
+
+    inputs: tuple[int, ...]
+    items: tuple[Item, ...]
+    outputs: tuple[int, ...]
+    types: tuple[TensorType, ...] = ()
+
+
+def steps(items: Iterable[Item]) -> Iterator[Step]:
+    """Yield all steps, including those inside of loops and options."""
+    for item in items:
+        if isinstance(item, Step):
+            yield item
+        else:
+            yield from steps(item.items)
+
+
+def inputs_of(item: Item) -> tuple[int, ...]:
+    """Return the outer values that a statement reads, repeated for each read; values of which only the size is read are
+    left out."""
+    match item:
+        case Step():
+            return item.reads
+        case Option():
+            inner_outputs = {number for inner in item.items for number in outputs_of(inner)}
+            return (item.before, *(n for inner in item.items for n in inputs_of(inner) if n not in inner_outputs))
+        case Loop():
+            inner_outputs = {carry.inside for carry in item.carries}
+            inner_outputs |= {number for inner in item.items for number in outputs_of(inner)}
+            inner = [n for inner_item in item.items for n in inputs_of(inner_item) if n not in inner_outputs]
+            return (*(carry.before for carry in item.carries), *inner)
+
+
+def outputs_of(item: Item) -> tuple[int, ...]:
+    """Return the values that a statement defines for later statements."""
+    match item:
+        case Step():
+            return item.writes
+        case Option():
+            return (item.after,)
+        case Loop():
+            return tuple(carry.after for carry in item.carries)
+
+
+def expressions_in(items: Iterable[Item], depth: int = 0) -> Iterator[tuple[int, str, Expr]]:
+    """Yield the depth, the argument name and the value of all expressions, in order."""
+    for item in items:
+        match item:
+            case Step():
+                yield from ((depth, name, value) for name, value in item.arguments.items())
+            case Loop():
+                yield depth, "depth", item.rounds
+                yield from expressions_in(item.items, depth + 1)
+            case Option():
+                yield depth, "full", item.flag
+                yield from expressions_in(item.items, depth)
+
+
+def with_expressions(items: Iterable[Item], expressions: Iterator[Expr]) -> tuple[Item, ...]:
+    """Return the statements with their expressions replaced; the new ones come in the order of `expressions_in`."""
+    new_items: list[Item] = []
+    for item in items:
+        match item:
+            case Step():
+                new_items.append(replace(item, arguments={name: next(expressions) for name in item.arguments}))
+            case Loop():
+                rounds = next(expressions)
+                new_items.append(replace(item, rounds=rounds, items=with_expressions(item.items, expressions)))
+            case Option():
+                flag = next(expressions)
+                new_items.append(replace(item, flag=flag, items=with_expressions(item.items, expressions)))
+    return tuple(new_items)
+
+
+def renumbered(items: Iterable[Item], name: Callable[[int], int]) -> tuple[Item, ...]:
+    """Return the statements with their value numbers mapped by `name`, those in sizes included."""
+
+    def renumber(numbers: Sequence[int]) -> tuple[int, ...]:
+        return tuple(name(number) for number in numbers)
+
+    new_items: list[Item] = []
+    for item in items:
+        match item:
+            case Step():
+                arguments = {key: renumber_sizes(value, name) for key, value in item.arguments.items()}
+                new_items.append(
+                    replace(item, reads=renumber(item.reads), writes=renumber(item.writes), arguments=arguments)
+                )
+            case Loop():
+                carries = tuple(Carry(*renumber(carry)) for carry in item.carries)
+                new_items.append(Loop(renumbered(item.items, name), renumber_sizes(item.rounds, name), carries))
+            case Option():
+                value_numbers = renumber((item.before, item.result, item.after))
+                new_items.append(Option(renumbered(item.items, name), renumber_sizes(item.flag, name), *value_numbers))
+    return tuple(new_items)
+
+
+def renumber_sizes(value: Expr, name: Callable[[int], int]) -> Expr:
+    """Return an expression with the value numbers of its sizes mapped by `name`."""
+    return rewrite(value, lambda leaf: replace(leaf, value=name(leaf.value)) if isinstance(leaf, Size) else leaf)
+
+
+def rewrite(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Return an expression with `change` applied to every subexpression, leaves first."""
+    match value:
+        case Multiple() | Outer() | PerRound():
+            value = replace(value, of=rewrite(value.of, change))
+        case FirstRound():
+            value = FirstRound(rewrite(value.first, change), rewrite(value.later, change))
+        case ListExpr():
+            value = ListExpr(tuple(rewrite(item, change) for item in value.items))
+        case Condition():
+            value = Condition(value.sign, tuple(rewrite(item, change) for item in value.sides))
+    return change(value)
+
+
+def subexpressions(value: Expr) -> Iterator[Expr]:
+    """Yield an expression and all its subexpressions."""
+    yield value
+    match value:
+        case Multiple() | Outer() | PerRound():
+            yield from subexpressions(value.of)
+        case FirstRound():
+            yield from subexpressions(value.first)
+            yield from subexpressions(value.later)
+        case ListExpr():
+            for item in value.items:
+                yield from subexpressions(item)
+        case Condition():
+            for item in value.sides:
+                yield from subexpressions(item)
+
+
+def sizes_read_by(item: Item) -> Iterator[int]:
+    """Yield the values whose sizes a statement reads."""
+    for _, _, value in expressions_in([item]):
+        yield from (part.value for part in subexpressions(value) if isinstance(part, Size))
+
+
+def is_constant(value: Expr) -> bool:
+    """Return True if an expression is a constant, not one of the expression classes."""
+    return not isinstance(value, ParameterRef | Size | Multiple | FirstRound | PerRound | Outer | ListExpr | Condition)
+
+
+def structure_of(body: Body) -> object:
+    """Return a key of the structure of a body, without its expressions and value numbers: equal for bodies of one
+    structure."""
+    numbering: dict[int, int] = {}
+
+    def index(number: int) -> int:
+        return numbering.setdefault(number, len(numbering))
+
+    def key(item: Item) -> object:
+        match item:
+            case Step():
+                return (
+                    item.callee,
+                    *map(index, item.reads),
+                    "->",
+                    *map(index, item.writes),
+                    *item.arguments,
+                    item.weights,
+                )
+            case Loop():
+                starts = [(index(carry.before), index(carry.inside)) for carry in item.carries]
+                inner = tuple(map(key, item.items))
+                return "loop", *starts, inner, *((index(c.updated), index(c.after)) for c in item.carries)
+            case Option():
+                return "option", index(item.before), tuple(map(key, item.items)), index(item.result), index(item.after)
+
+    return tuple(map(index, body.inputs)), tuple(map(key, body.items)), tuple(map(index, body.outputs))

@@ -1,0 +1,161 @@
+"""Parse bounds on costs, with fractions of a space's largest cost (`macs <= 0.5x`).
+
+Fractions are replaced by numbers before the text is parsed; errors are reported at places of the original text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from fractions import Fraction
+
+from archir.diagnostics.errors import ArchError, Diagnostic, Source, Span, join_names, suggest
+from archir.ir.graph import Constraint
+from archir.language.elaboration.cost_calls import BITS
+from archir.language.elaboration.elaborate import elaborate_bounds
+from archir.language.elaboration.name_analysis import COSTS, latency_file
+
+OffsetMap = Callable[[int, bool], int]
+"""Function from an offset of the parsed text to one of the original text; the second argument says whether the offset
+is the end of a span."""
+NAME = "<where>"
+"""Name of the source in diagnostics of bounds."""
+_COST = r'latency\("[^"]*"(?:, ?confidence=[\d.]{1,18})?\)|\w+(?:\([^()]*\))?'
+_FRACTION = re.compile(rf"(?<!\w)(?:({_COST})\s*(?:<=|>=|<|>)\s*)(\d{{1,18}}(?:\.\d{{1,18}})?)x\b")
+"""Matches a bound by a fraction. Matching takes linear time: it starts at word boundaries, and numbers are short."""
+
+
+def read_bounds(text: str, max_cost: Callable[[str], int], paths: Iterable[str]) -> list[Constraint]:
+    """Parse the bounds of a text.
+
+    `max_cost` returns the largest cost of the space: `0.5x` is half of it, rounded down. `paths` are the paths of its
+    choices, for hints. Raises ArchError, with places in the text.
+    """
+    source, quoted = Source(NAME, text), text.replace("'", '"')
+    choices = {word for path in paths for word in re.findall(r"[A-Za-z_]\w*", path)}
+    parsed_text, pieces, done = "", [], 0
+    for match in _FRACTION.finditer(quoted):
+        cost, fraction = match.groups()
+        try:
+            number = int(Fraction(fraction) * max_cost(cost))
+        except ArchError as error:
+            raise _relocate_error(error, f"{cost} >= 0", source, _within_cost(match)) from None
+        parsed_text += quoted[done : match.start(2)]
+        number_text = f"{number}{'ns' if latency_file(cost) is not None else ''}"
+        pieces.append((len(parsed_text), len(parsed_text) + len(number_text), match.start(2), match.end()))
+        parsed_text, done = parsed_text + number_text, match.end()
+    parsed_text += quoted[done:]
+
+    def original_offset(at: int, end: bool) -> int:
+        """Where a place of the text with numbers is in the one that was written."""
+        shift = 0
+        for start, stop, before, after in pieces:
+            if at <= start:
+                break
+            if at < stop:
+                return after if end else before
+            shift = after - stop
+        return at + shift
+
+    try:
+        bounds = elaborate_bounds(parsed_text, NAME)
+    except ArchError as error:
+        relocated = _relocate_error(error, parsed_text, source, original_offset)
+        raise ArchError(*(_with_hint(item, choices) for item in relocated.diagnostics)) from None
+    return [replace(item, span=_relocate_span(item.span, parsed_text, source, original_offset)) for item in bounds]
+
+
+def _within_cost(match: re.Match[str]) -> OffsetMap:
+    """Return the offset map of a text that begins with the matched cost."""
+    return lambda at, _: min(match.start(1) + at, match.end(1))
+
+
+def _relocate_error(error: ArchError, parsed_text: str, source: Source, offset_map: OffsetMap) -> ArchError:
+    """Return an error in the parsed text as one in the original text."""
+    return ArchError(
+        *(
+            replace(
+                problem,
+                span=problem.span and _relocate_span(problem.span, parsed_text, source, offset_map),
+                notes=tuple(
+                    replace(note, span=note.span and _relocate_span(note.span, parsed_text, source, offset_map))
+                    for note in problem.notes
+                ),
+            )
+            for problem in error.diagnostics
+        )
+    )
+
+
+def _relocate_span(span: Span, parsed_text: str, source: Source, offset_map: OffsetMap) -> Span:
+    if span.source.name != NAME or span.source.text != parsed_text:
+        return span
+    return Span(source, offset_map(span.start, False), offset_map(span.end, True))
+
+
+def _with_hint(problem: Diagnostic, choices: Collection[str]) -> Diagnostic:
+    """Return a diagnostic with a hint for notations of numbers that are not supported, and for names that are no
+    costs."""
+    if problem.span is None or problem.span.source.name != NAME:
+        return problem
+    if problem.code == "A0201":
+        name = problem.span.text
+        if name in choices:
+            hint = f"bounds are on costs, and `{name}` is a choice: narrow it in the space, with `require`, {_EXAMPLE}"
+            return replace(problem, hint=hint)
+        if name in BITS:
+            return problem
+        return replace(problem, hint=suggest(name, COSTS) or f"bounds are on costs: {join_names(COSTS, len(COSTS))}")
+    if problem.code in ("A0101", "A0102", "A0305"):
+        for pattern, hint_of in _SPELLINGS:
+            for match in pattern.finditer(problem.span.source.text):
+                if match.start() <= problem.span.start <= match.end() and (hint_text := hint_of(match)) is not None:
+                    return replace(problem, hint=hint_text)
+    return problem
+
+
+_EXAMPLE = "such as `n = choose n(1, 2, 3)` and `require n == 2`"
+_NUMBER = r"(?<![\w.])(\d{1,18}(?:\.\d{1,18})?)"
+_UNITS = {"k": "K", "m": "M", "g": "G", "b": "G"}
+
+
+def _suffixed_text(number: Fraction) -> str | None:
+    """Return the text of a whole number with a suffix K, M or G if that is exact; None for fractions."""
+    if number.denominator != 1:
+        return None
+    for suffix, unit in (("G", 10**9), ("M", 10**6), ("K", 10**3)):
+        if number >= unit and (number * 100 / unit).denominator == 1:
+            return f"{float(number / unit):.12g}{suffix}"
+    return str(number)
+
+
+def _power(match: re.Match[str]) -> str | None:
+    short = _suffixed_text(Fraction(match[1]) * 10 ** int(match[2]))
+    return short and f"numbers have suffixes, K, M and G: write `{short}`"
+
+
+def _suffixed(match: re.Match[str]) -> str | None:
+    number_text = match[1] + _UNITS[match[2].lower()]
+    return f"numbers have suffixes, K, M and G: write `{number_text}`" if number_text != match[0] else None
+
+
+def _grouped(match: re.Match[str]) -> str | None:
+    return f"digits are grouped by `_`: write `{re.sub('[ ,]', '_', match[0])}`"
+
+
+def _part(match: re.Match[str]) -> str:
+    part = Fraction(match[1]) / 100
+    return f"write `{float(part):.12g}x`: that fraction of the largest cost in the space"
+
+
+_SPELLINGS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]]] = [
+    (re.compile(rf"{_NUMBER}[eE]\+?(\d{{1,2}})\b"), _power),
+    (re.compile(rf"{_NUMBER}\s*%\s*(?:and|or)?\s*"), _part),
+    (re.compile(r"(?<![\w.])\d{1,3}(?:(?:,\d{3})+|(?: \d{3})+)\b"), _grouped),
+    (re.compile(rf"{_NUMBER}\s*([kKmMgGbB])\b"), _suffixed),
+    (re.compile(rf"{_NUMBER}\s+(ns|us|ms|x)\b"), lambda match: f"write `{match[1]}{match[2]}`"),
+    (re.compile(r"[,;&]\s*"), lambda match: "join bounds with `and`: `macs <= 600M and params < 5M`"),
+    (re.compile(r"=([<>])"), lambda match: f"write `{match[1]}=`"),
+]
+"""Patterns of notations that bounds do not support, each with a function for the hint."""

@@ -1,0 +1,52 @@
+"""Bind the parameters of a net to values from outside."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from archir.diagnostics.errors import fail, suggest
+from archir.diagrams.mdd import Value
+from archir.ir.value_io import MAX_NESTING
+from archir.language.elaboration.choose import ChoiceEvaluator
+from archir.language.elaboration.values import MAX_BITS, Items
+from archir.language.syntax import ast
+
+
+def bind_net_arguments(context: ChoiceEvaluator, definition: ast.Definition, arguments: dict[str, Value]) -> None:
+    """Bind a net's parameters to the given values or to their defaults.
+
+    Reports unknown parameters (A0203) and missing values (A0207). Raises ArchError (A1202) for values of other types.
+    """
+    names = [param.name.text for param in definition.params]
+    for name in arguments:
+        if name not in names:
+            hint = suggest(name, names) or (f"it has {', '.join(names)}" if names else "it has none")
+            context.error("A0203", f"net `{definition.name}` has no parameter `{name}`", definition.name.span, hint)
+    for param in definition.params:
+        name = param.name.text
+        if name in arguments:
+            value = _static(arguments[name], name)
+        elif param.default is not None:
+            value = context.eval(param.default)
+        else:
+            value = context.error("A0207", f"net `{definition.name}` needs `{name}`", param.name.span, f"-p {name}=...")
+        context.frame.env[name] = value
+        context.graph.parameters[name] = value
+
+
+def _static(value: Value, name: str, depth: int = 0) -> Value:
+    """Convert a value from outside to a value of the language. Raises ArchError (A1202) if it has no counterpart."""
+    if isinstance(value, (list, tuple)) and depth < MAX_NESTING:
+        return Items(_static(item, name, depth + 1) for item in value)
+    match value:
+        case int() if value.bit_length() > MAX_BITS:
+            problem = "is too long a number"
+        case float() if not isfinite(value):
+            problem = f"is {value}: numbers are finite"
+        case list() | tuple():
+            problem = f"nests deeper than {MAX_NESTING} levels"
+        case dict() | set() | bytes():
+            problem = "is neither a number, nor text, nor a list of them"
+        case _:
+            return value
+    raise fail("A1202", f"the parameter `{name}` {problem}")

@@ -1,0 +1,150 @@
+"""Lower bounds of the number of nodes of a body, counted on the syntax tree before anything is expanded.
+
+They turn a block that doubles the graph sixty times into a diagnostic before it fills the memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import reduce
+from typing import Any
+
+from archir.diagnostics.work import spend
+from archir.diagrams.mdd import Value
+from archir.ir.op import OPS
+from archir.language.elaboration.files import Module
+from archir.language.elaboration.values import Block, Operation
+from archir.language.syntax import ast
+
+BlockArgs = tuple[tuple[str, Value], ...]
+"""Parameters whose arguments are known to be blocks: (name, block) pairs."""
+
+
+class NodeBounds:
+    """Lower bounds of node counts, memoized by block and block arguments.
+
+    With `calls`, each call of a block counts as a node, too.
+    """
+
+    def __init__(self, calls: bool = False) -> None:
+        self.calls = calls
+        self._memo: dict[tuple[int, BlockArgs], int] = {}
+
+    def block(self, block: Block, block_args: BlockArgs = ()) -> int:
+        """Return the least number of nodes of one call of a block."""
+        key = (id(block.definition), block_args)
+        if key not in self._memo:
+            self._memo[key] = 0  # a recursive block is refused elsewhere
+            self._memo[key] = self.body(block.definition.body, block.module, dict(block_args))
+        return self._memo[key]
+
+    def body(self, body: ast.Body, module: Module, env: dict[str, Value]) -> int:
+        """Return the least number of nodes of a sequence of statements."""
+        return sum(self._count(statement, module, env) for statement in body)
+
+    def _count(self, tree: Any, module: Module, env: dict[str, Value]) -> int:
+        spend(1)
+
+        def count(*parts: Any) -> int:
+            return sum(self._count(part, module, env) for part in parts)
+
+        match tree:
+            case ast.If():
+                branches = (self.body(branch, module, env) for branch in (tree.then, tree.orelse))
+                return count(tree.condition) + min(branches)
+            case ast.IfElse():
+                return count(tree.condition) + min(count(tree.then), count(tree.orelse))
+            case ast.Match():
+                return count(tree.subject) + min((count(arm.value) for arm in tree.arms), default=0)
+            case ast.Repeat():
+                return _min_iterations(tree.times) * self.body(tree.body, module, env) + count(tree.times)
+            case ast.ForLoop():
+                bodies = [
+                    self.body(tree.body, module, iteration_env) for iteration_env in _iteration_envs(tree, module, env)
+                ]
+                return sum(bodies) or _min_iterations(tree.items) * self.body(tree.body, module, env) + count(
+                    tree.items
+                )
+            case ast.Comprehension(parts=(ast.For() as part,)):
+                items = [
+                    self._count(tree.item, module, iteration_env)
+                    for iteration_env in _iteration_envs(part, module, env)
+                ]
+                return sum(items) or _min_iterations(part.items) * count(tree.item)
+            case ast.Comprehension():
+                parts = tree.parts
+                sure = not any(isinstance(part, ast.Filter) for part in parts)
+                times = reduce(
+                    lambda n, part: n * _min_iterations(part.items) if isinstance(part, ast.For) else n, parts, 1
+                )
+                return (times if sure else 0) * count(tree.item)
+            case ast.Call():
+                return count(*tree.arguments) + self._call(tree, module, env)
+            case ast.Pipe():
+                return count(tree.first) + sum(self._target(target, module, env) for target in tree.targets)
+            case ast.Tree():
+                return count(*(getattr(tree, f.name) for f in fields(tree) if f.name not in ("span", "depth")))
+            case tuple():
+                return count(*tree)
+        return 0
+
+    def _target(self, target: ast.Expr, module: Module, env: dict[str, Value]) -> int:
+        match target:
+            case ast.Name():
+                return self._callee(_resolve(target, module, env), ())
+            case ast.Pipe():
+                return sum(self._target(part, module, env) for part in (target.first, *target.targets))
+            case ast.ChooseOne():
+                return sum(self._target(part.value, module, env) for part in target.alternatives)
+            case ast.Match():
+                return min((self._target(arm.value, module, env) for arm in target.arms), default=0)
+        return self._count(target, module, env)
+
+    def _call(self, call: ast.Call, module: Module, env: dict[str, Value]) -> int:
+        callee = _resolve(call.callee, module, env)
+        if not isinstance(callee, Block):
+            return self._callee(callee, ())
+        params = [param.name.text for param in callee.definition.params]
+        block_args: dict[str, Value] = {}
+        for position, argument in enumerate(call.arguments):
+            value = _resolve(argument.value, module, env)
+            name = argument.name.text if argument.name else params[position] if position < len(params) else None
+            if name is not None and isinstance(value, Block):
+                block_args[name] = value
+        return self._callee(callee, tuple(sorted(block_args.items(), key=lambda pair: pair[0])))
+
+    def _callee(self, callee: Value, block_args: BlockArgs) -> int:
+        if isinstance(callee, Block):
+            return self.calls + self.block(callee, block_args)
+        return 1 if isinstance(callee, Operation) else 0
+
+
+def _resolve(tree: Any, module: Module, env: dict[str, Value]) -> Value:
+    """Return the block or operation that a name stands for; None for expressions that are no names."""
+    if not isinstance(tree, ast.Name):
+        return None
+    if tree.text in env:
+        return env[tree.text]
+    value = module.lookup(tree.text)
+    if value is None and OPS.is_registered(tree.text) and not OPS[tree.text].internal:
+        return Operation(OPS[tree.text])
+    return value
+
+
+def _iteration_envs(tree: ast.ForLoop | ast.For, module: Module, env: dict[str, Value]) -> list[dict[str, Value]]:
+    """Return the environment of each iteration of a loop over a list literal; [] for other loops."""
+    if not isinstance(tree.items, ast.Sequence) or len(tree.targets) != 1:
+        return []
+    return [{**env, tree.targets[0].text: _resolve(item, module, env)} for item in tree.items.items]
+
+
+def _min_iterations(tree: ast.Expr) -> int:
+    """Return the number of iterations of a loop, 0 if it is not literal."""
+    match tree:
+        case ast.Literal(value=int() as times):
+            return max(0, times)
+        case ast.Range(start=ast.Literal(value=int() as start), stop=ast.Literal(value=int() as stop)):
+            return max(0, stop - start)
+        case ast.Sequence():
+            return len(tree.items)
+    return 0

@@ -1,0 +1,228 @@
+"""Find where a number that a rule refuses is written, following it back through names, arguments and calls.
+
+An error inside of a block is often to be fixed in the net that calls it, four calls up. The search uses the syntax
+alone, along the calls that led to the error. It shows the literals that share the largest factor with a refused number:
+`263/4` comes from `channels = 263`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from math import gcd
+from typing import TYPE_CHECKING
+
+from archir.diagnostics.errors import Note, Span
+from archir.language.elaboration.name_analysis import walk
+from archir.language.syntax import ast
+
+if TYPE_CHECKING:
+    from archir.language.elaboration.context import Frame
+
+_NUMBER = re.compile(r"(?<![\w./])\d{1,18}(?![\w.])")
+_SHAPE = re.compile(r"\[[\d, ]*\]")
+_MAX_STEPS = 2_000
+"""Maximum number of syntax nodes that are visited."""
+_UNRELATED = 100
+"""Distance (see `_distance`) from which on two numbers count as unrelated."""
+_MAX_NODES = 20_000
+"""Maximum number of syntax nodes of a definition that are indexed."""
+_MAX_NOTES = 2
+"""Maximum number of notes."""
+_MIN_NUMBER = 3
+"""Smallest number that is followed back: smaller ones are too frequent to be evidence."""
+
+
+def provenance_notes(
+    frame: Frame, span: Span, message: str, other_notes: Sequence[Note] = (), has_sources: bool = False
+) -> tuple[Note, ...]:
+    """Return notes on where numbers of a message are written, except on lines that are shown already.
+
+    If there are none, and `has_sources` is false, notes on where tensors of different shapes are assigned.
+    `other_notes` are the notes that the diagnostic has already.
+    """
+    shapes = [set(_NUMBER.findall(shape)) for shape in _SHAPE.findall(message)]
+    differ = "shapes differ" in message and len(shapes) == 2
+    plain = _SHAPE.sub("", message) if "expected" in message else message
+    wanted = {int(number) for number in (shapes[0] ^ shapes[1] if differ else _NUMBER.findall(plain))}
+    tracer = _Tracer()
+    trees = tracer.at(frame, span)
+    distances: dict[Span, int] = {}
+    for literal in tracer.literals(frame, trees):
+        if isinstance(literal.value, int) and literal.value >= _MIN_NUMBER:
+            distances.setdefault(
+                literal.span, min((_distance(literal.value, number) for number in wanted), default=_UNRELATED)
+            )
+    min_distance = min(distances.values(), default=_UNRELATED)
+    shown = {
+        _line_key(place)
+        for place in (frame.user_span(span), span, *(note.span for note in other_notes))
+        if place is not None
+    }
+    places = [
+        place for place, distance in distances.items() if distance == min_distance < (2 if differ else _UNRELATED)
+    ]
+    if any(_line_key(place) in shown for place in places):
+        return ()
+    notes = [Note(f"`{place.text}` is written here", place) for place in places[:_MAX_NOTES]]
+    return (
+        tuple(notes)
+        if notes or has_sources or not differ
+        else tuple(tracer.assignment_notes(frame, trees, shown))[:_MAX_NOTES]
+    )
+
+
+def _distance(value: int, number: int) -> int:
+    """Return the product of the factors that two numbers do not share: 1 if they are equal; `_UNRELATED` if they share
+    none."""
+    shared = gcd(value, number)
+    return value // shared * (number // shared) if shared >= _MIN_NUMBER else _UNRELATED
+
+
+def _line_key(span: Span) -> str:
+    return f"{span.source.name}:{span.line}"
+
+
+class _Tracer:
+    """Follows names back through the syntax, for a bounded number of steps."""
+
+    def __init__(self) -> None:
+        self.left = _MAX_STEPS
+        self.seen: set[tuple[int, int]] = set()
+        self.indices: dict[int, _DefinitionIndex] = {}
+
+    def parts(self, tree: object) -> Iterator[ast.Tree]:
+        """Yield the nodes of a syntax tree, until the steps are used up."""
+        for part in walk(tree):
+            self.left -= 1
+            if self.left < 0:
+                return
+            yield part
+
+    def index(self, frame: Frame, span: Span) -> _DefinitionIndex:
+        """Return the index of the definition that a place is in."""
+        definition = frame.block.definition if frame.block is not None else _definition_at(frame, span)
+        if id(definition) not in self.indices:
+            self.indices[id(definition)] = _DefinitionIndex.of(definition)
+        return self.indices[id(definition)]
+
+    def at(self, frame: Frame, span: Span) -> list[ast.Tree]:
+        """Return the outermost expression at a place, as a list of at most one."""
+        return self.index(frame, span).trees.get((span.start, span.end), [])[:1]
+
+    def literals(self, frame: Frame, trees: Sequence[ast.Tree]) -> Iterator[ast.Literal]:
+        """Yield the integer literals that expressions depend on, the nearest first."""
+        queue = [(frame, tree) for tree in trees]
+        while queue and self.left > 0:
+            frame, tree = queue.pop(0)
+            if (id(frame), id(tree)) in self.seen:
+                continue
+            self.seen.add((id(frame), id(tree)))
+            for part in self.parts(tree):
+                if isinstance(part, ast.Literal) and type(part.value) is int and not frame.module.library:
+                    yield part
+                elif isinstance(part, ast.Name):
+                    queue += self.definitions(frame, part)
+
+    def definitions(self, frame: Frame, name: ast.Name) -> Iterator[tuple[Frame, ast.Tree]]:
+        """Yield the expressions that a name may have got its value from, each with its frame."""
+        home = self.index(frame, name.span)
+        values = home.values.get(name.text, [])
+        yield from ((frame, value) for start, value in values if start < name.span.start)
+        for number, param in enumerate(home.params):
+            if param.name.text == name.text:
+                yield from self._argument(frame, param, number)
+                return
+        for const in () if values else frame.module.constants():
+            if const.name.text == name.text:
+                yield frame, const.value
+
+    def _argument(self, frame: Frame, param: ast.Param, number: int) -> Iterator[tuple[Frame, ast.Tree]]:
+        caller, called = frame.caller, frame.call_span
+        if caller is not None and called is not None:
+            home = self.index(caller, called)
+            for call in home.trees.get((called.start, called.end), []):
+                arguments = call.arguments if isinstance(call, ast.Call) else ()
+                pipe = home.pipes.get(id(call))
+                positional = [argument.value for argument in arguments if argument.name is None]
+                position = number - (pipe is not None)
+                named = [
+                    argument.value
+                    for argument in arguments
+                    if argument.name is not None and argument.name.text == param.name.text
+                ]
+                value = named[0] if named else positional[position] if 0 <= position < len(positional) else None
+                value = pipe.first if value is None and pipe is not None and position < 0 else value
+                if value is not None:
+                    yield caller, value
+                    return
+        if param.default is not None:
+            yield frame, param.default
+
+    def assignment_notes(self, frame: Frame, trees: Sequence[ast.Tree], shown: set[str]) -> Iterator[Note]:
+        """Yield notes on where the names in expressions were last assigned."""
+        for part in [part for tree in trees for part in self.parts(tree)]:
+            if isinstance(part, ast.Name):
+                assignments = self.index(frame, part.span).assignments.get(part.text, [])
+                places = [target for target, end in assignments if end <= part.span.start]
+                if places and _line_key(places[-1]) not in shown:
+                    yield Note(f"`{part.text}` is made here", places[-1])
+
+
+class _DefinitionIndex:
+    """Index of a definition: its nodes by place, and the assignments to its names."""
+
+    def __init__(self) -> None:
+        self.params: tuple[ast.Param, ...] = ()
+        self.trees: dict[tuple[int, int], list[ast.Tree]] = {}
+        """Syntax nodes by (start, end) offsets, outermost first."""
+        self.values: dict[str, list[tuple[int, ast.Tree]]] = {}
+        """For each name, pairs: start of an assigning statement or loop, and the assigned or iterated expression."""
+        self.assignments: dict[str, list[tuple[Span, int]]] = {}
+        """For each name that is the only target of an assignment, pairs: span of the name, and end of the statement."""
+        self.pipes: dict[int, ast.Pipe] = {}
+        """Pipes by the `id` of each expression that their value is piped into."""
+
+    @staticmethod
+    def of(definition: ast.Definition | None) -> _DefinitionIndex:
+        """Return the index of a definition; of a very long one, only its first nodes are indexed."""
+        index = _DefinitionIndex()
+        if definition is None:
+            return index
+        index.params = definition.params
+        for tree in islice(walk(definition), _MAX_NODES):
+            index.trees.setdefault((tree.span.start, tree.span.end), []).append(tree)
+            if isinstance(tree, (ast.Assign, ast.ForLoop)):
+                for target in tree.targets:
+                    value = tree.value if isinstance(tree, ast.Assign) else tree.items
+                    index.values.setdefault(target.text, []).append((tree.span.start, value))
+                if isinstance(tree, ast.Assign) and len(tree.targets) == 1:
+                    index.assignments.setdefault(tree.targets[0].text, []).append((tree.targets[0].span, tree.span.end))
+            elif isinstance(tree, ast.Pipe):
+                index.pipes.update((id(fed_tree), tree) for fed_tree in _pipe_targets(tree))
+        return index
+
+
+def _definition_at(frame: Frame, span: Span) -> ast.Definition | None:
+    definitions = frame.module.definitions()
+    return next(
+        (definition for definition in definitions if definition.span.start <= span.start < definition.span.end), None
+    )
+
+
+def _pipe_targets(pipe: ast.Pipe) -> Iterator[ast.Tree]:
+    """Yield every expression that the value of a pipe is piped into, including alternatives, arms and branches."""
+    stack: list[ast.Tree] = list(pipe.targets)
+    while stack:
+        tree = stack.pop()
+        yield tree
+        match tree:
+            case ast.Pipe():
+                stack.append(tree.first)
+            case ast.ChooseOne():
+                stack += [option.value for option in tree.alternatives]
+            case ast.Match():
+                stack += [option.value for option in tree.arms]
+            case ast.IfElse():
+                stack += [tree.then, tree.orelse]

@@ -1,0 +1,67 @@
+"""Weight sharing: all calls `f(x, weights="table")` in one call of a block share their weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from archir.diagnostics.errors import Span
+from archir.diagrams.mdd import Value
+from archir.language.elaboration.context import WEIGHTS, Scope, join
+from archir.language.elaboration.evaluate import ExpressionEvaluator
+from archir.language.elaboration.values import show
+
+
+@dataclass(frozen=True)
+class ArgValue:
+    """An evaluated argument of a call."""
+
+    name: str | None
+    value: Value
+    span: Span
+
+
+class WeightSharing(ExpressionEvaluator):
+    """Finds the scopes of weights that calls share."""
+
+    sharing_depth = 0
+    """Number of calls with shared weights in progress; blocks inside of them are not recorded in the graph's
+    `blocks`."""
+
+    def split_weights_arg(
+        self, args: list[ArgValue], parameters: Container[str]
+    ) -> tuple[list[ArgValue], ArgValue | None]:
+        """Split the arguments of a call into ordinary ones and the one that names shared weights (None if there is
+        none).
+
+        `parameters` are the callee's: if it has a parameter of that name, the argument is an ordinary one.
+        """
+        weights_arg = None if WEIGHTS in parameters else next((arg for arg in args if arg.name == WEIGHTS), None)
+        return [arg for arg in args if arg is not weights_arg], weights_arg
+
+    def weights_scope(self, argument: ArgValue) -> Scope | None:
+        """Return the scope of the shared weights that the argument names, within the current call of a block. None
+        after an error."""
+        base_scope, name = self.frame.base_scope, argument.value
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
+            text = f'`{WEIGHTS}` must be a name for the weights that calls share, such as "table"; got {show(name)}'
+            self.error("A0309", text, argument.span)
+            return None
+        if name in base_scope.used and name not in base_scope.shared:
+            hint = "give the weights that are shared another name"
+            self.error("A0409", f"`{name}` is used for other weights here", argument.span, hint)
+            return None
+        base_scope.used.add(name)
+        base_scope.shared.add(name)
+        return Scope(join(base_scope.path, name), join(base_scope.choices, name))
+
+    @contextmanager
+    def sharing(self) -> Iterator[None]:
+        """Context manager for a call whose weights other calls may share."""
+        self.sharing_depth += 1
+        try:
+            yield
+        finally:
+            self.sharing_depth -= 1

@@ -1,0 +1,44 @@
+"""Recognise files by suffix, for the error messages of commands that were passed a file of the wrong kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from archir.diagnostics.errors import fail
+
+_KINDS = {
+    ".arch": ("a space or a network", '`archir check {file}` proves it; a recipe names it, `space = "{name}"`'),
+    ".toml": ("TOML, as recipes are", "`archir search {file}` runs a recipe, and with `--check` only checks it"),
+    ".json": ("JSON, as architectures are", "`--arch {file}`, after the space that it belongs to"),
+    ".onnx": ("an ONNX model", "`archir show {file}`, `archir verify {file}` and `archir bench {file}` take it"),
+    ".pt2": ("a package of torch", "`archir verify {file}` takes it"),
+    ".safetensors": ("a file of weights", "`archir compile NET.arch --weights {file}` takes it, with its network"),
+    ".py": ("Python", "`archir import --torch {stem}:FUNCTION` takes a torch module"),
+}  # fmt: skip
+"""For each file suffix: a description of the file, and a hint with the command that takes such a file.
+
+The hints are format strings with the fields `file` (path), `name` (file name) and `stem` (file name without suffix).
+"""
+_EXPECTED = {".arch": "a program that ends in .arch", ".toml": "a recipe that ends in .toml"}
+"""For each suffix that `require_kind` checks: a description of the file that the command expects."""
+
+
+def non_json_kind(name: str) -> str | None:
+    """Return a description of a file that was expected to be JSON, by its suffix.
+
+    Returns None for `.json` and for unknown suffixes.
+    """
+    suffix = Path(name).suffix
+    return _KINDS[suffix][0] if suffix in _KINDS and suffix != ".json" else None
+
+
+def require_kind(path: Path, suffix: str, code: str) -> None:
+    """Raise ArchError with `code` if the suffix of `path` is that of another known kind of file than `suffix`.
+
+    Files that do not exist and unknown suffixes are accepted here: the function that reads the file reports them.
+    """
+    if path.suffix == suffix or path.suffix not in _KINDS or not path.is_file():
+        return
+    description, usage = _KINDS[path.suffix]
+    hint = usage.format(file=path, name=path.name, stem=path.stem)
+    raise fail(code, f"{path} is {description}; this takes {_EXPECTED[suffix]}", None, hint)

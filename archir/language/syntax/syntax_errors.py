@@ -1,0 +1,172 @@
+"""Diagnostics of syntax errors: the unexpected token, what was expected, and a hint what to write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+from dataclasses import replace
+
+from lark import Token
+
+from archir.diagnostics.errors import Diagnostic, Source, Span, suggest
+from archir.language.syntax.brackets import bracket_problem, mask_text
+from archir.language.syntax.foreign_syntax import foreign_syntax_hint
+
+Spellings = Mapping[str, str]
+"""Spelling of each terminal that has only one, by the terminal's name."""
+
+_TERMINAL_NAMES = {
+    "_NL": "the end of the line",
+    "$END": "the end of the file",
+    "NAME": "a name",
+    "INT": "a number",
+    "FLOAT": "a number",
+    "STRING": "a string",
+    "TAG": "a tag",
+    "SIGN": "`+`",
+    "FACTOR": "`*`",
+}
+_GROUPS: list[tuple[str, set[str], set[str]]] = [
+    (
+        "an expression",
+        {"NAME", "INT", "STRING", "LPAR", "LSQB"},
+        {
+            "NAME",
+            "INT",
+            "FLOAT",
+            "STRING",
+            "LPAR",
+            "LSQB",
+            "SIGN",
+            "NOT",
+            "TRUE",
+            "FALSE",
+            "NONE",
+            "CHOOSE",
+            "MATCH",
+            "OWN",
+        },
+    ),
+    (
+        "an operator",
+        {"SIGN", "FACTOR"},
+        {
+            "SIGN",
+            "FACTOR",
+            "POWER",
+            "PIPE",
+            "AND",
+            "OR",
+            "NOT",
+            "IN",
+            "IF",
+            "LPAR",
+            "LSQB",
+            "DOT",
+            "LESSTHAN",
+            "MORETHAN",
+            "__ANON_0",
+            "__ANON_1",
+            "__ANON_2",
+            "__ANON_3",
+            "__ANON_4",
+        },
+    ),
+    (
+        "a statement",
+        {"NAME", "FOR", "RETURN", "REPEAT"},
+        {"NAME", "FOR", "IF", "INPUT", "OUTPUT", "REPEAT", "REQUIRE", "RETURN"},
+    ),
+    ("a definition", {"BLOCK", "NET"}, {"BLOCK", "CELL", "CONST", "IMPORT", "NET", "OWN"}),
+]
+"""Summaries of accepted terminals: a description, the terminals that must all be accepted for it to apply, and all
+terminals that it covers."""
+
+
+def unexpected_character(source: Source, start: int, accepted: Set[str], spellings: Spellings) -> Diagnostic:
+    """Return the diagnostic of a character that begins no token; `accepted` are the terminals that the parser accepts
+    there."""
+    char = source.text[start]
+    span = Span(source, start, start + 1)
+    if char == '"':
+        hint = "strings have no escapes and no newlines"
+        return Diagnostic("A0103", "this string does not end on its line", span, hint)
+    shown = f"`{char}`" if char.isprintable() else f"character U+{ord(char):04X}"
+    problem = Diagnostic("A0101", f"unexpected {shown}", span)
+    if char == "\r":
+        return replace(problem, hint="lines end with \\n or \\r\\n")
+    return _with_hint(mask_text(source.text), problem, _spell(accepted, spellings))
+
+
+def unexpected_token(source: Source, token: Token, accepted: Set[str], spellings: Spellings) -> Diagnostic:
+    """Return the diagnostic of a token that the parser does not accept; `accepted` are the terminals that it does."""
+    masked = mask_text(source.text)
+    start = len(masked) if token.type == "$END" else token.start_pos or 0
+    bracket = bracket_problem(source, masked, start)
+    if bracket is not None:
+        return bracket
+    expected = f"expected {_expectation(accepted, spellings)}"
+    last = len(masked[:start].rstrip())
+    if token.type == "$END":
+        return Diagnostic("A0102", f"the file ends too early: {expected}", Span(source, max(0, last - 1), last))
+    at_line_end = token.type == "_NL" or (token.type in _AFTER_LINES and "\n" in masked[last:start])
+    shown = "end of the line" if at_line_end else f"`{token}`"
+    span = Span(source, last, last + 1) if at_line_end else Span(source, start, start + len(token))
+    problem = Diagnostic("A0102", f"unexpected {shown}: {expected}", span)
+    last_word = re.search(r"[a-z]+$", masked[:last])
+    if (
+        "NAME" in accepted
+        and token.type in _AFTER_NAMES
+        and last_word is not None
+        and last_word[0] in spellings.values()
+    ):
+        lacks_name = last_word[0] == "output" and token.type == "EQUAL"
+        return replace(
+            problem, hint="outputs have names: `output y = x`" if lacks_name else f"`{last_word[0]}` is a keyword"
+        )
+    problem = _with_hint(masked, problem, _spell(accepted, spellings))
+    if problem.hint is None and not at_line_end:
+        problem = replace(problem, hint=_word_hint(token, accepted, spellings))
+    return problem
+
+
+_AFTER_LINES = {"RBRACE", "PIPE"}
+"""Tokens before which a newline is not a token of its own."""
+_EXPRESSION_STARTS = {"NAME", "INT", "FLOAT", "STRING", "LSQB", "CHOOSE", "MATCH", "TRUE", "FALSE", "NONE", "NOT"}
+"""Tokens that can only begin an expression, not continue one."""
+_AFTER_NAMES = {"EQUAL", "COMMA", "RPAR", "DOT", "COLON"}
+"""Tokens that follow names: a keyword before one of them was meant as a name."""
+
+
+def _with_hint(masked: str, problem: Diagnostic, expected: Set[str]) -> Diagnostic:
+    """Return the diagnostic with the hint for syntax of other languages, if one applies."""
+    assert problem.span is not None
+    start = problem.span.start
+    before, here = masked[:start].rpartition("\n")[2], masked[start:].partition("\n")[0]
+    return replace(problem, hint=foreign_syntax_hint(expected, before, here))
+
+
+def _word_hint(token: Token, accepted: Set[str], spellings: Spellings) -> str | None:
+    """Return a hint for a misspelled keyword, a keyword used as a name, or a missing comma before an argument."""
+    near = suggest(str(token), [spellings[name] for name in accepted if spellings.get(name, "").isalpha()])
+    if token.type == "NAME" and near is not None:
+        return near
+    if str(token).isidentifier() and token.type != "NAME" and "NAME" in accepted:
+        return f"`{token}` is a keyword"
+    return "is a comma missing?" if "COMMA" in accepted and token.type in _EXPRESSION_STARTS else None
+
+
+def _spell(accepted: Set[str], spellings: Spellings) -> set[str]:
+    return {spellings.get(name, name) for name in accepted}
+
+
+def _expectation(accepted: Set[str], spellings: Spellings) -> str:
+    names = set(accepted)
+    words = []
+    for word, needed, covered in _GROUPS:
+        if names >= needed:
+            words.append(word)
+            names -= covered
+    shown = {_TERMINAL_NAMES.get(name) or f"`{spellings.get(name, name.lower())}`" for name in names}
+    words += sorted(shown, key=lambda word: (word[0] == "`", word))
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words) or "something else"

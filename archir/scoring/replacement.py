@@ -1,0 +1,100 @@
+"""Scores by replacing one alternative at a time in a reference: the score is the difference that this makes.
+
+Puzzle scores blocks in this way (Bercovich et al. 2024, section 3), with one evaluation for each alternative. A choice
+that is inactive in the reference is scored where an architecture that was already scored has it, relative to that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from archir.spaces.architecture import Architecture
+from archir.spaces.scores import Scores, Term
+from archir.spaces.space import Space
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """One outcome of a choice, the architecture that has it, and the reference that the architecture is compared
+    with."""
+
+    path: str
+    outcome: int
+    architecture: Architecture
+    reference: Architecture
+
+
+def replacements(space: Space, reference: Architecture) -> list[Replacement]:
+    """Return a replacement for each reachable outcome of each choice, except those of the reference, which change
+    nothing.
+
+    Each differs from its reference in that choice only. Bounds on costs are ignored: they restrict what is later chosen
+    by the scores.
+    """
+    free = space.unbounded
+    result: list[Replacement] = []
+    scored_paths: set[str] = set()
+    queue = [free.decode(reference.codes)]
+    while queue:
+        base = queue.pop(0)
+        new_paths = set(base.outcomes) - scored_paths
+        scored_paths |= new_paths
+        if new_paths:
+            new = [replacement for replacement in _neighbours(free, base) if replacement.path in new_paths]
+            result += new
+            queue += [replacement.architecture for replacement in new]
+    return result
+
+
+def _neighbours(space: Space, base: Architecture) -> Iterator[Replacement]:
+    """Yield the replacements that differ from `base` in one choice."""
+    paths = [choice.path for choice in base.choices]
+    for other in space.neighbors(base):
+        position = next(i for i, pair in enumerate(zip(base.codes, other.codes, strict=True)) if pair[0] != pair[1])
+        yield Replacement(paths[position], other.codes[position], other, base)
+
+
+def replacement_scores(
+    space: Space,
+    reference: Architecture,
+    score: Callable[[Sequence[Architecture]], Sequence[float]],
+    provenance: Mapping[str, Any] | None = None,
+) -> Scores:
+    """Return scores that are differences from a reference, by a function that scores architectures; greater is better.
+
+    `provenance` is added to the provenance of the scores.
+    """
+    all_replacements = replacements(space, reference)
+    bases = dict.fromkeys(replacement.reference.codes for replacement in all_replacements)
+    architectures = {replacement.architecture.codes: replacement.architecture for replacement in all_replacements}
+    architectures |= {replacement.reference.codes: replacement.reference for replacement in all_replacements} | {
+        reference.codes: reference
+    }
+    score_of = dict(zip(architectures, map(_to_fraction, score(list(architectures.values()))), strict=True))
+    values: dict[str, dict[tuple[int, ...], Fraction]] = {}
+    for replacement in all_replacements:
+        path_values = values.setdefault(
+            replacement.path, {(replacement.reference.outcomes[replacement.path],): Fraction(0)}
+        )
+        path_values[(replacement.outcome,)] = (
+            score_of[replacement.architecture.codes] - score_of[replacement.reference.codes]
+        )
+    terms = tuple([Term((path,), path_values) for path, path_values in values.items()])
+    metadata = {
+        "by": "replace-one",
+        "evaluated": len(architectures),
+        "references": max(len(bases), 1),
+        **(provenance or {}),
+    }
+    return Scores(space.name, terms, score_of[reference.codes], metadata)
+
+
+def _to_fraction(score: float) -> Fraction:
+    """Return a score as an exact fraction: a whole number unchanged, others rounded to nine digits.
+
+    Sums of scores are then exact, and fit into 64 bits.
+    """
+    return Fraction(int(score)) if float(score).is_integer() else Fraction(f"{score:.9g}")

@@ -1,0 +1,81 @@
+"""Build architectures from outcomes picked by another library, choice by choice in the order of their conditions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import overload
+
+import numpy as np
+
+from archir.diagrams.mdd import Choice
+from archir.search.variation import neighbours
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
+
+MAX_NEIGHBOURS, SAMPLES = 256, 256
+"""Maximum number of neighbours, and number of random architectures, among which a replacement is searched if the picked
+architecture breaks a bound on costs."""
+
+Pick = Callable[[Choice], int]
+"""Function that returns the picked outcome of a choice."""
+
+
+def architecture_from_picks(space: Space, pick: Pick) -> Architecture:
+    """Return the architecture with the picked outcomes; `pick` is called only for active choices.
+
+    If a constraint rules out the picked outcome, another outcome is taken. If a bound on costs is broken, the result is
+    an architecture within all bounds that differs in few choices. The result is a deterministic function of the picks.
+    """
+    picks = _LazyPicks(space.choices, pick)
+    architecture = space.repair(picks, random.Random(0))
+    return architecture if space.within(architecture) else _replacement(space, architecture)
+
+
+def _replacement(space: Space, picked: Architecture) -> Architecture:
+    """Return an architecture within the bounds that differs from `picked` in few choices: the closest of its neighbours
+    and some random architectures."""
+    rng = random.Random(str(picked.codes))
+    neighbour_codes = [neighbour.codes for neighbour in islice(neighbours(space, picked, rng), MAX_NEIGHBOURS)]
+    samples = space.sample_codes(SAMPLES, np.random.default_rng(rng.getrandbits(64)))
+    rows = np.concatenate(
+        [np.array(neighbour_codes, np.int16).reshape(len(neighbour_codes), len(picked.codes)), samples]
+    )
+    rows = rows[space.bounds_mask(rows)]
+    return space.decode(rows[np.argmin((rows != np.array(picked.codes)).sum(1))])
+
+
+class _LazyPicks(Sequence[int]):
+    """Sequence of picked outcomes; `pick` is called when a choice is first read, at most once for each choice."""
+
+    def __init__(self, choices: Sequence[Choice], pick: Pick) -> None:
+        self._choices, self._pick = choices, pick
+        self._picked: dict[int, int] = {}
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if index >= len(self):
+            raise IndexError(index)
+        if index not in self._picked:
+            self._picked[index] = self._pick(self._choices[index])
+        return self._picked[index]
+
+    def __len__(self) -> int:
+        return len(self._choices)
+
+    def __iter__(self) -> Iterator[int]:
+        return (self[index] for index in range(len(self)))
+
+
+def plain_label(choice: Choice, outcome: int) -> str | int | float | bool:
+    """Return the label of an outcome as a plain value; several labels are joined by commas."""
+    label = choice.label(outcome)
+    if isinstance(label, list):
+        return ", ".join(map(str, label))
+    return label if isinstance(label, str | int | float | bool) else str(label)

@@ -1,0 +1,72 @@
+"""Completion of architectures of which some outcomes are fixed: the smallest, the largest, or a sampled one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import numpy as np
+
+from archir.costs.extremes.witnesses import extreme
+from archir.diagnostics.errors import fail
+from archir.spaces.architecture import Architecture
+from archir.spaces.rows import Policy
+from archir.spaces.space import Space
+
+FixedOutcomes = Mapping[str, int]
+"""Fixed outcomes of choices by path. They apply where the choices are active and constraints allow them."""
+
+MAX_SAMPLES = 200
+"""Maximum number of architectures that are sampled to find one within the bounds on costs."""
+
+
+def complete(space: Space, fixed: FixedOutcomes, rng: random.Random, policy: Policy = "architectures") -> Architecture:
+    """Sample the choices that are not fixed, as `Space.sample` does.
+
+    If none of MAX_SAMPLES architectures is within the bounds on costs, the result is sampled without fixed outcomes.
+    """
+    for _ in range(MAX_SAMPLES):
+        architecture = space.decode(space.complete_codes(fixed, rng, policy))
+        if not space.has_cost_bounds or space.within(architecture):
+            return architecture
+    return space.sample(rng, policy)
+
+
+def largest(space: Space, fixed: FixedOutcomes | None = None, by: str = "macs") -> Architecture:
+    """Return the architecture within all bounds with the largest cost `by`; of equals, the one with the last outcomes.
+
+    If outcomes are fixed and the most expensive architecture breaks the bounds, it is the most expensive of many
+    samples, without the fixed outcomes. Raises ArchError (A0510, A1603).
+    """
+    return _extreme(space, fixed or {}, by, -1)
+
+
+def smallest(space: Space, fixed: FixedOutcomes | None = None, by: str = "macs") -> Architecture:
+    """Return the architecture within all bounds with the smallest cost `by`; of equals, the one with the first
+    outcomes.
+
+    If outcomes are fixed and the cheapest architecture breaks the bounds, it is the cheapest of many samples, without
+    the fixed outcomes. Raises ArchError (A0510, A1603).
+    """
+    return _extreme(space, fixed or {}, by, 1)
+
+
+def _extreme(space: Space, fixed: FixedOutcomes, by: str, sign: int) -> Architecture:
+    """Return the architecture with the smallest cost times `sign`."""
+    columns = {i: fixed[choice.path] for i, choice in enumerate(space.choices) if choice.path in fixed}
+    result = extreme(space.bounds.account.chain(by), 0, sign, columns)
+    if result is None or result.codes is None:
+        raise fail("A0510", "no architecture satisfies the constraints")
+    architecture = space.decode(result.codes)
+    if not space.has_cost_bounds or space.within(architecture):
+        return architecture
+    if not fixed and (codes := space.account.extreme(by, sign).codes) is not None:
+        return space.decode(codes)
+    return _extreme_of_samples(space, by, sign)
+
+
+def _extreme_of_samples(space: Space, by: str, sign: int) -> Architecture:
+    """Return the architecture with the smallest cost times `sign` of many samples within the bounds."""
+    codes = space.sample_codes(MAX_SAMPLES, np.random.default_rng(0))
+    costs = np.asarray(space.bounds.account.at(codes, [by])[by])
+    return space.decode(codes[int(np.argmin(sign * costs))])

@@ -1,0 +1,58 @@
+"""Sampling of the architectures that one training step of a supernet trains, one function per training method.
+
+All results depend only on the generator, so that every process of a distributed training trains the same architectures.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+from math import lcm
+
+from archir.diagrams.mdd import Choice
+from archir.spaces.architecture import Architecture
+from archir.spaces.completion import complete, largest, smallest
+from archir.spaces.rows import Policy
+from archir.spaces.space import Space
+
+MAX_FAIR_ARCHITECTURES = 64
+"""Maximum number of architectures of a step with fair sampling."""
+
+
+def single(space: Space, rng: random.Random, policy: Policy = "choices", samples: int = 1) -> list[Architecture]:
+    """Sample `samples` architectures uniformly (Guo et al. 2020, single path one-shot)."""
+    return [space.sample(rng, policy) for _ in range(samples)]
+
+
+def sandwich(
+    space: Space, rng: random.Random, samples: int = 2, shared: Collection[str] = (), by: str = "macs"
+) -> list[Architecture]:
+    """Return the largest and the smallest architecture and `samples` uniform ones (sandwich rule, Yu et al. 2020,
+    BigNAS).
+
+    The outcomes of the choices with paths in `shared` are sampled first, uniformly, and shared by all the
+    architectures, which Pi et al. (2021, TrioNet, section 3.4) call hierarchical sampling. `by` is the cost that
+    defines largest and smallest.
+    """
+    fixed = {c.path: rng.randrange(c.outcome_count) for c in space.choices if c.path in shared}
+    others = [complete(space, fixed, rng, "choices") for _ in range(samples)]
+    return [largest(space, fixed, by), smallest(space, fixed, by), *others]
+
+
+def fair(space: Space, rng: random.Random) -> list[Architecture]:
+    """Return architectures in which each alternative of a choice occurs equally often (Chu et al. 2021, FairNAS).
+
+    There are as many architectures as alternatives; for choices with different numbers of alternatives the least common
+    multiple of these, at most `MAX_FAIR_ARCHITECTURES`. Frequencies are equal only as far as choices are active.
+    """
+    count = min(MAX_FAIR_ARCHITECTURES, lcm(*(choice.outcome_count for choice in space.choices)))
+    rows = {choice.path: _permuted_outcomes(choice, count, rng) for choice in space.choices}
+    return [complete(space, {path: row[i] for path, row in rows.items()}, rng, "choices") for i in range(count)]
+
+
+def _permuted_outcomes(choice: Choice, count: int, rng: random.Random) -> list[int]:
+    """Return `count` outcomes of a choice: random permutations of all outcomes, one after the other."""
+    outcomes: list[int] = []
+    while len(outcomes) < count:
+        outcomes += rng.sample(range(choice.outcome_count), choice.outcome_count)
+    return outcomes[:count]

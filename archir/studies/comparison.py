@@ -1,0 +1,161 @@
+"""Results of a study: curves, values at each budget, ranks and statistical tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from archir.studies.anytime import Floats, GroundTruth, curve_points
+from archir.studies.searches import SearchId, Trials
+from archir.studies.statistics import holm_correction, probability_less, ranks, signed_rank_test, undecided_groups
+from archir.studies.study import LoadedTask, Study
+
+SIGNIFICANCE_LEVEL = 0.05
+"""Significance level: differences with smaller p-values are significant."""
+_DECIMALS = 12
+"""Decimals to which values are rounded before they are ranked."""
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """Results on one task: points of the curves, and for each strategy the values of all seeds [seeds, points]."""
+
+    name: str
+    value_name: str
+    """Name of the values."""
+    percent: bool
+    larger: bool
+    evaluations: Floats
+    values: Sequence[Floats]
+    regrets: Sequence[Floats]
+    """Regrets of each strategy at the budgets [seeds, budgets]."""
+    distances: Sequence[Floats]
+    """IGD of each strategy at the budgets [seeds, budgets], for several objectives; else empty."""
+    best: float
+    """Best value of the table."""
+
+
+@dataclass(frozen=True)
+class BudgetResult:
+    """Results over all tasks and seeds after a budget of full evaluations."""
+
+    budget: float
+    ranks: Sequence[float]
+    """Mean rank of each strategy; 1 is the best."""
+    p_values: Mapping[tuple[int, int], float]
+    """P-value of each pair of strategies, with Holm's correction."""
+    groups: Sequence[Sequence[int]]
+    win_probabilities: Sequence[Sequence[float]]
+    """Probability that the row's strategy is better than the column's."""
+
+
+@dataclass(frozen=True)
+class StudyComparison:
+    """Results of a study: per task and per budget."""
+
+    study: Study
+    strategies: Sequence[str]
+    tasks: Sequence[TaskResult]
+    budgets: Sequence[BudgetResult]
+
+
+def compare_searches(
+    study: Study, loaded_tasks: Sequence[LoadedTask], trials_of: Mapping[SearchId, Trials]
+) -> StudyComparison:
+    """Compare all searches of a study. Seeds for which a strategy failed are dropped for all strategies of that
+    task."""
+    evaluations = curve_points(max(study.budgets), study.budgets)
+    tasks = [_task_result(study, number, scene, trials_of, evaluations) for number, scene in enumerate(loaded_tasks)]
+    budgets = [_budget_result(number, budget, tasks) for number, budget in enumerate(study.budgets)]
+    return StudyComparison(study, [entry.name for entry in study.strategy], tasks, budgets)
+
+
+def _task_result(
+    study: Study, number: int, task: LoadedTask, trials_of: Mapping[SearchId, Trials], evaluations: Floats
+) -> TaskResult:
+    """Return the results on one task."""
+    truth = GroundTruth(task)
+    strategies = range(len(study.strategy))
+    seeds = [
+        seed
+        for seed in range(study.seed, study.seed + study.seeds)
+        if all(SearchId(number, item, seed) in trials_of for item in strategies)
+    ]
+    searches = [[trials_of[SearchId(number, item, seed)] for seed in seeds] for item in strategies]
+    budgets = np.array(study.budgets, np.float64)
+    values = [
+        _stacked([truth.quality(item, evaluations) for item in strategy_trials], len(evaluations))
+        for strategy_trials in searches
+    ]
+    regrets = [
+        _stacked([truth.regrets(item, budgets) for item in strategy_trials], len(budgets))
+        for strategy_trials in searches
+    ]
+    distances = [
+        _stacked(
+            [np.array([truth.distance(item, budget) for budget in study.budgets]) for item in strategy_trials],
+            len(budgets),
+        )
+        for strategy_trials in searches
+        if task.is_multi_objective
+    ]
+    name, _, sense = task.objectives[0].rpartition(":")
+    value_name = "hypervolume, as a fraction of the true front's" if task.is_multi_objective else name
+    best = 1.0 if task.is_multi_objective else (-1.0 if sense == "max" else 1.0) * truth.scale[0]
+    return TaskResult(
+        task.task.name, value_name, task.is_multi_objective or ("accuracy" in name and best <= 1),
+        task.is_multi_objective or sense == "max", evaluations,
+        values, regrets, distances, best,
+    )  # fmt: skip
+
+
+def _stacked(rows: Sequence[Floats], columns: int) -> Floats:
+    return np.stack(rows) if rows else np.zeros((0, columns))
+
+
+def _budget_result(number: int, budget: float, tasks: Sequence[TaskResult]) -> BudgetResult:
+    """Return ranks and tests at one budget."""
+    count = len(tasks[0].regrets)
+    blocks = np.concatenate([np.stack([regrets[:, number] for regrets in task.regrets], 1) for task in tasks])
+    means = np.stack([ranks(row) for row in np.round(blocks, _DECIMALS)]).mean(0).tolist()
+    with np.errstate(invalid="ignore"):
+        tests = {
+            (a, b): signed_rank_test(np.round(blocks[:, a] - blocks[:, b], _DECIMALS).tolist())
+            for a, b in combinations(range(count), 2)
+        }
+    corrected = holm_correction(tests)
+    win_probabilities = [[_win_probability(tasks, number, a, b) for b in range(count)] for a in range(count)]
+    return BudgetResult(
+        budget, means, corrected, undecided_groups(means, corrected, SIGNIFICANCE_LEVEL), win_probabilities
+    )
+
+
+def _win_probability(tasks: Sequence[TaskResult], number: int, a: int, b: int) -> float:
+    """Return the mean over tasks of the probability that strategy `a` is better than `b`, over all pairs of seeds."""
+    pairs = [
+        (np.round(t.regrets[a][:, number], _DECIMALS), np.round(t.regrets[b][:, number], _DECIMALS)) for t in tasks
+    ]
+    probabilities = [probability_less(first, second) for first, second in pairs if len(first)]
+    return float(np.mean(probabilities)) if probabilities else 0.5
+
+
+def result_rows(comparison: StudyComparison) -> Iterator[dict[str, Any]]:
+    """Yield a row for each task, budget and strategy: median, quartiles, mean, standard error, median IGD."""
+    for task in comparison.tasks:
+        for number, budget in enumerate(comparison.budgets):
+            point = int(np.flatnonzero(task.evaluations == budget.budget)[0])
+            for strategy, name in enumerate(comparison.strategies):
+                column = task.values[strategy][:, point]
+                column = column[~np.isnan(column)]
+                quartiles = np.percentile(column, [25, 50, 75]).tolist() if len(column) else [None] * 3
+                error = float(column.std(ddof=1) / len(column) ** 0.5) if len(column) > 1 else None
+                yield {
+                    "task": task.name, "strategy": name, "evaluations": budget.budget, "seeds": len(column),
+                    "median": quartiles[1], "quartile_1": quartiles[0], "quartile_3": quartiles[2],
+                    "mean": float(column.mean()) if len(column) else None, "standard_error": error,
+                    "igd_median": float(np.median(task.distances[strategy][:, number])) if task.distances else None,
+                }  # fmt: skip

@@ -1,0 +1,120 @@
+"""Searches of a study: one for each task, strategy and seed.
+
+A search is recorded as the table row of each candidate and the fraction of the full budget it was evaluated with;
+everything else follows from the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from archir import __version__
+from archir.recipes.spaces import files_of
+from archir.search.executors.protocol import Score
+from archir.search.registry import create
+from archir.studies.study import LoadedTask, StrategyEntry, Study, Task, load_task, options_of
+
+NOT_IN_TABLE = -1
+"""Row number of a candidate that the table does not contain."""
+
+
+@dataclass(frozen=True)
+class SearchId:
+    """Identifies a search by the indices of its task and its strategy in the study, and its seed."""
+
+    task: int
+    strategy: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Candidates of a search in order: rows of the table, and fractions of the full budget."""
+
+    rows: tuple[int, ...]
+    budgets: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SearchWorkload:
+    """Workload of a study for executors; each worker loads the tasks it needs."""
+
+    study: Study
+    folder: Path
+
+    def prepare(self) -> Score:
+        """Return the function that runs a search in a worker."""
+        scenes: dict[int, LoadedTask] = {}
+
+        def score(task: tuple[int, int, int]) -> Mapping[str, float]:
+            cell = SearchId(*task)
+            if cell.task not in scenes:
+                scenes[cell.task] = load_task(self.study.task[cell.task], self.folder)
+            trials = run_search(
+                scenes[cell.task], self.study.strategy[cell.strategy], cell.seed, max(self.study.budgets)
+            )
+            rows = {f"row {i}": float(row) for i, row in enumerate(trials.rows)}
+            return rows | {f"part {i}": part for i, part in enumerate(trials.budgets)}
+
+        return score
+
+
+def run_search(task: LoadedTask, entry: StrategyEntry, seed: int, max_evaluations: float) -> Trials:
+    """Run a search until it has spent `max_evaluations` full evaluations or ends by itself."""
+    search = create(entry.strategy, task.space, options_of(entry, task, max_evaluations), seed)
+    rows: list[int] = []
+    budgets: list[float] = []
+    spent = 0.0
+    while spent < max_evaluations and (batch := search.ask()):
+        search.tell(task.table.scored(batch))
+        for candidate in batch:
+            spent += candidate.budget
+            if spent > max_evaluations * (1 + 1e-9):
+                break
+            rows.append(task.table.rows.get(candidate.architecture.codes, NOT_IN_TABLE))
+            budgets.append(candidate.budget)
+    return Trials(tuple(rows), tuple(budgets))
+
+
+def decode_trials(scores: Mapping[str, float]) -> Trials:
+    """Decode the trials of a search from the scores that a worker returned."""
+    count = len(scores) // 2
+    return Trials(
+        tuple([int(scores[f"row {i}"]) for i in range(count)]), tuple([scores[f"part {i}"] for i in range(count)])
+    )
+
+
+def search_hashes(study: Study, folder: Path) -> Mapping[SearchId, str]:
+    """Return, for each search, a hash of everything it depends on; a search whose hash is stored is not repeated."""
+    tasks = [_task_fingerprint(task, folder) for task in study.task]
+    max_budget = repr(max(study.budgets))
+    hashes = {}
+    for i, task in enumerate(tasks):
+        for j, entry in enumerate(study.strategy):
+            base = f"{__version__}\n{task}\n{entry.strategy}\n{sorted(entry.options.items())!r}\n{max_budget}"
+            for seed in range(study.seed, study.seed + study.seeds):
+                hashes[SearchId(i, j, seed)] = sha256(f"{base}\n{seed}".encode()).hexdigest()
+    return hashes
+
+
+def _task_fingerprint(task: Task, folder: Path) -> str:
+    """Return a text that identifies a task: hashes of its table, mapping and space files, and its settings."""
+    mapping = task.map or str(Path(task.table).with_suffix(".toml"))
+    parts = [sha256((folder / file).read_bytes()).hexdigest() for file in (task.table, mapping)]
+    texts = sorted(files_of(task.space, folder).items())
+    settings = (task.measures, sorted(task.parameters.items()), task.where, task.apart, task.objectives)
+    return repr((parts, texts, settings))
+
+
+def all_searches(study: Study) -> Sequence[SearchId]:
+    """Return all searches, seed by seed with all strategies, so that an interrupted study has results of each
+    strategy."""
+    return [
+        SearchId(task, strategy, seed)
+        for seed in range(study.seed, study.seed + study.seeds)
+        for task in range(len(study.task))
+        for strategy in range(len(study.strategy))
+    ]

@@ -1,0 +1,198 @@
+"""HTML of archir's values in notebooks: the most important facts first, and long lists shortened."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from functools import partial, singledispatch
+from itertools import islice
+from typing import Any
+
+from archir.api.drawing import MAX_NODES, Picture, architecture_graph, html_picture
+from archir.diagnostics.errors import ArchError, Diagnostic, Diagnostics
+from archir.ir.graph import Graph
+from archir.ir.verify import checked_types
+from archir.passes.cost import Cost, cost
+from archir.pictures import markup
+from archir.pictures.labels import outcomes, tags, taken
+from archir.spaces.architecture import Architecture
+from archir.spaces.counting import format_count, try_quickly
+from archir.spaces.optimal.answers import Answer
+from archir.spaces.space import Space
+from archir.tools.notebook.counts import Counts
+from archir.utils.frames import Tabular
+
+MAX_COSTED_NODES = 1_000
+"""Maximum number of nodes of a space whose cost ranges are shown."""
+MAX_UNFOLDED_CHOICES = 12
+"""Maximum number of choices of an architecture that are shown without a click."""
+MAX_MESSAGE = 2_000
+"""Maximum number of characters that are shown of a diagnostic's message."""
+_UNITS = {
+    "params": "parameters", "macs": "multiply-accumulates", "activation_bytes": "bytes of activations",
+    "kernels": "kernels", "peak_bytes": "bytes at the peak",
+}  # fmt: skip
+"""Name of each cost in tables."""
+
+
+@singledispatch
+def to_html(value: Any) -> str | None:
+    """Return a value as HTML, or None if its `repr` is sufficient."""
+    if isinstance(value, Tabular):
+        columns = value.columns()
+        rows = list(zip(*columns.values(), strict=True))
+        return markup.fragment(_heading(value), markup.table([*columns], rows, len(rows)))
+    if repr(value).startswith("<"):  # a `repr` that archir defines
+        return markup.fragment(_heading(value))
+    if is_dataclass(value):
+        values = {field.name: getattr(value, field.name) for field in fields(value) if field.repr}
+        return markup.fragment(markup.heading(_class_name(value)), markup.facts(values))
+    return None
+
+
+def _class_name(value: object) -> str:
+    """Return the name of the value's class."""
+    return type(value).__name__
+
+
+def _heading(value: object) -> str:
+    """Return a heading from a value's `repr`, such as `<Front of macs and params: 3 architectures>`."""
+    class_name = _class_name(value)
+    return markup.heading(class_name, "", repr(value)[1:-1].removeprefix(class_name).removeprefix(":").strip())
+
+
+@to_html.register
+def _picture(value: Picture) -> str:
+    """HTML of a picture, with its text as the alternative."""
+    return markup.image(value.svg, value.text)
+
+
+@to_html.register
+def _counts(value: Counts) -> str:
+    """HTML of the number of architectures of a space."""
+    names = ("architectures", "satisfying the requirements on choices", "within the bounds on costs")
+    size, satisfying, within = value.texts
+    texts = (size, "" if satisfying == size else satisfying, "" if within == satisfying else within)
+    values = dict(zip(names, texts, strict=True))
+    return markup.fragment(markup.heading("Space", value.name), markup.facts(values))
+
+
+@to_html.register
+def _cost(value: Cost) -> str:
+    """HTML of the costs of a network."""
+    return markup.fragment(markup.facts({_UNITS[name]: f"{number:,}" for name, number in vars(value).items()}))
+
+
+@to_html.register
+def _graph(value: Graph) -> str:
+    """HTML of a graph: inputs, outputs, number of nodes, costs if it has no choices, and a picture."""
+    if value.decisions:
+        return markup.fragment(
+            markup.heading("Graph", value.name), markup.facts(_graph_facts(value)), html_picture(value)
+        )
+    values = _graph_facts(value)
+    if len(value) <= MAX_NODES:
+        values |= {_UNITS[name]: f"{number:,}" for name, number in vars(cost(value)).items()}
+    return markup.fragment(markup.heading("Graph", value.name), markup.facts(values), html_picture(value))
+
+
+def _graph_facts(graph: Graph) -> dict[str, object]:
+    """Return the inputs and outputs with their types, the number of nodes and the parameters of a graph, by heading."""
+    types = checked_types(graph) if len(graph) <= MAX_NODES else {}
+    ports = {"inputs": graph.inputs, "outputs": graph.outputs}
+    values: dict[str, object] = {
+        name: ", ".join(f"{value} {types[number]}" if number in types else value for value, number in nodes.items())
+        for name, nodes in ports.items()
+    }
+    parameters = ", ".join(f"{name} = {value}" for name, value in graph.parameters.items())
+    return {**values, "nodes": f"{len(graph):,}", "parameters of the net": parameters}
+
+
+@to_html.register
+def _space(value: Space) -> str:
+    """HTML of a space: number of architectures, choices, bounds, inputs and outputs, cost ranges, and a picture."""
+    graph = value.graph
+    values: dict[str, object] = {
+        "architectures": format_count(try_quickly(lambda: value.size), "architecture").rpartition(" ")[0]
+    }
+    if any(constraint.cost is None and constraint.keyword == "require" for constraint in graph.constraints):
+        satisfying = try_quickly(lambda: value.satisfying)
+        satisfying_text = "" if satisfying is None else format_count(satisfying, "architecture").rpartition(" ")[0]
+        values["satisfying the requirements on choices"] = satisfying_text
+    bounds = ", ".join(constraint.text for constraint in graph.constraints if constraint.cost is not None)
+    values |= {
+        "choices": f"{len(value.choices):,}",
+        "bounds on costs": bounds,
+        **_graph_facts(graph),
+        **_cost_ranges(value),
+    }
+    rows = ((c.path, outcomes(c, [*range(min(c.outcome_count, 6))]), taken(c), tags(c)) for c in value.choices)
+    choice_table = markup.table(["choice", "labels", "alternatives", "tags"], rows, len(value.choices))
+    return markup.fragment(
+        markup.heading("Space", value.name),
+        markup.facts(values),
+        markup.folded("Choices", choice_table),
+        html_picture(graph),
+    )
+
+
+def _cost_ranges(space: Space) -> dict[str, object]:
+    """Return the smallest and largest parameters and MACs of a space, if they can be computed quickly."""
+    values: dict[str, object] = {}
+    if len(space.graph) <= MAX_COSTED_NODES:
+        for name in ("params", "macs"):
+            limits = try_quickly(partial(space.account.limits, name))
+            if limits is not None:
+                values[_UNITS[name]] = " to ".join(f"{limit:,}" for limit in dict.fromkeys(limits))
+    return values
+
+
+@to_html.register
+def _architecture(value: Architecture) -> str:
+    """HTML of an architecture: its choices and labels, and a picture of its network."""
+    choice_table = markup.table(["choice", "label"], value.items(), len(value))
+    picture = "" if value.graph is None else html_picture(architecture_graph(value))
+    choices = markup.folded("Choices", choice_table, len(value) <= MAX_UNFOLDED_CHOICES)
+    return markup.fragment(markup.heading("Architecture", value.space), choices, picture)
+
+
+@to_html.register
+def _diagnostic(value: Diagnostic) -> str:
+    """HTML of one diagnostic."""
+    return _diagnostics(Diagnostics([value]))
+
+
+@to_html.register
+def _diagnostics(value: Diagnostics) -> str:
+    """HTML of diagnostics, at most `markup.MAX_ROWS` of them."""
+    shown = [part for diagnostic in islice(value, markup.MAX_ROWS) for part in _diagnostic_parts(diagnostic)]
+    if not value:
+        return markup.fragment("<div>no problems</div>")
+    more = len(value) - markup.MAX_ROWS
+    return markup.fragment(*shown, f"<div>and {more:,} more</div>" if more > 0 else "")
+
+
+def _diagnostic_parts(diagnostic: Diagnostic) -> tuple[str, str]:
+    """Return the HTML of a diagnostic in two parts: its place, severity and message; and the source lines below."""
+    styled_texts = list(diagnostic.styled_text())
+    message_index = next(i for i, (style, _) in enumerate(styled_texts) if style == "message")
+    place = "".join(content for style, content in styled_texts[:message_index] if style == "place")
+    message = markup.text(styled_texts[message_index][1].rstrip(), MAX_MESSAGE)
+    head = f"<div>{markup.text(place)}{markup.severity_badge(diagnostic.severity)} {diagnostic.code}{message}</div>"
+    return head, markup.preformatted("".join(content for _, content in styled_texts[message_index + 1 :]))
+
+
+@to_html.register
+def _answer(value: Answer) -> str:
+    """HTML of the result of an optimization: a table of the architectures and a picture of the first, or the error if
+    there are none."""
+    heading = _heading(value)
+    if not value.architectures:
+        error: ArchError = value.infeasible_error()
+        return markup.fragment(
+            heading, *(part for diagnostic in error.diagnostics for part in _diagnostic_parts(diagnostic))
+        )
+    columns = value.columns()
+    rows = list(zip(*columns.values(), strict=True))
+    best = value.architectures[0]
+    picture = "" if best.graph is None else html_picture(architecture_graph(best))
+    return markup.fragment(heading, markup.table([*columns], rows, len(rows)), picture)

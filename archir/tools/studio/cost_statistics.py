@@ -1,0 +1,89 @@
+"""Cost statistics of a space for the studio: histograms, counts of architectures within bounds, mean costs of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from archir.costs.account import MAX_SHOWN_TOTALS
+from archir.costs.means import means
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.work import WORK_CODE, fresh_budget
+from archir.pictures.shading import Heat
+from archir.spaces.space import Space
+
+BARS = 32
+"""Number of bars of a histogram."""
+Ranges = Mapping[str, tuple[int, int]]
+"""Smallest and largest allowed value of costs, by name; both ends are included."""
+
+
+def heat_of(space: Space, name: str) -> Heat:
+    """Return the contribution of each node to a cost, as a mean over the architectures."""
+    with fresh_budget():
+        return Heat(name, means(space.account, name), bool(space.graph.decisions))
+
+
+def cost_histogram(space: Space, name: str) -> dict[str, Any]:
+    """Return the smallest and the largest value of a cost, and a histogram with BARS bars of equal width.
+
+    The heights of the bars are relative to the highest. If the distribution is too expensive to compute (A1601, A1602
+    or the work budget), `bars` is empty and `why` is the error message.
+    """
+    with fresh_budget():
+        least, greatest = (extreme.bound for extreme in space.account.extremes(name))
+    result: dict[str, Any] = {"least": str(least), "greatest": str(greatest), "bars": [], "why": None}
+    try:
+        with fresh_budget():
+            distribution = space.account.distribution(name, least, greatest, MAX_SHOWN_TOTALS)
+            edges = [least + (greatest - least) * i // BARS for i in range(BARS + 1)]
+            counts = [distribution.count(edges[i] + (i > 0), edges[i + 1])[1] for i in range(BARS)]
+            median = distribution.quantiles([0.5])[0]
+    except ArchError as error:
+        if error.diagnostics[0].code not in ("A1601", "A1602", WORK_CODE):
+            raise
+        return result | {"why": error.diagnostics[0].message}
+    most = max(counts)
+    return result | {
+        "bars": [count / most for count in counts], "edges": list(map(str, edges)), "median": str(median),
+    }  # fmt: skip
+
+
+def count_within(space: Space, ranges: Ranges) -> tuple[int, int]:
+    """Return bounds on the number of architectures that satisfy the space's constraints and cost within `ranges`.
+
+    The lower and upper bound are equal, and exact, unless there are too many different totals to keep them separate.
+    """
+    bounds, account = space.bounds, space.bounds.account
+    combined = dict(bounds.ranges)
+    for name, (low, high) in ranges.items():
+        current = combined.get(name, (low, high))
+        combined[name] = max(current[0], low), min(current[1], high)
+    # ranges that all architectures satisfy are left out
+    restrictive = {name: pair for name, pair in combined.items() if not account.is_always_within(name, *pair)}
+    if any(not account.may_contain(name, *pair) for name, pair in restrictive.items()):
+        return 0, 0
+    if not restrictive:
+        least = most = space.satisfying
+    elif len(restrictive) == 1 and (exact := _count_in_range(space, *restrictive.popitem())) is not None:
+        least = most = exact
+    else:
+        account.clear_range_caches()  # a moving slider asks for dozens of ranges, which must not fill the cache
+        least, most = account.count_within(restrictive)
+    return least if bounds.has_only_ranges else 0, most
+
+
+def _count_in_range(space: Space, name: str, pair: tuple[int, int]) -> int | None:
+    """Return the number of architectures whose cost is within a range, or None if the distribution is rounded.
+
+    The distribution is the one that the histogram is made from.
+    """
+    account = space.bounds.account
+    least, greatest = (extreme.bound for extreme in account.extremes(name))
+    counts = account.distribution(name, least, greatest, MAX_SHOWN_TOTALS).count(*pair)
+    return counts[0] if counts[0] == counts[1] else None
+
+
+def restricted(space: Space, ranges: Ranges) -> Space:
+    """Return the space of architectures that also cost within `ranges`."""
+    return space.where(" and ".join(f"{name} >= {low} and {name} <= {high}" for name, (low, high) in ranges.items()))

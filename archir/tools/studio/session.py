@@ -1,0 +1,206 @@
+"""Answers to the requests of the studio's page: diagnostics, formatting, counts, pictures, samples, differences.
+
+Answers consist of strings, numbers, lists and objects, so that the HTTP server and Python in a browser (the playground)
+return the same JSON. Integers that a browser might round are strings.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from archir.api.loading import load_checked
+from archir.diagnostics.errors import NO_SPAN, ArchError, Diagnostic, fail
+from archir.diagnostics.work import fresh_budget, work_budget
+from archir.ir.graph import Graph
+from archir.language.formatter import canonical
+from archir.passes.cost import cost
+from archir.pictures import picture
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
+from archir.tools.lsp.checking import Checker
+from archir.tools.lsp.completion import completions
+from archir.tools.lsp.hover import hover
+from archir.tools.lsp.nets import nets
+from archir.tools.lsp.view import View
+from archir.tools.studio.request_fields import (
+    MAX_SAMPLES,
+    RequestError,
+    RequestFields,
+    from_utf16_offset,
+    to_utf16_offset,
+)
+
+Answer = dict[str, Any]
+"""A JSON object."""
+
+COSTS = ("params", "macs")
+"""Costs for which the page has histograms and sliders."""
+MAX_COMPLETIONS = 200
+"""Maximum number of completion items in an answer."""
+_MAX_TEXTS = 4
+"""Number of most recently used texts whose spaces are cached."""
+
+
+class Session:
+    """Answers requests about texts of a file `name`, whose relative imports start in `folder`. Caches the last few
+    texts."""
+
+    def __init__(self, name: str = "space.arch", folder: Path | None = None) -> None:
+        self.checker = Checker(name, folder)
+        self._spaces_of: OrderedDict[str, list[Space]] = OrderedDict()
+        self._handlers: dict[str, Callable[[RequestFields], Answer]] = {
+            "check": self._check, "format": self._format, "picture": self._picture, "costs": self._costs,
+            "within": self._within, "sample": self._sample, "diff": self._diff, "hover": self._hover,
+            "complete": self._complete,
+        }  # fmt: skip
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of requests."""
+        return tuple(self._handlers)
+
+    def ask(self, kind: str, fields: Any) -> Answer:
+        """Return the answer to a request, or its `problems` if the text or its bounds have errors.
+
+        Raises RequestError if the request is malformed.
+        """
+        if kind not in self._handlers:
+            raise RequestError(f"there are no requests of kind `{kind}`")
+        request = RequestFields(fields)
+        try:
+            with work_budget(self.checker.limits.work), fresh_budget():
+                return self._handlers[kind](request)
+        except ArchError as error:
+            self._spaces_of.pop(request.text(), None)  # its spaces may hold incomplete results
+            return {"problems": [self._problem(request.text(), problem) for problem in error.diagnostics]}
+
+    def _problem(self, text: str, diagnostic: Diagnostic) -> Answer:
+        """Return a diagnostic as JSON, with offsets in UTF-16 code units. For a diagnostic about another file they are
+        0."""
+        is_here = (
+            diagnostic.span is not None
+            and diagnostic.span is not NO_SPAN
+            and diagnostic.span.source.name == self.checker.name
+        )
+        start, end = (diagnostic.span.start, diagnostic.span.end) if is_here and diagnostic.span is not None else (0, 0)
+        answer: Answer = {
+            "code": diagnostic.code, "severity": diagnostic.severity, "message": diagnostic.message,
+            "hint": diagnostic.hint,
+            "start": to_utf16_offset(text, start), "end": to_utf16_offset(text, end),
+            "line": diagnostic.span.line if is_here and diagnostic.span is not None else 1,
+            "notes": [f"{note.span}: {note.text}" if note.span else note.text for note in diagnostic.notes],
+        }  # fmt: skip
+        if diagnostic.edit is not None and is_here:
+            answer["edit"] = diagnostic.edit[1]
+        return answer
+
+    def _spaces(self, text: str) -> list[Space]:
+        """Return the spaces of the nets in a text, from the cache if possible. Raises ArchError with all errors of the
+        text."""
+        if text not in self._spaces_of:
+            checker = self.checker
+            graphs = load_checked(text, checker.folder, checker.name, None, checker.root, checker.limits, {})
+            self._spaces_of[text] = [Space(graph) for graph in graphs]
+            while len(self._spaces_of) > _MAX_TEXTS:
+                self._spaces_of.popitem(last=False)
+        self._spaces_of.move_to_end(text)
+        return self._spaces_of[text]
+
+    def _space(self, request: RequestFields) -> Space:
+        """Return the space of the net that the request names, or of the last net of its text. Raises ArchError
+        (A0808)."""
+        spaces, name = self._spaces(request.text()), request.optional_text("net")
+        if not spaces:
+            raise fail("A0808", "the program has no net", None, "add one: `net space(width = 16) { ... }`")
+        return next((space for space in spaces if space.name == name), spaces[-1])
+
+    def _check(self, request: RequestFields) -> Answer:
+        """Return name, number of architectures, number of choices and presence of cost bounds for each net of the
+        text."""
+        nets_found = []
+        for space in self._spaces(request.text()):
+            with fresh_budget():
+                nets_found.append({
+                    "name": space.name, "size": str(space.satisfying), "choices": len(space.choices),
+                    "bounded": space.has_cost_bounds,
+                })  # fmt: skip
+        return {"problems": [], "nets": nets_found}
+
+    def _format(self, request: RequestFields) -> Answer:
+        """Return the text in canonical format."""
+        return {"text": canonical(request.text(), self.checker.name)}
+
+    def _hover(self, request: RequestFields) -> Answer:
+        """Return the hover text for an offset."""
+        view = View(request.text(), self.checker.name, self.checker.folder)
+        position = from_utf16_offset(view.text, request.number("at", 0, len(view.text) * 2))
+        return {"text": hover(view, position, nets(view))}
+
+    def _complete(self, request: RequestFields) -> Answer:
+        """Return the completion items for an offset."""
+        view = View(request.text(), self.checker.name, self.checker.folder)
+        position = from_utf16_offset(view.text, request.number("at", 0, len(view.text) * 2))
+        return {"items": [asdict(item) for item in completions(view, position)[:MAX_COMPLETIONS]]}
+
+    def _picture(self, request: RequestFields) -> Answer:
+        """Return the picture of the space, or of one architecture, as an HTML page; `heat` names a cost to colour nodes
+        by."""
+        space, name, labels = self._space(request), request.optional_text("heat"), request.labels("architecture")
+        if labels is not None:
+            space = Space(space.specialize(space.architecture(labels)))
+        heat = None
+        if name is not None:
+            from archir.tools.studio.cost_statistics import heat_of  # may load numpy, which pictures do not need
+
+            heat = heat_of(space, name)
+        return {"page": picture(space.graph, "html", request.number("depth", 1, 9), None, heat)}
+
+    def _costs(self, request: RequestFields) -> Answer:
+        """Return the range and the histogram of each cost."""
+        from archir.tools.studio.cost_statistics import cost_histogram
+
+        space = self._space(request)
+        return {"costs": {name: cost_histogram(space, name) for name in COSTS}}
+
+    def _within(self, request: RequestFields) -> Answer:
+        """Return bounds on the number of architectures within cost bounds, and the number without these bounds."""
+        from archir.tools.studio.cost_statistics import count_within
+
+        space = self._space(request)
+        least, most = count_within(space, request.bounds(COSTS))
+        return {"least": str(least), "most": str(most), "of": str(space.satisfying)}
+
+    def _sample(self, request: RequestFields) -> Answer:
+        """Return architectures sampled uniformly within cost bounds, with their costs."""
+        space, bounds = self._space(request), request.bounds(COSTS)
+        rng = random.Random(request.number("seed", 0, 2**53))
+        if bounds:
+            from archir.tools.studio.cost_statistics import restricted
+
+            space = restricted(space, bounds)
+        samples = []
+        for _ in range(request.number("count", 1, MAX_SAMPLES)):
+            with fresh_budget():
+                samples.append(_architecture_answer(space, space.sample(rng)))
+        return {"architectures": samples}
+
+    def _diff(self, request: RequestFields) -> Answer:
+        """Return the choices and the costs in which two architectures differ."""
+        from archir.spaces.diff import diff_architectures, diff_networks
+
+        space = self._space(request)
+        before, after = (space.architecture(request.labels(name) or {}) for name in ("one", "other"))
+        differences = diff_architectures(before, after)
+        differences += diff_networks(*(space.specialize(architecture) for architecture in (before, after)))
+        return {"differences": [asdict(architecture) for architecture in differences]}
+
+
+def _architecture_answer(space: Space, architecture: Architecture) -> Answer:
+    """Return an architecture and its costs as JSON."""
+    network: Graph = space.specialize(architecture)
+    return {"choices": dict(architecture), "costs": {name: f"{n:,}" for name, n in vars(cost(network)).items()}}

@@ -1,0 +1,155 @@
+"""Export options of ONNX models: opset, precision, open axes, and inputs that the model normalises itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from archir.diagnostics.errors import Diagnostic, fail, join_names
+
+OPSETS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13}
+"""Supported opsets with their IR versions; onnxruntime 1.31 rejects newer ones."""
+
+Precision = Literal["float32", "float16", "bfloat16"]
+"""Data type of weights and computations."""
+Attention = Literal["auto", "decomposed", "standard", "fused"]
+"""How attention over all positions is written; see `ExportOptions`."""
+ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+AXES = ("batch", "height", "width", "tokens")
+"""Names of axes that can have an open size."""
+
+_DTYPES: dict[Precision, type[Any]] = {
+    "float32": np.float32,
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+}
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """Normalisation inside the model: mean and standard deviation of each channel of a raw float32 input."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        """True if mean and standard deviation have equal lengths and finite values, and no deviation is 0."""
+        finite = bool(np.isfinite((*self.mean, *self.std)).all())
+        return finite and len(self.mean) == len(self.std) and 0 not in self.std
+
+
+class PixelNormalization(Normalization):
+    """Normalisation of raw images, uint8 [batch, H, W, C]; mean and deviation refer to pixels scaled to 0 to 1."""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Options of an export, besides the network itself.
+
+    `precision` is the data type of weights and computations; inputs and outputs stay float32. `dynamic` names the axes
+    with open sizes, of `batch`, `height`, `width` and `tokens`; without `batch`, the batch size is fixed to `batch`.
+    Inputs in `scales` are accepted raw, and normalised by the model itself.
+
+    `attention` over all positions is written as matrix products and a softmax (`decomposed`), as the `standard`
+    operator of opset 23 and later, or as onnxruntime's own `fused` operator, which no other runtime has; `auto` selects
+    whichever of the first two is faster on CPUs.
+    """
+
+    opset: int = 23
+    precision: Precision = "float32"
+    dynamic: tuple[str, ...] = ("batch",)
+    batch: int = 1
+    scales: Mapping[str, Normalization] = field(default_factory=dict)
+    """Normalisation by input name; the key "" stands for the only input."""
+    attention: Attention = "auto"
+
+    @property
+    def dtype(self) -> type[Any]:
+        """Numpy type of the weights."""
+        return _DTYPES[self.precision]
+
+    @property
+    def has_open_sizes(self) -> bool:
+        """True if heights, widths or numbers of tokens may differ from those of the net."""
+        return not {*self.dynamic} <= {"batch"}
+
+    def problems(self) -> list[Diagnostic]:
+        """Return diagnostics (A0911) for invalid options."""
+        diagnostics = []
+        if self.opset not in OPSETS:
+            diagnostics.append(
+                Diagnostic("A0911", f"opset {self.opset} is not supported; {min(OPSETS)} to {max(OPSETS)} are")
+            )
+        if self.precision not in PRECISIONS:
+            diagnostics.append(
+                Diagnostic("A0911", f"there is no precision `{self.precision}`: use {join_names(PRECISIONS)}")
+            )
+        if self.attention not in ATTENTIONS:
+            diagnostics.append(
+                Diagnostic("A0911", f"attention must be {join_names(ATTENTIONS)}, not `{self.attention}`")
+            )
+        elif self.attention == "standard" and self.opset < 23:
+            diagnostics.append(
+                Diagnostic("A0911", f"opset {self.opset} has no attention operator; use opset 23 or later")
+            )
+        if unknown := [axis for axis in self.dynamic if axis not in AXES]:
+            diagnostics.append(
+                Diagnostic("A0911", f"there is no axis `{unknown[0]}`; {', '.join(AXES)} may be dynamic")
+            )
+        if self.batch < 1:
+            diagnostics.append(Diagnostic("A0911", f"the batch size must be at least 1, not {self.batch}"))
+        if not all(scale.is_valid for scale in self.scales.values()):
+            diagnostics.append(
+                Diagnostic("A0911", "normalisation needs a mean and a nonzero deviation for each channel")
+            )
+        return diagnostics
+
+    def normalization_of(self, name: str) -> Normalization | None:
+        """Return the normalisation of an input inside the model, or None."""
+        return self.scales.get(name, self.scales.get(""))
+
+    def cast(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        """Convert a weight to the model's precision. Raises ArchError (A0931) if it overflows float16."""
+        if array.dtype.kind != "f" or array.dtype == self.dtype:
+            return array
+        with np.errstate(over="ignore"):
+            converted = array.astype(self.dtype)
+        if not np.isfinite(converted).all() and np.isfinite(array).all():
+            text = f"`{name}` has values up to {np.abs(array).max():.3g}, which overflow float16"
+            raise fail("A0931", text, None, "use bfloat16 or float32")
+        return converted
+
+
+DEFAULT_OPTIONS = ExportOptions()
+"""Default options: float32, with batches of any size."""
+
+
+MeanAndStd = tuple[Sequence[float], Sequence[float]]
+"""Mean and standard deviation per channel."""
+
+
+def make_options(
+    *, pixels: MeanAndStd | Normalization | None = None, scales: Mapping[str, Mapping[str, Any]] | None = None,
+    **options: Any
+) -> ExportOptions:  # fmt: skip
+    """Return export options.
+
+    `pixels` is mean and standard deviation of the only input, an image. `scales` describes inputs by name: `of` is
+    "pixels" or "numbers", with `mean` and `std`.
+    """
+    classes = {"pixels": PixelNormalization, "numbers": Normalization}
+    normalizations = {
+        name: classes[description["of"]](tuple(description["mean"]), tuple(description["std"]))
+        for name, description in (scales or {}).items()
+    }
+    if pixels is not None:
+        mean, std = (pixels.mean, pixels.std) if isinstance(pixels, Normalization) else pixels
+        normalizations[""] = PixelNormalization(tuple(mean), tuple(std))
+    return ExportOptions(scales=normalizations, **options)

@@ -1,0 +1,135 @@
+"""Int8 quantisation with `onnxruntime.quantization`: formats, ranges and options.
+
+Activations are uint8; weights are int8 with 7 bits and one scale per output channel. On CPUs without VNNI, onnxruntime
+multiplies with VPMADDUBSW, which adds two products in 16 bits with saturation: with 7 bits, 2 * 255 * 64 < 2^15 cannot
+saturate, with 8 bits it can. Integer sums are therefore exact, and the same on every CPU.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from archir.diagnostics.errors import fail
+from archir_onnx.quantization.layers import CONVOLUTIONS, PRODUCTS, ResolvedMode, layers
+
+_CLAMPS = ("Relu", "Clip")
+"""Operators that the range of a uint8 value can replace."""
+
+
+class Quantizer:
+    """A float32 model that can be quantised repeatedly, with different layers; activation ranges are calibrated once.
+
+    `calibration_inputs` are the inputs for calibration; `folder` is for temporary files.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        mode: ResolvedMode,
+        calibration_inputs: Iterable[dict[str, NDArray[Any]]],
+        folder: Path,
+    ) -> None:
+        self.mode = mode
+        self._model = onnx.shape_inference.infer_shapes(model)
+        self._calibration_inputs = calibration_inputs
+        self._folder = folder
+
+    def quantize(self, names: Iterable[str]) -> onnx.ModelProto:
+        """Return the model with the named layers in int8. Raises ArchError (A2801) if onnxruntime fails."""
+        wanted = list(names)
+        if not wanted:
+            return self._model
+        try:
+            with _without_warnings():
+                return self._static(wanted) if self.mode == "static" else self._dynamic(wanted)
+        except Exception as error:  # any class: models are untrusted
+            raise fail("A2801", f"onnxruntime cannot quantise the model: {str(error).strip()[:500]}") from error
+
+    def _static(self, names: list[str]) -> onnx.ModelProto:
+        """Insert quantise-dequantise pairs (QDQ) around every layer, which runtimes fuse into int8 layers."""
+        from onnxruntime.quantization import QuantType
+        from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
+
+        tables = {
+            layer.tensor: [{"quant_type": QuantType.QUInt8}]  # signed by unsigned has no kernel, from the left
+            if layer.is_weight_left else [{"quant_type": QuantType.QInt8, "symmetric": True, "reduce_range": True}]
+            for layer in layers(self._model)
+            if layer.name in names and not layer.supports_per_channel
+        }  # fmt: skip
+        clamps = [node.name for node in self._model.graph.node if node.op_type in _CLAMPS]
+        quantizer = QDQQuantizer(
+            _copy(self._model), True, True, QuantType.QInt8, QuantType.QUInt8, self._ranges, [*names, *clamps], [],
+            [*CONVOLUTIONS, *PRODUCTS, *_CLAMPS], {"TensorQuantOverrides": tables},
+        )  # fmt: skip
+        quantizer.quantize_model()
+        quantizer.model.topological_sort()
+        quantised: onnx.ModelProto = quantizer.model.model
+        return quantised
+
+    def _dynamic(self, names: list[str]) -> onnx.ModelProto:
+        """Quantise linear layers, with activation ranges computed at run time."""
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        path = self._folder / "dynamic.onnx"
+        quantize_dynamic(
+            _copy(self._model), path, op_types_to_quantize=list(PRODUCTS), per_channel=True, reduce_range=True,
+            weight_type=QuantType.QInt8, extra_options={"MatMulConstBOnly": True},
+            nodes_to_quantize=[*names, *(f"{name}_MatMul" for name in names)],  # what it makes of a Gemm
+        )  # fmt: skip
+        return onnx.load(path)
+
+    @cached_property
+    def _ranges(self) -> Any:
+        """Calibrated minimum and maximum of every activation that a layer reads or writes."""
+        from onnxruntime.quantization.calibrate import CalibrationMethod, create_calibrator
+
+        path = self._folder / "float.onnx"
+        onnx.save(self._model, path)
+        calibrator = create_calibrator(
+            path, [*CONVOLUTIONS, *PRODUCTS, *_CLAMPS], str(self._folder / "ranges.onnx"), CalibrationMethod.MinMax
+        )
+        inputs = iter(self._calibration_inputs)
+        calibrator.collect_data(_Reader(inputs))
+        return calibrator.compute_data()
+
+
+class _Reader:
+    """Adapter that passes calibration data to onnxruntime."""
+
+    def __init__(self, inputs: Iterator[dict[str, NDArray[Any]]]) -> None:
+        self._inputs = inputs
+
+    def get_next(self) -> dict[str, NDArray[Any]] | None:
+        """Return the next inputs, or None at the end."""
+        return next(self._inputs, None)
+
+
+def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Suppress log messages of onnxruntime, and numpy's warnings about empty ranges."""
+    disabled_before, null_handler = logging.root.manager.disable, logging.NullHandler()
+    logging.root.addHandler(null_handler)  # or logging.warning() would set one up that stays
+    logging.disable(logging.WARNING)
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled_before)
+        logging.root.removeHandler(null_handler)

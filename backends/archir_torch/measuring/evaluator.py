@@ -1,0 +1,96 @@
+"""Evaluation of models of other backends, as functions of arrays, by an objective on held-out samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from archir.backends.samples import Call, Interface, Samples
+from archir.data.inputs import Input
+from archir.recipes.plugins import import_named
+from archir.utils.settings import parse_settings
+from archir_torch.data import Split, load
+from archir_torch.objectives.task import Task, prepare_graph
+from archir_torch.search.single import Settings, objective_of
+
+MAX_HELD_OUT = 16
+"""Maximum number of held-out samples on which outputs of models are compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluator:
+    """Objective and held-out samples, for models that are functions of arrays. `names` are those of the inputs;
+    `labelled` says whether the only target is a label."""
+
+    task: Task
+    split: Split
+    names: Sequence[str]
+    labelled: bool
+
+    @property
+    def criterion(self) -> str:
+        """Name of the objective's measure that decides which of two models is better."""
+        return self.task.objective.criterion
+
+    @property
+    def larger(self) -> bool:
+        """Whether larger values of the criterion are better."""
+        return self.task.objective.larger
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def measured(self, call: Call) -> dict[str, float]:
+        """Evaluate a model, and return all measures of the objective by name, the criterion first."""
+
+        def network(*inputs: Tensor) -> dict[str, Tensor]:
+            outputs = call({name: tensor.numpy() for name, tensor in zip(self.names, inputs, strict=True)})
+            return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in outputs.items()}
+
+        with torch.no_grad():
+            return self.task.measure(network, self.split, 0)
+
+    def halves(self) -> tuple[Evaluator, Evaluator]:
+        """Return two evaluators with half of the samples each: in every class, samples alternate between them."""
+        rows = torch.arange(len(self.split))
+        positions = rows
+        if self.labelled:
+            labels = self.split.labels
+            positions = labels.clone()  # the first half to get a sample alternates between classes: some have only one
+            for label in labels.unique():
+                positions[labels == label] += torch.arange(int((labels == label).sum()))
+        first, second = (replace(self, split=self.split.select(rows[positions % 2 == parity])) for parity in (0, 1))
+        return first, second
+
+
+def samples(
+    source: Any, interface: Interface, *, objective: Mapping[str, Any] | None, training: int, seed: int, judged: bool
+) -> Samples:
+    """Return some training samples of a source as arrays, sampled by the seed, a few held-out samples, and an
+    evaluator.
+
+    `training` is the number of training samples. The evaluator is None if `judged` is false, or if there is neither an
+    `objective` nor a class label. Raises ArchError (A1108, A1116, A11xx, A19xx).
+    """
+    import_named(source, objective or {})
+    task_objective = objective_of(parse_settings(Settings, {} if objective is None else {"objective": dict(objective)}))
+    inputs = tuple(Input(name, column) for name, column in interface.inputs.items())
+    data = load(source, inputs, seed=seed, labelled=task_objective.compares != "numbers")
+    evaluator = None
+    if judged and (objective is not None or data.classes):
+        names = tuple(prepare_graph(task_objective, interface.graph, data, seed).outputs)
+        evaluator = Evaluator(
+            Task(task_objective, names, seed=seed, device="cpu"), data.held_out, [*interface.inputs], bool(data.classes)
+        )
+    train_rows = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(seed))[:training]
+    held_out_rows = torch.arange(min(MAX_HELD_OUT, len(data.held_out)))
+    training_arrays, held_out_arrays = ({name: column[rows].numpy() for name, column in part.inputs.items()}
+                       for part, rows in ((data.train, train_rows), (data.held_out, held_out_rows)))  # fmt: skip
+    return Samples(
+        training_arrays, held_out_arrays, {name: asdict(column) for name, column in data.scales.items()}, evaluator
+    )

@@ -1,0 +1,90 @@
+"""By which scores candidates are compared: the criterion of the objective, unless the options of a phase name
+others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from archir.diagnostics.errors import fail, join_names, suggest
+from archir.language.elaboration.cost_calls import is_cost
+from archir.recipes.trials import TABLE, TrialOptions
+from archir.search.objectives import objective as aim
+from archir.spaces.space import Space
+from archir.tabular.results import Results
+from archir_torch.objectives import Objective
+from archir_torch.search.job import Job
+from archir_torch.search.task import objective_of
+
+Options = TypeVar("Options", bound=TrialOptions)
+
+_DEFAULT = "accuracy:max"
+"""Default value of the options that name scores."""
+OBJECTIVE_FIELDS = ("objective", "objectives")
+"""Names of the options that name scores."""
+
+
+class ComparisonSource(Protocol):
+    """Protocol of what defines the default comparison of candidates: an objective, or a table of results."""
+
+    @property
+    def criterion(self) -> str:
+        """Name of the measure that candidates are compared by."""
+
+    @property
+    def larger(self) -> bool:
+        """True if a larger criterion is better."""
+
+    @property
+    def directions(self) -> Mapping[str, bool]:
+        """Names of all measures, each with True if more is better."""
+
+
+def comparison_source(job: Job) -> ComparisonSource:
+    """Return what defines the comparison of a job's candidates: its table of results, or its objective."""
+    return job.results if job.results is not None else objective_of(job.phase, job.folder)
+
+
+def with_default_objectives(options: Options, objective: ComparisonSource) -> Options:
+    """Return the options with the objective's criterion in place of default scores."""
+    set_fields = options.model_fields_set
+    default = f"{objective.criterion}:{'max' if objective.larger else 'min'}"
+    update: dict[str, object] = {}
+    for name in OBJECTIVE_FIELDS:
+        value = getattr(options, name, None)
+        if value is not None and name not in set_fields:
+            update[name] = _replace_default(value, default)
+    if isinstance(objective, Results):
+        update["scorer"] = options.scorer.model_copy(update={"kind": TABLE})
+    elif "score" not in options.scorer.model_fields_set:
+        update["scorer"] = options.scorer.model_copy(update={"score": objective.criterion})
+    return options.model_copy(update=update)
+
+
+def _replace_default(value: str | tuple[str, ...], default: str) -> str | tuple[str, ...]:
+    """Replace the default score by `own`."""
+    if isinstance(value, str):
+        return default if value == _DEFAULT else value
+    return tuple(default if text == _DEFAULT else text for text in value)
+
+
+def check_objectives(options: TrialOptions, field: str, objective: Objective | Results, space: Space) -> None:
+    """Raise ArchError (A2502) if the option `field` names a score that the scorer does not return and that is no
+    cost."""
+    match TABLE if isinstance(objective, Results) else options.scorer.kind:
+        case "table":
+            scores: Sequence[str] = [*objective.directions]
+        case "proxies":
+            scores = options.scorer.proxies
+        case "predictor":
+            scores = [with_default_objectives(options, objective).scorer.score]
+        case "inherited" | "training" if isinstance(objective, Objective) and objective.declared:
+            scores = [*objective.directions]
+        case _:  # the scorer, or the objective, does not declare its scores
+            return
+    objectives = getattr(with_default_objectives(options, objective), field, ())
+    for text in [objectives] if isinstance(objectives, str) else objectives:
+        name = aim(text).name
+        if name not in scores and name not in space.account.names and not is_cost(name):
+            hint = suggest(name, scores) or f"scores are {join_names([*scores])}, and costs of the space"
+            raise fail("A2502", f"the objective `{name}` is not scored: no candidate could be compared", None, hint)

@@ -27,7 +27,7 @@ from archir.diagnostics.explain import codes, title
 from archir.ir.op import OPS, Free, Op, attribute_types
 from archir.language.syntax import ast
 from archir.language.syntax.parse import parse
-from archir.tools.lsp.signatures import described
+from archir.tools.lsp.signatures import describe_type
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK, END = "<!-- generated -->\n", "<!-- end -->\n"
@@ -55,7 +55,7 @@ def _operation(op: type[Op]) -> str:
     parts = [f"`{op.name}({', '.join([*map(_operand, op.operands), *attributes])})`", paragraphs(op.__doc__)]
     if fields(op):
         kinds = attribute_types(op)
-        rows = [(f"`{f.name}`", described(kinds[f.name]), _default(f)) for f in fields(op)]
+        rows = [(f"`{f.name}`", describe_type(kinds[f.name]), _default(f)) for f in fields(op)]
         parts.append(table(["attribute", "type", "default"], rows))
     facts = {"Result": op.infer, "Weights": op.weights, "Multiply-accumulates": op.macs, "Kernels": op.kernels}
     told = [f"- {what}: {_rule(rule)}" for what, rule in facts.items() if not _inherited(rule)]
@@ -149,12 +149,12 @@ def _help(text: str) -> str:
 
 
 GROUPS = {
-    "A01": "Reading", "A02": "Names and definitions", "A03": "Values", "A04": "Tensors", "A05": "Choices",
+    "A01": "Syntax", "A02": "Names and definitions", "A03": "Values", "A04": "Tensors", "A05": "Choices",
     "A06": "Limits", "A07": "Graphs and passes", "A08": "Files and imports", "A09": "Backends",
     "A10": "Architectures and sampling", "A11": "Training", "A12": "Commands",
     "A13": "Pictures", "A14": "Lint", "A15": "Latency", "A16": "Costs of spaces",
     "A17": "Training engine", "A18": "Runs", "A19": "Objectives", "A20": "Relaxation", "A21": "Derivation",
-    "A22": "Recipes", "A25": "Trying many architectures", "A26": "Executors", "A28": "Quantisation", "A31": "Plugins",
+    "A22": "Recipes", "A25": "Multi-trial search", "A26": "Executors", "A28": "Quantisation", "A31": "Plugins",
     "A32": "Importing", "A33": "Optimisation and scores",
 }  # fmt: skip
 
@@ -164,7 +164,7 @@ def diagnostics() -> str:
     text = ""
     for group, name in GROUPS.items():
         rows = [(f"[{c}](../archir/diagnostics/codes/{c}.md)", title(c)) for c in codes() if c.startswith(group)]
-        text += f"\n## {name}\n\n{table(['code', 'what it says'], rows)}\n"
+        text += f"\n## {name}\n\n{table(['code', 'message'], rows)}\n"
     return text
 
 

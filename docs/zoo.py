@@ -20,7 +20,7 @@ from typing import Any
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagnostics.work import bounded
+from archir.diagnostics.work import work_budget
 from archir.language.elaboration.context import Limits
 
 DOCS = Path(__file__).resolve().parent
@@ -30,7 +30,7 @@ LIMITS = Limits(nodes=10**6, work=3 * 10**7)
 MOST_DIGITS = 10**13
 COSTS = {"params": "parameters", "macs": "multiply-accumulates"}
 HEADS = [
-    "space", "paper", "published size", "size here", *COSTS.values(), "published costs of its networks", "lines",
+    "space", "paper", "published size", "size in archir", *COSTS.values(), "published costs of its networks", "lines",
     "lines of Python",
 ]  # fmt: skip
 
@@ -89,7 +89,7 @@ def measured(row: Row) -> dict[str, Any]:
     """The size of a space, and what no architecture costs less or more than; left out where it takes too much work."""
     space = archir.load(f"{EXAMPLES}/{row.file}", limits=LIMITS, **row.parameters)
     found: dict[str, Any] = {"size": str(space.satisfying)}
-    with bounded(LIMITS.work):
+    with work_budget(LIMITS.work):
         for name in COSTS:
             try:
                 found[name] = [end.bound for end in space.account.extremes(name)]
@@ -106,7 +106,7 @@ def table_rows() -> list[list[str]]:
 
 def _cells(row: Row, found: dict[str, Any]) -> list[str]:
     name = f"[{row.name}](../examples/{row.path.relative_to(EXAMPLES).as_posix()})"
-    python = f"{row.lines} ({row.code})" if row.lines else "none at hand"
+    python = f"{row.lines} ({row.code})" if row.lines else "not available"
     size = _size(int(found["size"])) if found else ""
     costs = [" to ".join(dict.fromkeys(map(_rounded, found.get(cost, [])))) for cost in COSTS]
     return [name, row.paper, row.published, size, *costs, row.costs, str(lines_of(row.path)), python]

@@ -18,7 +18,7 @@ from measure import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 SPACES = {
-    "hierarchical NAS-Bench-201": ("tests/spaces/hnas.arch", "--limit", "1000000"),
+    "hierarchical NAS-Bench-201": ("tests/spaces/hnas.arch", "--max-work", "80000000"),
     "NAS-Bench-101": ("examples/nas_bench_101/nas_bench_101.arch",),
     "NOS": ("examples/nos/nos.arch",),
     "NAS-FPN": ("examples/nas_fpn/nas_fpn.arch",),

@@ -93,6 +93,13 @@ _COMMANDS = {
     "completion": ("completion", "Print the shell completion script."),
 }
 """Module and one-line help of each command, by name."""
+RENAMED = {
+    "--limit": ("--max-work", ", with 80 units of work for each node"),
+}
+"""Current names of renamed commands and options, by the former name, with the end of the hint; for one release.
+
+An option stands for those of all commands that have the current one.
+"""
 
 
 class LazyCommands(click.Group):
@@ -183,9 +190,24 @@ class LazyCommands(click.Group):
         return super().parse_args(ctx, [*global_args, *command_args, *args[end:]])
 
 
+def renamed_hint(former: str) -> str:
+    """Return the hint for a former name of a command or an option."""
+    current, end = RENAMED[former]
+    return f"`{former}` is `{current}` now{end}"
+
+
+def _renamed_option_hint(command: click.Command, option: str) -> str | None:
+    """Return the hint for a former name of a command's option, or None for other names."""
+    current, _ = RENAMED.get(option, ("", ""))
+    return renamed_hint(option) if any(current in param.opts for param in command.params) else None
+
+
 def _usage_message(error: click.UsageError) -> str:
     """Return the message of a usage error in plain words, with a suggestion if a similar value is allowed."""
     text = error.format_message()
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        hint = _renamed_option_hint(error.ctx.command, error.option_name)
+        return text if hint is None else f"{error.message.removesuffix('.')}; {hint}"
     kind = error.param.type if isinstance(error, click.BadParameter) and error.param is not None else None
     if isinstance(kind, click.IntRange | click.FloatRange):
         return text.removesuffix(" range.") + "." * text.endswith(" range.")

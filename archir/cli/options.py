@@ -71,9 +71,13 @@ def force_option(command: Command) -> Command:
     )(command)  # fmt: skip
 
 
-def _limits(_: click.Context, __: click.Parameter, nodes: int) -> Limits:
-    """Return the limits for a maximum number of nodes; the work limit grows in proportion to it."""
-    return Limits(nodes=nodes, work=WORK_FACTOR * max(Limits.work, Limits.work // Limits.nodes * nodes))
+MAX_WORK = WORK_FACTOR * Limits.work
+"""Default work limit of a command, in units."""
+
+
+def _limits(_: click.Context, __: click.Parameter, max_work: int) -> Limits:
+    """Return the limits for a maximum of work; above the default, the number of nodes grows in proportion to it."""
+    return Limits(nodes=max(Limits.nodes, Limits.nodes * max_work // MAX_WORK), work=max_work)
 
 
 BUDGETED_COMMANDS = {"check", "show", "count", "sample", "diff", "cost", "eval", "grammar", "optimize"}
@@ -81,7 +85,7 @@ BUDGETED_COMMANDS = {"check", "show", "count", "sample", "diff", "cost", "eval",
 
 
 def limit_option(command: Command) -> Command:
-    """Add --limit, which bounds the size of graphs and the work of the command."""
+    """Add --max-work, which bounds the work of the command and the size of graphs."""
 
     @wraps(command)
     def wrapper(*args: Any, limits: Limits, **options: Any) -> Any:
@@ -91,13 +95,14 @@ def limit_option(command: Command) -> Command:
             return command(*args, limits=limits, **options)
 
     return click.option(
-        "--limit", "limits", type=click.IntRange(1), default=Limits.nodes, show_default=True, callback=_limits,
-        metavar="NODES", help="Maximum number of graph nodes; the limit on computing work scales with it.",
+        "--max-work", "limits", type=click.IntRange(1), default=MAX_WORK, show_default=True, callback=_limits,
+        metavar="UNITS", help="Maximum work, in units of about a microsecond. More than the default also allows larger "
+        "graphs.",
     )(wrapper)  # fmt: skip
 
 
 def net_options(command: Command) -> Command:
-    """Add -p, --root and --limit, which control how a net is elaborated."""
+    """Add -p, --root and --max-work, which control how a net is elaborated."""
     command = limit_option(command)
     command = click.option(
         "--root",

@@ -88,6 +88,7 @@ def _ambiguous_trial_error(number: str, phases: list[str]) -> tuple[str, None, s
 @click.option(
     "-o", "--output", type=PathParam(file_okay=False, path_type=Path), required=True, help="Folder of the run."
 )
+@click.option("--limit", type=int, help="Maximum number of training samples, and of held-out samples [all].")
 @click.option("--epochs", type=int, default=20, show_default=True, help="Number of training epochs.")
 @click.option("--batch", type=int, default=64, show_default=True, help="Batch size.")
 @click.option("--lr", type=float, default=2e-3, show_default=True, help="Largest learning rate.")

@@ -37,7 +37,7 @@ class WorkError(RuleError):
     """The work budget is exhausted; every later `spend` on it raises this, too."""
 
     def __init__(self) -> None:
-        super().__init__("this exceeds the work limit", "raise the limit with --limit NODES", WORK_CODE)
+        super().__init__("this exceeds the work limit", "raise the limit with --max-work UNITS", WORK_CODE)
 
 
 class WorkBudget:
@@ -129,13 +129,14 @@ def fresh_budget(factor: float = 1) -> Iterator[None]:
 
 
 @contextmanager
-def work_budget(limit: float = MAX_WORK) -> Iterator[WorkBudget]:
-    """Run the `with` block within a work budget: the current one if there is one, else a new one of `limit` units."""
+def work_budget(max_work: float = MAX_WORK) -> Iterator[WorkBudget]:
+    """Run the `with` block within a work budget: the current one if there is one, else a new one of `max_work`
+    units."""
     budget = _current.get()
     if budget is not None:
         yield budget
         return
-    token = _current.set(WorkBudget(limit))
+    token = _current.set(WorkBudget(max_work))
     try:
         yield current_budget()
     finally:

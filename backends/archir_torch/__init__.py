@@ -235,7 +235,9 @@ class TorchBackend:
         import_named(data, chosen.objective)
         objective = objective_of(chosen)
         device = resolve_device(device)
-        loaded = load(data, inputs_of(graph), seed=chosen.seed, labelled=objective.compares != "numbers")
+        loaded = load(
+            data, inputs_of(graph), seed=chosen.seed, limit=chosen.limit, labelled=objective.compares != "numbers"
+        )
         task = prepare_graph(objective, graph, loaded, chosen.seed)
         exposed = expose(graph, {**graph.outputs, **task.outputs}) if set(task.outputs) - set(graph.outputs) else graph
         module = self.lower(exposed, seed=chosen.seed)

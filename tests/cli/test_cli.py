@@ -20,7 +20,6 @@ from archir.cli.main import _COMMANDS
 from archir.diagnostics.errors import Interrupted
 from archir.diagnostics.work import current_budget
 from archir.ir.reader import parse_graph
-from archir.language.elaboration.context import Limits
 from tests.conftest import EXAMPLES, ROOT
 
 NET = "net.arch"
@@ -92,11 +91,20 @@ def test_check_takes_several_files_and_folders(tmp_path: Path) -> None:
     assert [said for said in ("A0801", "a.arch:2:", "A0201", "problems; `archir") if said not in mixed.stderr] == []
 
 
-def test_every_file_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_file_has_a_budget_of_its_own() -> None:
     """What is enough for a file is enough for as many as there are."""
-    monkeypatch.setattr(Limits, "work", 40_000)
     file = str(EXAMPLES / "resnet50.arch")
-    assert run("check", file, file, file).stdout.count("every architecture is well-formed") == 3
+    checked = run("check", file, file, file, "--max-work", "400000")
+    assert checked.stdout.count("every architecture is well-formed") == 3
+
+
+def test_more_work_allows_larger_graphs() -> None:
+    text = "net n {\n input x: f32[3]\n repeat 500_000 {\n x = x |> relu\n }\n output y = x\n}\n"
+    for units, nodes in ((1000, 200_000), (16_000_000, 200_000), (32_000_000, 400_000)):
+        said = run("check", "-", "--max-work", str(units), text=text, code=1).stderr
+        assert f"A0601]: the graph has more than {nodes} nodes" in said
+        assert "hint: raise the limit with --max-work UNITS" in said
+    assert "A0602]: this exceeds the work limit" in run("check", SPACE, "--max-work", "1000", code=1).stderr
 
 
 def test_a_command_that_was_called_wrongly_leaves_no_budget_behind() -> None:
@@ -140,6 +148,17 @@ def test_check_looks_at_every_net_of_a_file(tmp_path: Path) -> None:
 )
 def test_wrong_usage_exits_with_two(arguments: list[str], message: str) -> None:
     assert message in run(*arguments, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("check net.arch --limit=5", "No such option '--limit'; `--limit` is `--max-work` now, with 80 units of work"),
+        ("search a.toml --limit 5", "No such option '--limit'."),
+    ],
+)
+def test_former_names_are_refused_with_the_current_one(line: str, hint: str) -> None:
+    assert hint in run(*line.split(), code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -415,7 +434,7 @@ WITHOUT_EFFECT = [
     ("cost net.arch --data digits", "--data only applies to proxies"),
     ("cost space.arch --depth 2", "--depth only applies to parts"),
     ("sample space.arch --batch 8", "--batch only applies to proxies"),
-    ("diff a.json b.json --limit 5", "--limit is for the space"),
+    ("diff a.json b.json --max-work 5", "--max-work is for the space"),
     ("bench net.onnx --arch a.json", "--arch only applies to nets"),
     ("search a.toml --fall-back", "--fall-back needs --resume"),
     ("search", "name a recipe, or a run to --resume"),

@@ -18,6 +18,7 @@ from archir import __main__ as program
 from archir.diagnostics.errors import ArchError
 from archir.recipes.start_weights import trained_on
 from archir.runs import Run
+from archir_torch.training import checkpoint_folder
 from tests.cli.test_cli import run
 from tests.torch_backend.tried import elastic, recipe
 
@@ -114,6 +115,17 @@ def test_weights_to_begin_with(tmp_path: Path) -> None:
 
 def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_a_limit_is_one_of_samples(tmp_path: Path) -> None:
+    (tmp_path / "net.arch").write_text(NET)
+    options = ("train", str(tmp_path / "net.arch"), "--epochs", "1", "--batch", "20", "-o", str(tmp_path / "run"))
+    run(*options, "--limit", "40")
+    contents = checkpoint_folder.read(tmp_path / "run")
+    assert contents is not None
+    assert contents[1]["state"]["loop"]["index"] == 40 // 20
+    assert "`limit` was 40, and is None" in run(*options, "--resume", code=1).stderr
+    assert "A1109]: `limit` is 1" in run(*options[:-1], str(tmp_path / "none"), "--limit", "1", code=1).stderr
 
 
 def test_so_many_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,7 @@ def test_the_place_is_where_the_budget_ended() -> None:
     assert problem.code == "A0602"
     assert problem.span is not None
     assert problem.span.line in (4, 5)
-    assert problem.hint == "raise the limit with --limit NODES"
+    assert problem.hint == "raise the limit with --max-work UNITS"
 
 
 @pytest.mark.parametrize("most", [0, 5])

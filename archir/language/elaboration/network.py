@@ -132,7 +132,7 @@ class GraphBuilder(Context):
     def too_many_nodes(self, span: Span) -> None:
         """Report (A0601) that the graph is too large, and stop."""
         self.abort(
-            "A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --limit NODES"
+            "A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --max-work UNITS"
         )
 
     def append(self, node: Node, operands: tuple[NodeId, ...], path: Value, work: int = NODE_WORK) -> NodeId:

@@ -32,6 +32,8 @@ from archir_torch.training.norms import synchronise
 class Settings(Checked):
     """Settings of training. The learning rate follows a cosine from `lr`, after a linear warm-up."""
 
+    limit: int | None = Field(None, ge=2, le=10**12)
+    """Maximum number of training samples, and of held-out samples."""
     epochs: Count = 20
     batch: Count = 64
     optimizer: Literal["adamw", "sgd"] = "adamw"

@@ -67,7 +67,7 @@ _COMMANDS = {
     "mcp": ("mcp", "Run an MCP server for agents that write spaces: check, fix, count, cost, sample."),
     "grammar": ("grammar", "Write the language's grammar, for constrained decoding with language models."),
     "show": ("show", "Show the graph of a net, as text or as a picture."),
-    "eval": ("evaluation", "Evaluate an expression inside a net, for all combinations of choices."),
+    "print": ("printing", "Print the value of an expression inside a net, for all combinations of choices."),
     "count": ("count_sample", "Count the architectures of a space exactly."),
     "sample": ("count_sample", "Sample architectures of a space uniformly."),
     "diff": ("diff", "Compare two architectures, or two spaces."),
@@ -94,6 +94,7 @@ _COMMANDS = {
 }
 """Module and one-line help of each command, by name."""
 RENAMED = {
+    "eval": ("print", "; for accuracy see what `archir train` and `archir quantize` report"),
     "--limit": ("--max-work", ", with 80 units of work for each node"),
 }
 """Current names of renamed commands and options, by the former name, with the end of the hint; for one release.
@@ -121,7 +122,7 @@ class LazyCommands(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Return the command to call; for an unknown name, suggest a similar one."""
         if args and args[0] not in _COMMANDS:
-            hint = suggest(args[0], _COMMANDS)
+            hint = renamed_hint(args[0]) if args[0] in RENAMED else suggest(args[0], _COMMANDS)
             ctx.fail(f"there is no command '{args[0]}'{f'; {hint}' if hint else ''}")
         return super().resolve_command(ctx, args)
 

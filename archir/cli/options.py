@@ -80,7 +80,7 @@ def _limits(_: click.Context, __: click.Parameter, max_work: int) -> Limits:
     return Limits(nodes=max(Limits.nodes, Limits.nodes * max_work // MAX_WORK), work=max_work)
 
 
-BUDGETED_COMMANDS = {"check", "show", "count", "sample", "diff", "cost", "eval", "grammar", "optimize"}
+BUDGETED_COMMANDS = {"check", "show", "count", "sample", "diff", "cost", "print", "grammar", "optimize"}
 """Commands that run under a single work budget."""
 
 

@@ -154,6 +154,7 @@ def test_wrong_usage_exits_with_two(arguments: list[str], message: str) -> None:
     ("line", "hint"),
     [
         ("check net.arch --limit=5", "No such option '--limit'; `--limit` is `--max-work` now, with 80 units of work"),
+        ("eval width net.arch", "there is no command 'eval'; `eval` is `print` now; for accuracy see "),
         ("search a.toml --limit 5", "No such option '--limit'."),
     ],
 )

@@ -76,7 +76,7 @@ def where(folder: Path) -> Maker:
 
 @kind
 def expression(folder: Path) -> Maker:
-    """What `archir eval` is asked."""
+    """What `archir print` is asked."""
 
     def make(rng: random.Random) -> Case:
         text = words(rng, VALUES, 7) if rng.random() < 0.7 else odd.mangled("[w * 2 for w in [wide, 1/2]]", rng, VALUES)

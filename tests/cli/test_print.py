@@ -1,4 +1,4 @@
-"""`archir eval`: what expressions come to in a net."""
+"""`archir print`: what expressions come to in a net."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["eval", *map(str, arguments)])
+    return CliRunner().invoke(main, ["print", *map(str, arguments)])
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_some_choices_may_be_made(file: Path) -> None:
         (["--choose", "width=4", "--seed", "0"], "exclude each other"),
     ):
         assert said in run("s", file, *arguments).stderr
-    assert f"the expression comes first: archir eval 'width' {file}" in run(file, "width").stderr
+    assert f"the expression comes first: archir print 'width' {file}" in run(file, "width").stderr
 
 
 def test_names_of_elsewhere_and_costs_are_explained(file: Path) -> None:

@@ -1,4 +1,4 @@
-"""Command `archir eval`: evaluate an expression inside a net."""
+"""Command `archir print`: print the value of an expression inside a net."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_SHOWN = 40
 """Maximum number of values that are printed without `--json`."""
 
 
-@click.command("eval")
+@click.command("print")
 @click.argument("expression", metavar="EXPRESSION")
 @click.argument("file", metavar="FILE[:NET]")
 @click.option(
@@ -38,7 +38,7 @@ MAX_SHOWN = 40
 @arch_options
 @net_options
 @json_option
-def eval_command(
+def print_command(
     expression: str, file: str, chosen: tuple[str, ...], arch: str | None, seed: int | None,
     parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
@@ -49,10 +49,10 @@ def eval_command(
     file without nets, the expression can use constants and blocks.
 
     \b
-    archir eval 'width * 2' net.arch
-    archir eval 'x |> conv(width, stride=2)' net.arch
-    archir eval 'len(widths)' net.arch:large --seed 0
-    archir eval x net.arch --choose width=16 --choose layer.op=skip
+    archir print 'width * 2' net.arch
+    archir print 'x |> conv(width, stride=2)' net.arch
+    archir print 'len(widths)' net.arch:large --seed 0
+    archir print x net.arch --choose width=16 --choose layer.op=skip
     """
     if sum([arch is not None, seed is not None, bool(chosen)]) > 1:
         raise click.UsageError("--arch, --seed and --choose exclude each other")
@@ -61,7 +61,7 @@ def eval_command(
         parameters = {**stored_parameters(stored), **parameters}
     path, net = split_net(file)
     if path != "-" and not Path(path).exists() and Path(split_net(expression)[0]).is_file():
-        raise click.UsageError(f"the expression comes first: archir eval '{file}' {expression}")
+        raise click.UsageError(f"the expression comes first: archir print '{file}' {expression}")
     text, folder = read_source(path)
     answer = evaluate_expression(
         expression, text, path, folder=folder, root=root, net=net, parameters=parameters, limits=limits

@@ -85,8 +85,9 @@ _COMMANDS = {
     "export": ("export", "Export a trained network as a verified ONNX model, or for PyTorch."),
     "quantize": ("quantize", "Quantize an ONNX model to int8 and report the error of each layer."),
     "verify": ("verify", "Verify that a model file matches its certificate."),
-    "compare": ("compare", "Compare search strategies on tabular benchmarks, over many seeds."),
+    "study": ("study", "Compare search strategies on tabular benchmarks, over many seeds."),
     "runs": ("runs_list", "List runs, with progress, scores and an integrity check."),
+    "compare": ("compare", "Compare runs: the settings in which they differ, and their results."),
     "explain": ("explain", "Explain a diagnostic code, an operation, a library, a block or a keyword."),
     "doctor": ("doctor", "Report versions, devices, plugins and installation problems."),
     "man": ("man", "Write manual pages, for `man archir-check` and the like."),
@@ -95,11 +96,13 @@ _COMMANDS = {
 """Module and one-line help of each command, by name."""
 RENAMED = {
     "eval": ("print", "; for accuracy see what `archir train` and `archir quantize` report"),
+    "compare STUDY.toml": ("study STUDY.toml", ", and `compare RUN RUN` compares runs"),
+    "runs --compare": ("compare", ""),
     "--limit": ("--max-work", ", with 80 units of work for each node"),
 }
 """Current names of renamed commands and options, by the former name, with the end of the hint; for one release.
 
-An option stands for those of all commands that have the current one.
+An option without a command stands for those of all commands that have the current one.
 """
 
 
@@ -124,6 +127,8 @@ class LazyCommands(click.Group):
         if args and args[0] not in _COMMANDS:
             hint = renamed_hint(args[0]) if args[0] in RENAMED else suggest(args[0], _COMMANDS)
             ctx.fail(f"there is no command '{args[0]}'{f'; {hint}' if hint else ''}")
+        if args and args[0] == "compare" and any(word.endswith(".toml") for word in args):
+            ctx.fail(renamed_hint("compare STUDY.toml"))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -199,6 +204,8 @@ def renamed_hint(former: str) -> str:
 
 def _renamed_option_hint(command: click.Command, option: str) -> str | None:
     """Return the hint for a former name of a command's option, or None for other names."""
+    if (former := f"{command.name} {option}") in RENAMED:
+        return renamed_hint(former)
     current, _ = RENAMED.get(option, ("", ""))
     return renamed_hint(option) if any(current in param.opts for param in command.params) else None
 

@@ -1,4 +1,4 @@
-"""Command `archir runs`: list, compare and serve runs."""
+"""Command `archir runs`: list and serve runs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from typing import Any
 
 import click
 
-from archir.cli.options import force_option, json_option
+from archir.cli.options import json_option
 from archir.cli.output import emit, say, table
-from archir.cli.param_types import OutputFile, PathParam
+from archir.cli.param_types import PathParam
 from archir.diagnostics.errors import fail
 from archir.runs import Summary
-from archir.runs.comparison import compare_runs, score_text, short_number
-from archir.runs.report.comparison_page import comparison_page
+from archir.runs.comparison import score_text, short_number
 from archir.runs.summaries import located_summaries
-from archir.utils.files import write_atomic
 
 _DEFAULT_FOLDER = Path("runs")
 """Default folder of runs."""
@@ -36,7 +34,7 @@ SORTS: Mapping[str, Callable[[Summary], Any]] = {
 """Sort keys of runs by the values of --sort; runs without a value come last."""
 _COLUMNS = ("run", "recipe", "seed", "phase", "epoch", "score", "params", "MACs", "state", "changed", "set")
 _OPTIONAL_COLUMNS = ("set", "seed", "recipe", "changed", "MACs", "params")
-"""Columns that are dropped in this order if the terminal is too narrow; `--json` and `--compare` keep them."""
+"""Columns that are dropped in this order if the terminal is too narrow; `--json` keeps them."""
 _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
 
 
@@ -49,9 +47,6 @@ _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
     show_default=True,
     help="Sort order: best score first, other keys in ascending order.",
 )
-@click.option("--compare", is_flag=True, help="Compare runs: settings that differ, and results, averaged over seeds.")
-@force_option
-@click.option("-o", "--output", type=OutputFile(), help="With --compare: write the comparison to this HTML file.")
 @click.option("--serve", is_flag=True, help="Show the runs live in a browser on this machine, until Ctrl-C.")
 @click.option(
     "--port",
@@ -61,9 +56,7 @@ _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
     help="Port of --serve; 0 picks a free one.",
 )
 @json_option
-def runs_command(
-    folders: tuple[Path, ...], sort: str, compare: bool, output: Path | None, serve: bool, port: int, as_json: bool
-) -> None:  # fmt: skip
+def runs_command(folders: tuple[Path, ...], sort: str, serve: bool, port: int, as_json: bool) -> None:
     """List the runs in each FOLDER: progress, results, and whether their files are intact.
 
     Every file of every run is checked against its recorded hash. FOLDER defaults to `runs`, and may itself be a run.
@@ -71,8 +64,6 @@ def runs_command(
     `set` lists settings that override the recipe. States: running, interrupted (resume it with `archir search
     --resume`), finished, damaged.
     """
-    if output is not None and not compare:
-        raise click.UsageError("--output needs --compare")
     folders = folders or (_DEFAULT_FOLDER,)
     for folder in folders:
         if not folder.is_dir() and folder != _DEFAULT_FOLDER:
@@ -80,24 +71,14 @@ def runs_command(
     if serve:
         _serve(folders, port)
         return
-    unique_runs = {path.resolve(): (path, summary) for folder in folders for path, summary in located_summaries(folder)}
-    runs = sorted(unique_runs.values(), key=lambda pair: SORTS[sort](pair[1]))
-    undamaged = [(path, summary) for path, summary in runs if summary.state != "damaged"]
-    if output is not None and len(undamaged) < 2:
-        raise click.UsageError(f"a comparison needs at least two runs; found {len(undamaged)}")
-    if output is not None:
-        write_atomic(output, comparison_page(undamaged).encode())
-    if compare:
-        _compare(undamaged, as_json)
-        if output is not None and not as_json:
-            say(f"wrote {output}")
-    elif as_json:
-        emit([asdict(summary) for _, summary in runs])
+    runs = sorted((summary for _, summary in located_summaries(*folders)), key=SORTS[sort])
+    if as_json:
+        emit([asdict(summary) for summary in runs])
     elif not runs:
         say(f"no runs of `archir search` in {', '.join(map(str, folders))}", err=True)
     else:
-        _list([summary for _, summary in runs])
-    for _, summary in runs:
+        _list(runs)
+    for summary in runs:
         if summary.problem is not None and not as_json:
             say(f"{summary.name}: {summary.problem}", err=True)
 
@@ -122,15 +103,6 @@ def _list(runs: Sequence[Summary]) -> None:
     kept = [i for i in range(len(_COLUMNS)) if any(row[i] for row in rows)]
     right = [position for position, i in enumerate(kept) if _COLUMNS[i] in _NUMBERS]
     table("", [_COLUMNS[i] for i in kept], ([row[i] for i in kept] for row in rows), right, _OPTIONAL_COLUMNS)
-
-
-def _compare(runs: Sequence[tuple[Path, Summary]], as_json: bool) -> None:
-    """Print the settings in which runs differ, with their results."""
-    comparison = compare_runs(runs)
-    if as_json:
-        emit({"runs": [asdict(summary) for _, summary in runs], "differences": comparison.settings})
-    else:
-        table("", comparison.head, comparison.rows, right=range(1, len(comparison.head)))
 
 
 def _cells(summary: Summary) -> list[str]:

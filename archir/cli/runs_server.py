@@ -43,7 +43,7 @@ class Server(ThreadingHTTPServer):
 
     def runs(self) -> list[tuple[Path, Summary]]:
         """Return the runs that exist now; a run's number in a URL is its index here."""
-        return [run for folder in self.folders for run in located_summaries(folder)]
+        return located_summaries(*self.folders)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -60,14 +60,17 @@ def summaries(folder: Path | str) -> list[Summary]:
     return [item for _, item in located_summaries(Path(folder))]
 
 
-def located_summaries(path: Path) -> list[tuple[Path, Summary]]:
-    """Return what `summaries` returns, each summary with the path of its run."""
-    folders = (
-        [path]
-        if (path / manifest.NAME).exists()
-        else sorted(folder.parent for folder in path.glob(f"*/{manifest.NAME}"))
-    )
-    return [(folder, summary(folder)) for folder in folders]
+def located_summaries(*folders: Path) -> list[tuple[Path, Summary]]:
+    """Return what `summaries` returns for each folder, with the paths of the runs; each run once."""
+    runs = [run for folder in folders for run in _runs_in(folder)]
+    return [(run, summary(run)) for run in {run.resolve(): run for run in runs}.values()]
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    """Return the folder if it is a run, or else the runs in it, sorted by name."""
+    if (folder / manifest.NAME).exists():
+        return [folder]
+    return sorted(file.parent for file in folder.glob(f"*/{manifest.NAME}"))
 
 
 def summary(folder: Path) -> Summary:

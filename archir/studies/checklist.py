@@ -108,7 +108,7 @@ def _guidelines(comparison: StudyComparison) -> Iterator[Practice]:
     yield Practice(design, "Design decisions are documented", "partly",
                    "study.toml contains the decisions, but not the reasons")  # fmt: skip
     yield Practice(running, "One automated path from the experiment to its figures", "yes",
-                   "`archir compare study.toml` runs the searches and writes this page")  # fmt: skip
+                   "`archir study study.toml` runs the searches and writes this page")  # fmt: skip
     yield Practice(running, "Dependencies are pinned, for example in a container", "for you to say",
                    f"this was archir {__version__}, numpy {np.__version__}; other versions may sample "
                    "differently")  # fmt: skip

@@ -155,6 +155,8 @@ def test_wrong_usage_exits_with_two(arguments: list[str], message: str) -> None:
     [
         ("check net.arch --limit=5", "No such option '--limit'; `--limit` is `--max-work` now, with 80 units of work"),
         ("eval width net.arch", "there is no command 'eval'; `eval` is `print` now; for accuracy see "),
+        ("compare study.toml -o out", "`compare STUDY.toml` is `study STUDY.toml` now, and `compare RUN RUN` compares"),
+        ("runs a b --compare", "No such option '--compare'; `runs --compare` is `compare` now"),
         ("search a.toml --limit 5", "No such option '--limit'."),
     ],
 )
@@ -342,7 +344,7 @@ def test_a_training_that_is_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.
     [
         ("archir.api.specialize", "specialize run --where 'macs <= 0.5x' -o out"),
         ("archir.cli.shrink.shrink", "shrink net.arch --weights a.json --budget 'macs <= 0.5x' -o out"),
-        ("archir.studies.run.run_study", "compare study.toml -o out"),
+        ("archir.studies.run.run_study", "study study.toml -o out"),
     ],
 )
 def test_the_message_of_an_interruption_repeats_the_command(

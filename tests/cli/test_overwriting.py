@@ -32,7 +32,11 @@ WITHOUT = (
     "export run -o made/new.pt2", "bench net.arch --seconds 0.01 --on torch --picture made/new.svg",
 )  # fmt: skip
 SLOW = ("quantize", "export", "bench", "compile net.arch -o made/new.onnx", "import")
-ELSEWHERE = {"runs": "pages of two runs", "compare": "trials of a study", "bench": "tables and models of many networks"}
+ELSEWHERE = {
+    "compare": "pages of two runs",
+    "study": "trials of a study",
+    "bench": "tables and models of many networks",
+}
 """Commands whose outputs need more than a network to be made."""
 
 

@@ -202,6 +202,6 @@ def test_seeds_side_by_side(tmp_path: Path) -> None:
     path = recipe(tmp_path, f'space = "elastic.arch"\nexport = false\ndata = {{ limit = 60 }}\n{phase}')
     for seed in (0, 1):
         run("search", str(path), "-o", str(tmp_path / "runs" / f"s{seed}"), "--set", f"seed={seed}", "--device", "cpu")
-    found = run("runs", str(tmp_path / "runs"), "--compare").output
+    found = run("compare", str(tmp_path / "runs")).output
     assert "mean and deviation" in found
     assert re.search(r"seed +0 +1", found), found

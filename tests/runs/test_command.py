@@ -1,4 +1,4 @@
-"""`archir runs` on the command line."""
+"""`archir runs` and `archir compare` on the command line."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from archir.runs import Run
 
 def said(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["runs", *arguments], catch_exceptions=False)
+
+
+def compared(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["compare", *arguments], catch_exceptions=False)
 
 
 def test_it_lists_runs(tmp_path: Path) -> None:
@@ -65,7 +69,7 @@ def test_it_sorts_and_compares(tmp_path: Path) -> None:
         ("two", 5, 1000, 10_000), ("one", 3, 2000, 20_000),
     ]  # fmt: skip
     assert found[1]["overrides"] == {"search.training.epochs": "4"}
-    told = said(str(tmp_path / "one"), str(tmp_path / "two"), "--compare").stdout
+    told = compared(str(tmp_path / "one"), str(tmp_path / "two")).stdout
     rows = {row[0]: row[1:] for line in told.splitlines() if (row := line.split())}
     assert rows["search.training.epochs"] == ["4", "2"]
     assert rows["data.source"] == ['"digits"', '"images:cats"']
@@ -73,6 +77,8 @@ def test_it_sorts_and_compares(tmp_path: Path) -> None:
     assert rows["score"] == ["50.00%", "75.00%"]
     assert rows["params"] == ["2k", "1k"]
     assert "space" not in rows
+    differences = json.loads(compared(str(tmp_path), "--json").stdout)["differences"]
+    assert differences["search.training.epochs"] == ["4", "2"]
 
 
 def test_what_candidates_came_to_is_compared(tmp_path: Path) -> None:
@@ -84,7 +90,7 @@ def test_what_candidates_came_to_is_compared(tmp_path: Path) -> None:
         with Run.create(tmp_path / name, "digits", inputs, {}) as run:
             run.phase("search").record({"epoch": 0, "trials": 4, "naswot": score})
             run.finish()
-    told = said(str(tmp_path), "--compare").stdout
+    told = compared(str(tmp_path)).stdout
     rows = {row[0]: row[1:] for line in told.splitlines() if (row := line.split())}
     assert rows["seed"] == ["0", "2"]
     assert rows["score"] == ["naswot", "105.2", "naswot", "107.8", "106.5", "+-", "1.768"]
@@ -102,7 +108,7 @@ def test_runs_side_by_side_are_a_page(tmp_path: Path) -> None:
             run.write({"best.json": json.dumps({"choices": {"width": 8, "op<": "skip" if seed else "conv"}})})
             run.finish()
     page = tmp_path / "page.html"
-    done = said(*(str(tmp_path / f"s{seed}") for seed in range(3)), "--compare", "-o", str(page))
+    done = compared(*(str(tmp_path / f"s{seed}") for seed in range(3)), "-o", str(page))
     text = page.read_text()
     assert done.stdout.endswith(f"wrote {page}\n")
     assert "<td>65.00% +- 13.23%</td>" in text
@@ -112,14 +118,13 @@ def test_runs_side_by_side_are_a_page(tmp_path: Path) -> None:
     assert charts[0]["series"]["s0"] == [0.5, 0.5, None, None]
     assert "1 of 2 choices are the same" in text
     assert "<th>op&lt;</th><td>conv</td><td>skip</td><td>skip</td>" in text
-    assert said(str(tmp_path), "-o", str(page)).exit_code == 2
     once = said(str(tmp_path / "s0"), str(tmp_path / "s1" / ".." / "s0"), "--json")
     assert len(json.loads(once.stdout)) == 1, "a run that two paths lead to is one"
-    alone = said(str(tmp_path / "s0"), "--compare", "-o", str(page))
+    alone = compared(str(tmp_path / "s0"), str(tmp_path / "s1" / ".." / "s0"))
     assert alone.exit_code == 2
     assert "found 1" in alone.output
     copy = shutil.copytree(tmp_path / "s0", tmp_path / "other" / "s0")
-    said(str(tmp_path / "s0"), str(copy), "--compare", "-o", str(page))
+    compared(str(tmp_path / "s0"), str(copy), "-o", str(page))
     assert "2 runs side by side" in page.read_text()
     assert str(copy) in page.read_text()
 
@@ -132,11 +137,15 @@ def test_json_and_damage(tmp_path: Path) -> None:
     done = said(str(tmp_path / "first"))
     assert "damaged" in done.stdout
     assert "recipe.toml was changed after it was written: its SHA-256 differs" in done.stderr
+    alone = compared(str(tmp_path))
+    assert alone.exit_code == 2
+    assert "recipe.toml was changed after it was written" in alone.stderr
+    assert "a comparison needs at least two runs; found 0" in alone.stderr
 
 
 def test_no_runs(tmp_path: Path) -> None:
-    missing = said(str(tmp_path / "none"))
-    assert (missing.exit_code, "A1801]: there is no folder" in missing.stderr) == (1, True)
+    for missing in (said(str(tmp_path / "none")), compared(str(tmp_path / "none"))):
+        assert (missing.exit_code, "A1801]: there is no folder" in missing.stderr) == (1, True)
     assert said(str(tmp_path)).stderr == f"no runs of `archir search` in {tmp_path}\n"
     assert json.loads(said(str(tmp_path), "--json").stdout) == []
 

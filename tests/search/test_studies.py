@@ -162,7 +162,7 @@ def test_processes_find_the_same(folder: Path) -> None:
 def test_a_study_that_was_killed_goes_on(folder: Path) -> None:
     text = STUDY.replace("seeds = 4", "seeds = 40").replace("budgets = [6, 20]", "budgets = [6, 120]")
     (folder / "study.toml").write_text(text)
-    command = [sys.executable, "-m", "archir", "compare", str(folder / "study.toml"), "-o", str(folder / "out")]
+    command = [sys.executable, "-m", "archir", "study", str(folder / "study.toml"), "-o", str(folder / "out")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     begun = 0
     while process.poll() is None and begun < 5:
@@ -346,7 +346,7 @@ def test_who_is_better_how_often() -> None:
 
 def test_the_command_says_what_came_of_it(folder: Path) -> None:
     arguments = [
-        "compare",
+        "study",
         str(folder / "study.toml"),
         "-o",
         str(folder / "out"),

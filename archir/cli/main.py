@@ -99,6 +99,7 @@ RENAMED = {
     "compare STUDY.toml": ("study STUDY.toml", ", and `compare RUN RUN` compares runs"),
     "runs --compare": ("compare", ""),
     "--limit": ("--max-work", ", with 80 units of work for each node"),
+    "--use": ("--min-budget-fraction", ""),
 }
 """Current names of renamed commands and options, by the former name, with the end of the hint; for one release.
 

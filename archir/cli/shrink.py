@@ -61,7 +61,7 @@ from archir.search.fronts.metric_format import format_metric
     "--trials", type=click.IntRange(1), default=100, show_default=True, help="Number of architectures to evaluate."
 )
 @click.option(
-    "--use", type=FiniteRange(0, 1), default=0.9, show_default=True,
+    "--min-budget-fraction", type=FiniteRange(0, 1), default=0.9, show_default=True,
     help="Minimum fraction of the budget that candidates must use, if enough candidates do; 0 disables it.",
 )  # fmt: skip
 @click.option(

@@ -53,7 +53,7 @@ class Start(Settings):
     """
     trials: str | None = None
     """Phase whose trials and their scores are used."""
-    seen: bool = False
+    allow_validation_overlap: bool = False
     """Allow weights that were trained on samples by which this search chooses."""
     map: str | None = None
     """File that maps weight names of a file to those of the network (see `archir.backends.weight_names`).
@@ -81,8 +81,8 @@ class Start(Settings):
             raise ValueError("`map` needs a file of weights: set `weights` to a path ending in .safetensors")
         if self.order is not None and self.weights is None:
             raise ValueError("`order` needs weights to start from: set `weights`")
-        if self.seen and self.weights is None:
-            raise ValueError("`seen` needs weights to start from: set `weights`")
+        if self.allow_validation_overlap and self.weights is None:
+            raise ValueError("`allow_validation_overlap` needs weights to start from: set `weights`")
         if self.refit is not None and self.weights is None:
             raise ValueError("`refit` needs weights to start from: set `weights`")
         return self

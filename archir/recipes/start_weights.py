@@ -138,7 +138,7 @@ def _open_source(phase: Phase, name: str, folder: Path) -> tuple[Run, Recipe, Ph
     return run, recipe, matching[-1]
 
 
-OVERLAP_HINT = "; `seen = true` in `start` allows it"
+OVERLAP_HINT = "; `allow_validation_overlap = true` in `start` allows it"
 """End of hints: the setting that allows starting from weights that have seen the validation samples."""
 
 
@@ -148,7 +148,7 @@ def _require_same_split(
     """Raise ArchError (A2214) if a search could choose by samples on which the other run trained its initial
     weights."""
     own, other_data = recipe.data_of(phase), other.data_of(other_phase)
-    is_allowed = phase.start.seen or (
+    is_allowed = phase.start.allow_validation_overlap or (
         uses_all_samples(phase) and phase.name not in before_searches(recipe, uses_all_samples)
     )
     if is_allowed or origin(own.source) != origin(other_data.source):
@@ -168,14 +168,14 @@ def _require_same_split(
             + OVERLAP_HINT
         )
         text = f"phase `{phase.name}` starts from phase `{other_phase.name}` of another run, which {why}"
-        raise fail("A2214", text, None, hint + OVERLAP_HINT)
+        raise fail("A2214", text, None, hint)
 
 
 def _require_unseen(
     recipe: Recipe, phase: Phase, sources: Sequence[str] | None, uses_all_samples: UsesAllSamples
 ) -> None:
     """Raise ArchError (A2214) if a search chooses by samples on which the weights of its initial file were trained."""
-    is_allowed = phase.start.seen or (
+    is_allowed = phase.start.allow_validation_overlap or (
         uses_all_samples(phase) and phase.name not in before_searches(recipe, uses_all_samples)
     )
     own = recipe.data_of(phase).source
@@ -185,7 +185,7 @@ def _require_unseen(
             "this search would choose by samples its weights were trained on: use other data or other weights"
             + OVERLAP_HINT
         )
-        raise fail("A2214", text, None, hint + OVERLAP_HINT)
+        raise fail("A2214", text, None, hint)
 
 
 def _source_options(source: str) -> tuple[str, str]:

@@ -200,10 +200,11 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
             with document.with_span("phase", number, "options", "where"):
                 within = open_space.where(where)
                 check_nonempty(within, phase.derive)
-            if isinstance(options, CostBounds) and options.use and not upper_bounds(open_space, within):
-                text = f'{prefix}`use` is a fraction of upper bounds, but `where = "{where}"` has no upper bound'
-                hint = 'remove `use`, or bound a cost from above: where = "macs <= 0.5x"'
-                raise fail("A1109", text, document.span(("phase", number, "options", "use")), hint)
+            if isinstance(options, CostBounds) and options.min_budget_fraction and not upper_bounds(open_space, within):
+                text = f"{prefix}`min_budget_fraction` is a fraction of upper bounds"
+                text += f', but `where = "{where}"` has no upper bound'
+                hint = 'remove `min_budget_fraction`, or bound a cost from above: where = "macs <= 0.5x"'
+                raise fail("A1109", text, document.span(("phase", number, "options", "min_budget_fraction")), hint)
         mistakes: Mistakes = getattr(kind.make, "mistakes", lambda *_: ())
         problems = [
             replace(entry, span=document.span((*home, *place))) for place, entry in mistakes(phase, space, options)

@@ -42,7 +42,7 @@ class Plan(Settings):
     """Epochs of training the architecture that the search selected."""
     trials: Count = 100
     """Number of architectures that the search tries."""
-    use: float = Field(default=0.9, ge=0, le=1)
+    min_budget_fraction: float = Field(default=0.9, ge=0, le=1)
     """Minimum cost of the tried architectures, as a fraction of the budget."""
     samples: Count | None = None
     """Number of samples on which an architecture is scored; by default all validation samples."""
@@ -138,9 +138,9 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
     optimizer = {"kind": "adamw", "lr": plan.lr, "weight_decay": 0.01, "warmup_epochs": 0.5, "clip": 1.0}
     start = {"weights": str(weights)}
     # networks are usually shrunk with the data they were trained on; docs/shrink.md discusses the consequences
-    ordered_start = start | {"seen": True} | ({"order": plan.order} if plan.order != "none" else {})
+    ordered_start = start | {"allow_validation_overlap": True} | ({"order": plan.order} if plan.order != "none" else {})
     steps, measured = {"batch": plan.batch}, {} if plan.recalibrate is None else {"recalibrate": plan.recalibrate}
-    within = {"where": budget} | ({"use": plan.use} if "<" in budget else {})
+    within = {"where": budget} | ({"min_budget_fraction": plan.min_budget_fraction} if "<" in budget else {})
     if plan.elastic:
         shared_start: dict[str, Any] = {"weights": ELASTIC}
         first = {

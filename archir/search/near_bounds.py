@@ -36,20 +36,23 @@ class CostBounds(Settings):
     where: str = ""
     """Bounds on costs that all architectures keep, in addition to those of the space: `macs <= 600M and params < 5M`,
     `macs <= 0.5x`."""
-    use: float = Field(default=0.0, ge=0, le=1)
+    min_budget_fraction: float = Field(default=0.0, ge=0, le=1)
     """Minimum cost, as a fraction of a bound of `where`. With 0.9, all architectures cost 90% of the bound or more, if
     there are enough of these."""
 
     @model_validator(mode="after")
     def _has_bounds(self) -> CostBounds:
-        """Reject `use` without `where`."""
-        if self.use and not self.where:
-            raise ValueError('`use` is a fraction of a bound in `where`, which is missing: add where = "macs <= 0.5x"')
+        """Reject `min_budget_fraction` without `where`."""
+        if self.min_budget_fraction and not self.where:
+            raise ValueError(
+                "`min_budget_fraction` is a fraction of a bound in `where`, which is missing: "
+                'add where = "macs <= 0.5x"'
+            )
         return self
 
     def within(self, space: Space) -> Space:
         """Return the space restricted to the bounds. Raises ArchError (A1603) if no architecture keeps them."""
-        return restrict(space, self.where, self.use) if self.where else space
+        return restrict(space, self.where, self.min_budget_fraction) if self.where else space
 
 
 def restrict(space: Space, bounds: str, min_fraction: float) -> Space:

@@ -157,12 +157,16 @@ def _hint(model: type[BaseModel], error: ErrorDetails, path: Path) -> str | None
     if error["type"] == "extra_forbidden":
         *parents, name = path
         names = {field for table in _models_at(model, parents) for field in table.model_fields}
+        if (current := RENAMED.get(str(name))) in names:
+            return f"`{name}` is `{current}` now"
         return suggest_table(model, parents, str(name)) or suggest(str(name), names)
     if error["type"] == "literal_error" and isinstance(error["input"], str):
         return suggest_setting(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
     return None
 
 
+RENAMED = {"hold": "alpha_warmup_epochs", "seen": "allow_validation_overlap", "use": "min_budget_fraction"}
+"""Current names of renamed settings, by the former name; for one release."""
 SYNONYMS = {
     normalize_name(other): names
     for names, others in {

@@ -33,7 +33,14 @@ from archir_torch.lowering.weights import read_weights  # noqa: E402
 NEW = 1000
 """Tones of the table."""
 OBJECTIVE = {"kind": "multilabel", "criterion": "raw_pitch_accuracy", "measures": ["raw_pitch_accuracy"]}
-USUAL = {"objective": OBJECTIVE, "recalibrate": 0, "samples": 300, "threads": 1, "use": 0.0, "temperature": 1.0}
+USUAL = {
+    "objective": OBJECTIVE,
+    "recalibrate": 0,
+    "samples": 300,
+    "threads": 1,
+    "min_budget_fraction": 0.0,
+    "temperature": 1.0,
+}
 WIDTHS = "first = 1024, widths = [[128, 128, 128], [256, 512]], open = true"
 """Of `full`, in `space.arch`."""
 

@@ -157,6 +157,7 @@ def test_wrong_usage_exits_with_two(arguments: list[str], message: str) -> None:
         ("eval width net.arch", "there is no command 'eval'; `eval` is `print` now; for accuracy see "),
         ("compare study.toml -o out", "`compare STUDY.toml` is `study STUDY.toml` now, and `compare RUN RUN` compares"),
         ("runs a b --compare", "No such option '--compare'; `runs --compare` is `compare` now"),
+        ("shrink net.arch --use 0.5", "No such option '--use'; `--use` is `--min-budget-fraction` now"),
         ("search a.toml --limit 5", "No such option '--limit'."),
     ],
 )

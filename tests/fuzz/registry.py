@@ -48,7 +48,7 @@ open = ["op", "act", "kern*"]
 derive = { exclude = ["none"], limit = { labels = ["act"], most = 1 } }
 [phase.options]
 order = 2
-hold = 1
+alpha_warmup_epochs = 1
 temperature = [1.0, 0.5]
 penalty = { cost = "macs", weight = 0.1, target = 1e5 }
 curvature = { window = 3, drop = 0.5 }

@@ -69,8 +69,10 @@ def test_what_cannot_be_counted_is_drawn(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_part_of_no_bound_is_a_mistake() -> None:
-    with pytest.raises(ArchError, match=r"A1109.*`use` is a fraction of a bound in `where`, which is missing"):
-        parse_settings(CostBounds, {"use": 0.9})
+    with pytest.raises(
+        ArchError, match=r"A1109.*`min_budget_fraction` is a fraction of a bound in `where`, which is missing"
+    ):
+        parse_settings(CostBounds, {"min_budget_fraction": 0.9})
 
 
 def test_bounds_that_nothing_keeps_are_refused() -> None:

@@ -44,8 +44,10 @@ class ExactOptions(TrialOptions):
     def _check_goal(self) -> ExactOptions:
         if self.maximize and self.minimize:
             raise ValueError("`maximize` and `minimize` exclude each other: name one of them")
-        if self.use:
-            raise ValueError("`use` is for strategies that sample; `exact` searches everything within the bounds")
+        if self.min_budget_fraction:
+            raise ValueError(
+                "`min_budget_fraction` is for strategies that sample; `exact` searches everything within the bounds"
+            )
         return self
 
 

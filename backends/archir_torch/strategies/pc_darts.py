@@ -14,7 +14,7 @@ class PartialOptions(Options):
 
     edges: Edges = "weighted"
     partial: Count = 4
-    hold: NonNegative = 15.0
+    alpha_warmup_epochs: NonNegative = 15.0
 
 
 @strategy("pc_darts", PartialOptions, gives=GIVES)

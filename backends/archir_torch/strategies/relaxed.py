@@ -87,7 +87,7 @@ class Options(Settings):
     """With 2, the gradient of architecture parameters goes through a step of the weights."""
     edges: Edges = "all"
     init: Init = "normal"
-    hold: NonNegative = 0.0
+    alpha_warmup_epochs: NonNegative = 0.0
     """Number of epochs at the start in which only weights are trained."""
     temperature: Annotated[tuple[Positive, Positive], ListAsTuple] = (1.0, 1.0)
     """Temperature of the noise in the first and in the last epoch; it changes linearly, epoch by epoch."""
@@ -174,14 +174,14 @@ class Relaxed:
             text = f"{prefix}`{phase.strategy}` uses no noise, so `temperature` has no effect"
             yield ("options", "temperature"), Diagnostic("A1109", text, None, "remove it; `gdas` and `snas` use it")
         epochs = phase.training.epochs
-        if options.hold >= epochs:
-            is_explicit = "hold" in options.model_fields_set
-            text = (
-                f"{prefix}with `hold = {options.hold:g}`{'' if is_explicit else ' by default'}, none of {epochs} epochs"
-            )
-            hint = f"`hold` must be less than `training.epochs`: options.hold = {epochs // 2}"
-            place: Path = ("options", "hold") if is_explicit else ("training", "epochs")
-            yield place, Diagnostic("A1109", f"{text} trains architecture parameters", None, hint)
+        name, warmup_epochs = "alpha_warmup_epochs", options.alpha_warmup_epochs
+        if warmup_epochs >= epochs:
+            is_explicit = name in options.model_fields_set
+            text = f"{prefix}with `{name} = {warmup_epochs:g}`{'' if is_explicit else ' by default'}"
+            text += f", none of {epochs} epochs trains architecture parameters"
+            hint = f"`{name}` must be less than `training.epochs`: options.{name} = {epochs // 2}"
+            place: Path = ("options", name) if is_explicit else ("training", "epochs")
+            yield place, Diagnostic("A1109", text, None, hint)
         if options.penalty is not None and (no_mean := missing_mean(space, options.penalty.cost)) is not None:
             yield ("options", "penalty", "cost"), no_mean
 
@@ -235,7 +235,7 @@ class Relaxed:
         self.task.begin(index)
         measured: dict[str, float | Tensor] = {}
         batch = self.feed.batch(index)
-        if index >= self.options.hold * self.steps:
+        if index >= self.options.alpha_warmup_epochs * self.steps:
             measured["alphas_loss"] = self._step_alphas(index, batch)
         sampled = self._detached(self._sample(index, "weights"))
         update = self.weight_learner.update(lambda part: self._loss(part, sampled, index), index, batch)

@@ -27,7 +27,7 @@ STEPPED: list[tuple[str, dict[str, Any]]] = [
     ("darts", {"order": 2}),
     ("gdas", {}),
     ("snas", {}),
-    ("pc_darts", {"hold": 0, "partial": 2}),
+    ("pc_darts", {"alpha_warmup_epochs": 0, "partial": 2}),
     ("spos", {}),
     ("fair", {}),
     ("sandwich", {"drawn": 1}),
@@ -102,7 +102,7 @@ def test_steps_of_every_strategy(name: str, options: dict[str, Any], precision: 
         for name, options, kinds in [
             ("darts", {}, 2),
             ("darts", {"order": 2}, 3),
-            ("pc_darts", {"hold": 0, "partial": 2}, 2),
+            ("pc_darts", {"alpha_warmup_epochs": 0, "partial": 2}, 2),
             ("snas", {}, 2),
             ("train", {}, 1),
         ]

@@ -81,7 +81,7 @@ def searched(folder: Path, phases: str) -> dict[str, Any]:
         ("darts", "order = 2"),
         ("darts", "tune = true"),
         ("gdas", ""),
-        ("pc_darts", "hold = 0, partial = 2"),
+        ("pc_darts", "alpha_warmup_epochs = 0, partial = 2"),
     ],
 )
 def test_an_epoch_of_relaxed_searches_and_of_training(

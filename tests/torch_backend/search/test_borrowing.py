@@ -153,9 +153,13 @@ def test_files_say_what_their_weights_have_seen(tmp_path: Path) -> None:
     TORCH.save(module, tmp_path / "seen.safetensors", {DATA_KEY: json.dumps(["other.npz", "digits"])})
     TORCH.save(module, tmp_path / "unknown.safetensors")
     searched = HEAD + TRAIN.replace('"train"', '"sandwich"').replace("plain.arch", "elastic.arch")
-    with pytest.raises(ArchError, match=r"A2214.*`tune` starts from `seen.safetensors`, which was trained on all"):
+    with pytest.raises(ArchError, match=r"A2214.*`tune` starts from `seen.safetensors`, which was trained") as caught:
         search(tmp_path, searched.replace("WEIGHTS", "seen.safetensors"))
-    search(tmp_path, searched.replace('weights = "WEIGHTS"', 'seen = true, weights = "seen.safetensors"'))
+    assert str(caught.value.diagnostics[0].hint).count("; `allow_validation_overlap = true` in `start` allows it") == 1
+    search(
+        tmp_path,
+        searched.replace('weights = "WEIGHTS"', 'allow_validation_overlap = true, weights = "seen.safetensors"'),
+    )
     shutil.rmtree(tmp_path / "run")
     for name, said in (("seen", "other.npz, digits"), ("unknown", "unknown: the file does not say")):
         run = search(tmp_path, HEAD + TRAIN.replace("WEIGHTS", f"{name}.safetensors"))

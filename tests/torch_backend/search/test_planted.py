@@ -31,7 +31,11 @@ net planted() {
 """
 PLANTED = {"reach": "far", "bend": "bent", "gate": "open"}
 
-SETTINGS = {"darts": (8, 2e-2, ""), "gdas": (60, 3e-2, "hold = 10, temperature = [5.0, 0.5]"), "random": (1, 1, "")}
+SETTINGS = {
+    "darts": (8, 2e-2, ""),
+    "gdas": (60, 3e-2, "alpha_warmup_epochs = 10, temperature = [5.0, 0.5]"),
+    "random": (1, 1, ""),
+}
 """By strategy: epochs, the rate of architecture parameters, options."""
 
 RECIPE = """

@@ -68,6 +68,9 @@ MISTAKES = [
     ("limit = 40", 'source = "gone.npz"', "4:1: error[A1101]"),
     ("epochs = 1", "epoch = 1", "8:14: error[A1109]: phase `search`: there is no `training.epoch`"),
     ("epochs = 1", "epoch = 1", "hint: did you mean `epochs`?"),
+    ('weights = "search"', 'weights = "search", seen = true', "hint: `seen` is `allow_validation_overlap` now"),
+    ('preset = "spos"', "use = 0.9", "there is no `use`\n    use = 0.9\n    ^^^^^^^^^\n  hint: `use` is `min_budget_"),
+    ('strategy = "spos"', 'strategy = "pc_darts"\noptions.hold = 1', "hint: `hold` is `alpha_warmup_epochs` now"),
     ('strategy = "spos"', 'strategy = "spos"\ntrials = 3', "8:1: error[A1109]: phase `search`: there is no `trials`"),
     ('strategy = "spos"', 'strategy = "spos"\ntrials = 3', "An option of the strategy is `options.trials`"),
     ('strategy = "spos"', 'strategy = "spos"\nmilestones = [3]', "hint: did you mean `weights.milestones`? An option"),
@@ -183,9 +186,10 @@ IN_VAIN = [
         "There are `relu` and `gelu`",
     ),
     (
-        "options.hold = 2",
-        "7:1: error[A1109]: phase `search`: with `hold = 2`, none of 2 epochs trains architecture parameters",
-        "hint: `hold` must be less than `training.epochs`: options.hold = 1",
+        "options.alpha_warmup_epochs = 2",
+        "7:1: error[A1109]: phase `search`: with `alpha_warmup_epochs = 2`, none of 2 epochs trains architecture "
+        "parameters",
+        "hint: `alpha_warmup_epochs` must be less than `training.epochs`: options.alpha_warmup_epochs = 1",
     ),
     (
         "options.temperature = [5.0, 1.0]",
@@ -193,10 +197,10 @@ IN_VAIN = [
         "hint: remove it; `gdas` and `snas` use it",
     ),
     (
-        '[[phase]]\nname = "b"\nstrategy = "spos"\n[phase.options]\nwhere = "params >= 30"\nuse = 0.9',
-        '12:1: error[A1109]: phase `b`: `use` is a fraction of upper bounds, but `where = "params >= 30"` has no '
-        "upper bound",
-        'hint: remove `use`, or bound a cost from above: where = "macs <= 0.5x"',
+        '[[phase]]\nname = "b"\nstrategy = "spos"\n[phase.options]\nwhere = "params >= 30"\nmin_budget_fraction = 0.9',
+        "12:1: error[A1109]: phase `b`: `min_budget_fraction` is a fraction of upper bounds, "
+        'but `where = "params >= 30"` has no upper bound',
+        'hint: remove `min_budget_fraction`, or bound a cost from above: where = "macs <= 0.5x"',
     ),
 ]
 """Settings that would do nothing, and what is said of them."""
@@ -354,16 +358,18 @@ def test_all_strategies_say_what_they_give() -> None:
 
 def test_epochs_in_which_nothing_is_chosen_may_be_the_default(folder: Path) -> None:
     (folder / "r.toml").write_text(DARTS.replace('"darts"', '"pc_darts"'))
-    with pytest.raises(ArchError, match=r"6:14: error\[A1109\].*with `hold = 15` by default, none of 2 epochs"):
+    with pytest.raises(
+        ArchError, match=r"6:14: error\[A1109\].*with `alpha_warmup_epochs = 15` by default, none of 2 epochs"
+    ):
         begin_search(folder / "r.toml", folder / "run", {}, "cpu")
 
 
 WITH_EFFECT = [
     'derive = { exclude = ["gelu"], limit = { labels = ["relu"], most = 0 } }',
     '[[phase]]\nname = "b"\nstrategy = "spos"\nfixed.op = "gelu"',
-    "options.hold = 1.5",
+    "options.alpha_warmup_epochs = 1.5",
     '[[phase]]\nname = "b"\nstrategy = "snas"\ntraining.epochs = 1\noptions.temperature = [5.0, 1.0]',
-    '[[phase]]\nname = "b"\nstrategy = "spos"\noptions = { where = "params <= 3M", use = 0.1 }',
+    '[[phase]]\nname = "b"\nstrategy = "spos"\noptions = { where = "params <= 3M", min_budget_fraction = 0.1 }',
 ]
 
 

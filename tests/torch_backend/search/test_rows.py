@@ -74,7 +74,7 @@ training = {{ epochs = 1, batch = 8 }}
 name = "pc"
 strategy = "pc_darts"
 training = {{ epochs = 2, batch = 8, seed = {one} }}
-options = {{ hold = 1, partial = 2 }}
+options = {{ alpha_warmup_epochs = 1, partial = 2 }}
 
 [[phase]]
 name = "retrain"

@@ -146,7 +146,7 @@ def test_strategies_measure_a_step_of_their_own(name: str, monkeypatch: pytest.M
         asked.append((name, decide()["why"]))
         return {"kernels": True}
 
-    options = {"pc_darts": {"partial": 2, "hold": 0}}.get(name, {})
+    options = {"pc_darts": {"partial": 2, "alpha_warmup_epochs": 0}}.get(name, {})
     plain = one = job(name, options)
     if name == "train":
         plain = one = replace(one, architecture=dict(tiny().sample(0)))

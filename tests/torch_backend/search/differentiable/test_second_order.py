@@ -104,7 +104,7 @@ def test_second_order_on_a_relaxed_network() -> None:
 def test_statistics_of_norms_are_those_of_the_steps_that_stay() -> None:
     """Where architecture parameters hardly move, a second-order step leaves what a step of the weights alone does."""
     still = Optimizer(lr=1e-30, schedule="constant")
-    second, alone = (strategy("darts", options, alphas=still) for options in ({"order": 2}, {"hold": 2}))
+    second, alone = (strategy("darts", options, alphas=still) for options in ({"order": 2}, {"alpha_warmup_epochs": 2}))
     assert isinstance(second, Relaxed)
     assert isinstance(alone, Relaxed)
     assert {"loss", "alphas_loss"} == set(second.step(0))

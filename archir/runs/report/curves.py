@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from math import floor, isfinite, log10
+from math import floor, log10
 
 from archir.pictures.plot import scale
 
@@ -18,7 +18,7 @@ _MAX_DOTS = 40
 """Maximum number of epochs for which every value gets a dot."""
 
 Value = float | None
-"""Value of a series; None is a gap."""
+"""Value of a series: a finite number, or None for a gap."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _path(points: Sequence[tuple[float, float | None]]) -> str:
     def parts() -> Iterator[str]:
         drawing = False
         for x, y in points:
-            if y is not None and isfinite(y):
+            if y is not None:
                 yield f"{'L' if drawing else 'M'}{_coordinate(x)},{_coordinate(y)}"
             drawing = y is not None
 

@@ -7,11 +7,14 @@ from contextlib import contextmanager
 
 import torch
 
+from archir.diagnostics.errors import fail, join_names
+
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+_PRECISIONS = ("auto", "float32", *_DTYPES)
 
 
 def autocast(precision: str, device: str) -> torch.autocast:
-    """Return the autocast context for a precision on a device."""
+    """Return the autocast context for a precision on a device. Raises ArchError (A1109) for an unknown precision."""
     device_type = torch.device(device).type
     dtype = _DTYPES.get(resolve_precision(precision, device_type))
     return torch.autocast(device_type, dtype, enabled=dtype is not None)
@@ -19,7 +22,12 @@ def autocast(precision: str, device: str) -> torch.autocast:
 
 def resolve_precision(precision: str, device: str) -> str:
     """Resolve the precision `auto`: bf16 on a GPU that supports it in hardware, otherwise float32. Others are returned
-    as they are."""
+    as they are.
+
+    Raises ArchError (A1109) for an unknown precision.
+    """
+    if precision not in _PRECISIONS:
+        raise fail("A1109", f"there is no precision `{precision}`: precisions are {join_names(_PRECISIONS)}")
     if precision != "auto":
         return precision
     return "bf16" if device == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False) else "float32"

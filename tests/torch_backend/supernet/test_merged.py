@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import archir
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.ir.verify import verify
 from archir.passes.batch import batch
@@ -173,6 +174,12 @@ def test_measuring_a_plan_leaves_no_trace_and_a_given_plan_is_taken() -> None:
     _, settled = tuned(graph, [x], rounds=1, layout="channels_last", batch=False)
     assert settled.channels_last
     assert not settled.batch
+
+
+def test_unknown_precisions_are_refused() -> None:
+    message = "A1109.*there is no precision `bfloat16`: precisions are `auto`, `float32`, `bf16` and `fp16`"
+    with pytest.raises(ArchError, match=message):
+        tuned(relaxed("nas_bench_201"), [torch.randn(2, 3, 8, 8)], rounds=1, precision="bfloat16")
 
 
 def test_a_search_keeps_the_plan_that_it_measured() -> None:

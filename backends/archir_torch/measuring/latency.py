@@ -12,9 +12,9 @@ from torch import Tensor
 from archir.backends.input_ranges import ranged_inputs
 from archir.costs.latencies.machine import clock, processor
 from archir.costs.latencies.timing import TimedRun
-from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
+from archir_torch.lowering.devices import resolve_device, torch_threads
 from archir_torch.lowering.module import lower
 
 _DTYPES = {
@@ -79,17 +79,12 @@ def bench(device: str, batch: int, threads: int | None) -> Iterator[TorchBench]:
 
     Raises ArchError (A1505) if the device does not exist.
     """
-    if device == "cuda" and not torch.cuda.is_available():
-        raise fail("A1505", "torch finds no CUDA device here", None, "`archir doctor` looks for the usual causes")
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads or before)
-    # glibc returns freed memory to the system until a block of the threshold's size was freed. Without this, the number
-    # of page faults would depend on what the process did before
-    torch.empty(_LARGE_BLOCK, dtype=torch.uint8)
-    try:
+    device = resolve_device(device)
+    with torch_threads(threads):
+        # glibc returns freed memory to the system until a block of the threshold's size was freed. Without this, the
+        # number of page faults would depend on what the process did before
+        torch.empty(_LARGE_BLOCK, dtype=torch.uint8)
         yield TorchBench(device, batch)
-    finally:
-        torch.set_num_threads(before)
 
 
 def random_input(tensor_type: TensorType, batch: int, generator: torch.Generator) -> Tensor:

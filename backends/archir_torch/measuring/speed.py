@@ -8,8 +8,8 @@ import platform
 import torch
 
 from archir.backends.input_ranges import ranged_inputs
-from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
+from archir_torch.lowering.devices import resolve_device
 from archir_torch.lowering.module import lower
 from archir_torch.measuring.latency import random_input
 
@@ -19,10 +19,8 @@ class TorchRuns:
     device."""
 
     def __init__(self, graph: Graph, device: str, batch: int, threads: int, compiled: bool) -> None:
-        if device == "cuda" and not torch.cuda.is_available():
-            raise fail("A1505", "torch finds no CUDA device here", None, "`archir doctor` looks for the usual causes")
+        self._device = torch.device(resolve_device(device))
         torch.set_num_threads(threads)
-        self._device = torch.device(device)
         module = lower(graph).eval().to(self._device)
         self._module = torch.compile(module, dynamic=False) if compiled else module
         types, generator = ranged_inputs(graph).values(), torch.Generator().manual_seed(0)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+import archir
 from archir.diagnostics.errors import ArchError
+from archir_torch import BACKEND as TORCH
 from archir_torch.lowering.devices import resolve_device, torch_threads
 
 
@@ -38,6 +40,15 @@ def test_devices_that_there_are_not(name: str, count: int, message: str, monkeyp
     gpus(count, monkeypatch)
     with pytest.raises(ArchError, match=f"(?m)A1505.*{message}"):
         resolve_device(name)
+
+
+def test_measurements_of_devices_that_there_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(1, monkeypatch)
+    graph = archir.loads("net n() { input x: f32[2]\n output y = relu(x) }").graph
+    with pytest.raises(ArchError, match=r"A1505.*there is no cuda:1"), TORCH.bench("cuda:1", 1):
+        pass
+    with pytest.raises(ArchError, match=r"A1505.*there is no cuda:1"):
+        TORCH.runs(graph, device="cuda:1")
 
 
 def test_threads_are_as_many_as_before() -> None:

@@ -31,7 +31,7 @@ from archir_torch.supernet.mixture import MixedNetwork
 from archir_torch.supernet.tuning import Plan, lower_with_plan
 
 pytestmark = pytest.mark.skipif(bool(unavailable_reason()), reason="there is no C++ compiler")
-NAN = float("nan")
+NAN, INF = float("nan"), float("inf")
 
 SMALL = "x |> conv(4, kernel=3, bias=false) |> batch_norm |> relu |> conv(3, kernel=1, bias=false) |> global_avg_pool"
 
@@ -86,6 +86,21 @@ def test_windows_with_what_is_no_number_have_none() -> None:
     torch.testing.assert_close(
         window_attention(x, key, value, None, 1, 3), local_attention(x, key, value, heads=1, kernel=3), equal_nan=True
     )
+
+
+@pytest.mark.parametrize("numbers", [[NAN, 2.0, 1.0, 3.0], [1.0, NAN, NAN, 2.0], [1.0, 2.0, 2.0, 1.0], [-INF] * 4])
+def test_gradients_of_max_pooling_go_where_those_of_torch_go(numbers: list[float]) -> None:
+    gradients = []
+    for kernels in (False, True):
+        x = to_channels_last(torch.tensor(numbers).view(1, 1, 2, 2).repeat(1, 3, 1, 1)).requires_grad_()
+        y = (
+            pool_windows(x, window_geometry(x, (2, 2), 2, 1, (0, 0, 0, 0)), is_max=True)
+            if kernels
+            else F.max_pool2d(x, 2)
+        )
+        y.backward(torch.full_like(y, 5.0))
+        gradients.append(x.grad)
+    torch.testing.assert_close(*gradients)
 
 
 def test_a_training_that_diverged_is_seen() -> None:

@@ -55,26 +55,25 @@ template <class T>
 void pool_backward(const T* gradient, const T* x, Geometry g, Size largest, Size padded, T* to_x, Size threads) {
     std::fill_n(to_x, g.images * g.height * g.width * g.channels, T(0));
     over_windows<T>(g, threads, [&](Size image, Size at, Size lanes, const Window& window) {
-        Vec<T> left = load(gradient + at, lanes), most = all<T>(-std::numeric_limits<T>::infinity());
-        if (largest) {
+        Vec<T> share = load(gradient + at, lanes), most = all<T>(-std::numeric_limits<T>::infinity()), position{};
+        T number = 0;
+        if (largest) {  // the first of equal maxima gets all of the gradient, or the last NaN, as in torch
             for (Size i = window.begin_row; i < window.end_row; i++)
-                for (Size j = window.begin; j < window.end; j++) {
+                for (Size j = window.begin; j < window.end; j++, number++) {
                     const Vec<T> read = load(x + image + (i * g.width + j) * g.channels, lanes);
-                    most = (read > most) | (read != read) ? read : most;
+                    const auto larger = (read > most) | (read != read);
+                    most = larger ? read : most;
+                    position = larger ? all<T>(number) : position;
                 }
         } else {
-            left *= T(1 / window.pixels(g, padded));
+            share *= T(1 / window.pixels(g, padded));
         }
+        number = 0;
         for (Size i = window.begin_row; i < window.end_row; i++)
-            for (Size j = window.begin; j < window.end; j++) {
+            for (Size j = window.begin; j < window.end; j++, number++) {
                 const Size to = image + (i * g.width + j) * g.channels;
-                Vec<T> part = left;
-                if (largest) {  // the first of equal maxima gets all of the gradient
-                    const Vec<T> read = load(x + to, lanes);
-                    part = read == most ? left : Vec<T>{};
-                    left = read == most ? Vec<T>{} : left;
-                }
-                store(to_x + to, Vec<T>(load(to_x + to, lanes) + part), lanes);
+                const Vec<T> chosen = position == all<T>(number) ? share : Vec<T>{};
+                store(to_x + to, Vec<T>(load(to_x + to, lanes) + (largest ? chosen : share)), lanes);
             }
     });
 }

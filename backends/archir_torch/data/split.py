@@ -32,7 +32,7 @@ class Split:
         return cls({"image": images}, {"label": labels}, rows)
 
     def __len__(self) -> int:
-        return len(self.pixels)
+        return len(self.pixels) if self.inputs else 0
 
     @property
     def pixels(self) -> Pixels:

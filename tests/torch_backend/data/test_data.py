@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from archir.diagnostics.errors import ArchError
-from archir_torch.data import load
+from archir_torch.data import Data, load
 
 
 def test_digits() -> None:
@@ -113,3 +113,7 @@ def test_folder_errors(tmp_path: Path) -> None:
         load(str(tmp_path / "bad"), (3, 8, 8))
     with pytest.raises(ArchError, match=r"A1103.*5 channels"):
         load("digits", (5, 8, 8))
+
+
+def test_data_without_samples_have_no_length() -> None:
+    assert len(Data.empty().train) == 0

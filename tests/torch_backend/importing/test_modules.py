@@ -467,3 +467,11 @@ def test_torch_says_nothing_beside_the_diagnostic(caplog: pytest.LogCaptureFixtu
     with pytest.raises(ArchError, match="i64:128"):
         archir.from_torch(nn.Embedding(11, 4), TOKENS)
     assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("count", [4, 46])
+def test_constants_for_each_sample_are_joined_along_any_axis(count: int) -> None:
+    """Also of 46 columns, a multiple of the number of samples that imports run."""
+    module = Gives(lambda x: torch.cat([x, torch.zeros(len(x), 3, count)], 2))
+    imported = archir.from_torch(module, torch.zeros(1, 3, 4))
+    assert [imported.graph[node].op.name for node in imported.graph][-1] == "concat"

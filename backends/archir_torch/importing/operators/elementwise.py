@@ -218,8 +218,8 @@ def as_value(b: Builder, x: Value | Constant, own: int | None = None) -> Value:
     for axis, size in enumerate(x.tensor.shape):
         sample = x if axis == own else _first_sample(b, x, axis)
         batch_atoms = () if sample is x else (b.batch,)
-        own = size // b.batch.size if batch_atoms else size
-        axes.append((*batch_atoms, *((Atom(own),) if own > 1 else ())))
+        size = size // b.batch.size if batch_atoms else size
+        axes.append((*batch_atoms, *((Atom(size),) if size > 1 else ())))
         x = sample
     base = base_without_batch(tuple(axes), b.batch)
     return Value(x.reshaped(sizes(base)), base, tuple(axes))

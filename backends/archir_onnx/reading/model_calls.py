@@ -292,6 +292,8 @@ def _attribute(attribute: onnx.AttributeProto, path: Path) -> Any:
     if attribute.type == onnx.AttributeProto.TENSOR:
         return _array(attribute.t, path)
     value = helper.get_attribute_value(attribute)
+    if attribute.type == onnx.AttributeProto.STRINGS:
+        return [text.decode("utf-8", "replace") for text in value]
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, float):

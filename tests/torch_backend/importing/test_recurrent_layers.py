@@ -71,12 +71,17 @@ def test_states_that_are_given_are_refused() -> None:
         archir.from_torch(Handed(), (TOKENS, torch.zeros(1, 6)))
 
 
+ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+
+
+@pytest.mark.parametrize("spelled", [False, True], ids=["", "activations"])
 @pytest.mark.parametrize("operator", ["LSTM", "GRU", "RNN"])
-def test_recurrent_layers_of_files(operator: str, tmp_path: Path) -> None:
+def test_recurrent_layers_of_files(operator: str, spelled: bool, tmp_path: Path) -> None:
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator]
     weights = {"w": numbers(2, 6 * gates, 5), "r": numbers(2, 6 * gates, 6), "b": numbers(2, 12 * gates)}
     how: dict[str, Any] = {"direction": "bidirectional", "hidden_size": 6}
     how |= {"linear_before_reset": 1} if operator == "GRU" else {}
+    how |= {"activations": ACTIVATIONS[operator] * 2} if spelled else {}
     nodes = [node("Transpose", "x", "t", perm=[1, 0, 2]), node(operator, "t w r b", "states", **how)]
     nodes += [node("Transpose", "states", "u", perm=[2, 0, 1, 3]), node("Reshape", "u shape", "y")]
     shape = np.array([0, 0, -1], np.int64)
@@ -84,3 +89,10 @@ def test_recurrent_layers_of_files(operator: str, tmp_path: Path) -> None:
     program = program_of(imported)
     assert f"{operator.lower()}(6" in program.text
     assert program.lines <= 6
+
+
+def test_other_activations_are_refused(tmp_path: Path) -> None:
+    weights = {"w": numbers(1, 6, 5), "r": numbers(1, 6, 6)}
+    nodes = [node("RNN", "x w r", "y", hidden_size=6, activations=["Relu"], layout=1)]
+    with pytest.raises(ArchError, match="other activations"):
+        archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights, ("N", 4, 5)))

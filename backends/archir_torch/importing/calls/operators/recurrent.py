@@ -13,6 +13,8 @@ from archir_torch.importing.calls.operators.registry import onnx_operator
 
 ORDERS = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
 """Positions of torch's gates in ONNX."""
+ACTIVATIONS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
+"""Activations of each direction, in lower case, as far as they are supported."""
 
 
 @onnx_operator("LSTM", "GRU", "RNN")
@@ -24,9 +26,9 @@ def recurrent(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Return the outputs [N, directions, samples, width] of a recurrent layer for tokens [N, samples, D], and its last
     states."""
-    is_standard = (
-        not attributes.get("activations") and not attributes.get("clip") and not attributes.get("input_forget")
-    )
+    activations = [name.casefold() for name in attributes.get("activations") or ACTIVATIONS[named]]
+    is_standard = activations == ACTIVATIONS[named] * (len(activations) // len(ACTIVATIONS[named]))
+    is_standard = is_standard and not attributes.get("clip") and not attributes.get("input_forget")
     if not is_standard or peepholes is not None or direction not in ("forward", "bidirectional"):
         raise RuleError("other activations, clipping, peepholes, coupled gates and reverse order are not supported")
     if named == "GRU" and not attributes.get("linear_before_reset"):

@@ -171,6 +171,22 @@ def test_names_of_nodes_are_modules(tmp_path: Path) -> None:
     assert text.count("conv(") == 1
 
 
+@pytest.mark.parametrize("name", ["calls", "fixed", "training", "calls/keywords", "forward/call", "conv/weight/Conv"])
+def test_names_of_nodes_may_be_those_of_attributes_of_modules(name: str, tmp_path: Path) -> None:
+    nodes = [
+        node("Conv", "x w", "c", name="conv"), node("Relu", "c", "r", name=name), node("Conv", "r v", "y"),
+    ]  # fmt: skip
+    weights = {"w": numbers(4, 4, 1, 1), "v": numbers(4, 4, 1, 1)}
+    assert operations(archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))) == ["conv", "relu", "conv"]
+
+
+def test_names_of_weights_may_be_those_of_attributes_of_modules(tmp_path: Path) -> None:
+    nodes = [node("Conv", "x calls.weight", "c"), node("Conv", "c calls.weight.bias", "y")]
+    weights = {"calls.weight": numbers(4, 4, 1, 1), "calls.weight.bias": numbers(4, 4, 1, 1)}
+    imported = archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))
+    assert {source.name for source in imported.sources.values()} == weights.keys()
+
+
 REFUSED: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {
     "unknown operators": ([node("Unique", "x", "u"), node("Det", "u", "y")], {}, "A3202", "Unique|Det"),
     "quantised": (
@@ -259,6 +275,25 @@ def test_numbers_that_no_format_has_are_refused(damage: dict[str, int], tmp_path
     path.write_bytes(model.SerializeToString())
     with pytest.raises(ArchError, match=r"A0916|A3202"):
         archir.from_onnx(path)
+
+
+CONSTANT: dict[str, Any] = {
+    "Min of two shapes": node("Min", "table row", "c"), "Max of two shapes": node("Max", "row table", "c"),
+    "Mod": node("Mod", "signed row", "c"), "Mod as in C": node("Mod", "signed row", "c", fmod=1),
+    "Div": node("Div", "signed row", "c"), "Div of large numbers": node("Div", "large row", "c"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CONSTANT)
+def test_constants_are_computed_as_onnxruntime_does(what: str, tmp_path: Path) -> None:
+    tensors = {"table": [[1], [5]], "row": [3, -3, 1, 2], "signed": [-7, -7, 7, -7], "large": [2**53 + 1] * 4}
+    nodes = [
+        CONSTANT[what], node("Mod", "c some", "d"), node("Cast", "d", "e", to=TensorProto.FLOAT),
+        node("Flatten", "e", "f", axis=0), node("ReduceSum", "x axes", "s", keepdims=1), node("Mul", "s f", "y"),
+    ]  # fmt: skip
+    weights = {name: np.array(array, np.int64) for name, array in tensors.items()}
+    weights |= {"some": np.array(1009), "axes": np.array([3])}
+    archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))
 
 
 def test_integers_divided_by_zero_are_refused_without_a_warning(tmp_path: Path) -> None:

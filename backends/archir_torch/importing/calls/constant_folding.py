@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -88,19 +89,17 @@ def _constant(**attrs: Any) -> Array:
 def _reduction(function: Callable[..., Any]) -> Callable[..., Array]:
     """Return the function of a reduction."""
 
-    def reduce(x: Array, axes: Any = None, /, **attrs: Any) -> Array:
+    def reduce_axes(x: Array, axes: Any = None, /, **attrs: Any) -> Array:
         axis_list = attrs.get("axes") if axes is None else axes.tolist()
         axis = None if axis_list is None else tuple(axis_list)
         return np.asarray(function(x, axis=axis, keepdims=bool(attrs.get("keepdims", 1))))
 
-    return reduce
+    return reduce_axes
 
 
 def _divide(a: Array, b: Array) -> Array:
     """Divide as ONNX does: integers are truncated toward 0."""
-    if np.issubdtype(a.dtype, np.integer):
-        return np.asarray(np.trunc(a / b), a.dtype)
-    return np.asarray(a / b)
+    return np.asarray((a - np.fmod(a, b)) // b if np.issubdtype(a.dtype, np.integer) else a / b)
 
 
 FUNCTIONS: dict[str, Callable[..., Array]] = {
@@ -120,7 +119,7 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "Sub": lambda a, b, **_: a - b,
     "Mul": lambda a, b, **_: a * b,
     "Div": lambda a, b, **_: _divide(a, b),
-    "Mod": lambda a, b, **_: np.mod(a, b),
+    "Mod": lambda a, b, **attrs: np.fmod(a, b) if attrs.get("fmod") else np.mod(a, b),
     "Pow": lambda a, b, **_: np.power(a, b),
     "Neg": lambda x, **_: -x,
     "Abs": lambda x, **_: np.abs(x),
@@ -128,8 +127,8 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "Reciprocal": lambda x, **_: np.reciprocal(x),
     "Floor": lambda x, **_: np.floor(x),
     "Ceil": lambda x, **_: np.ceil(x),
-    "Min": lambda *xs, **_: np.minimum.reduce(xs),
-    "Max": lambda *xs, **_: np.maximum.reduce(xs),
+    "Min": lambda *xs, **_: reduce(np.minimum, xs),
+    "Max": lambda *xs, **_: reduce(np.maximum, xs),
     "Equal": lambda a, b, **_: np.equal(a, b),
     "Less": lambda a, b, **_: np.less(a, b),
     "Greater": lambda a, b, **_: np.greater(a, b),

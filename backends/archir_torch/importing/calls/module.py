@@ -143,9 +143,14 @@ class CallsModule(nn.Module):
 
     def _add_module_of(self, call: Call) -> str:
         """Add the module of a call and return its path."""
-        path = _unused_path(self, call.place)
-        _add_at(self, path, CallModule(call, self.calls.version, self.fixed))
-        return path
+        parent_path, _, last = call.place.rpartition(".")
+        parent, parent_path = _module_at(self, parent_path) if parent_path else (self, "")
+        name, number = last, 1
+        while hasattr(parent, name):
+            number += 1
+            name = f"{last}_{number}"
+        parent.add_module(name, CallModule(call, self.calls.version, self.fixed))
+        return f"{parent_path}.{name}" if parent_path else name
 
     def _register_tensor(self, call: Call, index: int, position: int, name: str, array: Array) -> None:
         """Register a stored floating-point tensor as a parameter or a buffer, unless the operator needs it as
@@ -178,7 +183,7 @@ class CallsModule(nn.Module):
         role = role or "value"
         if dotted and name.rpartition(".")[2] in ("weight", "bias", *STATISTICS):
             path, _, role = name.rpartition(".")
-        owner = _module_at(self, path)
+        owner, path = _module_at(self, path)
         while hasattr(owner, role):
             role += "_"
         with np.errstate(all="ignore"):
@@ -308,29 +313,17 @@ def _tensor(value: Any) -> Tensor:
     return torch.from_numpy(np.array(array, array.dtype if keeps_type else np.float32))
 
 
-def _module_at(root: nn.Module, path: str) -> nn.Module:
-    """Return the module at a path, creating the modules on the path if necessary."""
+def _module_at(root: nn.Module, path: str) -> tuple[nn.Module, str]:
+    """Return the module at a path, creating the modules on the path if necessary, and its actual path: parts that are
+    the names of other attributes end in `_`."""
+    parts = []
     for part in path.split("."):
+        while part not in root._modules and hasattr(root, part):
+            part += "_"
         if part not in root._modules:
             root.add_module(part, nn.Module())
         child = root._modules[part]
         assert child is not None
         root = child
-    return root
-
-
-def _unused_path(root: nn.Module, path: str) -> str:
-    """Return an unused path of a module."""
-    taken: Mapping[str, nn.Module] = dict(root.named_modules())
-    candidate, number = path, 1
-    while candidate in taken or hasattr(nn.Module, candidate.split(".")[-1]):
-        number += 1
-        candidate = f"{path}_{number}"
-    return candidate
-
-
-def _add_at(root: nn.Module, path: str, step: CallModule) -> None:
-    """Add a module at a path."""
-    parent_path, _, last = path.rpartition(".")
-    parent = _module_at(root, parent_path) if parent_path else root
-    parent.add_module(last, step)
+        parts.append(part)
+    return root, ".".join(parts)

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import archir
 from archir.ir.graph import Graph
@@ -200,6 +201,15 @@ def test_a_network_without_weights_has_a_file_of_them(tmp_path: Path) -> None:
     save_weights(module, path)
     assert load_weights(module, path) == {}
     assert imported(tmp_path / "plain.py", emit(graph)).load(path)(torch.ones(1, 4)).shape == (1, 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int32, torch.uint8, torch.bool])
+def test_weights_of_any_type_are_read(dtype: torch.dtype, tmp_path: Path) -> None:
+    graph = archir.loads("net plain { input x: f32[4]\n output y = x |> linear(2) }").graph
+    weights = {name: torch.ones_like(tensor, dtype=dtype) for name, tensor in lower(graph).state_dict().items()}
+    save_file(weights, tmp_path / "plain.safetensors")
+    loaded = imported(tmp_path / "plain.py", emit(graph)).load(tmp_path / "plain.safetensors")
+    assert loaded(torch.ones(1, 4)).tolist() == [[5, 5]]
 
 
 def test_every_operation_stands_in_a_file_of_its_own(tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ _READ = """
     data = bytearray(Path(path).read_bytes())
     start = 8 + int.from_bytes(data[:8], "little")
     numbers = torch.frombuffer(data, dtype=torch.uint8)[start:]
-    dtypes = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
+    dtypes = {
+        "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
+        "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
+    }
     weights = {}
     for name, entry in json.loads(data[8:start]).items():
         if name != "__metadata__":

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ import archir
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.language.formatter import canonical
-from archir.language.syntax.parse import parse
+from archir.language.syntax.parse import parse, tokens
 from tests.conftest import GOLDEN, ROOT
 from tests.language.programs import Speaker, untidy
 
@@ -268,3 +269,16 @@ def test_the_whole_process_is_quick_and_imports_no_framework(tmp_path: Path) -> 
     before = os.times()
     subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": paths})
     assert os.times().children_user - before.children_user < 5  # processor time: 0.2 s on an idle machine
+
+
+def test_threads_do_not_mix_tokens() -> None:
+    texts = [f"const a{i} = {i}\n" * 40 for i in range(8)]
+    wanted = [[str(token) for token in tokens(text)] for text in texts]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = [[str(token) for token in file] for file in pool.map(tokens, texts)]
+    finally:
+        sys.setswitchinterval(before)
+    assert found == wanted

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from lark import Token
 from lark.lark import PostLex
@@ -16,6 +18,19 @@ TOKEN_WORK, _TOKEN_BATCH = 20, 256
 """Units of work for each token, and the number of tokens after which work is charged."""
 _OPEN = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 _CLOSE = set(_OPEN.values())
+_RECORD: ContextVar[list[Token] | None] = ContextVar("record", default=None)
+"""List to which the tokens that pass the filter are appended; None to record none."""
+
+
+@contextmanager
+def record_tokens() -> Iterator[list[Token]]:
+    """Return a list to which parsers append the tokens that pass the filter within the `with` block."""
+    tokens: list[Token] = []
+    reset = _RECORD.set(tokens)
+    try:
+        yield tokens
+    finally:
+        _RECORD.reset(reset)
 
 
 class NestingError(Exception):
@@ -37,14 +52,10 @@ class Layout(PostLex):
 
     always_accept = ("_NL", "NAME")  # so that the lexer reads words to their end: `nettiny` does not begin with `net`
 
-    def __init__(self) -> None:
-        self.record: list[Token] | None = None
-        """List to which the tokens that pass the filter are appended; None to record none."""
-
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         """Yield the tokens without the newlines that separate nothing. Raises NestingError."""
         brackets: list[str] = []
-        previous, record, number = "LBRACE", self.record, 0
+        previous, record, number = "LBRACE", _RECORD.get(), 0
         for number, token in enumerate(stream, 1):
             if number % _TOKEN_BATCH == 0:
                 spend(_TOKEN_BATCH * TOKEN_WORK)

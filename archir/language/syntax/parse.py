@@ -11,8 +11,9 @@ from lark import Token
 from archir.diagnostics.errors import ArchError, Source, Span, fail
 from archir.diagnostics.work import WorkError, current_budget
 from archir.language.syntax import ast
+from archir.language.syntax.layout import record_tokens
 from archir.language.syntax.recovery import ParseResult, parse_recovering
-from archir.language.syntax.strict_parse import ItemCache, ParseError, layout, parse_source
+from archir.language.syntax.strict_parse import ItemCache, ParseError, parse_source
 
 MAX_BYTES = 2**20
 """Maximum size of a program, in bytes of UTF-8."""
@@ -34,10 +35,10 @@ def parse_partial(
     Raises ArchError (A0105) for texts that are too large. The result is cached in the work budget, so that within one
     budget a text is parsed once. Items that `cache` holds from the previous text are not parsed again.
     """
-    memo = current_budget().cache
+    source, memo = Source(name, text), current_budget().cache
+    _check_size(source, max_bytes)
     if ("parse", name, text) not in memo:
-        source = Source(name, text)
-        with _parsing(source, max_bytes):
+        with _parsing(source):
             memo["parse", name, text] = parse_recovering(source, cache.update(text) if cache is not None else None)
     result: ParseResult = memo["parse", name, text]
     return result
@@ -46,25 +47,25 @@ def parse_partial(
 def tokens(text: str, name: str = "<input>") -> list[Token]:
     """Return the tokens of a program; of newlines (`_NL`) only those that separate. Raises ArchError (A01xx) as `parse`
     does."""
-    source, newline_filter = Source(name, text), layout()
-    recorded = newline_filter.record = []
+    source = Source(name, text)
+    _check_size(source, MAX_BYTES)
     try:
-        with _parsing(source, MAX_BYTES):
+        with _parsing(source), record_tokens() as recorded:
             parse_source(source)
     except ParseError:
-        newline_filter.record = None
         raise ArchError(*parse_partial(text, name).problems) from None
-    finally:
-        newline_filter.record = None
     return recorded
 
 
-@contextmanager
-def _parsing(source: Source, max_bytes: int) -> Iterator[None]:
-    """Check the size of a text, and parse it with the garbage collector off and errors of the work budget at its
-    start."""
+def _check_size(source: Source, max_bytes: int) -> None:
+    """Raise ArchError (A0105) for a text that is too large."""
     if len(source.text.encode("utf-8", "replace")) > max_bytes:
         raise fail("A0105", f"the source is larger than {max_bytes} bytes", Span(source, 0, 1))
+
+
+@contextmanager
+def _parsing(source: Source) -> Iterator[None]:
+    """Parse a text with the garbage collector off and errors of the work budget at its start."""
     collecting = gc.isenabled()
     gc.disable()  # parsing makes many small objects and no cycles: twice as fast without
     try:

@@ -147,11 +147,6 @@ def parsed_until(text: str, begin: int, end: int) -> int:
     return end + 1
 
 
-def layout() -> Layout:
-    """Return the token filter between lexer and parser, one for the process."""
-    return _layout()
-
-
 def _start(error: ArchError) -> int:
     span = error.diagnostics[0].span
     return span.start if span is not None else 0
@@ -160,17 +155,12 @@ def _start(error: ArchError) -> int:
 @cache
 def grammar() -> Lark:
     """Return the grammar as a lark parser."""
-    return parser(_layout())
+    return parser(Layout())
 
 
 @cache
 def _reader() -> Reader:
     return Reader(grammar())
-
-
-@cache
-def _layout() -> Layout:
-    return Layout()
 
 
 @cache

@@ -271,6 +271,14 @@ def test_imports(tmp_path: Path) -> None:
     assert operations(archir.load(main).graph) == ["conv", "gelu", "conv"]
 
 
+def test_files_that_are_no_text_hide_no_hints(tmp_path: Path) -> None:
+    (tmp_path / "bad.arch").write_bytes(b"\xff")
+    (tmp_path / "parts.arch").write_text("block mine(x) {\nreturn x |> gelu\n}\n")
+    (tmp_path / "main.arch").write_text("net n {\ninput image: f32[4, 6, 6]\noutput y = image |> mine\n}\n")
+    with pytest.raises(ArchError, match=r'import "parts\.arch"'):
+        archir.load(tmp_path / "main.arch")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="symbolic links need rights on other systems")
 def test_a_link_does_not_lead_out_of_the_root(tmp_path: Path) -> None:
     inside = tmp_path / "inside"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -83,17 +83,17 @@ class Module:
         return self._texts("*.py")
 
     def _texts(self, pattern: str) -> dict[str, str]:
-        """Return the texts of the first `MAX_IMPORTS` files of its folder that match, large ones left out."""
+        """Return the texts of the first `MAX_IMPORTS` files of its folder that match; large ones, and those that are no
+        readable text, are left out."""
         if self.folder is None:
             return {}
-        try:
-            paths = sorted(self.folder.glob(pattern))
-            readable = [
-                path for path in paths[:MAX_IMPORTS] if path.is_file() and path.stat().st_size <= _MAX_HINT_BYTES
-            ]
-            return {path.name: read_bytes(path, _MAX_HINT_BYTES).decode("utf-8") for path in readable}
-        except (OSError, ValueError):
-            return {}
+        texts: dict[str, str] = {}
+        with suppress(OSError, ValueError):
+            for path in sorted(self.folder.glob(pattern))[:MAX_IMPORTS]:
+                with suppress(OSError, ValueError):
+                    if path.is_file() and path.stat().st_size <= _MAX_HINT_BYTES:
+                        texts[path.name] = read_bytes(path, _MAX_HINT_BYTES).decode("utf-8")
+        return texts
 
     def definitions(self) -> list[ast.Definition]:
         """Return all blocks, cells and nets."""

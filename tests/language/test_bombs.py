@@ -15,12 +15,16 @@ from pathlib import Path
 import pytest
 
 from archir import api
-from archir.diagnostics.errors import ArchError
+from archir.diagnostics.errors import ArchError, Span
 from archir.diagnostics.work import MAX_WORK, WorkError, current_budget, spend, work_budget
+from archir.diagrams.mdd import Value
 from archir.ir.graph import Graph
-from archir.language.elaboration.elaborate import elaborate, survey
+from archir.language.elaboration.context import Context, Limits
+from archir.language.elaboration.elaborate import elaborate, net_graph, survey
+from archir.language.elaboration.files import Loader
 from archir.language.elaboration.parameters import parse_parameter
 from archir.language.formatter import canonical
+from archir.language.syntax.parse import parse
 from archir.pictures import picture
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
@@ -114,6 +118,28 @@ def test_a_text_is_read_once_within_a_budget() -> None:
         survey(text, "n.arch")
         elaborate(text, "n.arch", net="n1")
         assert len([key for key in work.cache if key[0] == "parse"]) == 1  # type: ignore[index]
+
+
+def test_a_text_that_was_read_may_be_too_large_for_another_limit() -> None:
+    text = "net n {\n input x: f32[1]\n output y = x\n}\n"
+    with work_budget(1e9):
+        parse(text)
+        with pytest.raises(ArchError, match=r"A0105.*larger than 10 bytes"):
+            parse(text, max_bytes=10)
+
+
+@pytest.mark.parametrize("error", [WorkError(), RecursionError()], ids=["work", "recursion"])
+def test_what_was_found_before_a_limit_is_said(error: Exception) -> None:
+    text = "net n {\n input x: f32[4]\n a = x |> unknown\n b = x |> relu\n output y = b\n}\n"
+
+    def observe(context: Context, span: Span, value: Value) -> None:
+        if span.text == "b":
+            raise error
+
+    loader = Loader(None)
+    with pytest.raises(ArchError) as caught:
+        net_graph(loader.load(text, "n.arch", None), loader, None, {}, Limits(), observe)
+    assert {problem.code for problem in caught.value.diagnostics} == {"A0201", "A0602"}
 
 
 @pytest.mark.parametrize("name", ["a" * 1_000 + "/b.arch", "a/" * 20_000 + "b.arch"])

@@ -428,7 +428,8 @@ def _prepare(module: Module, loader: Loader, limits: Limits, name: str) -> Elabo
     except LimitError:
         context.problems.raise_any()
     except WorkError as error:
-        raise error.with_span(module.tree.span) from None
+        context.problems.add(error.with_span(module.tree.span).diagnostics[0])
+        context.problems.raise_any()
     return context
 
 
@@ -458,12 +459,14 @@ def net_graph(
     except LimitError:
         context.problems.raise_any()
     except WorkError as error:
-        raise error.with_span(definition.name.span) from None
+        context.problems.add(error.with_span(definition.name.span).diagnostics[0])
+        context.problems.raise_any()
     except Excluded:
         context.problems.raise_any()
         raise ArchError(contradiction(context.graph.constraints, is_contradictory)) from None
     except RecursionError:
-        raise fail("A0602", "the program nests too deep", definition.name.span) from None
+        context.problems.add(Diagnostic("A0602", "the program nests too deep", definition.name.span))
+        context.problems.raise_any()
     has_return = any(isinstance(statement, ast.Return) for statement in walk(definition.body))
     if not has_return and not any(isinstance(statement, ast.Output) for statement in definition.body):
         notes = [

@@ -235,10 +235,15 @@ class RuleError(ArchError):
         return self if self.span is not None else ArchError(replace(self.diagnostics[0], span=span))
 
     def __reduce__(self) -> Any:
-        return RuleError, (self.message, self.hint, self.code, self.span)
+        return _unpickled, (type(self), self.args), self.__dict__
 
     def __str__(self) -> str:
         return self.message
+
+
+def _unpickled(kind: type[RuleError], diagnostics: tuple[Diagnostic, ...]) -> RuleError:
+    """Return an error without attributes: subclasses are initialised by other arguments than diagnostics."""
+    return kind.__new__(kind, *diagnostics)
 
 
 FAULTS = (ArithmeticError, ValueError, TypeError, LookupError, AttributeError, MemoryError)

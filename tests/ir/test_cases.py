@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import reduce
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archir.diagnostics.errors import RuleError, join_names
+from archir.diagnostics.work import WorkError
 from archir.diagrams.conditions import conjoin, describe_condition, disjoin, if_else, negate, restrict
 from archir.diagrams.lifting import CombinationError, lift
 from archir.diagrams.mdd import (
@@ -27,6 +29,7 @@ from archir.diagrams.mdd import (
     support,
     value_at,
 )
+from archir.ir.typing import NodeError
 from archir.language.elaboration.values import Items
 
 CHOICES = [Choice(f"c{i}", tuple(range(n)), i) for i, n in enumerate([2, 3, 2, 3])]
@@ -95,6 +98,20 @@ def test_lift_reports_a_smallest_failing_combination(a: Value, care: Value) -> N
     found = {choice.path: outcome for choice, outcome in caught.value.assignment.items()}
     matching = [i for i, assignment in enumerate(ASSIGNMENTS) if found.items() <= assignment.items()]
     assert set(matching) <= set(failing)
+
+
+def test_errors_keep_their_class_and_notes_in_other_processes() -> None:
+    def rule(x: int) -> int:
+        raise RuleError("two", "a hint")
+
+    with pytest.raises(CombinationError) as caught:
+        lift(rule, make_diagram(CHOICES[0], [1, 2]), under=outcome_in(CHOICES[1], [0]))
+    combination, work = caught.value, pickle.loads(pickle.dumps(WorkError()))
+    found = pickle.loads(pickle.dumps(NodeError(3, combination)))
+    assert (type(found), type(found.error), type(work)) == (NodeError, CombinationError, WorkError)
+    assert (found.message, found.hint, found.combination) == ("%3: two", "a hint", combination.combination)
+    assert found.notes == (combination.note(),)
+    assert found.error.diagnostics[0].notes == combination.diagnostics[0].notes
 
 
 @given(numbers, numbers, conditions)

@@ -1,10 +1,9 @@
 """Encode architectures as vectors, to which surrogate models are fitted.
 
-A choice that is active in both architectures adds at most 1 to the squared distance of their vectors. Two unordered
-alternatives have a squared distance of 1. If the alternatives are ascending numbers, the first and the last have a
-squared distance of 1, and others in proportion to the difference of their ranks. For choices of k alternatives, it is
-the fraction of alternatives that differ. If the choice is inactive in one architecture, it adds 0.5; for ascending
-numbers, 0.5 plus the squared distance from the first alternative.
+A choice adds at most 1 to the squared distance of the vectors of two architectures. Two unordered alternatives have a
+squared distance of 1. If the alternatives are ascending numbers, the first and the last have a squared distance of 1,
+and others in proportion to the difference of their ranks. For choices of k alternatives, it is the fraction of
+alternatives that differ. If the choice is inactive in one architecture, it adds 0.5.
 """
 
 from __future__ import annotations
@@ -67,8 +66,9 @@ def _vector(choice: Choice, outcome: int) -> Floats:
     if choice.k is not None:
         vector[list(choice.subsets[outcome])] = np.sqrt(0.5 / max(1, choice.k))
     elif count > 1 and is_ordered(choice):
-        vector[0] = np.sqrt(0.5)  # the choice is active
-        vector[1 : outcome + 1] = np.sqrt(1 / (count - 1))
+        vector[0] = 0.5
+        vector[1:] = 0.5 / np.sqrt(count - 1)
+        vector[1 + outcome :] *= -1
     else:
         vector[outcome] = np.sqrt(0.5)
     return vector

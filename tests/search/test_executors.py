@@ -18,7 +18,7 @@ import ray
 
 from archir.diagnostics.errors import ArchError
 from archir.search.executors import Done, Executor, Failed, Outcome, Work, executor
-from archir.search.executors.cluster import RAY_ENVIRONMENT
+from archir.search.executors.cluster import RAY_ENVIRONMENT, ActorPool
 from tests.search.works import Large, Obedient, OutOfMemoryError, Poison, Slow, Unprepared
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
@@ -49,6 +49,16 @@ def ran(workers: Executor, work: Work, tasks: Sequence[Any]) -> dict[str, Outcom
     found = list(workers.run(work, [(str(key), task) for key, task in enumerate(tasks)]))
     assert sorted(int(outcome.key) for outcome in found) == list(range(len(tasks)))
     return {outcome.key: outcome for outcome in found}
+
+
+@pytest.mark.parametrize(("cores", "gpus", "size"), [(0, 0, 2), (2, 0, 3), (1, 1, 2)])
+def test_workers_are_on_machines_that_are_alive(
+    cores: float, gpus: float, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines = [(True, {"CPU": 4, "GPU": 2}), (False, {"CPU": 8, "GPU": 8}), (True, {"CPU": 2})]
+    nodes = [{"Alive": alive, "Resources": resources} for alive, resources in machines]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    assert ActorPool(None, cores, gpus).size() == size
 
 
 @pytest.mark.parametrize("name", ["local", "processes:2", "ray"])

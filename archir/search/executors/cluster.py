@@ -145,10 +145,10 @@ class ActorPool(WorkerPool[Actor]):
         """Return the number of actors that fit on the machines of the cluster at present. Raises ArchError (A2605) if
         none fits."""
         count = 0
+        needed = [(name, amount) for name, amount in (("CPU", self._cores), ("GPU", self._gpus)) if amount]
         for node in self._ray.nodes():
-            resources = node["Resources"] if node["Alive"] else {}
-            needed = [("CPU", self._cores), ("GPU", self._gpus)]
-            count += min((int(resources.get(name, 0) / amount) for name, amount in needed if amount), default=1)
+            if node["Alive"]:
+                count += min((int(node["Resources"].get(name, 0) / amount) for name, amount in needed), default=1)
         if not count:
             raise fail("A2605", f"no machine of the Ray cluster has {self._cores:g} cores and {self._gpus:g} GPUs")
         return count

@@ -207,8 +207,8 @@ def test_coefficients_are_those_of_non_negative_least_squares(seed: int) -> None
 def test_measurements_that_say_nothing_are_refused() -> None:
     space = archir.loads(SMALL["depth"])
     found = list(space.enumerate())[:6]
-    for times in ([1.0] * 6, [1.0, 2, 3, 4, 5, 0], [1.0, 2, 3, 4, 5, float("nan")], [1e18, 2, 3, 4, 5, 6]):
-        with pytest.raises(ArchError, match="A1510"):
+    for times in ([1.0] * 6, [1.0, 2, 3, 4, 5, 0], [1.0, 2, 3, 4, 5, float("nan")], [1e12, 2, 3, 4, 5, 6]):
+        with pytest.raises(ArchError, match=r"A1510.*1,000 seconds|A1510.*same time"):
             archir.fit_latency(space, found, times)
     with pytest.raises(ArchError, match="A1510"):
         archir.fit_latency(space, found[:4], [1.0, 2, 3, 4])

@@ -94,7 +94,7 @@ def _check_latencies(measured: NDArray[np.float64]) -> None:
         text = f"a latency model needs {MIN_NETWORKS} to {MAX_NETWORKS:,} measured networks, not {len(measured):,}"
         raise fail("A1510", text, None, "measure more of them: -n 30" if len(measured) < MIN_NETWORKS else None)
     if not (np.isfinite(measured).all() and (measured > 0).all() and (measured < MAX_NANOSECONDS / 1000).all()):
-        raise fail("A1510", "measured latencies must be positive and shorter than a quarter of an hour")
+        raise fail("A1510", "measured latencies must be positive and shorter than 1,000 seconds")
     if np.ptp(measured) == 0:
         raise fail("A1510", "cannot fit a latency model: all measured networks took the same time")
 

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 import archir
 from archir.costs.account import Account
-from archir.costs.counting.plain import PlainAccount
+from archir.costs.counting.plain import Histogram, PlainAccount
 from archir.costs.means import means
 from archir.diagnostics.errors import ArchError
 from archir.diagrams.mdd import outcome_in
@@ -78,6 +78,10 @@ def are_alike(ours: PlainAccount, theirs: Account) -> None:
         assert ours.nearest_cost(name, middle, middle) == theirs.nearest_cost(name, middle, middle)
     ranges = {name: (theirs.limits(name)[0], sum(theirs.limits(name)) // 2) for name in ("params", "macs")}
     assert ours.count_within(ranges) == theirs.count_within(ranges)
+
+
+def test_fractions_are_decimal_numbers() -> None:
+    assert Histogram(dict.fromkeys(range(10), 1)).quantiles([0.1, 0.2, 0.3]) == [0, 1, 2]
 
 
 def test_counts_quantiles_and_neighbours_are_those_of_a_list(space: Space) -> None:

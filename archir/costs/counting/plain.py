@@ -85,7 +85,7 @@ class Histogram:
 
     def quantiles(self, fractions: Sequence[float]) -> list[int]:
         """Return, for each fraction, the least cost that this fraction of all architectures does not exceed."""
-        ranks = [max(1, -(-Fraction(fraction) * self._sums[-1] // 1)) for fraction in fractions]
+        ranks = [max(1, -(-Fraction(str(fraction)) * self._sums[-1] // 1)) for fraction in fractions]
         return [self.keys[min(bisect_left(self._sums, rank) - 1, len(self.keys) - 1)] for rank in ranks]
 
     def first_total(self, low: int) -> int | None:

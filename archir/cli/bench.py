@@ -98,7 +98,8 @@ _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 _MODE_OPTIONS = {
     "--table": {"device", "batch", "threads", "resume"},
     "--validate": {"count", "seed", "calibrate"},
-    "--fit": {"device", "batch", "threads", "count", "seed", "operations", "measured", "about", "measure", "unit"},
+    "--fit without --measured": {"device", "batch", "threads", "count", "seed", "operations"},
+    "--fit with --measured": {"seed", "operations", "measured", "about", "measure", "unit"},
     "measuring whole networks": {"where", "batch", "threads", "seconds", "picture", "arch", "seed"},
 }
 """Options that belong to each mode of the command; all other options are accepted in every mode."""
@@ -225,6 +226,7 @@ def bench_command(
     if len(selected_modes) > 1:
         raise click.UsageError(f"give one of {' and '.join(selected_modes)}")
     mode = selected_modes[0] if selected_modes else "measuring whole networks"
+    mode += "" if model is None else f" {'without' if measured is None else 'with'} --measured"
     for option in context.command.params:
         is_given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
         if is_given and option.name in set().union(*_MODE_OPTIONS.values()) - _MODE_OPTIONS[mode]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from archir.cli.options import json_option
+from archir.cli.options import json_option, refuse
 from archir.cli.output import emit, say, table
 from archir.cli.param_types import PathParam
 from archir.diagnostics.errors import fail
@@ -64,6 +64,8 @@ def runs_command(folders: tuple[Path, ...], sort: str, serve: bool, port: int, a
     `set` lists settings that override the recipe. States: running, interrupted (resume it with `archir search
     --resume`), finished, damaged.
     """
+    if not serve:
+        refuse({"port"}, "needs --serve")
     folders = folders or (_DEFAULT_FOLDER,)
     for folder in folders:
         if not folder.is_dir() and folder != _DEFAULT_FOLDER:

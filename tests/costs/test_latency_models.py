@@ -371,3 +371,8 @@ def test_options_of_other_modes_are_refused(folder: Path) -> None:
     (folder / "net.arch").write_text(SMALL["depth"])
     assert "give one of" in run("--fit", "m.json", "--table", "t.json", "net.arch", code=2).stderr
     assert "does not apply to" in run("--table", "t.json", "net.arch", "--unit", "ms", code=2).stderr
+    for option in ("--map", "--measure", "--unit"):
+        said = run("--fit", "m.json", "net.arch", option, "ms", code=2).stderr
+        assert f"{option} does not apply to --fit without --measured" in said
+    said = run("--fit", "m.json", "net.arch", "--measured", "phone.csv", "-n", "3", code=2).stderr
+    assert "-n does not apply to --fit with --measured" in said

@@ -73,3 +73,9 @@ def test_a_port_that_is_taken(server: Server, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["runs", str(tmp_path), "--serve", "--port", str(server.server_port)])
     assert done.exit_code == 2
     assert "name another --port" in done.output
+
+
+def test_a_port_is_for_a_server(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["runs", str(tmp_path), "--port", "0"])
+    assert done.exit_code == 2
+    assert "--port needs --serve" in done.output

@@ -63,23 +63,19 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
     },
     "archir/costs/tables.py": {
         "_merge_factors": {
-            "len(union) == len(merged_choices) or prod((choice.outcomes for choice in union)) <= "
+            "len(union) == len(merged_choices) or prod((choice.outcome_count for choice in union)) <= "
             "(MAX_MERGED_CELLS if overlaps else MAX_MERGED_CELLS // 16) -> "
-            "len(union) == len(merged_choices) and prod((choice.outcomes for choice in union)) <= "
+            "len(union) == len(merged_choices) and prod((choice.outcome_count for choice in union)) <= "
             "(MAX_MERGED_CELLS if overlaps else MAX_MERGED_CELLS // 16)": SPEED
         },
     },
     "archir/ir/typing.py": {
-        "lifted": {
+        "lift_rule": {
             "if not attributes and (not varied): -> if False:": SPEED,
-            "MOST_LISTED if most is None else most -> MOST_LISTED": SPEED,
+            "MAX_LISTED if max_combinations is None else max_combinations -> MAX_LISTED": SPEED,
         },
-        "lifted.<locals>.concretely": {"1 + len(types) -> 1": WORK},
-        "hand_on": {"if graph in _proved and _proved[graph].told == len(graph): -> if False:": CACHE},
-        "inferred": {"if question not in known: -> if True:": CACHE},
-    },
-    "archir/passes/cse.py": {
-        "_own": {"True -> False": "after `prune` only inputs are not needed, which have no weights"}
+        "copy_types": {"if graph in _recorded and _recorded[graph].covered == len(graph): -> if False:": CACHE},
+        "infer_reachable": {"if cache_key not in cache: -> if True:": CACHE},
     },
     "archir/equivalence/algebra.py": {"Terms.put": {"Add | Sub -> Add": SPEED}},
     "archir/equivalence/isomorphism.py": {
@@ -88,7 +84,7 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
         "_Labelling._signature": {"1 -> 0": WORK, "1 + len(edges) -> 1": WORK},
     },
     "archir/equivalence/movement.py": {
-        "_sliced": {"axis < before -> axis <= before": "equal axes have returned before"},
+        "_sliced": {"axis < inner_axis -> axis <= inner_axis": "equal axes have returned before"},
     },
     "archir/passes/expand.py": {
         "expand": {"if not any((isinstance(graph[number].op, Composite) for number in graph)): -> if False:": SPEED},
@@ -99,7 +95,10 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
         },
     },
     "archir/passes/prune.py": {
-        "prune": {"needs(graph).keys() if needed is None else needed -> needs(graph).keys()": SPEED},
+        "prune": {
+            "reachability_conditions(graph).keys() if needed is None else needed -> "
+            "reachability_conditions(graph).keys()": SPEED
+        },
     },
     "archir/passes/channel_placement.py": {"ChannelPlacement.positions": {"0 -> -1": CACHE}},
     "archir/passes/freeze.py": {"freeze.<locals>.step": {"if varied: -> if True:": "nothing is replaced"}},

@@ -38,6 +38,7 @@ from equivalent_mutants import EQUIVALENT
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = [
     "archir/passes/**/*.py",
+    "archir/equivalence/**/*.py",
     "archir/costs/**/*.py",
     "archir/ops/**/*.py",
     "archir/ir/typing.py",
@@ -53,6 +54,7 @@ TESTS = [
 ]
 NEAR = {
     "archir/passes": ("tests/passes", "tests/ir"),
+    "archir/equivalence": ("tests/passes",),
     "archir/costs": ("tests/costs", "tests/search"),
     "archir/ops": ("tests/ops", "tests/torch_backend"),
     "archir/ir": ("tests/ir",),
@@ -262,7 +264,7 @@ class Tester:
         files = {str(ROOT / path): path for path in self.paths}
         self.functions: dict[tuple[str, str], list[FunctionType]] = defaultdict(list)
         self.caches = []
-        judged = ("archir.passes", "archir.costs", "archir.ops", "archir.ir")
+        judged = ("archir.passes", "archir.equivalence", "archir.costs", "archir.ops", "archir.ir")
         for thing in gc.get_objects():
             if type(thing) is FunctionType and thing.__code__.co_filename in files:
                 self.functions[files[thing.__code__.co_filename], thing.__code__.co_qualname].append(thing)

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib import import_module
+from typing import Any
 
 import pytest
 
-from tests.conftest import LEFT_OUT
+from tests.conftest import LEFT_OUT, ROOT
 from tests.portions import portion
+
+
+def test_equivalent_mutants_are_those_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    tool: Any = import_module("mutants")
+    paths = {path for path, *_ in tool.EQUIVALENT}
+    made = {(mutant.path, mutant.function, mutant.change) for path in paths for mutant in tool.mutants(path)}
+    assert tool.EQUIVALENT.keys() <= made
 
 
 @pytest.mark.parametrize("number", portion(range(9), [0]))

@@ -24,9 +24,10 @@ session.ask("diff", {"text": program, "one": samples[0]["choices"], "other": sam
 session.ask("check", {"text": program.replace("relu", "rellu")})
 session.ask("check", {"text": program + "net {"})
 used = {module.__file__ for module in list(sys.modules.values()) if getattr(module, "__file__", None)}
+unused = {"backends", "data", "recipes", "reuse", "runs", "scoring", "search", "studies", "tabular"}
 def left_out(path):  # searches, measurements and files of other kinds, which need what is not here
-    parts = path.split("/")[3:]
-    return parts[0] == "backends" or parts[:2] in (["costs", "latencies"], ["costs", "optimal"]) or (parts[0] == "search" and parts[1] not in ("spaces", "lint"))
+    package, first, second = (path.split("/")[2:] + [""])[:3]
+    return package == "archir" and (first in unused or (first, second) in (("costs", "latencies"), ("costs", "optimal")) or (first == "tools" and second not in ("studio", "lsp", "fixing")))
 
 name_of = lambda path: path.split("/")[2]
 took = []

@@ -15,10 +15,12 @@ pytest.importorskip("pygls", reason="the language server needs pygls (the extra 
 
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
+from pygls.workspace import Workspace
 
 import archir
 from archir.spaces.architecture import read_architecture
 from archir.tools.lsp.checking import Checker
+from archir.tools.lsp.features import make_server
 from tests.conftest import EXAMPLES
 from tests.portions import portion
 
@@ -184,6 +186,18 @@ def test_mistakes_are_told_while_typing_and_mended(tmp_path: Path) -> None:
             await client.until(lambda: client.told.get(uri) == [] and client.versions[uri] == 9)
 
     run(test)
+
+
+def test_files_that_are_not_open_are_forgotten_when_files_change(tmp_path: Path) -> None:
+    (tmp_path / "net.arch").write_text("net n {\n    input x: f32[4]\n    output y = x |> relu\n}\n")
+    server = make_server()
+    server.protocol._workspace = Workspace(tmp_path.as_uri())
+    server.document_of_file(tmp_path / "net.arch")
+    assert server.parse_caches
+    changed = server.protocol.fm.features[lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES]
+    asyncio.run(changed(lsp.DidChangeWatchedFilesParams(changes=[])))
+    assert not server.documents
+    assert not server.parse_caches
 
 
 def test_a_rename_goes_through_files_and_architectures(tmp_path: Path) -> None:

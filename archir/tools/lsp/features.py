@@ -208,6 +208,8 @@ def _register_diagnostics(server: ArchServer) -> None:
         """Check all open documents again, as imported files may have changed."""
         server.interrupt()
         server.documents.clear()  # open documents may import the saved file
+        for uri in server.parse_caches.keys() - server.workspace.text_documents.keys():
+            del server.parse_caches[uri]
         for uri in list(server.workspace.text_documents):
             await check_names_soon(uri)
 

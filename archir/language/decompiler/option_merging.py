@@ -7,6 +7,7 @@ end of a residual branch.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -84,13 +85,14 @@ def _find_cuts(base: Body, target: Body, preferred: set[Cut], every: Sequence[Cu
     cuts = [*sorted(preferred, key=lambda cut: max(cut.gone)), *every]
     considered = tried = 0
     matches: list[tuple[int, tuple[Cut, ...]]] = []
-    stack: list[tuple[Cut, ...]] = [()]
-    while stack and not (matches and len(matches[0][1]) <= len(stack[0])):
-        partial = stack.pop(0)
+    queue: deque[tuple[Cut, ...]] = deque([()])
+    while queue and not (matches and len(matches[0][1]) <= len(queue[0])):
+        partial = queue.popleft()
         taken = {place for cut in partial for place in cut.gone}
         for cut in cuts:
             considered += 1
             if considered > MAX_CUTS_CONSIDERED or tried > MAX_CUTS_TRIED:
+                queue.clear()
                 break
             if cut.gone & taken:
                 continue
@@ -99,7 +101,7 @@ def _find_cuts(base: Body, target: Body, preferred: set[Cut], every: Sequence[Cu
                 continue
             if len(left) > len(target_callees):
                 if len(partial) < 2:
-                    stack.append((*partial, cut))
+                    queue.append((*partial, cut))
                 continue
             tried += 1
             after = _without_cuts(base, (*partial, cut))
@@ -216,7 +218,7 @@ def _with_options(base: Body, body: Body, all_cuts: Sequence[Cut], off: Sequence
             (new_item,) = renumbered([new_item], lambda n: _value_after_option(n, after, numbering))
             items.append(new_item)
             continue
-        (new_item,) = _with_other_options([new_item], inside[cut], cut, after, numbering)
+        (new_item,) = _with_other_options([new_item], cut, after, numbering)
         inside[cut].append(new_item)
         if place == max(cut.gone):
             flag = cut not in off
@@ -239,11 +241,10 @@ def _value_after_option(number: int, after: dict[int, int], numbering: dict[int,
 
 
 def _with_other_options(
-    items: Sequence[Item], inside: Sequence[Item], cut: Cut, after: dict[int, int], numbering: dict[int, int]
+    items: Sequence[Item], cut: Cut, after: dict[int, int], numbering: dict[int, int]
 ) -> tuple[Item, ...]:
     """Return statements of an option that read the values after other options."""
     others = {result: later for result, later in after.items() if result != cut.result}
-    del inside
     return tuple(
         replace(item, reads=tuple(_value_after_option(n, others, numbering) for n in item.reads))
         if isinstance(item, Step)

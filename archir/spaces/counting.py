@@ -129,11 +129,6 @@ def _product(left: Value, right: Value) -> Value:
     return lift(lambda a, b: a * b, left, right)
 
 
-def choices_of(order: Sequence[Decision]) -> dict[str, Choice]:
-    """Return the choices by path."""
-    return {decision.choice.path: decision.choice for decision in order}
-
-
 def try_quickly(compute: Callable[[], T]) -> T | None:
     """Return the result of a computation if it takes no more than about a tenth of a second, otherwise None."""
     try:

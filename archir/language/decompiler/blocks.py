@@ -298,7 +298,7 @@ def _groups(root: Region) -> Iterator[list[Region]]:
     for region in everything:
         kind = _kind(region)
         groups.setdefault((kind, height[id(region)] if kind in nested else level[kind]), []).append(region)
-    last = groups.pop((_kind(root), height[id(root)] if _kind(root) in nested else level[_kind(root)]))
+    del groups[_kind(root), height[id(root)] if _kind(root) in nested else level[_kind(root)]]
     done: set[int] = set()
     pending = sorted(groups, key=lambda key: key[1])
     while pending:
@@ -310,7 +310,6 @@ def _groups(root: Region) -> Iterator[list[Region]]:
                 raise AssertionError(key)
             yield todo
             done |= {id(region) for region in todo}
-    del last
     yield [root]
 
 

@@ -11,7 +11,6 @@ from archir.ir.typing import Types
 from archir.language.decompiler.program_tree import Item, Loop, Option, Step, inputs_of
 from archir.language.decompiler.recurrences import RECURRENT
 
-Bound = Mapping[str, Step]
 Arguments = dict[str, Any]
 """Values of arguments by name."""
 

@@ -41,8 +41,6 @@ _TOKENS_BEFORE, _TOKENS_AFTER = 4, 2
 """Number of tokens before and after an error at which changes are tried."""
 _MAX_PARSED = 600
 """Maximum number of candidates that are parsed for one error."""
-_ITEMS = ("block", "cell", "net", "const", "import", "own block")
-"""Beginnings of top-level items."""
 _PLACEHOLDER = "x_"
 """Name that stands for any name in a candidate; after a successful parse it is replaced by real names."""
 

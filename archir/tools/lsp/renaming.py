@@ -65,12 +65,8 @@ def find_references(view: View, offset: int, texts: Mapping[Path, str] | None = 
     if occurrence is None or occurrence.kind in ("unknown", "type", "property"):
         return []
     locations: list[Location] = [(None, match.start, match.end) for match in view.occurrences_of(occurrence)]
-    if occurrence.target[2] in ("item", "local") and view.folder is not None:
-        for match in _other_views(view, texts or {}, occurrence.name):
-            locations += [
-                (path_of(match), hit.start, hit.end) for hit in match.occurrences if hit.target == occurrence.target
-            ]
-    if occurrence.kind in ("operation", "function") and view.folder is not None:
+    is_in_other_files = occurrence.target[2] in ("item", "local") or occurrence.kind in ("operation", "function")
+    if is_in_other_files and view.folder is not None:
         for match in _other_views(view, texts or {}, occurrence.name):
             locations += [
                 (path_of(match), hit.start, hit.end) for hit in match.occurrences if hit.target == occurrence.target

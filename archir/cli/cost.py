@@ -27,7 +27,7 @@ from archir.costs.scopes import scope_prefix
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.cost_calls import unit
-from archir.language.elaboration.name_analysis import latency_name
+from archir.language.elaboration.cost_names import latency_name
 from archir.passes.cost import ADDITIVE_COSTS, Cost, costs
 
 

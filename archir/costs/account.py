@@ -25,7 +25,7 @@ from archir.diagnostics.work import WORK_CODE, budget_share
 from archir.diagrams.mdd import DiagramSizeError, Value, varies
 from archir.ir.graph import Decision, Graph, NodeId
 from archir.language.elaboration.cost_calls import is_cost
-from archir.language.elaboration.name_analysis import COST_DEFAULTS, latency_file
+from archir.language.elaboration.cost_names import COST_DEFAULTS, latency_file
 from archir.passes.cost import ADDITIVE_COSTS, peak_memory
 from archir.utils.arrays import np
 

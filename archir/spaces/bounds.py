@@ -16,7 +16,7 @@ from archir.costs.symbolic import Rule
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagrams.mdd import Value, leaves, varies
 from archir.ir.graph import Constraint, Decision, Graph
-from archir.language.elaboration.name_analysis import latency_file
+from archir.language.elaboration.cost_names import latency_file
 from archir.passes.cost import ADDITIVE_COSTS
 from archir.spaces.architecture import Architecture
 from archir.spaces.rows import Codes, RowSampler

@@ -59,6 +59,24 @@ ADDITIONS = {
         },
         'from archir.passes import run\nassert run(network, ["same"]) is network',
     ),
+    "cost": Addition(
+        {
+            "archir/costs/calls.py": (
+                NEW,
+                "from archir.costs.symbolic import Rule\n\n\n"
+                "def calls(graph):\n    return Rule(lambda op, *types: 1)\n",
+            ),
+            "archir/costs/rules.py": (
+                "RULE_FACTORIES: dict[str, Callable[..., Rule]] = {\n",
+                '    "calls": lambda graph: __import__("archir.costs.calls", fromlist=["calls"]).calls(graph),\n',
+            ),
+            "archir/language/elaboration/cost_names.py": (
+                "COST_DEFAULTS: dict[str, dict[str, int | str | None]] = {\n",
+                '    "calls": {},\n',
+            ),
+        },
+        'assert space.cost([space.sample(0)], ["calls"])["calls"][0] > 0',
+    ),
     "strategy that tries": Addition(
         {
             "archir/search/strategies/again.py": (

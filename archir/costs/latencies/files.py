@@ -12,7 +12,7 @@ from archir.costs.latencies.table import MAX_FILE_BYTES, LatencyTable, latency_r
 from archir.costs.symbolic import Rule
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
-from archir.language.elaboration.name_analysis import latency_confidence, latency_file
+from archir.language.elaboration.cost_names import latency_confidence, latency_file
 from archir.utils.files import open_regular
 
 

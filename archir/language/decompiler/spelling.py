@@ -8,7 +8,7 @@ from typing import Any
 
 from archir.ir.op import Op, attribute_names
 from archir.ir.types import TensorType
-from archir.language.elaboration.name_analysis import COSTS, LATENCY
+from archir.language.elaboration.cost_names import COSTS, LATENCY
 from archir.language.elaboration.static import FOLDS, FUNCTIONS
 from archir.ops.conv import Convolution, ConvTranspose
 from archir.ops.pool import AvgPool, MaxPool

@@ -13,8 +13,8 @@ from fractions import Fraction
 from archir.diagnostics.errors import ArchError, Diagnostic, Source, Span, join_names, suggest
 from archir.ir.graph import Constraint
 from archir.language.elaboration.cost_calls import BITS
+from archir.language.elaboration.cost_names import COSTS, latency_file
 from archir.language.elaboration.elaborate import elaborate_bounds
-from archir.language.elaboration.name_analysis import COSTS, latency_file
 
 OffsetMap = Callable[[int, bool], int]
 """Function from an offset of the parsed text to one of the original text; the second argument says whether the offset

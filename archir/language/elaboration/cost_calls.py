@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from archir.diagnostics.errors import fail, suggest
-from archir.language.elaboration.name_analysis import COST_DEFAULTS, COSTS, latency_file
+from archir.language.elaboration.cost_names import COST_DEFAULTS, COSTS, latency_file
 
 Argument = int | str | None
 

@@ -22,17 +22,10 @@ from archir.language.elaboration import static
 from archir.language.elaboration.choose import ChoiceEvaluator
 from archir.language.elaboration.context import Context, Frame, LimitError, Limits, ignore_value
 from archir.language.elaboration.cost_calls import cost_call, cost_call_text
+from archir.language.elaboration.cost_names import COST_DEFAULTS, COSTS, LATENCY, latency_name
 from archir.language.elaboration.files import Loader, Module
 from archir.language.elaboration.foreign_names import dtype_hint
-from archir.language.elaboration.name_analysis import (
-    COST_DEFAULTS,
-    COSTS,
-    LATENCY,
-    assigned,
-    latency_name,
-    names_read,
-    walk,
-)
+from archir.language.elaboration.name_analysis import assigned, names_read, walk
 from archir.language.elaboration.name_checks import check_names
 from archir.language.elaboration.net_arguments import bind_net_arguments
 from archir.language.elaboration.recursion import with_deep_recursion

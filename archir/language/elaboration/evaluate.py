@@ -16,7 +16,7 @@ from archir.language.elaboration import equality, static
 from archir.language.elaboration.files import Module
 from archir.language.elaboration.lists import Element, ListEvaluator
 from archir.language.elaboration.network import is_tensor
-from archir.language.elaboration.unknown_names import name_hint, tensor_attribute_hint
+from archir.language.elaboration.unknown_names import tensor_attribute_hint, unknown_name
 from archir.language.elaboration.values import (
     POISON,
     UNBOUND,
@@ -75,9 +75,8 @@ class ExpressionEvaluator(ListEvaluator):
             return self.error("A0204", f"`{name}` is used before it is assigned", tree.span)
         if module.incomplete:
             return POISON
-        return self.error(
-            "A0201", f"there is no `{name}`", tree.span, name_hint(tree, self.visible_names(module), module)
-        )
+        unknown = unknown_name(tree, self.visible_names(module), module)
+        return self.error(unknown.code, unknown.message, tree.span, unknown.hint)
 
     def visible_names(self, module: Module) -> Iterator[str]:
         """Yield the names that are defined here."""

@@ -16,7 +16,7 @@ from archir.language.elaboration.files import Module
 from archir.language.elaboration.foreign_names import attribute_hint
 from archir.language.elaboration.name_analysis import assigned, walk
 from archir.language.elaboration.never_equal import impossible_comparisons
-from archir.language.elaboration.unknown_names import name_hint
+from archir.language.elaboration.unknown_names import unknown_name
 from archir.language.elaboration.values import Block
 from archir.language.syntax import ast
 
@@ -39,8 +39,7 @@ def _problems(module: Module) -> Iterator[Diagnostic]:
         for tree in walk(definition):
             spend(1)
             if isinstance(tree, ast.Name) and not (tree.text in local or tree.text in everywhere or tree.text in OPS):
-                hint = name_hint(tree, local | everywhere, module)
-                yield Diagnostic("A0201", f"there is no `{tree}`", tree.span, hint)
+                yield unknown_name(tree, local | everywhere, module)
             elif isinstance(tree, ast.Call) and isinstance(tree.callee, ast.Name) and tree.callee.text not in local:
                 yield from _unknown_arguments(tree, tree.callee.text, module)
 

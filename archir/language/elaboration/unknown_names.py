@@ -8,11 +8,12 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from archir.diagnostics.errors import closest_name, join_names, suggest
+from archir.diagnostics.errors import Diagnostic, closest_name, join_names, suggest
 from archir.ir.op import OPS, op_name
 from archir.language.elaboration.cost_calls import BITS
+from archir.language.elaboration.cost_names import COSTS, LATENCY
 from archir.language.elaboration.foreign_names import METHODS, NAMES
-from archir.language.elaboration.name_analysis import COSTS, LATENCY, assigned
+from archir.language.elaboration.name_analysis import assigned
 from archir.language.syntax import ast
 from archir.plugins.registry import plugin_hint
 
@@ -33,7 +34,12 @@ def libraries() -> dict[str, tuple[str, ...]]:
     return {name: tuple(_DEFINED.findall(text)) for name, text in texts.items()}
 
 
-def name_hint(tree: ast.Name, visible: Iterable[str], module: Module) -> str | None:
+def unknown_name(tree: ast.Name, visible: Iterable[str], module: Module) -> Diagnostic:
+    """Return the diagnostic (A0201) of a name that is undefined in a file; `visible` are the names that are defined."""
+    return Diagnostic("A0201", f"there is no `{tree}`", tree.span, _name_hint(tree, visible, module))
+
+
+def _name_hint(tree: ast.Name, visible: Iterable[str], module: Module) -> str | None:
     """Return a hint for a name that is undefined in a file."""
     name, visible = tree.text, set(visible)
     if tree.span.source.text[: tree.span.start].rstrip(" \t").endswith("//"):

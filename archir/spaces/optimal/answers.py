@@ -16,7 +16,7 @@ from archir.costs.optimal.bounded import LOWER_OFFSETS, UPPER_OFFSETS
 from archir.costs.optimal.optimum import Optimum, optimum
 from archir.diagnostics.errors import ArchError, fail
 from archir.ir.graph import Constraint
-from archir.language.elaboration.name_analysis import latency_file
+from archir.language.elaboration.cost_names import latency_file
 from archir.spaces.architecture import Architecture, choice_columns
 from archir.spaces.optimal.problem import Objective, Problem, as_number, compile_problem, format_value
 from archir.spaces.space import Space

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from archir.ir.op import OPS
 from archir.ir.types import DTYPES
 from archir.language.elaboration import static
+from archir.language.elaboration.cost_names import COSTS
 from archir.language.elaboration.evaluate import ATTRIBUTES
-from archir.language.elaboration.name_analysis import COSTS
 from archir.language.elaboration.unknown_names import libraries
 from archir.language.elaboration.values import Block, Library
 from archir.tools.lsp import signatures

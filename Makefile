@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-u
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test ready lint types layers fmt docs editors bench bench-gpu test-gpu soak playground build lock clean
+.PHONY: help venv demo test near ready lint types layers fmt docs editors bench bench-gpu test-gpu soak playground build lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -75,6 +75,9 @@ bench-gpu: $(STAMP) ## Run the benchmarks that need a CUDA device.
 test-gpu: $(STAMP) ## Run the tests that need a CUDA device: every kind of phase, two processes, onnxruntime.
 	$(BIN)/python -m pytest -m gpu -rs tests
 	$(BIN)/python -m pytest --real-gpu tests/torch_backend/elsewhere
+
+near: $(STAMP) ## Run the tests near what changed since the last commit, or since REVISION=main.
+	$(BIN)/python -m pytest -n 2 -q -m "not soak" $$($(BIN)/python tools/near.py $(REVISION))
 
 soak: $(STAMP) ## Run the long fuzzing and parity tests.
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m soak tests

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,14 @@ def test_equivalent_mutants_are_those_of_the_code(monkeypatch: pytest.MonkeyPatc
     paths = {path for path, *_ in tool.EQUIVALENT}
     made = {(mutant.path, mutant.function, mutant.change) for path in paths for mutant in tool.mutants(path)}
     assert tool.EQUIVALENT.keys() <= made
+
+
+def test_tests_near_a_change_are_those_that_import_it_or_have_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    tool: Any = import_module("near")
+    found = {path.as_posix() for path in tool.near([Path("archir/utils/toml.py"), Path("tests/cli/test_new.py")])}
+    assert {"tests/base/test_toml.py", "tests/cli/test_new.py"} <= found
+    assert "tests/cli/test_cli.py" not in found
 
 
 @pytest.mark.parametrize("number", portion(range(9), [0]))

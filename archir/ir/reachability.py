@@ -38,13 +38,18 @@ class Reachability(dict[NodeId, Value]):
 _cache: WeakKeyDictionary[Graph, tuple[Hashable, Reachability]] = WeakKeyDictionary()
 
 
+def reachability_state(graph: Graph) -> Hashable:
+    """Return what the conditions depend on and a caller may still change: nodes, outputs, decisions."""
+    return len(graph), *graph.outputs.values(), *(id(decision.choice) for decision in graph.decisions.values())
+
+
 def reachability_conditions(graph: Graph, exact: bool = False) -> Reachability:
     """Return the conditions under which the nodes of a graph are needed (cached by graph).
 
     With `exact`, conditions stay exact until the work budget or a diagram's size limit is reached; without it,
     only while they are small.
     """
-    state = len(graph), *graph.outputs.values(), *(id(decision.choice) for decision in graph.decisions.values())
+    state = reachability_state(graph)
     cached = _cache.get(graph)
     if cached is None or cached[0] != state or (exact and cached[1].overapproximated):
         cached = _cache[graph] = state, _ReachabilityAnalysis(graph, exact).run()

@@ -29,7 +29,7 @@ from archir.diagrams.mdd import (
 from archir.diagrams.symbols import SymbolicInt, ValueNeededError, concrete_value, is_long_range
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import OPS, Op
-from archir.ir.reachability import Reachability, reachability_conditions
+from archir.ir.reachability import Reachability, reachability_conditions, reachability_state
 from archir.ir.structure import Input, Select, require_mergeable
 from archir.ir.types import AXES_NAMES, TensorType
 
@@ -278,12 +278,26 @@ def _cached_switch(choice: Choice, sizes: tuple[Value, ...]) -> Value:
     return switch(choice, sizes)
 
 
-def infer(graph: Graph) -> dict[NodeId, TensorType]:
-    """Infer the type of every node that is needed. Raises NodeError at the first node whose rule fails.
+_inferred: WeakKeyDictionary[Graph, tuple[Hashable, Types]] = WeakKeyDictionary()
+"""Inferred types of graphs, each with the state of the graph for which they hold."""
+
+
+def infer(graph: Graph) -> Types:
+    """Infer the type of every node that is needed (cached by graph). Raises NodeError at the first node whose rule
+    fails.
 
     Failures that the constraints exclude are ignored; a node that is needed only under excluded conditions gets
     no type. Results are cached by operation and operand types, since networks repeat themselves.
     """
+    state = reachability_state(graph), *graph.assumptions
+    cached = _inferred.get(graph)
+    if cached is None or cached[0] != state:
+        cached = _inferred[graph] = state, _infer_needed(graph)
+    return cached[1]
+
+
+def _infer_needed(graph: Graph) -> Types:
+    """Infer the type of every node that is needed, or restrict the types that were recorded."""
     needed = reachability_conditions(graph)
     if graph in _recorded and _recorded[graph].covered == len(graph):
         return _restrict_types(_recorded[graph], graph, needed)

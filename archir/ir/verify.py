@@ -17,7 +17,7 @@ from archir.ir.op import OPS, Op
 from archir.ir.reachability import reachability_conditions
 from archir.ir.structure import Input
 from archir.ir.types import TensorType
-from archir.ir.typing import NodeError, infer, lift_rule
+from archir.ir.typing import NodeError, Types, infer, lift_rule
 
 
 class BrokenGraph(ArchError):  # noqa: N818  (its base class has the suffix)
@@ -41,7 +41,7 @@ def verify(graph: Graph) -> None:
         raise BrokenGraph(*violations)
 
 
-def checked_types(graph: Graph, code: str | None = None) -> dict[NodeId, TensorType]:
+def checked_types(graph: Graph, code: str | None = None) -> Types:
     """Infer the types of all nodes that are needed. Raises ArchError, with this code or the rule's own, if a rule
     fails."""
     try:
@@ -158,7 +158,7 @@ def _unknown_choices(graph: Graph, *values: Value) -> Iterator[str]:
             yield f"depends on another choice `{choice}` than the graph has"
 
 
-def _check_weights(graph: Graph, types: dict[NodeId, TensorType]) -> Iterator[Diagnostic]:
+def _check_weights(graph: Graph, types: Types) -> Iterator[Diagnostic]:
     """Check that nodes with weights have a scope, and that nodes of the same scope have weights of the same names
     and shapes."""
     needed = reachability_conditions(graph)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from archir.ir.graph import Graph, MergedScopes, Node, NodeId
-from archir.ir.types import TensorType
 from archir.ir.verify import checked_types
 from archir.ops.activation import Relu
 from archir.ops.arithmetic import Concat
@@ -39,7 +38,7 @@ class _Batching:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.types: dict[NodeId, TensorType] = checked_types(graph)
+        self.types = checked_types(graph)
         self.scope_counts = Counter(graph[number].scope for number in graph)
         self.groups = [*self._groups()]
         self.home = {number: (index, i) for index, group in enumerate(self.groups) for i, number in enumerate(group)}

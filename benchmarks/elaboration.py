@@ -51,12 +51,12 @@ class Side:
 
 def answer() -> None:
     """The side of the process: seconds for each example that is asked for."""
-    from archir import api
+    from archir.api import loading
 
     for line in sys.stdin:
         gc.collect()
         begin = time.process_time()
-        api.graphs(Path("examples") / line.strip())
+        loading.graphs(Path("examples") / line.strip())
         print(time.process_time() - begin, flush=True)
 
 

@@ -31,7 +31,8 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "grammar")]
 
 import archir  # noqa: E402
-from archir import api, backends  # noqa: E402
+from archir import backends  # noqa: E402
+from archir.api import analysis  # noqa: E402
 from archir.backends.imports import Program, program_of  # noqa: E402
 from archir.equivalence.canonical import canonical_hash  # noqa: E402
 from archir_torch.importing import proof  # noqa: E402
@@ -293,7 +294,7 @@ def checked(program: Program) -> str:
         path = Path(folder, "net.arch")
         path.write_text(program.text, "utf-8")
         try:
-            _, warnings = api.linted(str(path))
+            _, warnings = analysis.linted(str(path))
         except archir.ArchError as failure:
             return told(failure)
     return f"{warnings[0].code}: {warnings[0].message[:80]}" if warnings else "clean"

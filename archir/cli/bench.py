@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from archir import api
+from archir.api import measurement, searching
 from archir.backends.speed.subjects import TARGETS
 from archir.cli.net_arguments import select_network, space_of
 from archir.cli.options import NET_PARAMETERS, SEED, force_option, json_option, net_options, refuse
@@ -141,7 +141,7 @@ _MODE_OPTIONS = {
 )
 @click.option(
     "--device",
-    type=click.Choice(list(api.BENCHES)),
+    type=click.Choice(list(measurement.BENCHES)),
     default="cpu",
     show_default=True,
     help="Device of --table and --fit.",
@@ -240,7 +240,7 @@ def bench_command(
         refuse(NET_PARAMETERS | {"arch", "seed"}, "only applies to nets, not to ONNX models")
     if not selected_modes:
         networks = {file: _network(file, arch, seed, parameters, root, limits) for file in files}
-        speeds = api.measure(
+        speeds = measurement.measure(
             networks, on=where, batches=batch, threads=threads, seconds=seconds, progress=track_progress
         )
         show(speeds, as_json, picture)
@@ -250,7 +250,7 @@ def bench_command(
     space = space_of(files[0], parameters, root, limits)
     if output is not None:
         try:
-            latency_table = api.bench(
+            latency_table = measurement.bench(
                 space, output, device=device, batch=batch[0], threads=threads, resume=resume, progress=track_progress
             )
         except KeyboardInterrupt:
@@ -260,9 +260,9 @@ def bench_command(
     elif check is not None:
         _validate_table(check, space, count or 20, seed or 0, calibrate, as_json)
     elif model is not None:
-        operation_table = None if operations is None else api.latency_table(operations)
+        operation_table = None if operations is None else measurement.latency_table(operations)
         if measured is None:
-            architectures, times = api.measured_latency(
+            architectures, times = measurement.measured_latency(
                 space,
                 count or 30,
                 device=device,
@@ -274,7 +274,7 @@ def bench_command(
             on = f"{device}, batch {batch[0]}"
         else:
             architectures, times, on = _read_measured(space, measured, about, measure, unit)
-        fitted = api.fit_latency(
+        fitted = measurement.fit_latency(
             space, architectures, times, model, operations=operation_table, device=on, seed=seed or 0
         )
         _print_model(model, fitted, as_json)
@@ -287,7 +287,7 @@ def _read_measured(
 
     Returns the architectures, the latency of each in nanoseconds, and the name of the measure.
     """
-    measured_table = api.results(file, space, map=about, measures=[measure] if measure else ())
+    measured_table = searching.results(file, space, map=about, measures=[measure] if measure else ())
     name = measured_table.criterion
     _, values = measured_table.values[name][-1]
     rows = [(codes, float(values[row])) for codes, row in measured_table.rows.items()]
@@ -348,8 +348,8 @@ def _print_table(path: Path, latency_table: LatencyTable, as_json: bool) -> None
 
 def _validate_table(path: Path, space: Space, count: int, seed: int, calibrate: bool, as_json: bool) -> None:
     """Compare a latency table with measurements of whole networks, and print the errors."""
-    latency_table = api.latency_table(path)
-    validation = api.validate(latency_table, space, count, seed=seed, progress=track_progress)
+    latency_table = measurement.latency_table(path)
+    validation = measurement.validate(latency_table, space, count, seed=seed, progress=track_progress)
     if calibrate:
         latency_table.correction = validation.correction()
         latency_table.write(path)

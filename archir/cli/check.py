@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from archir import api
+from archir.api import analysis, loading
 from archir.api.loading import read_source
 from archir.cli.arch_files import expand_paths
 from archir.cli.diagnostic_formats import Format, format_option, report
@@ -99,9 +99,11 @@ class CheckResults:
         warnings: list[Diagnostic] = []
         with fresh_budget():  # each file has a work budget of its own
             if lint:
-                graphs, warnings = api.linted(file, purpose=purpose, root=root, limits=limits, parameters=parameters)
+                graphs, warnings = analysis.linted(
+                    file, purpose=purpose, root=root, limits=limits, parameters=parameters
+                )
             else:
-                graphs = api.graphs(file, root=root, limits=limits, parameters=parameters)
+                graphs = loading.graphs(file, root=root, limits=limits, parameters=parameters)
         self.diagnostics += warnings
         self.nets += [{"file": file, "net": g.name, "nodes": len(g), "choices": len(g.decisions)} for g in graphs]
         return graphs

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from archir import api, backends
+from archir import backends
+from archir.api import analysis, loading, lowering
 from archir.backends.suffixes import COMPILE_FORMATS
 from archir.cli import torch_files
 from archir.cli.net_arguments import select_network
@@ -72,12 +73,12 @@ def compile_command(
     if target in ("ir", "json"):
         refuse({"weights", "init_seed", "emit"}, f"only applies to networks with weights, not to --to {target}")
         graph = (
-            api.graph(file, root=root, limits=limits, parameters=parameters)
+            loading.graph(file, root=root, limits=limits, parameters=parameters)
             if arch is None and seed is None and block is None
             else select_network(file, arch, seed, parameters, root, limits)[0]
         )
-        graph = run(graph if block is None else api.block(graph, block), names)
-        text = api.print_graph(graph) if target == "ir" else json.dumps(to_json(graph)) + "\n"
+        graph = run(graph if block is None else lowering.block(graph, block), names)
+        text = analysis.print_graph(graph) if target == "ir" else json.dumps(to_json(graph)) + "\n"
         _write_text(
             text,
             output,
@@ -94,7 +95,7 @@ def compile_command(
         return
     if output is None:
         raise click.UsageError(f"{'--weights' if as_text else f'--to {target}'} needs -o FILE")
-    module = api.compile(graph, seed=init_seed)
+    module = lowering.compile(graph, seed=init_seed)
     if weights is not None:
         from archir.runs.hashes import require_unchanged_file
 
@@ -110,7 +111,7 @@ def compile_command(
         report = torch_files.write_package(graph, output, module, target, metadata)
         report = f"{report}\nsha256: {sha256(output)}; `archir verify {output}` verifies it again"
     else:
-        report = api.export(graph, output, module, metadata=metadata, certified=True)
+        report = lowering.export(graph, output, module, metadata=metadata, certified=True)
     say(f"wrote {output}: {report}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from archir import api
+from archir.api import searching
 from archir.cli import space_cost
 from archir.cli.net_arguments import select_network, space_of
 from archir.cli.options import (
@@ -119,7 +119,7 @@ def cost_command(
     extra_costs = {name: int(space.cost([architecture], [name])[name][0]) for name in wanted}
     parts = costs_by_scope(graph, depth)
     total = sum(parts.values(), Cost(0, 0, 0))
-    scores = api.scorer(proxies, data=data, batch=batch, seed=init_seed)(graph) if proxies else {}
+    scores = searching.scorer(proxies, data=data, batch=batch, seed=init_seed)(graph) if proxies else {}
     if as_json:
         scopes = {"scopes": {scope: _summed_costs(part) for scope, part in parts.items()}} if by else {}
         facts = _summed_costs(total) | {"peak_bytes": total.peak_bytes} | extra_costs

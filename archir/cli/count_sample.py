@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from archir import api
+from archir.api import searching
 from archir.cli.net_arguments import space_of
 from archir.cli.options import (
     file_argument,
@@ -154,7 +154,7 @@ def sample_command(
     if by is not None:
         keep = best or (1 if at_least is None else count)
         architectures, scores = _best(
-            space, architectures, keep, by, api.scorer([by], data=data, batch=batch, seed=seed)
+            space, architectures, keep, by, searching.scorer([by], data=data, batch=batch, seed=seed)
         )
         if at_least is not None:
             kept = sum(score >= at_least for score in scores)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from archir import api
+from archir.api import analysis, loading
 from archir.cli.net_arguments import space_of, stored_parameters
 from archir.cli.options import NET_PARAMETERS, json_option, net_options, refuse
 from archir.cli.output import emit, say, table
@@ -52,7 +52,7 @@ def diff_command(
         raise click.UsageError("--space needs two architectures (.json)")
     else:
         spaces = [space_of(path, parameters, root, limits) for path in (before, after)]
-        differences = api.diff(*spaces)
+        differences = analysis.diff(*spaces)
         if differences and bool(spaces[0].choices) != bool(spaces[1].choices):
             network, searched = sorted(
                 zip(spaces, (before, after), strict=True), key=lambda pair: bool(pair[0].choices)
@@ -76,7 +76,7 @@ def _print_membership(
     network: tuple[Space, str], space: tuple[Space, str], differences: list[Difference], everything: bool, as_json: bool
 ) -> None:
     """Print which architecture of the space equals the network, or how the nearest one differs."""
-    membership = api.membership(space[0], network[0])
+    membership = analysis.membership(space[0], network[0])
     labels = None if membership.architecture is None else dict(membership.architecture)
     if as_json:
         differences_json = [asdict(difference) for difference in differences]
@@ -103,7 +103,7 @@ def _diff_architecture_files(
     """Return the differences of two architectures and, if their space is known, a note if both compute the same."""
     from archir.spaces.diff import diff_architectures, diff_networks
 
-    stored = [api.architecture(path) for path in (before, after)]
+    stored = [loading.architecture(path) for path in (before, after)]
     differences = diff_architectures(*stored)
     if file is None:
         refuse(NET_PARAMETERS, "is for the space of two architectures: add --space FILE")

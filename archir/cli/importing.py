@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from archir import api, backends
+from archir import backends
+from archir.api import analysis, importing, loading
 from archir.backends.imports import Saved, require_import_replaceable, save
 from archir.cli.options import force_option, json_option, parse_parameters, seed_option
 from archir.cli.output import count_noun, emit, say
@@ -76,7 +77,7 @@ def import_command(
         assert model is not None
         if arguments or weights is not None:
             raise click.UsageError("-p and --weights are only for torch modules")
-        imported = api.from_onnx(model, shapes=_parse_shapes(inputs), partial=partial, seed=seed)
+        imported = importing.from_onnx(model, shapes=_parse_shapes(inputs), partial=partial, seed=seed)
         saved = save(imported, output, model.name)
         if imported.problems:
             _report_part(imported, saved, output, as_json)
@@ -94,14 +95,14 @@ def import_command(
     if imported.problems:
         _report_part(imported, saved, output, as_json)
         return
-    graph = api.loads(saved.text, name=str(output)).graph
+    graph = loading.loads(saved.text, name=str(output)).graph
     _report(saved, output, torch.compare(module, graph, saved.weights, example, seed=seed), as_json)
 
 
 def _report_part(imported: Imported, saved: Saved, output: Path, as_json: bool) -> None:
     """Print the result of a partial import: files, inputs and outputs of the imported part, and what was skipped."""
-    graph = api.loads(saved.text, name=str(output)).graph
-    params = api.cost(graph).params
+    graph = loading.loads(saved.text, name=str(output)).graph
+    params = analysis.cost(graph).params
     left_out = [problem.message for problem in imported.problems]
     if as_json:
         files = [str(file) for file in saved.files]
@@ -128,7 +129,7 @@ def _parse_shapes(inputs: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 def _report(saved: Saved, output: Path, error: float | None, as_json: bool) -> None:
     """Print the result of a complete import."""
-    params = api.cost(api.loads(saved.text, name=str(output)).graph).params
+    params = analysis.cost(loading.loads(saved.text, name=str(output)).graph).params
     if as_json:
         files = [str(file) for file in saved.files]
         emit({"files": files, "lines": saved.lines, "params": params, "difference": error})

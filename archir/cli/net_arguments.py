@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from archir import api
+from archir.api import loading
 from archir.cli.output import count_noun
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
@@ -27,7 +27,7 @@ def space_of(
 
     if file.endswith((".onnx", ".pt2", ".py", ".safetensors")):
         raise click.UsageError(f"{file} is an exported model or weights file; name the network's .arch file")
-    space = Space(api.graph(file, root=root, limits=limits, parameters=parameters))
+    space = Space(loading.graph(file, root=root, limits=limits, parameters=parameters))
     return space if where is None else space.where(where)
 
 
@@ -52,7 +52,7 @@ def select_network(
         from archir.runs.hashes import require_unchanged_file
 
         require_unchanged_file(Path(arch))
-        stored = api.architecture(arch)
+        stored = loading.architecture(arch)
         parameters = {**stored_parameters(stored), **parameters}
     space = space_of(file, parameters, root, limits, where)
     if stored is not None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from archir import api, backends
+from archir import backends
+from archir.api import lowering
 from archir.backends.certificates import PROVIDERS, certificate_path
 from archir.backends.input_ranges import ranged_inputs
 from archir.backends.samples import Arrays, Interface
@@ -64,7 +65,7 @@ def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, onnx_op
         export_options |= (
             {"scales": images["scales"]} if "scales" in images else {"pixels": (images["mean"], images["std"])}
         )
-    module = api.compile(graph)
+    module = lowering.compile(graph)
     torch.load(module, run / train_folder.WEIGHTS)
     metadata = trained.metadata | ({"license": onnx_options["license"]} if onnx_options["license"] else {})
     is_compared = not onnx_options["no_verify"]

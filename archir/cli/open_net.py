@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from archir import api
+from archir.api import opening
 from archir.api.opening import Opened
 from archir.cli.options import force_option, json_option
 from archir.cli.output import emit, format_count, say, table
@@ -55,7 +55,7 @@ def open_command(
         raise click.UsageError(f"{output} is the network itself: name another file")
     if widths is not None:
         choose = with_fractions(choose, "widths", widths)
-    elastic = api.open_network(net, choose, where=where)
+    elastic = opening.open_network(net, choose, where=where)
     full_file = elastic.save(output)
     if as_json:
         emit(_result_json(elastic, output, full_file))

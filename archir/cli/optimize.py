@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from archir import api
+from archir.api import optimizing
 from archir.cli.net_arguments import space_of
 from archir.cli.options import file_argument, force_option, json_option, net_options
 from archir.cli.output import count_noun, emit, say, table
@@ -95,13 +95,13 @@ def optimize_command(
     if front is None:
         if points is not None:
             raise click.UsageError("--points needs --front")
-        answer = api.optimize(space, minimize, maximize, where=where, best=best, fixed=fixed, seconds=time_limit)
+        answer = optimizing.optimize(space, minimize, maximize, where=where, best=best, fixed=fixed, seconds=time_limit)
         _report_answer(answer, minimize or maximize or "", output, parameters, as_json)
         return
     names = [objective.strip() for objective in re.split(r",(?![^(]*\))", front)]
     if not 2 <= len(names) <= 3 or best != 1 or output is not None:
         raise click.UsageError("--front takes two or three comma-separated costs, without --best or --output")
-    pareto_front = api.exact_front(space, *names, points=points, where=where, fixed=fixed, seconds=time_limit)
+    pareto_front = optimizing.exact_front(space, *names, points=points, where=where, fixed=fixed, seconds=time_limit)
     _print_front(pareto_front, names, as_json)
 
 

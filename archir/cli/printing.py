@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from archir import api
+from archir.api import loading
 from archir.api.loading import read_source
 from archir.cli.net_arguments import stored_parameters
 from archir.cli.options import arch_options, json_option, net_options
@@ -56,7 +56,7 @@ def print_command(
     """
     if sum([arch is not None, seed is not None, bool(chosen)]) > 1:
         raise click.UsageError("--arch, --seed and --choose exclude each other")
-    stored = api.architecture(arch) if arch is not None else None
+    stored = loading.architecture(arch) if arch is not None else None
     if stored is not None:
         parameters = {**stored_parameters(stored), **parameters}
     path, net = split_net(file)

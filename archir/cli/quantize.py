@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import click
 
-from archir import api
+from archir.api import lowering
 from archir.cli.options import SEED, SOURCES, force_option, json_option, objective_settings
 from archir.cli.output import emit, say, table
 from archir.cli.param_types import FiniteRange, OutputFile, PathParam
@@ -62,7 +62,7 @@ def quantize_command(
 
     The certificate for `archir verify` and the report OUTPUT.int8.json are written next to the model.
     """
-    done = api.quantize(
+    done = lowering.quantize(
         model,
         output,
         data=data,

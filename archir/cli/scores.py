@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from archir import api
+from archir.api import searching
 from archir.cli.net_arguments import space_of
 from archir.cli.options import file_argument, force_option, json_option, net_options
 from archir.cli.output import emit, say, table
@@ -62,7 +62,7 @@ def scores_command(
     if score is not None and trials is None and supernet is None:
         raise click.UsageError("--score needs --trials or --supernet")
     space = space_of(file, parameters, root, limits)
-    scores = api.scores(
+    scores = searching.scores(
         space, trials=trials, logits=logits, supernet=supernet, cost=cost, proxy=proxy, score=score or "accuracy",
         pairs=pairs, samples=samples,
     )  # fmt: skip

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from archir import api, backends
+from archir import backends
+from archir.api import analysis, loading
 from archir.cli.net_arguments import select_network
 from archir.cli.options import (
     ARCH_PARAMETERS,
@@ -103,13 +104,13 @@ def show_command(
     if heat is not None and format not in HEAT_FORMATS:
         raise click.UsageError(f"--heat only applies to coloured pictures: add --format {' or '.join(HEAT_FORMATS)}")
     if arch is None and seed is None:
-        graph = api.graph(file, root=root, limits=limits, parameters=parameters)
+        graph = loading.graph(file, root=root, limits=limits, parameters=parameters)
     else:
         graph, _, _ = select_network(file, arch, seed, parameters, root, limits)
     graph = run(graph, [name.strip() for name in passes.split(",") if name.strip()], verify=verify)
     match format:
         case "text":
-            text = api.print_graph(graph)
+            text = analysis.print_graph(graph)
         case "json":
             text = json.dumps(to_json(graph), indent=1) + "\n"
         case _:

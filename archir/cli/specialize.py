@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from archir import api
+from archir.api import searching
 from archir.api.progress import SearchProgress
 from archir.cli.output import emit, repeat_command, resumable, say, table
 from archir.cli.param_types import PathParam
@@ -56,7 +56,7 @@ def specialize_command(
     """
     is_main_process = os.environ.get("RANK", "0") == "0"
     with resumable(repeat_command), SearchProgress(output if is_main_process else None) as progress:
-        summary = api.specialize(
+        summary = searching.specialize(
             run, where, output, trials=trials, samples=samples, device=device, executor=executor, progress=progress
         )
     if is_main_process and as_json:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import click
 
-from archir import api, backends
+from archir import backends
+from archir.api import lowering
 from archir.cli.output import emit, say
 from archir.ir.graph import Graph
 from archir.passes.block import only_call
@@ -28,7 +29,7 @@ def export_run(run: Path, output: Path, form: str, block: str | None, as_trained
     from archir.cli import train_folder  # `archir compile` reads no run
 
     trained = train_folder.open_run(run)
-    graph, module = trained.graph, api.compile(trained.graph)
+    graph, module = trained.graph, lowering.compile(trained.graph)
     backends.get("torch").load(module, run / train_folder.WEIGHTS)
     if form == "python":
         files = write_python(graph, output, module, block)

@@ -343,7 +343,7 @@ def test_a_training_that_is_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("work", "line"),
     [
-        ("archir.api.specialize", "specialize run --where 'macs <= 0.5x' -o out"),
+        ("archir.api.searching.specialize", "specialize run --where 'macs <= 0.5x' -o out"),
         ("archir.cli.shrink.shrink", "shrink net.arch --weights a.json --budget 'macs <= 0.5x' -o out"),
         ("archir.studies.run.run_study", "study study.toml -o out"),
     ],
@@ -409,7 +409,7 @@ def test_what_the_system_refuses_is_a_diagnostic(tmp_path: Path, monkeypatch: py
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device", "/somewhere/file")
 
-    monkeypatch.setattr("archir.api.graph", full)
+    monkeypatch.setattr("archir.api.loading.graph", full)
     assert "error[A1206]: /somewhere/file: No space left" in run("compile", str(net), code=1).stderr
 
 

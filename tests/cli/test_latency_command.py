@@ -86,12 +86,12 @@ def test_a_table_is_made_validated_and_calibrated(device: str, file: str, tmp_pa
 
 def test_calibration_is_written(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = validation([(x, 3 * x + 10) for x in (10.0, 20, 40)])
-    monkeypatch.setattr("archir.api.validate", lambda *_, **__: found)
+    monkeypatch.setattr("archir.api.measurement.validate", lambda *_, **__: found)
     path = tmp_path / "t.json"
     table_of([]).write(path)
     assert "latency is 3.000 x sum +0.0 us" in run("--validate", str(path), file, "--calibrate").stdout
     assert archir.latency_table(path).correction == found.correction()
-    monkeypatch.setattr("archir.api.validate", lambda *_, **__: validation([(1, 1), (1, 2)]))
+    monkeypatch.setattr("archir.api.measurement.validate", lambda *_, **__: validation([(1, 1), (1, 2)]))
     assert "A1504" in run("--validate", str(path), file, "--calibrate", code=1).stderr
 
 

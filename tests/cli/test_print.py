@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from archir import api
+from archir.api import loading
 from archir.cli import main
 from archir.diagrams.mdd import value_at
 from archir.language.elaboration.expression_query import evaluate_expression
@@ -68,7 +68,7 @@ def test_values(expression: str, shown: str | None, file: Path) -> None:
 
 def test_parameters_and_architectures(file: Path, tmp_path: Path) -> None:
     assert run("depth", file, "-p", "depth=5").stdout == "5\n"
-    space = api.load(file)
+    space = loading.load(file)
     for seed in range(4):
         chosen = space.sample(seed)
         assert run("width", file, "--seed", seed).stdout == f"{chosen['width']}\n"
@@ -144,7 +144,7 @@ def test_each_architecture_has_one_of_the_values(name: str, expression: str) -> 
     """What is said to be so many is so in those that are drawn, and nothing is forgotten."""
     done = json.loads(run(expression, EXAMPLES / name, "--json").stdout)
     counts = [one["architectures"] for one in done["values"]]
-    assert sum(counts) == done["of"] == api.load(EXAMPLES / name).satisfying
+    assert sum(counts) == done["of"] == loading.load(EXAMPLES / name).satisfying
 
 
 def test_conditions_hold_where_it_is_said() -> None:

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from click.testing import CliRunner
 
-from archir import api
+from archir.api import loading
 from archir.cli import main
 from archir.cli.main import _COMMANDS
 from tests.fuzz.harness import Case, Maker
@@ -25,7 +25,7 @@ ENDLESS = {"--serve", "--watch", "--port"}
 def commands(folder: Path) -> Maker:
     """Commands with odd options, or with odd values of theirs."""
     (folder / "tiny.arch").write_text(SPACE)
-    space = api.load(folder / "tiny.arch")
+    space = loading.load(folder / "tiny.arch")
     (folder / "a.json").write_text(space.sample(0).to_json())
     files = [
         "tiny.arch",

@@ -9,7 +9,8 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from archir import api, backends
+from archir import backends
+from archir.api import analysis, loading, lowering
 from archir.cli import main
 from archir.cli import train_folder as runs
 from archir.cli.net_arguments import stored_parameters
@@ -71,7 +72,7 @@ GRAPHS = [EXAMPLES / "mobilenet_v2.arch", EXAMPLES / "nas_bench_201" / "nas_benc
 
 def _graphs(folder: Path) -> list[Any]:
     (folder / "tiny.arch").write_text(SPACE)
-    return [api.graph(path) for path in (folder / "tiny.arch", folder / "tiny.arch", *GRAPHS)]
+    return [loading.graph(path) for path in (folder / "tiny.arch", folder / "tiny.arch", *GRAPHS)]
 
 
 @kind
@@ -107,7 +108,7 @@ def graph_text(folder: Path) -> Maker:
 @kind
 def architectures(folder: Path) -> Maker:
     (folder / "tiny.arch").write_text(SPACE)
-    space = api.load(folder / "tiny.arch")
+    space = loading.load(folder / "tiny.arch")
     known = [json.loads(space.sample(seed).to_json(space.graph.parameters)) for seed in range(8)]
     other = space.sample(0)
 
@@ -117,8 +118,8 @@ def architectures(folder: Path) -> Maker:
 
         def take() -> None:
             written = read_architecture(text, "a.json")
-            api.diff(written, written)  # type: ignore[arg-type]
-            made = api.graph(folder / "tiny.arch", parameters=stored_parameters(written), limits=Limits(nodes=2000))
+            analysis.diff(written, written)  # type: ignore[arg-type]
+            made = loading.graph(folder / "tiny.arch", parameters=stored_parameters(written), limits=Limits(nodes=2000))
             found = Space(made)
             found.specialize(found.architecture(written.choices))
             assert other == other
@@ -130,7 +131,7 @@ def architectures(folder: Path) -> Maker:
 
 @kind
 def latency_tables(folder: Path) -> Maker:
-    graph = api.loads("net n { input x: f32[4]\n output y = x |> relu |> linear(3) }").graph
+    graph = loading.loads("net n { input x: f32[4]\n output y = x |> relu |> linear(3) }").graph
     entry = {"median": 2100.0, "spread": 20.0, "samples": 11}
     keys = ["relu(f32[4])", "linear(f32[4], features=3)", "x"]
     known = {
@@ -158,9 +159,9 @@ def models(folder: Path) -> Maker:
     """ONNX models, their bytes damaged or their fields exchanged, as far as archir itself reads them."""
     import onnx
 
-    space = api.loads(SPACE)
+    space = loading.loads(SPACE)
     network = space.specialize(space.sample(0))
-    api.export(network, folder / "m.onnx", api.compile(network), certified=True)
+    lowering.export(network, folder / "m.onnx", lowering.compile(network), certified=True)
     whole = (folder / "m.onnx").read_bytes()
     proto = onnx.load_model_from_string(whole)
     certificate = json.loads((folder / "m.onnx.json").read_text())
@@ -238,10 +239,10 @@ def _exchange(message: Any, rng: random.Random) -> None:
 def run_folders(folder: Path) -> Maker:
     """What `archir train` and `archir search` leave, some of its JSON damaged."""
     trained = folder / "trained"
-    network = api.loads("net n { input x: f32[1, 4, 4]\n output y = x |> flatten |> linear(10) }")
+    network = loading.loads("net n { input x: f32[1, 4, 4]\n output y = x |> flatten |> linear(10) }")
     graph = network.specialize(network.sample(0))
     runs.begin(trained, graph, network.sample(0).to_json(), False)
-    module = api.compile(graph)
+    module = lowering.compile(graph)
     backends.get("torch").save(module, trained / runs.WEIGHTS)
     runs.finish(
         trained,
@@ -265,7 +266,7 @@ def run_folders(folder: Path) -> Maker:
             try:
                 summaries(folder)
                 if file.is_relative_to(trained):
-                    api.compile(runs.open_run(trained).graph)
+                    lowering.compile(runs.open_run(trained).graph)
                 else:
                     backends.get("torch").search(None, searched, resume=True, device="cpu", progress=None)
             finally:

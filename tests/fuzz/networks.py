@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from onnx import parser
 from torch import nn
 
-from archir import api
+from archir.api import importing, loading, lowering
 from archir.diagnostics.errors import ArchError
 from tests.fuzz.files import fields
 from tests.fuzz.harness import Case, Maker
@@ -104,8 +104,8 @@ LISTED = {"NodeProto": 8, "AttributeProto": 4, "TensorProto": 2}
 
 
 def _base(folder: Path) -> list[onnx.ModelProto]:
-    space = api.loads(NETWORK)
-    api.export(space, folder / "m.onnx", api.compile(space), deployed=False)
+    space = loading.loads(NETWORK)
+    lowering.export(space, folder / "m.onnx", lowering.compile(space), deployed=False)
     models = [onnx.load(folder / "m.onnx")]
     for text in TEXTS:
         model = parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]>{text}')
@@ -172,7 +172,7 @@ def _imports(folder: Path, models: Sequence[onnx.ModelProto]) -> Maker:
     donors = _messages(*models)
     onnx.save(min(models, key=lambda one: len(one.graph.node)), folder / "d.onnx")
     with suppress(ArchError):  # the first import of all loads much of torch, and counts for no case
-        api.from_onnx(folder / "d.onnx")
+        importing.from_onnx(folder / "d.onnx")
 
     def make(rng: random.Random) -> Case:
         (model,) = rng.choices(models, [1 / len(one.graph.node) for one in models])  # small ones are soon done
@@ -181,7 +181,7 @@ def _imports(folder: Path, models: Sequence[onnx.ModelProto]) -> Maker:
 
         def take() -> None:
             (folder / "d.onnx").write_bytes(data)
-            api.from_onnx(folder / "d.onnx", partial=partial)
+            importing.from_onnx(folder / "d.onnx", partial=partial)
 
         return data, take
 

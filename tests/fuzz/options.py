@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from archir import api
+from archir.api import loading
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.expression_query import evaluate_expression
 from archir.language.elaboration.parameters import parse_parameter
@@ -36,7 +36,7 @@ def parameter(folder: Path) -> Maker:
 
         def take() -> None:
             name, found = parse_parameter(text)
-            api.graph(folder / "tiny.arch", parameters={name: found}, limits=Limits(nodes=2000))
+            loading.graph(folder / "tiny.arch", parameters={name: found}, limits=Limits(nodes=2000))
 
         return text, take
 
@@ -61,7 +61,7 @@ BOUNDS = [
 
 @kind
 def where(folder: Path) -> Maker:
-    space = Space(api.loads(SPACE).graph)
+    space = Space(loading.loads(SPACE).graph)
 
     def make(rng: random.Random) -> Case:
         text = (

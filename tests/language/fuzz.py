@@ -17,7 +17,7 @@ from pathlib import Path
 from lark import Token
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir import api
+from archir.api import analysis
 from archir.costs.extremes.witnesses import Extreme
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.work import work_budget
@@ -151,11 +151,11 @@ def survives(text: str, folder: Path | None) -> str:
             try:
                 graph = elaborate(text, "fuzz.arch", folder=folder, net=net, limits=LIMITS)
                 stage = "net"
-                api.print_graph(graph)
+                analysis.print_graph(graph)
                 space = Space(graph)
                 found = space.sample(random.Random(0))
                 assert found.to_json(graph.parameters)
-                api.cost(space.specialize(found))
+                analysis.cost(space.specialize(found))
                 for name in space.account.summed:
                     bound: tuple[Extreme, ...] = tuple(space.account.extremes(name))
                     str([one.value for one in bound])

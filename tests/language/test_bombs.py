@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from archir import api
+from archir.api import analysis, loading
 from archir.diagnostics.errors import ArchError, Span
 from archir.diagnostics.work import MAX_WORK, WorkError, current_budget, spend, work_budget
 from archir.diagrams.mdd import Value
@@ -39,7 +39,7 @@ GENEROUS = 10.0
 USES: dict[str, Callable[[Graph], object]] = {
     "count": lambda graph: (Space(graph).size, Space(graph).satisfying),
     "sample": lambda graph: Space(graph).sample(random.Random(0)),
-    "show": api.print_graph,
+    "show": analysis.print_graph,
     "picture": lambda graph: picture(graph, "svg", 1, None, None),
 }
 
@@ -78,7 +78,7 @@ FILES = sorted(EXAMPLES.rglob("*.arch"))
 )
 def test_examples_take_a_part_of_the_budget(path: Path) -> None:
     with work_budget(MAX_WORK / 1.15):
-        api.graphs(path)
+        loading.graphs(path)
 
 
 def test_a_budget_is_spent_once_and_for_all() -> None:
@@ -146,7 +146,7 @@ def test_what_was_found_before_a_limit_is_said(error: Exception) -> None:
 def test_paths_that_no_system_opens_have_a_place(name: str, tmp_path: Path) -> None:
     (tmp_path / "n.arch").write_text(f'import "{name}"\n')
     with pytest.raises(ArchError) as caught:
-        api.graphs(tmp_path / "n.arch")
+        loading.graphs(tmp_path / "n.arch")
     (problem,) = caught.value.diagnostics
     assert problem.code == "A0801"
     assert problem.span is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import archir
+from archir.api import loading
 from archir.diagnostics.errors import ArchError
 from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import Graph
@@ -130,7 +131,7 @@ def test_check_names_the_smallest_contradiction(body: str, tmp_path: Path) -> No
     choices = "n = choose n(1, 2, 3)\nm = choose m(1, 2, 3)"
     path.write_text(f"net n {{\ninput image: f32[4, 6, 6]\n{choices}\n{body}\noutput y = image |> conv(n)\n}}\n")
     with pytest.raises(ArchError) as caught:
-        archir.api.graphs(path)
+        loading.graphs(path)
     (problem,) = caught.value.diagnostics
     assert problem.code == "A0510"
     assert problem.span is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import archir
+from archir.api import analysis, loading
 from archir.diagnostics.errors import ArchError
 from archir.equivalence.canonical import canonical_hash
 from archir.language.elastic.choice_values import with_fractions, without_last_kind
@@ -257,13 +258,13 @@ def test_networks_written_by_hand_are_the_largest_of_their_spaces(name: str, tmp
     space = archir.load(f"{tmp_path / 'space.arch'}:{found.space.name}")
     assert space.size == found.space.size
     assert beside.name == "space.full.json"
-    assert space.architecture(archir.api.architecture(beside).choices) == found.full
+    assert space.architecture(loading.architecture(beside).choices) == found.full
 
 
 def test_a_space_that_was_opened_has_no_warnings(tmp_path: Path) -> None:
     for text in (RESIDUAL, TOKENS):
         (tmp_path / "space.arch").write_text(make_elastic(text, ALL).text)
-        _, warnings = archir.api.linted(tmp_path / "space.arch")
+        _, warnings = analysis.linted(tmp_path / "space.arch")
         assert not warnings
 
 

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archir import api
+from archir.api import loading
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.diagrams.mdd import Choice, make_diagram
@@ -68,7 +68,7 @@ def small() -> Graph:
 
 @pytest.fixture(scope="module")
 def space() -> Graph:
-    return api.graph(SPACE)
+    return loading.graph(SPACE)
 
 
 def shown(root: Box, opened: frozenset[int]) -> Iterator[Box]:
@@ -133,7 +133,7 @@ def test_cells_keep_the_operations_they_call() -> None:
 
 
 def test_costs_of_blocks_add_up() -> None:
-    graph = api.graph(EXAMPLES / "resnet50.arch")
+    graph = loading.graph(EXAMPLES / "resnet50.arch")
     of = outline(graph)
     assert of.subtitle == "190 operations · 25.6M params · 4.09G MACs"
     assert box(of, "bottleneck[0][0]").lines == ("256×56×56", "75K params · 231M MACs")
@@ -297,7 +297,7 @@ def test_every_example_in_every_format(net: str) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("net", NETS)
 def test_every_example_at_its_full_size(net: str) -> None:
-    graph = api.graph(EXAMPLES / net)
+    graph = loading.graph(EXAMPLES / net)
     of = outline(graph)
     for depth in (1, 2, 9):
         check_layout(of, depth)
@@ -307,7 +307,7 @@ def test_every_example_at_its_full_size(net: str) -> None:
 
 @pytest.mark.parametrize("format", portion(FORMATS, ["svg"]))
 def test_the_same_graph_makes_the_same_picture(format: str, space: Graph) -> None:
-    assert picture(space, format, 3) == picture(api.graph(SPACE), format, 3)
+    assert picture(space, format, 3) == picture(loading.graph(SPACE), format, 3)
 
 
 @pytest.mark.parametrize("format", ["svg", "mermaid", "dot"])

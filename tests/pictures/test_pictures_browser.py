@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("fcntl", reason="the browser is driven over POSIX pipes")
 
-from archir import api
+from archir.api import loading
 from archir.ir.graph import Graph
 from archir.pictures.html import to_html
 from archir.pictures.outline import Outline, outline
@@ -39,7 +39,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 @pytest.fixture(scope="module")
 def space() -> Graph:
-    return api.graph(SPACE)
+    return loading.graph(SPACE)
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_a_thousand_nodes_stay_swift(page: Chromium) -> None:
 
 def test_texts_fit_into_their_boxes(browser: Chromium, tmp_path: Path) -> None:
     for file in ("resnet50.arch", "deit_tiny.arch", "mobilenet_v2.arch"):
-        show(browser, outline(api.graph(EXAMPLES / file)), tmp_path, 9)
+        show(browser, outline(loading.graph(EXAMPLES / file)), tmp_path, 9)
         wide = browser.run(
             "[...document.querySelectorAll('g.box')].flatMap(g => {"
             " const r = g.querySelector('.open, .face').getBBox();"

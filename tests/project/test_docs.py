@@ -16,7 +16,7 @@ import pytest
 from pydantic import BaseModel
 
 import archir
-from archir import api
+from archir.api import loading
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.explain import codes, page
@@ -130,10 +130,10 @@ def test_programs(path: Path, program: Snippet, tmp_path: Path) -> None:
         archir.plugin(name, folder=tmp_path)
     if "wrong" in program.words:
         with pytest.raises(ArchError):
-            api.graphs(file)
+            loading.graphs(file)
     else:
-        api.graphs(file)
-        assert api.format(program.text) == program.text
+        loading.graphs(file)
+        assert loading.format(program.text) == program.text
 
 
 PARTS = [(path, part) for path in DOCUMENTS for part in snippets(path, "toml") if "part" in part.words]

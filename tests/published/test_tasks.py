@@ -16,7 +16,8 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 import archir
-from archir import api, backends
+from archir import backends
+from archir.api import lowering
 from archir.cli import main
 from archir.cli.train_folder import WEIGHTS, open_run
 from archir.data.inputs import inputs_of
@@ -82,7 +83,7 @@ def test_from_data_to_an_answer(name: str, tmp_path: Path, monkeypatch: pytest.M
 def first(summary: Mapping[str, Any], source: str, run: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     """A sample as the data have it, of images [H, W, C], and what the run's network makes of it as it was trained."""
     trained = open_run(run)
-    module = api.compile(trained.graph)
+    module = lowering.compile(trained.graph)
     backends.get("torch").load(module, run / WEIGHTS)
     inputs = inputs_of(trained.graph)
     data = load(source, inputs, limit=None if source.startswith("series") else 100, labelled=False)

@@ -16,7 +16,6 @@ from archir.language.elaboration.elaborate import elaborate, survey
 from archir.language.elaboration.files import read_program, split_net
 from archir.language.elaboration.recursion import without_gc
 from archir.language.file_kinds import require_kind
-from archir.language.formatter import canonical
 from archir.plugins import loading
 
 if TYPE_CHECKING:
@@ -166,6 +165,8 @@ def format(text: str, name: str = "<text>") -> str:
 
     `text` is the program, `name` its name in error messages. Raises ArchError if it cannot be parsed.
     """
+    from archir.language.formatter import canonical
+
     return canonical(require_text(text), name)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from archir import backends
-from archir.api import analysis, loading, lowering
+from archir.api import loading, lowering
 from archir.backends.suffixes import COMPILE_FORMATS
 from archir.cli import torch_files
 from archir.cli.net_arguments import select_network
@@ -24,6 +24,7 @@ from archir.cli.options import (
 )
 from archir.cli.output import count_noun, say, write
 from archir.cli.param_types import OutputFile, PathParam
+from archir.ir.printer import print_graph
 from archir.ir.serial import to_json
 from archir.language.elaboration.context import Limits
 from archir.passes import PASSES, run
@@ -78,7 +79,7 @@ def compile_command(
             else select_network(file, arch, seed, parameters, root, limits)[0]
         )
         graph = run(graph if block is None else lowering.block(graph, block), names)
-        text = analysis.print_graph(graph) if target == "ir" else json.dumps(to_json(graph)) + "\n"
+        text = print_graph(graph) if target == "ir" else json.dumps(to_json(graph)) + "\n"
         _write_text(
             text,
             output,

@@ -7,20 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from archir.costs.account import Account
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.escaping import escape_to_line
 from archir.diagrams.conditions import check_satisfiable, disjoin
 from archir.diagrams.mdd import MAX_CHOICES, Diagram, Value, outcome_in, support, value_at
-from archir.equivalence.canonical import Canonical
 from archir.ir.contradictions import contradiction
 from archir.ir.graph import Constraint, Decision, Graph
-from archir.language.elaboration.cost_bounds import read_bounds
 from archir.passes.specialize import specialize
 from archir.spaces.architecture import Architecture, encode_labels
-from archir.spaces.bounds import Bounds, account_of
 from archir.spaces.counting import (
     CountingProgram,
     compile_program,
@@ -32,6 +28,11 @@ from archir.spaces.counting import (
 from archir.spaces.rows import MAX_BATCH, Codes, Policy, RowSampler, rejection_sample
 from archir.utils.arrays import NDArray, np
 from archir.utils.distributions import Distribution
+
+if TYPE_CHECKING:  # counting and sampling need no costs, and no hashes
+    from archir.costs.account import Account
+    from archir.equivalence.canonical import Canonical
+    from archir.spaces.bounds import Bounds
 
 MAX_PROOF_STEPS = 200
 """Maximum number of diagram combinations that are tried to find one satisfying architecture before all are counted."""
@@ -359,6 +360,8 @@ class Space:
     @cached_property
     def _canonical(self) -> Canonical:
         """Hasher of the graph's architectures."""
+        from archir.equivalence.canonical import Canonical
+
         return Canonical(self.graph)
 
     def unique(self, architectures: Iterable[Architecture]) -> Iterator[Architecture]:
@@ -437,6 +440,7 @@ class Space:
     @cached_property
     def bounds(self) -> Bounds:
         """Bounds on costs. Raises ArchError as `account` does."""
+        from archir.spaces.bounds import Bounds, account_of
 
         def draw(n: int, rng: np.random.Generator) -> Codes:
             """Sample rows for estimates of costs."""
@@ -464,6 +468,8 @@ class Space:
         `macs <= 0.5x` is half of the largest value that the choices allow, whatever other bounds there are.
         `latency("cpu.json")` is the table in a file, relative to the current folder; single quotes are valid too.
         """
+        from archir.language.elaboration.cost_bounds import read_bounds
+
         graph = copy(self.graph)
         new_bounds = read_bounds(text, self._max_cost, (choice.path for choice in self.choices))
         graph.constraints = [*self.graph.constraints, *new_bounds]

@@ -90,7 +90,6 @@ _COMMANDS = {
     "compare": ("compare", "Compare runs: the settings in which they differ, and their results."),
     "explain": ("explain", "Explain a diagnostic code, an operation, a library, a block or a keyword."),
     "doctor": ("doctor", "Report versions, devices, plugins and installation problems."),
-    "man": ("man", "Write manual pages, for `man archir-check` and the like."),
     "completion": ("completion", "Print the shell completion script."),
 }
 """Module and one-line help of each command, by name."""

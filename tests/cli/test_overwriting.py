@@ -25,7 +25,7 @@ WITHOUT = (
     "import net.onnx -o made/new.arch", "open net.arch -o made/new.arch", "show net.arch -o made/new.svg",
     "show net.arch -o made/new.html", "compile net.arch -o made/new.py", "compile net.arch -o made/new.json",
     "compile net.arch --weights net.safetensors -o made/new.py", "compile net.arch -o made/new.onnx",
-    "grammar -o made/new.ebnf", "sample space.arch -o made/new.json", "man made",
+    "grammar -o made/new.ebnf", "sample space.arch -o made/new.json",
     "optimize space.arch --minimize macs -o made/new.json",
     "scores space.arch --cost macs -o made/new.json", "quantize net.onnx -o made/new.onnx --mode dynamic",
     "export run -o made/new.arch", "export run -o made/new.onnx", "export run -o made/new.py",

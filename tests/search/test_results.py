@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import pickle
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import archir
 from archir.diagnostics.errors import ArchError
 from archir.search.registry import strategies
-from archir.tabular import pickled
 from archir.tabular.results import Results
 from tests.search.test_multi import OPTIONS, score
 
@@ -186,77 +182,3 @@ def test_files_that_are_no_tables_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "table.npz", two=np.array([{}], object))
     with pytest.raises(ArchError, match=r"A1101"):
         archir.results(tmp_path / "table.npz", SPACE)
-
-
-# tables that are pickles
-
-
-def pickle_of(data: Any, protocol: int = 4) -> bytes:
-    return pickle.dumps(data, protocol)
-
-
-NETWORKS = {"01": {"val_acc": [80.0, 82.0], "size": 7}, "10": {"val_acc": [90.0], "size": 9}}
-
-
-@pytest.mark.parametrize("protocol", [4, 5])
-def test_a_pickle_of_plain_values_is_a_table(protocol: int, tmp_path: Path) -> None:
-    (tmp_path / "t.pkl").write_bytes(pickle_of(NETWORKS, protocol))
-    found = pickled.arrays(tmp_path / "t.pkl")
-    assert found["key"].tolist() == [[0, 1], [1, 0]]
-    assert found["size"].tolist() == [7.0, 9.0]
-    assert found["val_acc"][0].tolist() == [80.0, 82.0]
-    assert np.isnan(found["val_acc"][1, 1])
-    space = archir.loads(
-        "net n {\n input x: f32[1, 2, 2]\n a = choose a(2, 3)\n b = choose b(2, 3)\n"
-        " output y = x |> conv(a) |> conv(b)\n}"
-    )
-    (tmp_path / "t.toml").write_text(
-        '[choices]\na = "key[0]"\nb = "key[1]"\n[labels]\n"*" = [2, 3]\n[measures]\naccuracy = "val_acc"\n'
-    )
-    table = archir.results(tmp_path / "t.pkl", space)
-    assert table(space.architecture({"a": 2, "b": 3})) == {"accuracy": 81.0}
-    assert len(table) == 2
-
-
-class Runs:
-    def __reduce__(self) -> Any:
-        return print, ("this was run",)
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (pickle_of({"01": {"val_acc": [Runs()]}}), "the pickle instruction"),
-        (pickle_of({"01": {"val_acc": (1.0, 2.0)}}), "the pickle instruction"),
-        (pickle_of({"01": {"val_acc": [print]}}), "the pickle instruction"),
-        (pickle_of({"01": {"val_acc": 1 << 4000}}), "the pickle instruction"),
-        (pickle_of([1.0, 2.0]), "not a dictionary"),
-        (pickle_of({"01": {"a": 1.0}, "011": {"a": 1.0}}), "equally many digits"),
-        (pickle_of({"xy": {"a": 1.0}}), "equally many digits"),
-        (pickle_of({"01": {"a": "word"}}), "must be a number"),
-        (pickle_of(NETWORKS)[:-9], "not a table of results"),
-        (pickle_of({}), "not a dictionary"),
-        (b"", "not a table of results"),
-        (b"\x80\x04h\x05.", "not a table of results"),
-        (b"\x80\x04(u.", "not a table of results"),
-        (b"\x80\x04]e.", "not a table of results"),
-        (b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7f.", "not a table of results"),
-    ],
-)  # fmt: skip
-def test_other_pickles_are_refused_and_nothing_is_run(
-    content: bytes, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "t.pkl").write_bytes(content)
-    with pytest.raises(ArchError, match=rf"A2251.*{why}"):
-        pickled.arrays(tmp_path / "t.pkl")
-    assert capsys.readouterr().out == ""
-
-
-@settings(max_examples=200, deadline=None)
-@given(noise=st.binary(max_size=60), place=st.integers(0, 200))
-def test_no_bytes_end_otherwise(noise: bytes, place: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    whole = pickle_of(NETWORKS)
-    path = tmp_path_factory.getbasetemp() / "noise.pkl"
-    path.write_bytes(whole[: place % len(whole)] + noise + whole[place % len(whole) + len(noise) :])
-    with suppress(ArchError):
-        pickled.arrays(path)

@@ -18,9 +18,6 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
             "STATE_WEIGHT * len(states) -> STATE_WEIGHT // len(states)": SPEED,
         },
     },
-    "archir/costs/counting/plain.py": {
-        "Histogram.quantiles": {"len(self.keys) - 1 -> len(self.keys)": "no fraction is above 1"},
-    },
     "archir/costs/counting/joint_bounds.py": {
         "ResidualGrid.is_small": {"prod(self.sizes) <= MAX_CELLS -> prod(self.sizes) < MAX_CELLS": SPEED},
     },

@@ -1,18 +1,22 @@
-"""The studio as static files, with Python inside of the browser: python tools/playground.py FOLDER
+"""The studio as static files, with Python inside of the browser: python tools/playground.py FOLDER [--numpy WHEEL]
 
-Needs `npm ci` in editors/studio, and node: Pyodide and the compiler come from there. Nothing is asked of a network.
+Needs `npm ci` in editors/studio, and node: Pyodide and the compiler come from there. The wheel of numpy that belongs to
+this Pyodide is downloaded from Pyodide's server, unless it is given, and must have the SHA-256 of Pyodide's lock file.
 """
 
 from __future__ import annotations
 
+import argparse
+import hashlib
 import json
 import shutil
 import subprocess
-import sys
+import urllib.request
 import zipfile
 from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from archir.tools.studio.server import content_security_policy
 
@@ -21,7 +25,10 @@ STUDIO = ROOT / "editors" / "studio"
 PAGE = ROOT / "archir" / "tools" / "studio" / "page"
 PYODIDE = STUDIO / "node_modules" / "pyodide"
 EXAMPLE = ROOT / "examples" / "nas_bench_201" / "nas_bench_201.arch"
-MOST_BYTES = 15_000_000
+SERVER = "https://cdn.jsdelivr.net/pyodide"
+"""Where Pyodide's packages are."""
+MAX_BYTES = 15_000_000
+"""Maximum size of all files but numpy's wheel."""
 PACKAGES = ("archir", "archir_grammar", "lark", "networkx")
 LEFT_OUT = ("/tests/", "/__pycache__/", "/studio/page/", "/readers/digits/", "/lark/__pyinstaller/", "/archir/cli/")
 """Parts of packages that a page has no use for."""
@@ -33,8 +40,8 @@ UNUSED = {
 """Modules of Python that nothing here imports."""
 
 
-def build(folder: Path) -> dict[str, object]:
-    """Write the files. Raises RuntimeError if they are too many bytes."""
+def build(folder: Path, numpy: Path | None) -> dict[str, object]:
+    """Write the files; `numpy` is the wheel for Pyodide. Raises RuntimeError if they are too many bytes."""
     if not PYODIDE.exists():
         raise SystemExit("run `npm ci` in editors/studio first")
     shutil.rmtree(folder, ignore_errors=True)
@@ -43,23 +50,43 @@ def build(folder: Path) -> dict[str, object]:
         shutil.copy(PYODIDE / name, folder / "pyodide" / name)
     _standard_library(folder / "pyodide" / "python_stdlib.zip")
     lock = json.loads((PYODIDE / "pyodide-lock.json").read_text())
-    (folder / "pyodide" / "pyodide-lock.json").write_text(json.dumps({"info": lock["info"], "packages": {}}))
+    entry = lock["packages"]["numpy"]
+    wheel = folder / "pyodide" / entry["file_name"]
+    wheel.write_bytes(_numpy_wheel(entry, numpy))
+    packages = {"numpy": entry}
+    (folder / "pyodide" / "pyodide-lock.json").write_text(json.dumps({"info": lock["info"], "packages": packages}))
     for name in ("studio.css", "studio.js"):
         shutil.copy(PAGE / name, folder / name)
     shutil.copy(STUDIO / "playground" / "worker.js", folder / "worker.js")
     (folder / "index.html").write_text(_index((PAGE / "index.html").read_text()))
-    (folder / "LICENSES.txt").write_text(_licences())
+    (folder / "LICENSES.txt").write_text(_licences(wheel))
     packed, compiled = folder / "sources.zip", folder / "archir.zip"
     _pack(packed)
     told = subprocess.run(
-        ["node", "playground/pack.mjs", str(packed.resolve()), str(compiled.resolve())],
+        ["node", "playground/pack.mjs", str(packed.resolve()), str(compiled.resolve()), str(wheel.parent.resolve())],
         cwd=STUDIO, check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     packed.unlink()
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    if size > MOST_BYTES:
-        raise RuntimeError(f"{size:,} bytes are more than {MOST_BYTES:,}")
+    if size - wheel.stat().st_size > MAX_BYTES:
+        raise RuntimeError(f"{size:,} bytes are more than {MAX_BYTES:,} and numpy's wheel")
     return {"bytes": size, **json.loads(told.splitlines()[-1])}
+
+
+def _numpy_wheel(entry: dict[str, Any], file: Path | None) -> bytes:
+    """Return the wheel of an entry of Pyodide's lock file, from a file or from Pyodide's server."""
+    url = f"{SERVER}/v{_pyodide_version()}/full/{entry['file_name']}"
+    try:
+        content = file.read_bytes() if file else urllib.request.urlopen(url, timeout=60).read()
+    except OSError as error:
+        raise SystemExit(f"cannot read {file or url}: {error}; name a copy of the wheel by --numpy") from None
+    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        raise SystemExit(f"{file or url} is not the wheel that Pyodide {_pyodide_version()} names: SHA-256 differs")
+    return content
+
+
+def _pyodide_version() -> str:
+    return str(json.loads((PYODIDE / "package.json").read_text())["version"])
 
 
 def _index(page: str) -> str:
@@ -97,19 +124,25 @@ def _pack(path: Path) -> None:
                     packed.write(file, inside)
 
 
-def _licences() -> str:
+def _licences(wheel: Path) -> str:
     texts = [(PAGE / "LICENSES.txt").read_text(), (ROOT / "LICENSE").read_text()]
     for name in ("lark", "networkx"):
         found = distribution(name)
         files = [file for file in found.files or [] if "licen" in file.name.lower()]
         texts += [f"{name} {found.version}\n\n{file.read_text()}" for file in files]
-    version = json.loads((PYODIDE / "package.json").read_text())["version"]
+    with zipfile.ZipFile(wheel) as packed:
+        files = [name for name in packed.namelist() if ".dist-info/" in name and "licen" in name.lower()]
+        texts += [f"{wheel.name}\n\n{packed.read(name).decode()}" for name in files]
     texts.append(
-        f"Pyodide {version}, Mozilla Public License 2.0: its source is at https://github.com/pyodide/pyodide, the "
-        "licence at https://mozilla.org/MPL/2.0. It contains Python: https://docs.python.org/3/license.html\n"
+        f"Pyodide {_pyodide_version()}, Mozilla Public License 2.0: its source is https://github.com/pyodide/pyodide, "
+        "the licence at https://mozilla.org/MPL/2.0. It contains Python: https://docs.python.org/3/license.html\n"
     )
     return f"\n{'=' * 72}\n\n".join(texts)
 
 
 if __name__ == "__main__":
-    print(json.dumps(build(Path(sys.argv[1]))))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--numpy", type=Path, metavar="WHEEL", help="numpy's wheel for this Pyodide")
+    given = parser.parse_args()
+    print(json.dumps(build(given.folder, given.numpy)))

@@ -12,9 +12,9 @@ from archir import backends
 from archir.api.loading import as_graph, require_space
 from archir.diagnostics.errors import ArchError, fail, suggest
 from archir.ir.graph import Graph
-from archir.utils.arrays import np
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from archir.backends.speed.measurements import Speeds
@@ -175,6 +175,8 @@ def fit_latency(
     that contains the latency of a new network with a probability of 95%. Raises ArchError:
     A1510 (too few networks, or invalid times), A1502 (the table lacks operations).
     """
+    import numpy as np
+
     from archir.costs.latencies.fitting import fit_model
 
     unbounded = require_space(space).unbounded  # a latency bound may refer to the file that this function writes

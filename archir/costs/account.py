@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
+import numpy as np
+
 from archir.costs.chain import Chain
 from archir.costs.counting.distribution import Distribution
 from archir.costs.counting.joint_bounds import Limit, ResidualBudgets
@@ -27,7 +29,6 @@ from archir.ir.graph import Decision, Graph, NodeId
 from archir.language.elaboration.cost_calls import is_cost
 from archir.language.elaboration.cost_names import COST_DEFAULTS, latency_file
 from archir.passes.cost import ADDITIVE_COSTS, peak_memory
-from archir.utils.arrays import np
 
 PEAK = "peak_bytes"
 PEAKS = {PEAK: False, "sram_bytes": True}

@@ -14,12 +14,13 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from archir.costs.tables import Groups, Numbers
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.work import spend
 from archir.diagrams.mdd import Value, support, value_at, varies
 from archir.ir.graph import Decision
-from archir.utils.arrays import np
 
 State = tuple[int, ...]
 

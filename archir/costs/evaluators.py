@@ -10,6 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from archir.costs.sums import Term, Terms, factors, is_varying, max_magnitude
 from archir.costs.tables import BLOCK_ROWS, Codes, Numbers
 from archir.diagnostics.errors import fail
@@ -18,9 +21,8 @@ from archir.diagrams.mdd import Value, varies
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 from archir.passes.specialize import specialize
-from archir.utils.arrays import NDArray, np
 
-Flags: TypeAlias = "NDArray[np.bool_]"
+Flags: TypeAlias = NDArray[np.bool_]
 CELLS_PER_UNIT = 256
 """Rows times nodes that are evaluated for one unit of work."""
 WORK_PER_NODE = 40

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 from archir.costs.account import Account
 from archir.costs.chain import Chain, State
-from archir.costs.counting.plain import PlainAccount
 from archir.costs.sums import Term, factors, is_varying
 from archir.diagnostics.errors import fail
 from archir.diagrams.mdd import Choice, support
@@ -30,8 +29,6 @@ def means(account: Account, name: str) -> dict[NodeId, Fraction]:
 
 def _term_means(account: Account, terms: Iterable[Term]) -> dict[Term, Fraction]:
     """Return the mean of each term. Terms that depend on the same choices are computed in one pass over one chain."""
-    if isinstance(account, PlainAccount):
-        return account.term_means(terms)
     term_means: dict[Term, Fraction] = {}
     groups: dict[frozenset[Choice], list[Term]] = {}
     for term in dict.fromkeys(terms):

@@ -13,15 +13,17 @@ from functools import reduce
 from math import prod
 from typing import TypeAlias, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from archir.costs.sums import Product, Term, factors, is_varying, max_magnitude
 from archir.diagnostics.errors import fail
 from archir.diagnostics.work import require_work, spend
 from archir.diagrams.mdd import Choice, Value, leaves, support, varies
-from archir.utils.arrays import NDArray, np
 
-Codes: TypeAlias = "NDArray[np.int16]"
+Codes: TypeAlias = NDArray[np.int16]
 """Architectures as rows of outcomes, a column for each choice of the space, shape [n, choices]; -1: inactive choice."""
-Numbers: TypeAlias = "NDArray[np.int64]"
+Numbers: TypeAlias = NDArray[np.int64]
 """Exact integers, 64 bits."""
 T = TypeVar("T", bound="np.generic")
 

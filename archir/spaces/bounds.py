@@ -8,23 +8,18 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from archir.costs.account import PEAKS, Account
-from archir.costs.counting.plain import PlainAccount
-from archir.costs.extremes.heuristic_search import Sampler
 from archir.costs.rules import rule_of
 from archir.costs.symbolic import Rule
 from archir.diagnostics.errors import ArchError, fail
-from archir.diagrams.mdd import Value, leaves, varies
-from archir.ir.graph import Constraint, Decision, Graph
+from archir.diagrams.mdd import leaves, varies
+from archir.ir.graph import Constraint, Graph
 from archir.language.elaboration.cost_names import latency_file
 from archir.passes.cost import ADDITIVE_COSTS
-from archir.spaces.architecture import Architecture
 from archir.spaces.rows import Codes, RowSampler
-from archir.utils import arrays
-from archir.utils.arrays import NDArray, np
-
-MAX_SAMPLES = 5_000
-"""Maximum number of architectures that are sampled to find one within the bounds."""
 
 
 def bounded_cost_rules(graph: Graph, constraints: Sequence[Constraint]) -> dict[str, Rule]:
@@ -52,17 +47,6 @@ def bounded_cost_rules(graph: Graph, constraints: Sequence[Constraint]) -> dict[
     return rules
 
 
-def account_of(
-    graph: Graph, order: Sequence[Decision], conditions: Sequence[Value], bounds: Sequence[Constraint], draw: Sampler
-) -> Account:
-    """Return the costs of architectures, including the bounded costs; a variant without arrays if numpy is missing.
-
-    Raises ArchError (A1501, A1502, A1507, A3320).
-    """
-    kind = Account if arrays.has_numpy() else PlainAccount
-    return kind(graph, order, conditions, bounded_cost_rules(graph, bounds), draw)
-
-
 class Bounds:
     """Bounds on the costs of a space; `account` has the costs of all architectures, including those that break the
     bounds."""
@@ -85,8 +69,6 @@ class Bounds:
     @cached_property
     def bounded_account(self) -> Account:
         """Costs of the architectures that keep the bounds."""
-        if isinstance(self.account, PlainAccount):
-            return self.account.within_ranges(self.ranges if self.has_only_ranges else None)
         from archir.costs.optimal.bounded import BoundedAccount
 
         return BoundedAccount(self.account, self.constraints, self.ranges if self.has_only_ranges else {})
@@ -116,23 +98,6 @@ class Bounds:
             keeps = _RELATIONS[bound.relation](costs[str(bound.cost)], limits)
             kept &= keeps | ~self._rows.evaluate(bound.condition, codes, rows).astype(bool)
         return kept
-
-    @property
-    def can_sample(self) -> bool:
-        """True if architectures within the bounds can be sampled without arrays."""
-        return self.has_only_ranges and isinstance(self.account, PlainAccount)
-
-    def sample(self, draw: Callable[[], Architecture]) -> Architecture:
-        """Sample architectures with `draw` until one is within the bounds. Raises ArchError (A1005) after
-        MAX_SAMPLES."""
-        assert isinstance(self.account, PlainAccount)
-        for _ in range(MAX_SAMPLES):
-            architecture = draw()
-            if self.account.satisfies(architecture.outcomes, self.ranges):
-                return architecture
-        raise fail(
-            "A1005", f"{MAX_SAMPLES:,} architectures in a row broke the bounds on costs", self.constraints[0].span
-        )
 
     def check(self) -> None:
         """Raise ArchError (A1603) if no architecture keeps a bound on costs, or all of them; the hint has the nearest

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from archir.costs.tables import dense_table
 from archir.diagnostics.errors import fail
 from archir.diagrams.mdd import Value, leaves, support, varies
 from archir.ir.graph import Constraint, Decision
-from archir.utils.arrays import NDArray, np
 
-Codes: TypeAlias = "NDArray[np.int16]"
+Codes: TypeAlias = NDArray[np.int16]
 """Outcomes of architectures, shape [architectures, choices], or of one architecture, shape [choices]."""
 Policy = Literal["architectures", "choices"]
 """Sampling: uniform over architectures, or uniform over the outcomes of each choice."""

@@ -9,6 +9,9 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.escaping import escape_to_line
 from archir.diagrams.conditions import check_satisfiable, disjoin
@@ -26,7 +29,6 @@ from archir.spaces.counting import (
     try_quickly,
 )
 from archir.spaces.rows import MAX_BATCH, Codes, Policy, RowSampler, rejection_sample
-from archir.utils.arrays import NDArray, np
 from archir.utils.distributions import Distribution
 
 if TYPE_CHECKING:  # counting and sampling need no costs, and no hashes
@@ -139,8 +141,6 @@ class Space:
         With `policy="choices"` the choices are sampled in order, each uniformly over its possible outcomes.
         """
         rng = seed if isinstance(seed, random.Random) else random.Random(seed)
-        if self._bounds and self.bounds.can_sample:
-            return self.bounds.sample(lambda: self.unbounded.sample(rng, policy))
         if self._bounds:
             return self.decode(self.sample_codes(1, np.random.default_rng(rng.getrandbits(64)), policy)[0])
         return self._architecture_of(self._complete([-2] * len(self.order), rng, policy))
@@ -440,14 +440,19 @@ class Space:
     @cached_property
     def bounds(self) -> Bounds:
         """Bounds on costs. Raises ArchError as `account` does."""
-        from archir.spaces.bounds import Bounds, account_of
+        from archir.costs.account import Account
+        from archir.spaces.bounds import Bounds, bounded_cost_rules
 
         def draw(n: int, rng: np.random.Generator) -> Codes:
             """Sample rows for estimates of costs."""
             return self._sample_unbounded(n, rng, "architectures")
 
         conditions = self._conditions("where", "require")
-        return Bounds(self._bounds, account_of(self.graph, self.order, conditions, self._bounds, draw), self._rows)
+        return Bounds(
+            self._bounds,
+            Account(self.graph, self.order, conditions, bounded_cost_rules(self.graph, self._bounds), draw),
+            self._rows,
+        )
 
     def cost(
         self, architectures: Architecture | Sequence[Architecture] | Codes, names: Sequence[str] | None = None

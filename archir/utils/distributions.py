@@ -10,7 +10,8 @@ from functools import cached_property
 from itertools import accumulate
 from math import gcd
 
-from archir.utils.arrays import NDArray, np
+import numpy as np
+from numpy.typing import NDArray
 
 FLOAT_BITS = 53
 """Number of random bits in a random float."""

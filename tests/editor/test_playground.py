@@ -21,38 +21,42 @@ from tests.editor.test_studio_browser import Page
 
 SPACE = EXAMPLES / "nas_bench_201" / "nas_bench_201.arch"
 NODE_MODULES = ROOT / "editors" / "studio" / "node_modules"
+PYODIDE = pytest.mark.skipif(
+    shutil.which("node") is None or not (NODE_MODULES / "pyodide").exists(),
+    reason="Pyodide is not installed: `npm ci` in editors/studio",
+)
 ALONE = """
 import json, sys
 from importlib.abc import MetaPathFinder
 
 class Missing(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"numpy", "torch", "onnx", "pydantic", "rich", "click", "starlette", "scipy"}:
+        if name.partition(".")[0] in {"torch", "onnx", "pydantic", "rich", "click", "starlette", "scipy"}:
             raise ModuleNotFoundError(f"{name} was imported", name=name)
 
 sys.meta_path.insert(0, Missing())
 from archir.tools.studio.session import Session
-desk, text = Session(), open(sys.argv[1]).read()
-drawn = desk.ask("sample", {"text": text, "seed": 1, "count": 2})["architectures"]
+session, text = Session(), open(sys.argv[1]).read()
+drawn = session.ask("sample", {"text": text, "seed": 1, "count": 2})["architectures"]
 one, other = (each["choices"] for each in drawn)
 print(json.dumps({
-    "costs": [one["least"] for one in desk.ask("costs", {"text": text})["costs"].values()],
-    "within": desk.ask("within", {"text": text, "bounds": {"params": ["0", "500000"], "macs": ["0", "90000000"]}}),
-    "bounded": len(desk.ask("sample", {"text": text, "seed": 1, "count": 2, "bounds": {"macs": ["0", "90000000"]}})),
-    "heat": "mean macs" in desk.ask("picture", {"text": text, "depth": 1, "heat": "macs"})["page"],
-    "check": desk.ask("check", {"text": text}),
-    "wrong": desk.ask("check", {"text": text.replace("batch_norm", "batch_nrm")})["problems"][0]["hint"],
-    "format": desk.ask("format", {"text": text})["text"] == text,
-    "picture": "searched" in desk.ask("picture", {"text": text, "depth": 1, "architecture": one})["page"],
-    "diff": bool(desk.ask("diff", {"text": text, "one": one, "other": other})["differences"]),
-    "complete": bool(desk.ask("complete", {"text": text, "at": 300})["items"]),
-    "hover": "relu" in desk.ask("hover", {"text": text, "at": text.index("|> relu") + 4})["text"],
+    "costs": [one["least"] for one in session.ask("costs", {"text": text})["costs"].values()],
+    "within": session.ask("within", {"text": text, "bounds": {"params": ["0", "500000"], "macs": ["0", "90000000"]}}),
+    "bounded": len(session.ask("sample", {"text": text, "seed": 1, "count": 2, "bounds": {"macs": ["0", "90000000"]}})),
+    "heat": "mean macs" in session.ask("picture", {"text": text, "depth": 1, "heat": "macs"})["page"],
+    "check": session.ask("check", {"text": text}),
+    "wrong": session.ask("check", {"text": text.replace("batch_norm", "batch_nrm")})["problems"][0]["hint"],
+    "format": session.ask("format", {"text": text})["text"] == text,
+    "picture": "searched" in session.ask("picture", {"text": text, "depth": 1, "architecture": one})["page"],
+    "diff": bool(session.ask("diff", {"text": text, "one": one, "other": other})["differences"]),
+    "complete": bool(session.ask("complete", {"text": text, "at": 300})["items"]),
+    "hover": "relu" in session.ask("hover", {"text": text, "at": text.index("|> relu") + 4})["text"],
 }))
 """
 
 
-def test_programs_are_checked_counted_and_pictured_without_numpy() -> None:
-    # a process of its own: here numpy is imported long since
+def test_programs_are_checked_counted_and_pictured_with_few_packages() -> None:
+    # a process of its own: here all packages are imported long since
     command = [sys.executable, "-c", ALONE, str(SPACE)]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert made.returncode == 0, made.stderr
@@ -77,14 +81,24 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("playground") / "built"
     command = [sys.executable, "tools/playground.py", str(folder)]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
+    if "cannot read https://" in made.stderr:
+        pytest.skip(f"numpy's wheel for Pyodide cannot be downloaded here: {made.stderr.strip()}")
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout)["bytes"] == sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
-    assert json.loads(made.stdout)["bytes"] <= 15_000_000
     handler = functools.partial(_Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/index.html"
         server.shutdown()
+
+
+@PYODIDE
+def test_another_wheel_of_numpy_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "numpy.whl").write_bytes(b"other")
+    command = [sys.executable, "tools/playground.py", str(tmp_path / "built"), "--numpy", str(tmp_path / "numpy.whl")]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert made.returncode == 1
+    assert "numpy.whl is not the wheel that Pyodide" in made.stderr
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -94,10 +108,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.mark.soak
 @pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on PATH")
-@pytest.mark.skipif(
-    shutil.which("node") is None or not (NODE_MODULES / "pyodide").exists(),
-    reason="Pyodide is not installed: `npm ci` in editors/studio",
-)
+@PYODIDE
 def test_the_playground_in_a_browser(address: str, tmp_path: Path) -> None:
     chromium = Chromium(tmp_path / "profile")
     try:

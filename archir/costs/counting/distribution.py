@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from archir.costs.chain import State
 from archir.costs.counting.stages import Stages
 from archir.costs.counting.totals import (
@@ -23,7 +25,6 @@ from archir.costs.counting.totals import (
     zero_histogram,
 )
 from archir.costs.extremes import witnesses as bounds
-from archir.utils.arrays import np
 
 MAX_SIDE_TOTALS = 10_000_000
 """Maximum number of totals on one side that are kept apart."""

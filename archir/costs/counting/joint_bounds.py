@@ -15,14 +15,16 @@ from functools import cached_property
 from math import gcd, prod
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from archir.costs.chain import State
 from archir.costs.counting.stages import MergedStep, Stages
 from archir.costs.counting.totals import Counts, carry, limbs_for, to_floats, to_int, widen
 from archir.costs.extremes import witnesses as bounds
-from archir.utils.arrays import NDArray, np
 from archir.utils.distributions import Distribution
 
-Numbers: TypeAlias = "NDArray[np.int64]"
+Numbers: TypeAlias = NDArray[np.int64]
 
 MAX_CELLS = 2**24
 """Maximum number of grid cells for which a lookup array is allocated; beyond that, indices are sorted."""
@@ -92,7 +94,7 @@ SAMPLE_BLOCK = 20_000
 RARE_BITS = 44
 """One of 2**RARE_BITS samples is taken from the continuations that are too light for floating-point sums."""
 
-Weights: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.int64]]"
+Weights: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Numbers of continuations as floats: mantissas, and exponents of 2."""
 
 

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 from archir.costs.chain import Chain, State
-from archir.utils.arrays import NDArray, np
 
 MAX_PATHS = 2048
 """Maximum number of paths through the choices of one stage, from all states before it."""

@@ -11,11 +11,12 @@ from functools import cached_property
 from math import gcd
 from typing import NamedTuple, TypeAlias
 
-from archir.utils.arrays import NDArray, np
+import numpy as np
+from numpy.typing import NDArray
 
-Keys: TypeAlias = "NDArray[np.int64]"
+Keys: TypeAlias = NDArray[np.int64]
 """Distinct totals [n], ascending."""
-Counts: TypeAlias = "NDArray[np.int64]"
+Counts: TypeAlias = NDArray[np.int64]
 """Exact counts as limbs [n, limbs]."""
 
 LIMB_BITS, SINGLE_LIMB_BITS = 36, 62

@@ -11,13 +11,15 @@ from functools import reduce
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from archir.costs.chain import Chain
 from archir.costs.extremes.elimination import activity_conditions
 from archir.costs.extremes.witnesses import Extreme
 from archir.costs.tables import PRODUCTS_PER_UNIT, Numbers, check_cells, dense_table, expand_axes
 from archir.diagnostics.work import spend
 from archir.diagrams.mdd import Choice, support, value_at, varies
-from archir.utils.arrays import NDArray, np
 
 
 class _Table(NamedTuple):

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from archir.costs.evaluators import FlatDiagram
 from archir.costs.extremes.elimination import LowerBound, activity_conditions
 from archir.costs.tables import MAX_SUM, Codes, Numbers
@@ -16,7 +19,6 @@ from archir.diagnostics.work import WorkError, current_budget, spend
 from archir.diagrams.conditions import conjoin
 from archir.diagrams.mdd import Choice, DiagramSizeError, Value, choice_order, leaves, support, varies
 from archir.ir.graph import Decision
-from archir.utils.arrays import NDArray, np
 
 MAX_ROWS = 100_000
 """Maximum number of partial architectures at a time."""

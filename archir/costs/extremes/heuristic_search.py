@@ -8,6 +8,9 @@ from functools import cached_property
 from math import inf
 from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from archir.costs.evaluators import FlatDiagram
 from archir.costs.extremes import elimination, forward_search
 from archir.costs.extremes.elimination import LowerBound
@@ -18,7 +21,6 @@ from archir.diagnostics.errors import ArchError
 from archir.diagnostics.work import WORK_CODE, WorkError, budget_share
 from archir.diagrams.mdd import Choice, DiagramSizeError, Value, varies
 from archir.ir.graph import Decision
-from archir.utils.arrays import NDArray, np
 
 START_SAMPLES, MAX_ROUNDS = 512, 12
 """Random architectures to start from, and maximum number of rounds of local search (changing one choice at a time)."""
@@ -31,7 +33,7 @@ ROUND_WORK_FRACTION = 1 / 8
 SAMPLING_WORK_FRACTION = 1 / 2
 """Fraction of the remaining work budget for sampling the first architectures."""
 
-Sampler: TypeAlias = "Callable[[int, np.random.Generator], Codes]"
+Sampler: TypeAlias = Callable[[int, np.random.Generator], Codes]
 """Function that samples n architectures."""
 
 

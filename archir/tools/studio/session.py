@@ -27,6 +27,7 @@ from archir.tools.lsp.completion import completions
 from archir.tools.lsp.hover import hover
 from archir.tools.lsp.nets import nets
 from archir.tools.lsp.view import View
+from archir.tools.studio.cost_statistics import cost_histogram, count_within, heat_of, restricted
 from archir.tools.studio.request_fields import (
     MAX_SAMPLES,
     RequestError,
@@ -153,24 +154,16 @@ class Session:
         space, name, labels = self._space(request), request.optional_text("heat"), request.labels("architecture")
         if labels is not None:
             space = Space(space.specialize(space.architecture(labels)))
-        heat = None
-        if name is not None:
-            from archir.tools.studio.cost_statistics import heat_of  # may load numpy, which pictures do not need
-
-            heat = heat_of(space, name)
+        heat = None if name is None else heat_of(space, name)
         return {"page": picture(space.graph, "html", request.number("depth", 1, 9), None, heat)}
 
     def _costs(self, request: RequestFields) -> Answer:
         """Return the range and the histogram of each cost."""
-        from archir.tools.studio.cost_statistics import cost_histogram
-
         space = self._space(request)
         return {"costs": {name: cost_histogram(space, name) for name in COSTS}}
 
     def _within(self, request: RequestFields) -> Answer:
         """Return bounds on the number of architectures within cost bounds, and the number without these bounds."""
-        from archir.tools.studio.cost_statistics import count_within
-
         space = self._space(request)
         least, most = count_within(space, request.bounds(COSTS))
         return {"least": str(least), "most": str(most), "of": str(space.satisfying)}
@@ -180,8 +173,6 @@ class Session:
         space, bounds = self._space(request), request.bounds(COSTS)
         rng = random.Random(request.number("seed", 0, 2**53))
         if bounds:
-            from archir.tools.studio.cost_statistics import restricted
-
             space = restricted(space, bounds)
         samples = []
         for _ in range(request.number("count", 1, MAX_SAMPLES)):

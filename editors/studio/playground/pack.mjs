@@ -1,11 +1,11 @@
-// Compiles what the playground imports with the Python that will run it: node pack.mjs IN.zip OUT.zip
+// Compiles what the playground imports with the Python that will run it: node pack.mjs IN.zip OUT.zip PYODIDE
 // What is imported is compiled, networkx without its docstrings; everything else stays as it is.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { loadPyodide } from "pyodide";
 
-const [source, target] = process.argv.slice(2);
-const pyodide = await loadPyodide();
+const [source, target, indexURL] = process.argv.slice(2);
+const pyodide = await loadPyodide({ indexURL, packages: ["numpy"], stdout: () => {} });
 pyodide.unpackArchive(new Uint8Array(readFileSync(source)), "zip", { extractDir: "/archir" });
 const figures = pyodide.runPython(`
 import json, os, py_compile, sys, time, zipfile
@@ -15,19 +15,20 @@ program = open("/archir/example.arch").read()
 os.remove("/archir/example.arch")
 from archir.tools.studio.session import Session
 session = Session()
-kinds = {"check": {}, "picture": {"depth": 1}, "format": {}, "hover": {"at": 30}, "complete": {"at": 30}, "sample": {"seed": 1, "count": 2}}
+kinds = {"check": {}, "picture": {"depth": 1}, "format": {}, "hover": {"at": 30}, "complete": {"at": 30}, "costs": {}, "within": {"bounds": {"macs": ["0", "90000000"]}}, "sample": {"seed": 1, "count": 2}}
 for kind, fields in kinds.items():
     answer = session.ask(kind, {"text": program, **fields})
     assert not answer.get("problems"), (kind, answer)
 samples = session.ask("sample", {"text": program, "seed": 1, "count": 2})["architectures"]
 session.ask("diff", {"text": program, "one": samples[0]["choices"], "other": samples[1]["choices"]})
+session.ask("sample", {"text": program, "seed": 1, "count": 2, "bounds": {"macs": ["0", "90000000"]}})
 session.ask("check", {"text": program.replace("relu", "rellu")})
 session.ask("check", {"text": program + "net {"})
-used = {module.__file__ for module in list(sys.modules.values()) if getattr(module, "__file__", None)}
-unused = {"backends", "data", "recipes", "reuse", "runs", "scoring", "search", "studies", "tabular"}
+used = {file for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None) or "").startswith("/archir/")}
+OTHERS = {"backends", "data", "recipes", "reuse", "runs", "scoring", "search", "studies", "tabular"}
 def left_out(path):  # searches, measurements and files of other kinds, which need what is not here
-    package, first, second = (path.split("/")[2:] + [""])[:3]
-    return package == "archir" and (first in unused or (first, second) in (("costs", "latencies"), ("costs", "optimal")) or (first == "tools" and second not in ("studio", "lsp", "fixing")))
+    parts = path.split("/")[3:]
+    return parts[0] in OTHERS or parts[:2] == ["costs", "latencies"]
 
 name_of = lambda path: path.split("/")[2]
 took = []

@@ -23,7 +23,7 @@ ask
 async function begin() {
   const start = performance.now();
   const [pyodide, packed] = await Promise.all([
-    loadPyodide({ indexURL: new URL("pyodide/", self.location).href }),
+    loadPyodide({ indexURL: new URL("pyodide/", self.location).href, packages: ["numpy"] }),
     fetch("archir.zip").then((found) => found.arrayBuffer()),
   ]);
   const booted = performance.now();

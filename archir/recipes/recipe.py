@@ -193,6 +193,8 @@ class Recipe(Settings):
     """Write the last trained network as a verified ONNX model; with `"each"`, write every trained network below
     `networks/`."""
     opset: int | None = Field(default=None, ge=1, le=MAX_COUNT)
+    tensorboard: bool = False
+    """Also write the figures of epochs for TensorBoard, below `tensorboard/`."""
 
     @model_validator(mode="before")
     @classmethod

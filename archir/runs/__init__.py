@@ -3,7 +3,7 @@
     with Run.create(folder, "digits", {"recipe.toml": text, "space/net.arch": text}, environment()) as run:
         phase = run.phase("search")
         phase.begin({"epochs": 50})
-        phase.record({"epoch": 0, "loss": 1.2, "accuracy": 0.6})    # a row of metrics.sqlite, scalars for TensorBoard
+        phase.record({"epoch": 0, "loss": 1.2, "accuracy": 0.6})    # a row of metrics.sqlite
         phase.save({"step": 100}, {"safetensors": data})            # a checkpoint; the last two are kept
         phase.finish({"accuracy": 0.6})
         run.write({"best.json": text, "report.html": page(report)}) # results, all of them or none

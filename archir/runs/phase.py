@@ -53,6 +53,10 @@ class RunStore(Protocol):
     def commit(self, files: Mapping[str, Content], remove: Iterable[str] = ()) -> None:
         """Write files and remove others in one step."""
 
+    @property
+    def tensorboard(self) -> bool:
+        """Whether figures of epochs are also written for TensorBoard."""
+
     def events(self, phase: str) -> AppendedFile:
         """Return the TensorBoard file of a phase."""
 
@@ -110,10 +114,12 @@ class Phase:
     def record(self, row: Row, extra: Mapping[str, float] | None = None) -> None:
         """Store the figures of an epoch (`epoch` among them); replaces those of the same epoch.
 
-        The numbers, and those of `extra`, are also written for TensorBoard.
+        If the run writes for TensorBoard, the numbers, and those of `extra`, are also written there.
         """
         epoch = int(row["epoch"])
         self._run.journal.put(self.name, "epoch", str(epoch), row)
+        if not self._run.tensorboard:
+            return
         figures = {
             name: float(value)
             for name, value in row.items()

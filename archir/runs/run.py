@@ -32,6 +32,8 @@ class Run:
 
     def __init__(self, files: Folder, journal: Journal, lock: Lock | None = None) -> None:
         self.files, self.journal, self._lock = files, journal, lock
+        self.tensorboard = False
+        """Whether figures of epochs are also written for TensorBoard, which needs the extra `tensorboard`."""
         self._events: dict[str, AppendedFile] = {}
 
     @classmethod

@@ -10,13 +10,18 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from archir.runs import Run, Trial, journal
 from archir.runs.manifest import NAME
+from archir.runs.report import tensorboard
 
 EPOCHS = 5
+HAS_TENSORBOARD = find_spec("tensorboard") is not None
+if HAS_TENSORBOARD:
+    tensorboard.header(0.0)  # what it imports is no moment to kill at
 TOUCHES = {"open", "os.rename", "os.remove", "os.mkdir", "os.truncate", "os.chmod", "os.rmdir", "sqlite3.connect"}
 """What a kill may come before (see Python's table of audit events)."""
 
@@ -24,9 +29,12 @@ TOUCHES = {"open", "os.rename", "os.remove", "os.mkdir", "os.truncate", "os.chmo
 def begin(folder: Path) -> Run:
     """A run that was begun before, or a new one."""
     if (folder / NAME).exists():
-        return Run.resume(folder)
-    inputs = {"recipe.toml": "epochs = 5\n", "space/net.arch": "net tiny {}\n"}
-    return Run.create(folder, "scenario", inputs, {"python": "3"})
+        run = Run.resume(folder)
+    else:
+        inputs = {"recipe.toml": "epochs = 5\n", "space/net.arch": "net tiny {}\n"}
+        run = Run.create(folder, "scenario", inputs, {"python": "3"})
+    run.tensorboard = HAS_TENSORBOARD
+    return run
 
 
 def work(folder: Path) -> None:

@@ -12,7 +12,8 @@ from archir.diagnostics.errors import ArchError
 from archir.diagnostics.explain import page
 from archir.runs import Run, summaries
 from archir.runs.journal import RESUME_HINT
-from tests.runs.scenario import work
+from tests.runs.scenario import HAS_TENSORBOARD, work
+from tests.runs.test_tensorboard import needs_tensorboard
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +92,7 @@ def killed(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run as a kill leaves it: rows and scalars that the manifest does not know, in files that were not ended."""
     base = tmp_path_factory.mktemp("killed")
     with Run.resume(shutil.copytree(whole, base / "run")) as run:
+        run.tensorboard = HAS_TENSORBOARD
         run.phase("search").save({"epoch": 6}, {"bin": b"55"})
         for epoch in (5, 6):
             run.phase("search").record({"epoch": epoch, "loss": 0.01, "accuracy": 0.55})
@@ -157,7 +159,7 @@ def test_what_is_no_manifest(data: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["note.txt", "phases/search/note.txt", "tensorboard/x/note", "metrics.sqlite-wal"])
 def test_foreign_files(place: str, whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
-    (folder / place).parent.mkdir(exist_ok=True)
+    (folder / place).parent.mkdir(parents=True, exist_ok=True)
     (folder / place).write_text("hello")
     with pytest.raises(ArchError, match=rf"A1805.*{place} does not belong to the run\n  hint: move it out"):
         Run.open(folder)
@@ -267,11 +269,14 @@ def test_no_checkpoint_is_left(whole: Path, tmp_path: Path) -> None:
         assert run.phase("search").last() is None
 
 
-@pytest.mark.parametrize("name", ["report.html", "tensorboard/search/events.out.tfevents.0.archir"])
+@pytest.mark.parametrize(
+    "name", ["report.html", pytest.param("tensorboard/search/events.out.tfevents.0.archir", marks=needs_tensorboard)]
+)
 def test_what_is_written_anew_is_removed(name: str, whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     (folder / name).write_bytes(b"")
     with Run.resume(folder, fall_back=True) as run:
+        run.tensorboard = HAS_TENSORBOARD
         assert not (folder / name).exists()
         run.write({"report.html": "new"})
         run.phase("search").record({"epoch": 5, "loss": 0.1})

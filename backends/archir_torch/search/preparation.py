@@ -27,6 +27,7 @@ from archir.reuse.teachers import teacher_files
 from archir.runs import Run, environment, extension
 from archir.runs.folder import Content
 from archir.runs.phase import WEIGHTS
+from archir.runs.report import tensorboard
 from archir.scoring.sources import copied_scores_path
 from archir.spaces.scores import read as read_scores
 from archir.spaces.space import Space
@@ -68,6 +69,9 @@ class PreparedSearch:
     loaded: dict[Any, Data] = field(default_factory=dict)
     spaces: dict[str, Space] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.run.tensorboard = self.recipe.tensorboard
+
 
 def begin_search(
     path: Path, folder: Path, overrides: Mapping[str, str], device: str, executor: str | None = None,
@@ -87,6 +91,8 @@ def begin_search(
     with with_span("opset"):
         if problems := backends.get("onnx").problems(**({} if recipe.opset is None else {"opset": recipe.opset})):
             raise ArchError(*problems)
+    with with_span("tensorboard"):
+        _check_tensorboard(recipe)
     spaces: dict[str, Space] = {}
     files: dict[str, str] = {}
     extra_files: dict[str, Content] = {}
@@ -131,6 +137,12 @@ def begin_search(
     )
     run = Run.create(folder, recipe.title or path.stem, inputs, facts)
     return PreparedSearch(recipe, run, folder / SPACE, device, missing_modules=missing, loaded=loaded, spaces=spaces)
+
+
+def _check_tensorboard(recipe: Recipe) -> None:
+    """Raise ArchError (A2602) if a recipe writes for TensorBoard, which is not installed."""
+    if recipe.tensorboard:
+        tensorboard.require_package()
 
 
 def _table_files(recipe_file: RecipeFile, folder: Path) -> dict[str, Path]:
@@ -215,6 +227,7 @@ def resume_search(folder: Path, device: str, fall_back: bool, settings: Mapping[
     try:
         extension.record_restarts(run)
         search = search_of_run(run, device)
+        _check_tensorboard(search.recipe)
         for phase in search.recipe.phase:
             stored = run.phase(phase.name)
             if stored.done is not None and f"phases/{phase.name}/{WEIGHTS}" not in run.files.manifest.files:

@@ -449,6 +449,13 @@ def test_a_setting_of_the_command_line_is_shown_with_a_caret(folder: Path) -> No
     )
 
 
+def test_tensorboard_is_asked_for_where_it_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archir.runs.report.tensorboard.find_spec", lambda name: None)
+    said = search(folder, "--set", "tensorboard=true")
+    assert "error[A2602]: TensorBoard is not installed\n    tensorboard=true\n" in said
+    assert "pip install 'archir[tensorboard]'" in said
+
+
 def test_a_table_of_the_command_line_hides_what_it_replaces(folder: Path) -> None:
     (folder / "r.toml").write_text(DARTS + 'fixed.op = "relu"\n')
     with pytest.raises(ArchError, match=r"--set:1:1: asked for here\n    search.fixed="):

@@ -24,7 +24,8 @@ from archir.runs import Run, summaries
 from archir.runs.lock import is_locked
 from archir.runs.manifest import NAME
 from tests.portions import portion
-from tests.runs.test_tensorboard import shown
+from tests.runs.scenario import HAS_TENSORBOARD
+from tests.runs.test_tensorboard import needs_tensorboard, shown
 from tests.torch_backend.forked import Command
 from tests.torch_backend.searches import recipe
 
@@ -35,6 +36,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are k
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A search that nobody disturbed."""
     path = recipe(tmp_path_factory.mktemp("whole"))
+    if HAS_TENSORBOARD:
+        path.write_text(f"tensorboard = true\n{path.read_text()}")
     code, said = go(path, path.parent / "run").end()
     assert code == 0, said
     return path.parent / "run"
@@ -105,12 +108,13 @@ def test_logits_are_scores_that_add_up(whole: Path) -> None:
         archir.scores(space, logits=f"{whole}:other")
 
 
+@needs_tensorboard
 def test_tensorboard_shows_probabilities(whole: Path) -> None:
     history = json.loads(Run.open(whole).content("phases/search/alphas.json"))["history"]
     labels = {"first": ["none", "skip", "near", "far"], "inner": ["relu", "gelu"]}
     events = shown(whole)
     assert len(events) == 3
-    for epoch, event in enumerate(events):
+    for epoch, (_, event) in enumerate(events):
         for choice, names in labels.items():
             found = [event[f"{choice}/{name}"] for name in names]
             assert found == pytest.approx(history[choice][epoch + 1], rel=1e-6)

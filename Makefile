@@ -89,7 +89,10 @@ playground: $(STAMP) ## Build the studio as static files with Python in the brow
 
 build: $(STAMP) ## Build wheel, sdist and bill of materials in dist.
 	$(BIN)/python -m build --no-isolation
-	$(BIN)/python tools/sbom.py dist/archir.cdx.json
+	$(PYTHON) -m venv build/cyclonedx
+	build/cyclonedx/bin/python -m pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0
+	build/cyclonedx/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file dist/archir.cdx.json $(BIN)/python
 
 lock: $(STAMP) ## Rewrite requirements.lock after a change to constraints.txt; needs uv.
 	$(BIN)/python tools/lock.py

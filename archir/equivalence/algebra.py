@@ -343,7 +343,7 @@ def label(op: Op, types: tuple[TensorType, ...], result: TensorType) -> str:
     if isinstance(op, Reshape | Flatten):
         return f"reshape {result}"
     kinds = attribute_types(type(op))
-    values = {name: float(v) if kinds[name] is float else v for name, v in op.stable_attributes().items()}
+    values = {name: float(v) if kinds[name] is float else v for name, v in op.attributes().items()}
     values |= _resolved_attributes(op, types, result)
     return f"{op.name} {' '.join(f'{name}={values[name]!r}' for name in sorted(values))}"
 
@@ -363,7 +363,7 @@ def _window_attributes(op: Convolution | MaxPool | AvgPool) -> Mapping[str, obje
         attributes |= {"padding": op.crop, "output_padding": op.extra}
     if isinstance(op, AvgPool):
         attributes["count_padding"] = op.count_padding and any(op.pads)
-    return {name: value for name, value in attributes.items() if name not in op.added_attributes or value != 1}
+    return attributes
 
 
 def _resolved_attributes(op: Op, types: tuple[TensorType, ...], result: TensorType) -> Mapping[str, object]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
 from archir.diagnostics.errors import RuleError, only_rule_errors
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Value, same, support, value_at, varies
+from archir.diagrams.mdd import Value, support, value_at, varies
 from archir.ir.types import TensorType
 from archir.plugins.registry import Registry
 
@@ -145,11 +145,6 @@ class Op:
     any_element: ClassVar[bool] = False
     """Whether it accepts integer and boolean tensors, which `infer` then checks; other operations accept only
     floating point."""
-    added_attributes: ClassVar[tuple[str, ...]] = ()
-    """Attributes that were added after the operation was released.
-
-    They are left out of hashes, files and tables where they have their default, so that older ones stay valid.
-    """
     internal: ClassVar[bool] = False
     """Whether only the compiler creates it; `.arch` programs cannot call it."""
 
@@ -238,12 +233,6 @@ class Op:
     def attributes(self) -> dict[str, Value]:
         """Return the attribute values by name, in the order of declaration."""
         return {name: getattr(self, name) for name in attribute_names(type(self))}
-
-    def stable_attributes(self) -> dict[str, Value]:
-        """Return the attributes that hashes, files and tables contain: all but `added_attributes` that have their
-        default."""
-        defaults = {f.name: f.default for f in fields(self) if f.name in self.added_attributes}
-        return {n: v for n, v in self.attributes().items() if n not in defaults or not same(v, defaults[n])}
 
 
 class Composite(Op, abstract=True):

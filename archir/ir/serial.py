@@ -90,7 +90,7 @@ class _Writer(Writer[Json]):
         return data | {"cost": constraint.cost, "relation": constraint.relation, "limit": self.write(constraint.limit)}
 
     def node(self, node: Node, operands: tuple[NodeId, ...]) -> Json:
-        attributes = {name: self.write(value) for name, value in node.op.stable_attributes().items()}
+        attributes = {name: self.write(value) for name, value in node.op.attributes().items()}
         return {"op": node.op.name, "operands": list(operands), "scope": node.scope, "attributes": attributes}
 
 

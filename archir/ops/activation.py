@@ -182,7 +182,6 @@ class Prelu(_Activation):
     With `shared`, all channels have the same slope.
     """
 
-    added_attributes: ClassVar[tuple[str, ...]] = ("shared",)
     shared: bool = False
 
     def weights(self, x: TensorType) -> dict[str, Weight]:

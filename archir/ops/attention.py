@@ -78,7 +78,6 @@ class Attention(_Attention):
     operands: ClassVar[tuple[str, ...]] = ("query", "key", "value", "mask")
     optional: ClassVar[int] = 1
     any_element: ClassVar[bool] = True
-    added_attributes: ClassVar[tuple[str, ...]] = ("causal", "window", "kv_heads", "along")
     heads: int = 1
     scale: float | None = None
     causal: bool = False
@@ -296,7 +295,6 @@ class Rotary(Free):
     """
 
     linear: ClassVar[bool] = True
-    added_attributes: ClassVar[tuple[str, ...]] = ("width",)
     heads: int = 1
     base: float = 10000.0
     width: int | None = None

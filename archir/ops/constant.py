@@ -45,7 +45,6 @@ class Positions(Free):
     """
 
     any_element: ClassVar[bool] = True
-    added_attributes: ClassVar[tuple[str, ...]] = ("padding",)
     padding: int | None = None
 
     def infer(self, x: TensorType) -> TensorType:
@@ -84,7 +83,6 @@ class Constant(View):
     """
 
     any_element: ClassVar[bool] = True
-    added_attributes: ClassVar[tuple[str, ...]] = ("dtype",)
     values: tuple[bool | int | float, ...]
     dtype: Literal["i64", "f32", "bool"] = "i64"
 

@@ -151,7 +151,6 @@ class Conv1d(Convolution):
     """
 
     spatial: ClassVar[int] = 1
-    added_attributes: ClassVar[tuple[str, ...]] = ("stride", "dilation")
     channels: int
     kernel: int = 3
     padding: Padding = "same"

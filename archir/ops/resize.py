@@ -28,7 +28,6 @@ class Resize(Free):
     """
 
     linear: ClassVar[bool] = True
-    added_attributes: ClassVar[tuple[str, ...]] = ("antialias",)
     size: Sizes | None = None
     factor: float | None = None
     mode: Literal["nearest", "bilinear", "bicubic"] = "nearest"

@@ -278,7 +278,6 @@ class Parameter(View):
     """
 
     operands: ClassVar[tuple[str, ...]] = ()
-    added_attributes: ClassVar[tuple[str, ...]] = ("trained",)
     shape: tuple[int, ...]
     init: Init = "token"
     trained: bool = True

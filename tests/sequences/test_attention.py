@@ -162,13 +162,6 @@ def test_files_bring_what_they_need_alone() -> None:
     assert "def _bias" in windows
 
 
-def test_what_was_kept_of_attention_is_kept() -> None:
-    """Hashes, files and tables say nothing of attributes that have their default."""
-    graph = archir.loads("net n {\n input x: f32[9, 8]\n output y = attention(x, x, x, heads=4)\n}").graph
-    op = next(graph[number].op for number in graph if graph[number].op.name == "attention")
-    assert set(op.stable_attributes()) == {"heads", "scale"}
-
-
 @pytest.mark.parametrize(
     ("query", "key", "kernels"),
     [((4, 8), (6, 8), 1), ((8, 1, 1), (8, 1, 1), 1), ((8, 2, 3), (8, 1, 1), 5), ((8, 1, 1), (8, 2, 3), 5)],

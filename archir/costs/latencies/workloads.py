@@ -35,7 +35,7 @@ class Workload:
         """Text of the workload, such as `linear(f32[8], channels=4, bias=true)`: the same for equal operations in any
         network."""
         writer = ValueWriter()
-        attributes = [f"{name}={writer.write(value)}" for name, value in self.op.stable_attributes().items()]
+        attributes = [f"{name}={writer.write(value)}" for name, value in self.op.attributes().items()]
         return f"{self.op.name}({', '.join([*map(str, self.types), *attributes])})"
 
     def graph(self) -> Graph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -64,13 +65,12 @@ class Helpers:
                 return _slice_expression(op, texts[0], types[0])
             case Concat():
                 return TextTemplate(f"torch.cat([{', '.join(texts)}], {_axis(op, types[0])})")
-        attributes, stable = rule.attributes(op), op.stable_attributes()
+        attributes = rule.attributes(op)
         extra = {"inplace": False} if rule.takes("inplace") else {}
         inlined = expression(rule.function, texts, [x.rank + 1 for x in types], {**attributes, **extra})
         if inlined is None:
-            fixed = {
-                name: attributes[name] for name in op.added_attributes if name in attributes and name not in stable
-            }
+            parameters = inspect.signature(rule.function).parameters
+            fixed = {name: value for name, value in attributes.items() if value == parameters[name].default}
             self._add_function(rule, types, fixed | dict.fromkeys(op.operands[len(texts) :]))
             keywords = [f"{name}={value!r}" for name, value in attributes.items() if name not in fixed]
             inlined = f"{rule.function.__name__}({', '.join([*texts, *keywords])})"

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import cached_property
 from heapq import nsmallest
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal
 
 from archir.diagnostics.escaping import escape_to_line, escape_unprintable
 
-Rule = TypeVar("Rule", bound=Callable[..., Any])
 Severity = Literal["error", "warning"]
 StyledText = tuple[str, str]
 """A pair of a style name (a key of `_COLOURS`, or another) and a text, as `Diagnostic.styled_text` yields it."""
@@ -246,26 +245,13 @@ def _unpickled(kind: type[RuleError], diagnostics: tuple[Diagnostic, ...]) -> Ru
     return kind.__new__(kind, *diagnostics)
 
 
-FAULTS = (ArithmeticError, ValueError, TypeError, LookupError, AttributeError, MemoryError)
-"""Exceptions that a faulty rule may raise instead of RuleError."""
+FAULTS = (ArithmeticError, ValueError, LookupError, MemoryError)
+"""Exceptions that a rule may raise instead of RuleError for numbers that it cannot work with."""
 
 
 def unexpected_error(error: Exception) -> RuleError:
-    """Convert an exception that a rule raised by mistake into a RuleError (A0607)."""
+    """Convert one of `FAULTS` into a RuleError (A0607)."""
     return RuleError(f"this cannot be computed: {error or type(error).__name__}", code="A0607")
-
-
-def only_rule_errors(rule: Rule) -> Rule:
-    """Decorate a rule so that it raises only RuleError: exceptions in `FAULTS` are converted (A0607)."""
-
-    @wraps(rule)
-    def refusing(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return rule(*args, **kwargs)
-        except FAULTS as error:
-            raise unexpected_error(error) from error
-
-    return cast("Rule", refusing)
 
 
 class Interrupted(KeyboardInterrupt):

@@ -13,7 +13,7 @@ from functools import cache
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
-from archir.diagnostics.errors import RuleError, only_rule_errors
+from archir.diagnostics.errors import RuleError
 from archir.diagrams.lifting import lift
 from archir.diagrams.mdd import Value, support, value_at, varies
 from archir.ir.types import TensorType
@@ -114,17 +114,14 @@ def op_name(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-_RULES = {"infer", "weights", "roles", "ties", "macs", "kernels", "limits", "narrowed", "expand"}
-"""Methods that subclasses define as rules; they are wrapped so that they raise only RuleError."""
-
-
 @dataclass(frozen=True)
 class Op:
     """An operation. A subclass's dataclass fields are its attributes; its name in snake case is its name in
     `.arch` files.
 
     Rules only see plain attributes and types; `archir.ir.typing` lifts them over values that depend on choices.
-    Shapes have no batch axis.
+    Attributes have their declared types and operands are as many as declared (`archir.ir.attributes`); `infer` refuses
+    what else is wrong, and the other rules are asked about operands that it accepts. Shapes have no batch axis.
     """
 
     name: ClassVar[str] = ""
@@ -150,8 +147,6 @@ class Op:
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
         super().__init_subclass__()
-        for name in _RULES & vars(cls).keys():
-            setattr(cls, name, only_rule_errors(getattr(cls, name)))
         if abstract:
             return
         cls.name = op_name(cls.__name__)

@@ -184,6 +184,11 @@ class Prelu(_Activation):
 
     shared: bool = False
 
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        require(self.shared or x.rank >= 1, f"a slope per channel needs channels, got {x}", code="A0402")
+        return x
+
     def weights(self, x: TensorType) -> dict[str, Weight]:
         """`weight` [C], or [1] if `shared`, initialised to 0.25."""
         return {"weight": Weight((1 if self.shared else x.channels,), "slope")}

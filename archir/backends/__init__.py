@@ -7,7 +7,6 @@ group `archir.backends`. Nothing in archir imports a backend by name.
 from __future__ import annotations
 
 import sys
-from collections.abc import Container
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -18,6 +17,7 @@ from archir.ir.graph import Graph
 from archir.ir.op import Composite, Op
 from archir.ir.reachability import reachability_conditions
 from archir.ir.structure import Input, Mix, Select
+from archir.plugins.registry import Registry
 
 if TYPE_CHECKING:
     from archir_onnx import OnnxBackend  # noqa: TID251  (a type, never imported)
@@ -45,7 +45,7 @@ class Backend(Protocol):
 
 
 def unlowered(
-    graph: Graph, rules: Container[type[Op]], backend: str, *, mixtures: bool = False, choices: bool = False
+    graph: Graph, rules: Registry[type[Op], Any], backend: str, *, mixtures: bool = False, choices: bool = False
 ) -> list[Diagnostic]:
     """Return diagnostics for the nodes of a graph that a backend cannot lower.
 
@@ -64,7 +64,7 @@ def unlowered(
         if open_:
             paths = ", ".join(f"`{path}`" for path in sorted(open_))
             problems.append(Diagnostic("A0901", f"{paths} must be chosen before the network is lowered", span))
-        elif not isinstance(op, Input | Composite) and type(op) not in rules:
+        elif not isinstance(op, Input | Composite) and rules.find(type(op)) is None:
             problems.append(Diagnostic("A0904", f"the {backend} backend has no lowering of `{op.name}`", span))
     return problems
 

@@ -41,7 +41,7 @@ def _read_named(source: str, inputs: Inputs) -> Source:
     prefix, colon, location = source.partition(":")
     if module_of(source) is not None and not Path(source).exists():
         return python_data.call_function(source)
-    format_name, name = (prefix, location) if colon and prefix in SOURCES else (_detect_format(Path(source)), source)
+    format_name, name = (prefix, location) if colon and SOURCES.find(prefix) else (_detect_format(Path(source)), source)
     return python_data.read(SOURCES[format_name](name, inputs), f"`{source}`")
 
 
@@ -49,7 +49,7 @@ def module_of(source: Any) -> str | None:
     """Return the module of a source written as `MODULE:FUNCTION`, or None for any other source."""
     module, colon, function = source.partition(":") if isinstance(source, str) else ("", "", "")
     named = colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
-    return module if named and module not in SOURCES else None
+    return module if named and SOURCES.find(module) is None else None
 
 
 def origin(source: Any) -> str:
@@ -57,7 +57,7 @@ def origin(source: Any) -> str:
     samples."""
     text = str(source) if isinstance(source, str | PurePath) else f"data {id(source)}"
     prefix, colon, location = text.partition(":")
-    prefix_name, name = (prefix, location) if colon and prefix in SOURCES else ("", text)
+    prefix_name, name = (prefix, location) if colon and SOURCES.find(prefix) else ("", text)
     name = name.partition("@")[0] if prefix_name == "series" else name
     name = name.partition("#")[0] if prefix_name in ("", "parquet", "hf", "csv", "series") else name
     if prefix_name == "hf" or text == "digits":

@@ -56,7 +56,7 @@ def new_op(name: str, attributes: Mapping[str, Value]) -> Op:
 
     Raises RuleError for an unknown operation or attribute, an attribute of the wrong type, or a missing one.
     """
-    op = OPS.get(name)
+    op = OPS.find(name)
     if op is None:
         raise RuleError(f"there is no operation `{name}`", OPS.hint(name))
     defaults = {f.name: f.default for f in fields(op)}

@@ -185,7 +185,7 @@ def _other_rank_hint(op: Op, types: Sequence[TensorType]) -> str | None:
         return None
     attributes = {name: value[0] if isinstance(value, tuple) and value else value for name, value in vars(op).items()}
     for name in (base_name, f"{base_name}1d", f"{base_name}3d"):
-        if name == op.name or not OPS.is_registered(name) or types[0].rank - 1 not in AXES_NAMES:
+        if name == op.name or name not in OPS or types[0].rank - 1 not in AXES_NAMES:
             continue
         try:
             OPS[name](**attributes).infer(*types)

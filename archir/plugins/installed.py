@@ -1,6 +1,6 @@
 """Plugins of installed packages: the modules of the entry-point group `archir.plugins`.
 
-They are imported when an unregistered name is first looked up, or when registered names are listed:
+They are imported when a user's name is first looked up and is unknown (`Registry.find`), or when everything is listed:
 commands that need neither do not pay for the import.
 """
 

@@ -46,7 +46,8 @@ class Origin:
 class Registry(MutableMapping[K, V]):
     """Entries of one kind by key, each with the class or function that registered it.
 
-    Looking up an unknown key first imports the plugins of installed packages.
+    `find` looks up a name that a user wrote, and imports the plugins of installed packages if it is unknown; nothing
+    else imports any.
     """
 
     def __init__(self, kind: str, kinds: str) -> None:
@@ -79,20 +80,14 @@ class Registry(MutableMapping[K, V]):
         for key, entry in self._entries.items():
             callback(key, entry)
 
+    def find(self, key: K) -> V | None:
+        """Return the entry of a key, or None; an unknown key first imports the plugins of installed packages."""
+        if key not in self._entries:
+            installed.load()
+        return self._entries.get(key)
+
     def __getitem__(self, key: K) -> V:
-        if key not in self._entries and key not in self:
-            raise KeyError(key)
         return self._entries[key]
-
-    def __contains__(self, key: object) -> bool:
-        if key in self._entries:
-            return True
-        installed.load()
-        return key in self._entries
-
-    def is_registered(self, key: object) -> bool:
-        """Return whether the key is registered now, without importing the plugins of installed packages."""
-        return key in self._entries
 
     def __setitem__(self, key: K, entry: V) -> None:
         self._entries[key] = entry

@@ -92,10 +92,11 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
 
     def kind_of(self, phase: Phase) -> StrategyKind[Job, Strategy]:
         """Return the registered strategy of a phase. Raises ArchError (A2202)."""
-        if phase.strategy not in self:
+        kind = self.find(phase.strategy)
+        if kind is None:
             text = f"phase `{phase.name}`: there is no strategy `{phase.strategy}`"
             raise fail("A2202", text, None, self.hint(phase.strategy))
-        return self[phase.strategy]
+        return kind
 
     def uses_all_samples(self, phase: Phase) -> bool:
         """True if a phase's strategy trains on all training samples, unlike a search. Raises ArchError (A2202)."""

@@ -91,9 +91,9 @@ def find_augmentation(settings: Mapping[str, Any], span_of: SpanOf = no_span) ->
     """Return the augmentation named by the `kind` of its settings, and its parsed options. Raises ArchError (A2219,
     A1109)."""
     name = str(settings.get("kind", ""))
-    if name not in AUGMENTATIONS:
+    kind = AUGMENTATIONS.find(name)
+    if kind is None:
         raise fail("A2219", f"there is no augmentation `{name}`", span_of(("kind",)), AUGMENTATIONS.hint(name))
-    kind = AUGMENTATIONS[name]
     options = {key: value for key, value in settings.items() if key != "kind"}
     return kind, parse_settings(kind.options, options, f"augmentation `{name}`: ", span_of)
 

@@ -82,9 +82,10 @@ class Scorer(Settings):
     @property
     def registered(self) -> ScorerKind:
         """Registered scorer of this kind. Raises ArchError (A2218) if there is none."""
-        if self.kind not in SCORERS:
+        kind = SCORERS.find(self.kind)
+        if kind is None:
             raise fail("A2218", f"there is no scorer `{self.kind}`", None, SCORERS.hint(self.kind))
-        return SCORERS[self.kind]
+        return kind
 
 
 class TrialOptions(CostBounds):

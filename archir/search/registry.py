@@ -48,7 +48,7 @@ def strategies() -> Registry[str, StrategyKind]:
 def create(name: str, space: Space, options: Mapping[str, Any] | None = None, seed: int = 0) -> MultiTrial:
     """Create a strategy by name. Raises ArchError: A2504 (no such strategy), A1109 (wrong options)."""
     registry = strategies()
-    if name not in registry:
+    kind = registry.find(name)
+    if kind is None:
         raise fail("A2504", f"no strategy that tries architectures is named `{name}`", None, registry.hint(name))
-    kind = registry[name]
     return kind.make(space, parse_settings(kind.options, options or {}, f"strategy `{name}`: "), seed)

@@ -148,14 +148,15 @@ def options_of(entry: StrategyEntry, task: LoadedTask, max_evaluations: float) -
     Raises ArchError: A2504 (unknown strategy), A2261 (it does not support several objectives).
     """
     registry = strategies()
-    if entry.strategy not in registry:
+    kind = registry.find(entry.strategy)
+    if kind is None:
         raise fail(
             "A2504",
             f"there is no multi-trial strategy named `{entry.strategy}`",
             None,
             registry.hint(entry.strategy),
         )
-    fields = registry[entry.strategy].options.model_fields
+    fields = kind.options.model_fields
     options = dict(entry.options)
     if "objectives" in fields:
         options.setdefault("objectives", list(task.objectives))

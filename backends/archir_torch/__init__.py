@@ -346,7 +346,7 @@ class TorchBackend:
 
         device = resolve_device(device)
         for name in names:
-            if name not in PROXIES:
+            if PROXIES.find(name) is None:
                 raise fail("A1110", f"there is no proxy `{name}`", None, PROXIES.hint(name))
         batches: dict[Any, Split] = {}
 

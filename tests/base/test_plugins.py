@@ -144,6 +144,9 @@ def test_entry_points_are_loaded_when_a_name_is_missing(folder: Path, monkeypatc
     (folder / "net.arch").write_text(PROGRAM)
     monkeypatch.setattr(installed, "_problems", None)
     monkeypatch.syspath_prepend(str(folder))
+    assert "quadruple" not in OPS
+    assert OPS.get("quadruple") is None
+    assert loading.loaded() == {}
     assert run("check", "net.arch")[0] == 0
     assert loading.loaded().keys() == {"fourfold"}
     (folder / "net.arch").write_text(PROGRAM.replace("quadruple", "zzzzzzz"))

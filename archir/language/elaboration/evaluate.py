@@ -67,8 +67,9 @@ class ExpressionEvaluator(ListEvaluator):
         name = tree.text
         if name in module.names or name in module.imported:
             return module.lookup(name)
-        if name in OPS and not OPS[name].internal:
-            return Operation(OPS[name])
+        op = OPS.find(name)
+        if op is not None and not op.internal:
+            return Operation(op)
         if name in static.FUNCTIONS or name in static.FOLDS:
             return Builtin(name)
         if name in self.frame.local_names:

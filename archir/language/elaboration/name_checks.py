@@ -38,7 +38,9 @@ def _problems(module: Module) -> Iterator[Diagnostic]:
         local.update(assigned(definition.body))
         for tree in walk(definition):
             spend(1)
-            if isinstance(tree, ast.Name) and not (tree.text in local or tree.text in everywhere or tree.text in OPS):
+            if isinstance(tree, ast.Name) and not (
+                tree.text in local or tree.text in everywhere or OPS.find(tree.text)
+            ):
                 yield unknown_name(tree, local | everywhere, module)
             elif isinstance(tree, ast.Call) and isinstance(tree.callee, ast.Name) and tree.callee.text not in local:
                 yield from _unknown_arguments(tree, tree.callee.text, module)
@@ -68,7 +70,7 @@ def _unknown_arguments(call: ast.Call, name: str, module: Module) -> Iterator[Di
     if isinstance(callee, Block):
         names = [param.name.text for param in callee.definition.params]
         word, notes = "parameter", (Note(f"`{name}` is defined here", callee.definition.name.span),)
-    elif callee is None and OPS.is_registered(name) and not OPS[name].internal:
+    elif callee is None and name in OPS and not OPS[name].internal:
         names, word = [f.name for f in fields(OPS[name])], "attribute"
         names += [operand for operand in OPS[name].operands if not operand.startswith("*")]
     else:

@@ -126,7 +126,7 @@ def _resolve(tree: Any, module: Module, env: dict[str, Value]) -> Value:
     if tree.text in env:
         return env[tree.text]
     value = module.lookup(tree.text)
-    if value is None and OPS.is_registered(tree.text) and not OPS[tree.text].internal:
+    if value is None and tree.text in OPS and not OPS[tree.text].internal:
         return Operation(OPS[tree.text])
     return value
 

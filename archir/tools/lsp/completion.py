@@ -88,7 +88,7 @@ def _arguments(view: View, offset: int) -> Iterator[CompletionItem]:
     signature = signatures.signature_of(view, call[1], call[0]) if call is not None else None
     if call is None or signature is None:
         return
-    op = OPS.get(call[1]) if call[1] in OPS else None
+    op = OPS.get(call[1])
     names = [field.name for field in fields(op)] if op is not None else None
     for parameter in signature.parameters:
         name = parameter.partition("=")[0].strip()

@@ -36,8 +36,9 @@ def explanation(topic: str) -> str:
     name = topic.strip().strip("`")
     if name.upper() in codes():
         return page(name.upper())
-    if name in OPS and not OPS[name].internal:
-        return _operation_text(OPS[name])
+    op = OPS.find(name)
+    if op is not None and not op.internal:
+        return _operation_text(op)
     libraries = standard_libraries()
     if name in libraries:
         return f"Blocks of `{name}`:\n\n" + "\n\n".join(_signature_block(block) for block in _blocks(libraries[name]))

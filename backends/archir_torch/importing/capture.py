@@ -490,10 +490,10 @@ class _Importer:
             if not any(isinstance(leaf, Value) for leaf in leaves):
                 assert callable(node.target)
                 return fold_call(name, node.target, args, kwargs)
-            if name not in OPERATORS:
+            operator = OPERATORS.find(name)
+            if operator is None:
                 return self._report_problem(node, "archir has no such operation")
-            result = OPERATORS[name](self.builder, *args, **kwargs)
-            return self._check_result(node, result)
+            return self._check_result(node, operator(self.builder, *args, **kwargs))
         except Unsupported as error:
             return self._report_problem(node, str(error))
         except ArchError:

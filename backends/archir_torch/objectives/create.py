@@ -39,9 +39,10 @@ def kind_of(name: str) -> type[Objective]:
     """Return the class of an objective, `NAME` or `MODULE:CLASS`. Raises ArchError (A1901)."""
     if ":" in name:
         return _class_in_module(name)
-    if name not in OBJECTIVES:
+    kind = OBJECTIVES.find(name)
+    if kind is None:
         raise fail("A1901", f"there is no objective `{name}`", None, OBJECTIVES.hint(name))
-    return OBJECTIVES[name]
+    return kind
 
 
 def _class_in_module(name: str) -> type[Objective]:

@@ -69,9 +69,10 @@ def measures_of(names: Sequence[str], compared: TargetKind | None = None) -> tup
     Raises ArchError (A1904) if there is no such measure, or if it is for another kind of targets.
     """
     for name in names:
-        if name not in MEASURES:
+        measure = MEASURES.find(name)
+        if measure is None:
             raise fail("A1904", f"there is no measure `{name}`", None, MEASURES.hint(name))
-        kind = MEASURES[name].compares
+        kind = measure.compares
         if kind is not None and compared is not None and kind != compared:
             suitable = [f"`{other}`" for other in MEASURES if MEASURES[other].compares in (None, compared)]
             text = f"`{name}` compares {_KIND_NAMES[kind]}, and targets are {_KIND_NAMES[compared]}"

@@ -97,9 +97,10 @@ def importance(function: Importance) -> Importance:
 
 def measure_of(name: str) -> Importance:
     """Return the measure of importance with this name. Raises ArchError (A2221) if there is none."""
-    if name not in IMPORTANCES:
+    measure = IMPORTANCES.find(name)
+    if measure is None:
         raise fail("A2221", f"there is no importance measure `{name}`", None, IMPORTANCES.hint(name))
-    return IMPORTANCES[name]
+    return measure
 
 
 @importance

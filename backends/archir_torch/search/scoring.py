@@ -81,7 +81,7 @@ class Scoring:
         if self.scorer.kind == "predictor":
             require_enough(self.earlier, self.scorer.score)
         for name in self.scorer.proxies if self.scorer.kind == "proxies" else ():
-            if name not in PROXIES:
+            if PROXIES.find(name) is None:
                 raise fail("A1110", f"there is no proxy `{name}`", None, PROXIES.hint(name))
 
     def prepare(self) -> Callable[[ScoringRequest], Mapping[str, float]]:

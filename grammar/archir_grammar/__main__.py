@@ -1,4 +1,4 @@
-"""`python -m archir_grammar`: write the parse tables anew."""
+"""`python -m archir_grammar`: rewrite the parse tables."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""The grammar for programs that write: every character, spaces and newlines included, and nothing to the left.
+"""The grammar at the level of characters, for programs that generate text from left to right.
 
-Lark's grammar is of tokens, between which spaces and comments are skipped, newlines are joined, and words are told from
-names by the place. Here each rule is written once for lines and once for the inside of parentheses and brackets, where
-newlines are spaces; spaces stand where they may, and must where two words would become one; names are no words of the
-language; and what begins with itself is a repetition. All of it is derived from `arch.lark`; what the grammar gives is
-a part of the language: it has no word of the language for a name, but `none` for an alternative's.
+Lark's grammar is one of tokens: its lexer skips spaces and comments, joins lines, and decides by the position whether a
+word is a keyword or a name. Here spaces and newlines are explicit. Each rule has two versions: one for lines, and one
+for the inside of parentheses and brackets, where newlines are spaces. Spaces are allowed wherever lark skips them, and
+required between two words. Names differ from all keywords. Left recursion becomes repetition. All rules are derived
+from `arch.lark`. They generate a part of the language: no keyword is a name, except `none` as the name of an
+alternative.
 """
 
 from __future__ import annotations
@@ -21,74 +22,77 @@ from lark.load_grammar import GrammarBuilder
 from archir_grammar import grammar
 
 Characters: TypeAlias = tuple[tuple[int, int], ...]
-"""Ranges of code points, both ends included."""
+"""Inclusive ranges of code points."""
 LAST = 0x10FFFF
-_WORDS: Characters = ((48, 57), (65, 90), (95, 95), (97, 122))
+"""The largest code point."""
+_WORD_CHARS: Characters = ((48, 57), (65, 90), (95, 95), (97, 122))
 _OPENING, _CLOSING = {"(": True, "[": True, "{": False}, {")", "]", "}"}
 _LINE, _INSIDE = "", "-in"
 
 
 @dataclass(frozen=True)
 class Literal:
-    """These characters."""
+    """A fixed text."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Class:
-    """One character of these."""
+class CharClass:
+    """One character of some ranges."""
 
     ranges: Characters
 
 
 @dataclass(frozen=True)
 class Ref:
-    """What a rule says."""
+    """A reference to a rule, by its name."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """One after the other."""
+    """Parts that follow each other."""
 
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One of these."""
+    """Alternatives, one of which matches."""
 
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """So often, at least 0 or 1 times; at most once, or without an end."""
+    """A repeated part: at least `least` times (0 or 1), at most once unless `endless`."""
 
     part: Part
     least: int = 0
     endless: bool = True
 
 
-Part: TypeAlias = Literal | Class | Ref | Sequence | Choice | Repeat
+Part: TypeAlias = Literal | CharClass | Ref | Sequence | Choice | Repeat
 Rules: TypeAlias = dict[str, Part]
 
 
 @cache
-def exported() -> Rules:
-    """Every rule by its name, `start` first."""
+def exported_rules() -> Rules:
+    """Return all rules by name, `start` first."""
     return _Exporter().rules
 
 
 class _Exporter:
+    """Derives rules of characters from lark's rules of tokens."""
+
     def __init__(self) -> None:
         builder = GrammarBuilder()
-        builder.load_grammar(_settled(grammar()), "arch")
-        made = builder.build()
-        self.trees = {str(name): tree for name, _, tree, _ in made.rule_defs}
-        self.terms = {str(name): tree for name, (tree, _) in made.term_defs}
+        builder.load_grammar(_without_ambiguities(grammar()), "arch")
+        compiled = builder.build()
+        self.trees = {str(name): tree for name, _, tree, _ in compiled.rule_defs}
+        self.terms = {str(name): tree for name, (tree, _) in compiled.term_defs}
         literals = {word for tree in self.trees.values() for word in _literals(tree)}
         literals |= {word for tree in self.terms.values() for word in _literals(tree)}
         self.words = sorted(word for word in literals if word.isidentifier())
@@ -96,64 +100,74 @@ class _Exporter:
         self.rules: Rules = {}
         self._rule("start", _LINE)
         self.rules["start"] = Sequence((Ref("joined"), self.rules["start"]))
-        self.rules |= _spaces()
+        self.rules |= _space_rules()
 
     def _rule(self, name: str, mode: str) -> Ref:
-        made = _named(name, mode)
-        if made not in self.rules:
-            self.rules[made] = Literal("")  # keeps its place, and ends the recursion
+        """Add the version of a rule for a mode (`_LINE` or `_INSIDE`), and return a reference to it."""
+        rule_name = _rule_name(name, mode)
+        if rule_name not in self.rules:
+            self.rules[rule_name] = Literal("")  # placeholder: reserves its position, and stops the recursion
             alternatives = _alternatives(self.trees[name])
-            first = [one for one in alternatives if _begins(one) == name]
-            self.rules[made] = self._choice([one for one in alternatives if one not in first], mode, False)
-            if first:
-                tails = self._choice(first, mode, self.edges[name][1], skip=1)
-                self.rules[made] = Sequence((self.rules[made], Repeat(tails)))
-        return Ref(made)
+            recursive = [body for body in alternatives if _first_name(body) == name]
+            self.rules[rule_name] = self._choice([body for body in alternatives if body not in recursive], mode, False)
+            if recursive:
+                tails = self._choice(recursive, mode, self.edges[name][1], skip=1)
+                self.rules[rule_name] = Sequence((self.rules[rule_name], Repeat(tails)))
+        return Ref(rule_name)
 
     def _choice(self, alternatives: list[Tree[Token]], mode: str, word: bool, skip: int = 0) -> Part:
-        parts = tuple(self._sequence(one.children[skip:], mode, word, skip > 0) for one in alternatives)
+        """Return the alternatives of a rule without their first `skip` parts. `word`: the text before may end in a
+        word."""
+        parts = tuple(self._sequence(body.children[skip:], mode, word, skip > 0) for body in alternatives)
         return parts[0] if len(parts) == 1 else Choice(parts)
 
-    def _sequence(self, children: list[Any], mode: str, word: bool, behind: bool) -> Part:
-        """Parts with spaces between them. `word` says that a word may stand before, `behind` that anything does."""
+    def _sequence(self, children: list[Any], mode: str, word: bool, follows: bool) -> Part:
+        """Return parts with gaps between them. `word`: the text before may end in a word. `follows`: there is text
+        before."""
         parts: list[Part] = []
         modes, before = [mode], ""
-        for place, child in enumerate(children):
+        for index, child in enumerate(children):
             text = _literal(child)
             _, last, empty = self._edge(child)
-            if empty and not behind and _optional(child) is None and place + 1 < len(children):
-                gap = _gap(mode, last and self._edge(children[place + 1])[0], False)  # `own block`, or `block`
+            if empty and not follows and _optional(child) is None and index + 1 < len(children):
+                gap = _gap(mode, last and self._edge(children[index + 1])[0], False)  # `own block`, or `block`
                 parts.append(Repeat(Sequence((self._part(child, mode), gap)), 0, False))
                 continue
             joined = before in ("{", ",") or text in ("|>", "}")
-            ends = _is(child, "_NL") or before == "_NL"
-            parts += self._spaced(child, modes[-1] if text != "}" else modes[-2], behind and not ends, word, joined)
+            at_line_end = _is_terminal(child, "_NL") or before == "_NL"
+            parts += self._spaced(
+                child, modes[-1] if text != "}" else modes[-2], follows and not at_line_end, word, joined
+            )
             if text in _CLOSING:
                 modes.pop()
             if text in _OPENING:
                 modes.append(_INSIDE if _OPENING[text] else _LINE)
             word = last or (empty and word)
-            behind, before = True, "_NL" if _is(child, "_NL") else text if text is not None else before if empty else ""
+            follows, before = (
+                True,
+                "_NL" if _is_terminal(child, "_NL") else text if text is not None else before if empty else "",
+            )
         return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
-    def _spaced(self, child: Any, mode: str, behind: bool, word: bool, joined: bool) -> list[Part]:
-        """A part and, if anything is before it, a gap, which is inside of what may be left out."""
+    def _spaced(self, child: Any, mode: str, follows: bool, word: bool, joined: bool) -> list[Part]:
+        """Return a part with a gap before it if it follows text; of an optional part, the gap is optional too."""
         inner = _optional(child)
         first = self._edge(child)[0]
         if inner is None:
-            gap = [_gap(mode, word and first, joined)] if behind else []
+            gap = [_gap(mode, word and first, joined)] if follows else []
             return [*gap, self._part(child, mode)]
         body, least, endless = inner
         word = word or (endless and self._edge(body)[1])
-        found = tuple(self._sequence(one.children, mode, word, False) for one in _alternatives(body))
-        made = found[0] if len(found) == 1 else Choice(found)
+        sequences = tuple(self._sequence(option.children, mode, word, False) for option in _alternatives(body))
+        choice = sequences[0] if len(sequences) == 1 else Choice(sequences)
         head = _alternatives(body)[0].children[0]
-        if _is(head, "_NL") or not (behind or endless):
-            return [Repeat(made, least, endless)]
+        if _is_terminal(head, "_NL") or not (follows or endless):
+            return [Repeat(choice, least, endless)]
         joined = joined or _literal(head) == "|>"
-        return [Repeat(Sequence((_gap(mode, word and first, joined), made)), least, endless)]
+        return [Repeat(Sequence((_gap(mode, word and first, joined), choice)), least, endless)]
 
     def _part(self, child: Any, mode: str) -> Part:
+        """Return a literal, a group of alternatives, or a reference to a rule or terminal."""
         text = _literal(child)
         if text is not None:
             return Literal(text)
@@ -164,33 +178,39 @@ class _Exporter:
         return self._rule(name, mode) if name in self.trees else self._terminal(name)
 
     def _terminal(self, name: str) -> Part:
-        made = "nl" if name == "_NL" else "name" if name == "NAME" else f"{name.lower()}-token"
-        if made not in self.rules and made != "nl":
-            found = [_of_regexp(one) for one in _patterns(self.terms[name])]
-            self.rules[made] = found[0] if len(found) == 1 else Choice(tuple(found))
+        """Add the rule of a terminal, and return a reference to it."""
+        rule_name = "nl" if name == "_NL" else "name" if name == "NAME" else f"{name.lower()}-token"
+        if rule_name not in self.rules and rule_name != "nl":
+            parts = [_of_regexp(pattern) for pattern in _patterns(self.terms[name])]
+            self.rules[rule_name] = parts[0] if len(parts) == 1 else Choice(tuple(parts))
             if name == "NAME":
-                self.rules |= _but(self.words)
-        return Ref(made)
+                self.rules |= _names_except(self.words)
+        return Ref(rule_name)
 
     def _edges(self) -> dict[str, tuple[bool, bool, bool]]:
-        """Of each rule and terminal whether a word may begin it, may end it, and whether it may be empty."""
-        found: dict[str, tuple[bool, bool, bool]] = {}
+        """Return three flags for each rule and terminal: a word can begin it, a word can end it, it can be empty."""
+        edges: dict[str, tuple[bool, bool, bool]] = {}
         for name, tree in self.terms.items():
             texts = [*_literals(tree)] or ["0" if name in ("INT", "FLOAT", "NAME") else "@a" if name == "TAG" else " "]
-            found[name] = (any(_wordy(one[:1]) for one in texts), any(_wordy(one[-1:]) for one in texts), False)
-        found |= dict.fromkeys(self.trees, (False, False, False))
+            edges[name] = (
+                any(_is_word_char(text[:1]) for text in texts),
+                any(_is_word_char(text[-1:]) for text in texts),
+                False,
+            )
+        edges |= dict.fromkeys(self.trees, (False, False, False))
         changed = True
         while changed:
-            self.edges = found
-            made = {name: self._edge(tree) for name, tree in self.trees.items()}
-            changed = any(found[name] != edge for name, edge in made.items())
-            found = found | made
-        return found
+            self.edges = edges
+            updated = {name: self._edge(tree) for name, tree in self.trees.items()}
+            changed = any(edges[name] != edge for name, edge in updated.items())
+            edges = edges | updated
+        return edges
 
     def _edge(self, part: Any) -> tuple[bool, bool, bool]:
+        """Return the three flags of `_edges` for a part of a rule."""
         text = _literal(part)
         if text is not None:
-            return _wordy(text[:1]), _wordy(text[-1:]), False
+            return _is_word_char(text[:1]), _is_word_char(text[-1:]), False
         if not isinstance(part, Tree):
             return self.edges[str(part.name)]
         if part.data == "expr":
@@ -208,44 +228,49 @@ class _Exporter:
         return first, last, all(e[2] for e in edges)
 
 
-_SETTLED = {
+_REPLACEMENTS = {
     'choose_subset: "choose" [NAME] tags count "of"':
     'choose_subset: ("choose" NAME tags count | "choose" TAG+ count | "choose" INT) "of"',
     'alternative: NAME ":"': 'alternative: (NAME | "none") ":"',
     '"[" expr comprehension_part+ "]"': '"[" expr ("for" targets "in" or_) comprehension_part* "]"',
 }  # fmt: skip
-"""What lark decides where two rules fit, written out: a name behind `choose` is the choice's, wherever it can be, so
-that a count is one only behind that; an alternative may be called `none`; and `if` behind the first part of a list is
-followed by `else`."""
+"""Texts of ambiguous rules in `arch.lark` and their replacements, which state how lark resolves the ambiguity.
+
+A name after `choose` is the name of the choice wherever it can be, so a name is a count only after the name of the
+choice; an alternative may be called `none`; `if` after the first part of a list needs an `else`.
+"""
 
 
-def _settled(text: str) -> str:
-    for before, after in _SETTLED.items():
+def _without_ambiguities(text: str) -> str:
+    """Return the grammar with its ambiguous rules replaced."""
+    for before, after in _REPLACEMENTS.items():
         assert before in text, before
         text = text.replace(before, after)
     return text
 
 
-def _named(name: str, mode: str) -> str:
+def _rule_name(name: str, mode: str) -> str:
     return name.strip("_").replace("_", "-") + mode
 
 
-def _wordy(char: str) -> bool:
+def _is_word_char(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
 def _gap(mode: str, needed: bool, joined: bool) -> Ref:
+    """Return the rule of the spaces between two parts. `needed`: both are words. `joined`: a line may be broken
+    there."""
     if mode == _INSIDE:
         return Ref("spaces-in" if needed else "space-in")
     return Ref("spaces" if needed else "joined" if joined else "space")
 
 
-def _spaces() -> Rules:
-    """What may stand between two words or signs: in a line, where lines are joined, and inside of brackets."""
-    blank, comment = Class(((9, 9), (32, 32))), Ref("comment")
+def _space_rules() -> Rules:
+    """Return the rules of spaces: within a line, where lines are joined, and inside of brackets."""
+    blank, comment = CharClass(((9, 9), (32, 32))), Ref("comment")
     line = Sequence((Repeat(blank), Repeat(comment, 0, False), Literal("\n")))
     return {
-        "comment": Sequence((Literal("#"), Repeat(Class(((0, 9), (11, 12), (14, LAST)))))),
+        "comment": Sequence((Literal("#"), Repeat(CharClass(((0, 9), (11, 12), (14, LAST)))))),
         "line-end": line,
         "nl": Sequence((Repeat(Ref("line-end"), 1), Repeat(blank))),
         "space": Repeat(blank),
@@ -256,15 +281,16 @@ def _spaces() -> Rules:
     }
 
 
-def _is(child: Any, name: str) -> bool:
-    """Whether a part is this terminal, or begins with nothing else."""
+def _is_terminal(child: Any, name: str) -> bool:
+    """True if a part is the terminal `name`, or a value that consists of it."""
     if isinstance(child, Tree) and child.data in ("value", "expansion", "expansions") and child.children:
-        return _is(child.children[0], name) if child.data == "value" else False
+        return _is_terminal(child.children[0], name) if child.data == "value" else False
     return not isinstance(child, Tree | Token) and str(getattr(child, "name", "")) == name
 
 
 def _optional(child: Any) -> tuple[Tree[Token], int, bool] | None:
-    """What may be left out or repeated, how often at least, and whether without an end."""
+    """Return the body of an optional or repeated part, its least number of repetitions, and whether it is endless; else
+    None."""
     if not isinstance(child, Tree):
         return None
     if child.data == "maybe":
@@ -281,11 +307,11 @@ def _alternatives(tree: Any) -> list[Any]:
         return [Tree("expansion", [tree])]
     if tree.data == "alias":
         return _alternatives(tree.children[0])
-    return [tree] if tree.data == "expansion" else [one for child in tree.children for one in _alternatives(child)]
+    return [tree] if tree.data == "expansion" else [body for child in tree.children for body in _alternatives(child)]
 
 
-def _begins(expansion: Any) -> str | None:
-    """The rule that an alternative begins with."""
+def _first_name(expansion: Any) -> str | None:
+    """Return the name of the rule or terminal that an alternative begins with, if there is one."""
     first = expansion.children[0] if expansion.children else None
     if isinstance(first, Tree) and first.data == "value" and hasattr(first.children[0], "name"):
         return str(first.children[0].name)
@@ -293,7 +319,7 @@ def _begins(expansion: Any) -> str | None:
 
 
 def _literal(child: Any) -> str | None:
-    """The text of a part that is one in quotes."""
+    """Return the text of a part that is a quoted text, None for other parts."""
     while isinstance(child, Tree) and child.data in ("value", "literal") and len(child.children) == 1:
         child = child.children[0]
     return str(child)[1:-1] if isinstance(child, Token) and child.type == "STRING" else None
@@ -310,7 +336,7 @@ def _literals(tree: Any) -> Iterator[str]:
 
 
 def _patterns(tree: Any) -> Iterator[tuple[str, bool]]:
-    """The texts and patterns of a terminal, and whether they are patterns."""
+    """Yield the texts and regular expressions of a terminal, each with True if it is a regular expression."""
     for token in tree.scan_values(lambda token: token.type in ("STRING", "REGEXP")):
         yield (str(token)[1:-1], False) if token.type == "STRING" else (str(token)[1 : str(token).rindex("/")], True)
 
@@ -321,65 +347,66 @@ def _of_regexp(pattern: tuple[str, bool]) -> Part:
 
 
 def _of_parsed(parsed: Any) -> Part:
-    parts = tuple(_of_operation(name, given) for name, given in parsed)
+    parts = tuple(_of_operation(name, arg) for name, arg in parsed)
     return parts[0] if len(parts) == 1 else Sequence(parts)
 
 
-def _of_operation(name: Any, given: Any) -> Part:
+def _of_operation(name: Any, arg: Any) -> Part:
     if name is _constants.LITERAL:
-        return Literal(chr(given))
+        return Literal(chr(arg))
     if name is _constants.IN:
-        return Class(_ranges(given))
+        return CharClass(_ranges(arg))
     if name is _constants.BRANCH:
-        return Choice(tuple(_of_parsed(one) for one in given[1]))
+        return Choice(tuple(_of_parsed(branch) for branch in arg[1]))
     if name is _constants.SUBPATTERN:
-        return _of_parsed(given[3])
+        return _of_parsed(arg[3])
     assert name is _constants.MAX_REPEAT, name
-    least, most, part = given
+    least, most, part = arg
     return Repeat(_of_parsed(part), least, most is _constants.MAXREPEAT)
 
 
-def _ranges(given: Any) -> Characters:
-    negated = given[0][0] is _constants.NEGATE
-    found = sorted(
-        (value, value) if name is _constants.LITERAL else value for name, value in given[1 if negated else 0 :]
+def _ranges(items: Any) -> Characters:
+    negated = items[0][0] is _constants.NEGATE
+    ranges = sorted(
+        (value, value) if name is _constants.LITERAL else value for name, value in items[1 if negated else 0 :]
     )
     if not negated:
-        return tuple(found)
-    edges = [-1, *(edge for low, high in found for edge in (low, high)), LAST + 1]
+        return tuple(ranges)
+    edges = [-1, *(edge for low, high in ranges for edge in (low, high)), LAST + 1]
     pairs = zip(edges[::2], edges[1::2], strict=True)
     return tuple((low + 1, high - 1) for low, high in pairs if low + 1 <= high - 1)
 
 
-def _but(words: list[str]) -> Rules:
-    """Names that are none of these words: one rule for each beginning of a word."""
-    letters = tuple(one for one in _WORDS if one != (48, 57))
+def _names_except(words: list[str]) -> Rules:
+    """Return rules of names that differ from all `words`: one rule for each prefix of a word."""
+    letters = tuple(bounds for bounds in _WORD_CHARS if bounds != (48, 57))
     rules: Rules = {}
-    begun = {word[:i] for word in words for i in range(len(word) + 1)}
-    for begin in sorted(begun, key=lambda one: (len(one), one)):
-        following = sorted({word[len(begin)] for word in words if word.startswith(begin) and word != begin})
-        others = _without(letters if not begin else _WORDS, [ord(one) for one in following])
-        parts: list[Part] = [Sequence((Class(others), Repeat(Class(_WORDS))))]
+    prefixes = {word[:i] for word in words for i in range(len(word) + 1)}
+    for prefix in sorted(prefixes, key=lambda text: (len(text), text)):
+        following = sorted({word[len(prefix)] for word in words if word.startswith(prefix) and word != prefix})
+        others = _without(letters if not prefix else _WORD_CHARS, [ord(char) for char in following])
+        parts: list[Part] = [Sequence((CharClass(others), Repeat(CharClass(_WORD_CHARS))))]
         for char in following:
-            onward = begin + char
-            parts.append(Sequence((Literal(char), Ref(_beginning(onward)))))
-        made = parts[0] if len(parts) == 1 else Choice(tuple(parts))
-        rules[_beginning(begin)] = made if not begin or begin in words else Repeat(made, 0, False)
+            onward = prefix + char
+            parts.append(Sequence((Literal(char), Ref(_prefix_rule(onward)))))
+        choice = parts[0] if len(parts) == 1 else Choice(tuple(parts))
+        rules[_prefix_rule(prefix)] = choice if not prefix or prefix in words else Repeat(choice, 0, False)
     return rules
 
 
-def _beginning(text: str) -> str:
+def _prefix_rule(text: str) -> str:
     return f"name-{text}" if text else "name"
 
 
 def _without(ranges: Characters, codes: list[int]) -> Characters:
-    found: list[tuple[int, int]] = []
+    """Return ranges without some code points."""
+    remaining: list[tuple[int, int]] = []
     for low, high in ranges:
         for code in sorted(codes):
             if low <= code <= high:
                 if low < code:
-                    found.append((low, code - 1))
+                    remaining.append((low, code - 1))
                 low = code + 1
         if low <= high:
-            found.append((low, high))
-    return tuple(found)
+            remaining.append((low, high))
+    return tuple(remaining)

@@ -1,7 +1,7 @@
-"""Colours for `.arch` programs wherever Pygments gives them: Sphinx, Jupyter, consoles.
+"""Pygments lexer of `.arch` programs, for Sphinx, Jupyter and consoles.
 
-It is registered under `pygments.lexers`, so that "arch" is known without any configuration. What words there are is
-said by the grammar.
+It is registered under the entry-point group `pygments.lexers`, so that "arch" works without configuration. Keywords and
+patterns come from the grammar.
 """
 
 from __future__ import annotations
@@ -20,33 +20,34 @@ KINDS = {
     Keyword.Namespace: ("as", "import"),
     Operator.Word: ("and", "in", "not", "or"),
 }
-"""The words that are more than plain keywords."""
+"""Keywords with a token type other than `Keyword`."""
 PUNCTUATION = ("(", ")", ",", ".", "..", ":", "[", "]", "{", "}")
-_NAMED = {
+_TERMINAL_TYPES = {
     "COMMENT": Comment.Single, "STRING": String, "TAG": Name.Decorator, "FLOAT": Number.Float, "INT": Number.Integer,
 }  # fmt: skip
+"""Token types of terminals that are patterns."""
 
 
 def _rules() -> Iterator[tuple[Any, Any]]:
-    """Regular expressions and what they match, in the order in which they are tried."""
-    terminals: dict[str, Any] = {one.name: one.pattern for one in parser(None).terminals}
+    """Yield pairs of regular expression and token type, in the order in which they are tried."""
+    terminals: dict[str, Any] = {terminal.name: terminal.pattern for terminal in parser(None).terminals}
     fixed = sorted({pattern.value for pattern in terminals.values() if pattern.type == "str"})
     keywords = [word for word in fixed if word.isidentifier()]
     yield r"\s+", Whitespace
-    yield from ((terminals[name].to_regexp(), kind) for name, kind in _NAMED.items())
-    for kind, of in KINDS.items():
-        yield words([word for word in keywords if word in of], prefix=r"\b", suffix=r"\b"), kind
+    yield from ((terminals[name].to_regexp(), kind) for name, kind in _TERMINAL_TYPES.items())
+    for kind, members in KINDS.items():
+        yield words([word for word in keywords if word in members], prefix=r"\b", suffix=r"\b"), kind
     yield words(keywords, prefix=r"\b", suffix=r"\b"), Keyword
     yield rf"{terminals['NAME'].to_regexp()}(?=[ \t]*\()", Name.Function
     yield terminals["NAME"].to_regexp(), Name
     yield words([word for word in fixed if word in PUNCTUATION]), Punctuation
     yield words([word for word in fixed if word not in (*keywords, *PUNCTUATION)]), Operator
     yield from ((terminals[name].to_regexp(), Operator) for name in ("SIGN", "FACTOR"))
-    yield r".", Text  # wrong programs are shown, too
+    yield r".", Text  # invalid programs are highlighted too
 
 
 class ArchLexer(RegexLexer):
-    """The language of archir."""
+    """Lexer of the archir language."""
 
     name = "arch"
     aliases: ClassVar[list[str]] = ["arch"]

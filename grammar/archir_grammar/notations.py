@@ -1,47 +1,60 @@
-"""The exported grammar as others read it: EBNF of the W3C's XML recommendation (section 6), and GBNF of llama.cpp."""
+"""The exported grammar in two notations: EBNF of the W3C's XML recommendation (section 6), and GBNF of llama.cpp."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from archir_grammar.exporting import Characters, Choice, Class, Literal, Part, Ref, Repeat, Rules, Sequence, exported
+from archir_grammar.exporting import (
+    Characters,
+    CharClass,
+    Choice,
+    Literal,
+    Part,
+    Ref,
+    Repeat,
+    Rules,
+    Sequence,
+    exported_rules,
+)
 
 _ESCAPED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 _IN_CLASS = {**_ESCAPED, '"': '"', "]": "\\]", "^": "\\^", "-": "\\-"}
 
 
 def ebnf() -> str:
-    """The grammar in the notation of the W3C: `#xA` is a character by its number."""
-    return _written(exported(), "start", _ebnf_literal, _ebnf_class)
+    """Return the grammar in the W3C's notation, where `#xA` is a character by its code point."""
+    return _grammar_text(exported_rules(), "start", _ebnf_literal, _ebnf_class)
 
 
 def gbnf() -> str:
-    """The grammar in llama.cpp's notation, whose first rule is `root`."""
-    return _written({"root": Ref("start"), **exported()}, "root", _gbnf_literal, _gbnf_class)
+    """Return the grammar in llama.cpp's notation, whose first rule is `root`."""
+    return _grammar_text({"root": Ref("start"), **exported_rules()}, "root", _gbnf_literal, _gbnf_class)
 
 
-def _written(rules: Rules, first: str, literal: Callable[[str], str], ranges: Callable[[Characters], str]) -> str:
-    def part(one: Part, inside: bool) -> str:
-        match one:
+def _grammar_text(rules: Rules, first: str, literal: Callable[[str], str], ranges: Callable[[Characters], str]) -> str:
+    """Return the text of rules, `first` first. `literal` and `ranges` write a literal and a character class."""
+
+    def part_text(part: Part, inside: bool) -> str:
+        match part:
             case Literal():
-                return literal(one.text)
-            case Class():
-                return ranges(one.ranges)
+                return literal(part.text)
+            case CharClass():
+                return ranges(part.ranges)
             case Ref():
-                return one.name
+                return part.name
             case Sequence():
-                made = " ".join(part(each, isinstance(each, Choice)) for each in one.parts)
-                return f"({made})" if inside else made
+                text = " ".join(part_text(child, isinstance(child, Choice)) for child in part.parts)
+                return f"({text})" if inside else text
             case Choice():
-                made = " | ".join(part(each, isinstance(each, Choice)) for each in one.parts)
-                return f"({made})" if inside else made
+                text = " | ".join(part_text(child, isinstance(child, Choice)) for child in part.parts)
+                return f"({text})" if inside else text
             case Repeat():
-                sign = ("+" if one.least else "*") if one.endless else "?"
-                inner = part(one.part, True)
-                return f"({inner}){sign}" if isinstance(one.part, Repeat) else f"{inner}{sign}"
+                sign = ("+" if part.least else "*") if part.endless else "?"
+                inner = part_text(part.part, True)
+                return f"({inner}){sign}" if isinstance(part.part, Repeat) else f"{inner}{sign}"
 
     names = [first, *(name for name in rules if name != first)]
-    return "".join(f"{name} ::= {part(rules[name], False)}\n" for name in names)
+    return "".join(f"{name} ::= {part_text(rules[name], False)}\n" for name in names)
 
 
 def _ebnf_literal(text: str) -> str:

@@ -13,7 +13,7 @@ from lark import Lark
 from archir.cli import main
 from archir.diagnostics.errors import Source
 from archir.language.syntax import strict_parse
-from archir_grammar.exporting import Choice, Class, Literal, Part, Ref, Repeat, Sequence, exported
+from archir_grammar.exporting import CharClass, Choice, Literal, Part, Ref, Repeat, Sequence, exported_rules
 from archir_grammar.notations import ebnf, gbnf
 from tests.conftest import EXAMPLES
 from tests.language.notations import Grammar
@@ -82,7 +82,7 @@ def test_both_notations_are_the_same_grammar() -> None:
 
 def test_nothing_begins_with_itself() -> None:
     """llama.cpp does not read such rules."""
-    rules = exported()
+    rules = exported_rules()
 
     def first(part: Part) -> set[str]:
         match part:
@@ -136,7 +136,7 @@ def earley() -> Lark:
         match part:
             case Literal():
                 return '"' + part.text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-            case Class():
+            case CharClass():
                 return f"/[{''.join(f'{character(low)}-{character(high)}' for low, high in part.ranges)}]/"
             case Ref():
                 return rule(part.name)
@@ -147,7 +147,7 @@ def earley() -> Lark:
         sign = ("+" if part.least else "*") if part.endless else "?"
         return f"({written(part.part)}){sign}"
 
-    text = "".join(f"{rule(name)}: {written(part)}\n" for name, part in exported().items())
+    text = "".join(f"{rule(name)}: {written(part)}\n" for name, part in exported_rules().items())
     return Lark(text, start="r_start", parser="earley", lexer="dynamic", ambiguity="resolve")
 
 

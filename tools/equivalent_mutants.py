@@ -1,11 +1,11 @@
-"""Mutants that no test can notice, and why: file, function and change, as `mutants.py` prints them."""
+"""Mutants that no test can notice, with the reason: by file, function and change, as `mutants.py` prints them."""
 
 from __future__ import annotations
 
-CACHE = "a cache: the same is computed again"
-SPEED = "only how long it takes, or how much memory"
-WORK = "how much work is counted"
-WIDER = "keeps more than is needed; totals are compared with the bounds afterwards"
+CACHE = "a cache: the same value is computed again"
+SPEED = "changes only time or memory"
+WORK = "changes only the amount of counted work"
+WIDER = "keeps more states than needed; totals are compared with the bounds afterwards"
 
 _REASONS: dict[str, dict[str, dict[str, str]]] = {
     "archir/costs/account.py": {
@@ -107,3 +107,4 @@ EQUIVALENT = {
     for function, changes in functions.items()
     for change, reason in changes.items()
 }
+"""The reason why a mutant is equivalent to the code, by file, function and change."""

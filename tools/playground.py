@@ -1,7 +1,7 @@
-"""The studio as static files, with Python inside of the browser: python tools/playground.py FOLDER [--numpy WHEEL]
+"""Write the playground, the studio as static files: python tools/playground.py FOLDER [--numpy WHEEL]
 
-Needs `npm ci` in editors/studio, and node: Pyodide and the compiler come from there. The wheel of numpy that belongs to
-this Pyodide is downloaded from Pyodide's server, unless it is given, and must have the SHA-256 of Pyodide's lock file.
+Python runs in the browser. Needs node and `npm ci` in editors/studio, which brings Pyodide and the bundler. Without
+`--numpy`, numpy's wheel for this Pyodide is downloaded from Pyodide's server; its SHA-256 must be that of Pyodide's lock.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ SERVER = "https://cdn.jsdelivr.net/pyodide"
 MAX_BYTES = 15_000_000
 """Maximum size of all files but numpy's wheel."""
 PACKAGES = ("archir", "archir_grammar", "lark", "networkx")
-LEFT_OUT = ("/tests/", "/__pycache__/", "/studio/page/", "/readers/digits/", "/lark/__pyinstaller/", "/archir/cli/")
-"""Parts of packages that a page has no use for."""
+"""Python packages of the playground."""
+EXCLUDED = ("/tests/", "/__pycache__/", "/studio/page/", "/readers/digits/", "/lark/__pyinstaller/", "/archir/cli/")
+"""Parts of packages that the page does not need."""
 
 ENCODINGS = {"__init__", "aliases", "ascii", "cp437", "idna", "latin_1", "punycode", "utf_16_le", "utf_8", "utf_8_sig"}
+"""Encodings of Python's standard library that the page keeps."""
 UNUSED = {
     "_pyrepl", "ftplib", "imaplib", "mailbox", "pickletools", "poplib", "smtplib", "turtle", "wsgiref", "xmlrpc",
 }  # fmt: skip
-"""Modules of Python that nothing here imports."""
+"""Modules of Python's standard library that no package of the page imports."""
 
 
 def build(folder: Path, numpy: Path | None) -> dict[str, object]:
@@ -60,17 +62,17 @@ def build(folder: Path, numpy: Path | None) -> dict[str, object]:
     shutil.copy(STUDIO / "playground" / "worker.js", folder / "worker.js")
     (folder / "index.html").write_text(_index((PAGE / "index.html").read_text()))
     (folder / "LICENSES.txt").write_text(_licences(wheel))
-    packed, compiled = folder / "sources.zip", folder / "archir.zip"
-    _pack(packed)
-    told = subprocess.run(
-        ["node", "playground/pack.mjs", str(packed.resolve()), str(compiled.resolve()), str(wheel.parent.resolve())],
+    sources, compiled = folder / "sources.zip", folder / "archir.zip"
+    _pack(sources)
+    report = subprocess.run(
+        ["node", "playground/pack.mjs", str(sources.resolve()), str(compiled.resolve()), str(wheel.parent.resolve())],
         cwd=STUDIO, check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
-    packed.unlink()
+    sources.unlink()
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     if size - wheel.stat().st_size > MAX_BYTES:
         raise RuntimeError(f"{size:,} bytes are more than {MAX_BYTES:,} and numpy's wheel")
-    return {"bytes": size, **json.loads(told.splitlines()[-1])}
+    return {"bytes": size, **json.loads(report.splitlines()[-1])}
 
 
 def _numpy_wheel(entry: dict[str, Any], file: Path | None) -> bytes:
@@ -90,7 +92,7 @@ def _pyodide_version() -> str:
 
 
 def _index(page: str) -> str:
-    """The page, which asks its worker, and says itself what it may do."""
+    """Return the page with a worker as its engine, and with its content security policy."""
     page = page.replace('data-engine="server"', 'data-engine="worker"')
     allowed = content_security_policy(" 'wasm-unsafe-eval'")
     page = page.replace("<title>", f'<meta http-equiv="Content-Security-Policy" content="{allowed}">\n<title>', 1)
@@ -98,19 +100,20 @@ def _index(page: str) -> str:
 
 
 def _standard_library(path: Path) -> None:
-    """Python's own modules but for terminals, servers, mail and the encodings of other times."""
+    """Write Python's standard library without modules for terminals, servers and mail, and without old encodings."""
     with (
-        zipfile.ZipFile(PYODIDE / "python_stdlib.zip") as whole,
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as kept,
+        zipfile.ZipFile(PYODIDE / "python_stdlib.zip") as source,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as target,
     ):
-        for name in whole.namelist():
+        for name in source.namelist():
             folder, _, file = name.partition("/")
             encoding = folder == "encodings" and file.removesuffix(".py") not in ENCODINGS
             if not encoding and folder.removesuffix(".py") not in UNUSED:
-                kept.writestr(name, whole.read(name))
+                target.writestr(name, source.read(name))
 
 
 def _pack(path: Path) -> None:
+    """Write the sources of the packages and the example as a zip file."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.write(EXAMPLE, "example.arch")
         for name in PACKAGES:
@@ -120,7 +123,7 @@ def _pack(path: Path) -> None:
             top = Path(next(iter(spec.submodule_search_locations)))
             for file in sorted(top.rglob("*")):
                 inside = f"{name}/{file.relative_to(top).as_posix()}"
-                if file.is_file() and not any(part in f"/{inside}" for part in LEFT_OUT):
+                if file.is_file() and not any(part in f"/{inside}" for part in EXCLUDED):
                     packed.write(file, inside)
 
 

@@ -114,7 +114,7 @@ def differences(text: str) -> list[str]:
 
 def test_the_file_is_made_of_the_grammar() -> None:
     """After a change of arch.lark, `python tools/textmate.py` writes it anew."""
-    assert (EXTENSION / "syntaxes" / "arch.tmLanguage.json").read_text("utf-8") == textmate.written()
+    assert (EXTENSION / "syntaxes" / "arch.tmLanguage.json").read_text("utf-8") == textmate.json_text()
 
 
 def test_words_of_all_files_are_those_of_lark() -> None:

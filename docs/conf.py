@@ -1,7 +1,7 @@
-"""How Sphinx builds the documentation: `make docs`.
+"""Sphinx configuration of the documentation: `make docs`.
 
-The source folder is that of the repository: links from page to page are right on the forge and in what is built, and
-the pages of diagnostics and examples are there without copies.
+The source folder is the repository's root, so that links between pages work on the forge as well as in the built
+pages, and pages of diagnostics and examples need no copies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ include_patterns = [
 exclude_patterns = [".*", "*/_build", "build", "dist", "tests", "runs", "demo"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"
-"""Notebooks have their outputs; a test runs them and compares."""
+"""Notebooks store their outputs; a test runs them and compares."""
 nb_render_error_lexer = "none"
 html_theme = "furo"
 html_title = f"archir {release}"
@@ -46,36 +46,37 @@ html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
 copybutton_selector = "div:not(.highlight-text):not(.highlight-none) > div.highlight > pre"
-"""Output and diagnostics are read, not copied."""
+"""No copy buttons on outputs and diagnostics."""
 copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
 copybutton_copy_empty_lines = False
 
-FILE = re.compile(r"^```(\w+) (\S+\.\w+)((?: \S+)*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-"""A snippet that is a file, as `tests/documents.py` reads it, too: the file's name stands behind the language."""
+FILE_SNIPPET = re.compile(r"^```(\w+) (\S+\.\w+)((?: \S+)*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""A snippet of a file, with its name after the language, as in `tests/documents.py`."""
 
 
 def setup(app: Sphinx) -> None:
-    """Add what Sphinx does not know."""
-    app.add_lexer("arch", ArchLexer)  # where archir is on the path, but not installed
+    """Register lexers and event handlers with Sphinx."""
+    app.add_lexer("arch", ArchLexer)  # needed if archir is on the path without being installed
     app.add_lexer("csv", TextLexer)
-    app.connect("source-read", _name_files)
-    app.connect("doctree-read", _colour_cells)
+    app.connect("source-read", _add_captions)
+    app.connect("doctree-read", _highlight_cells)
 
 
-def _name_files(app: Sphinx, document: str, source: list[str]) -> None:
-    """Files' names are captions: on the forge, what stands behind a snippet's language is not shown."""
-    source[0] = FILE.sub(_captioned, source[0])
+def _add_captions(app: Sphinx, document: str, source: list[str]) -> None:
+    """Turn names of files into captions, because the forge does not show what follows a snippet's language."""
+    source[0] = FILE_SNIPPET.sub(_captioned, source[0])
 
 
-def _colour_cells(app: Sphinx, document: nodes.document) -> None:
-    """Cells that are programs have their colours."""
+def _highlight_cells(app: Sphinx, document: nodes.document) -> None:
+    """Highlight notebook cells that are archir programs."""
     for block in document.findall(nodes.literal_block):
         if block.astext().startswith("%%arch"):
             block["language"] = "arch"
 
 
 def _captioned(snippet: re.Match[str]) -> str:
+    """Return a snippet of a file as a code block with a caption."""
     language, name, words, text = snippet.groups()
     caption = f"{name} (with a mistake)" if "wrong" in words.split() else name
     return f"```{{code-block}} {language}\n:caption: {caption}\n\n{text}```"

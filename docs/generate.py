@@ -1,9 +1,9 @@
-"""What declarations say of themselves, written into the pages of the documentation.
+"""Write reference pages of the documentation from declarations in the code.
 
 python docs/generate.py [--check]
 
-In the pages of PAGES, what follows the line `<!-- generated -->`, to `<!-- end -->` if there is one, is written here;
-everything else, by hand.
+In each page of PAGES, the text from the line `<!-- generated -->` to `<!-- end -->`, or to the end of the page, is
+generated; the rest is written by hand.
 """
 
 from __future__ import annotations
@@ -34,38 +34,38 @@ MARK, END = "<!-- generated -->\n", "<!-- end -->\n"
 
 
 def operations() -> str:
-    """Every operation: signature, operands, attributes, and what its rules say."""
+    """Return the reference of all operations: signature, operands, attributes, and the docstrings of their rules."""
     text = ""
-    for family in sorted((one.name for one in walk_packages(ops.__path__, "archir.ops.")), key=_last):
+    for family in sorted((info.name for info in walk_packages(ops.__path__, "archir.ops.")), key=_short_name):
         module = import_module(family)
-        found = [op for op in OPS.values() if op.__module__ == module.__name__ and not op.internal]
-        if not found:
+        family_ops = [op for op in OPS.values() if op.__module__ == module.__name__ and not op.internal]
+        if not family_ops:
             continue
-        text += f"\n## {_last(family).capitalize()}\n\n{paragraphs(module.__doc__)}\n"
-        text += "".join(f"\n### `{op.name}`\n\n{_operation(op)}\n" for op in found)
+        text += f"\n## {_short_name(family).capitalize()}\n\n{paragraphs(module.__doc__)}\n"
+        text += "".join(f"\n### `{op.name}`\n\n{_operation(op)}\n" for op in family_ops)
     return text
 
 
-def _last(module: str) -> str:
+def _short_name(module: str) -> str:
     return module.rpartition(".")[2]
 
 
 def _operation(op: type[Op]) -> str:
-    attributes = [_written(f) for f in fields(op)]
+    attributes = [_attribute(f) for f in fields(op)]
     parts = [f"`{op.name}({', '.join([*map(_operand, op.operands), *attributes])})`", paragraphs(op.__doc__)]
     if fields(op):
         kinds = attribute_types(op)
         rows = [(f"`{f.name}`", describe_type(kinds[f.name]), _default(f)) for f in fields(op)]
         parts.append(table(["attribute", "type", "default"], rows))
-    facts = {"Result": op.infer, "Weights": op.weights, "Multiply-accumulates": op.macs, "Kernels": op.kernels}
-    told = [f"- {what}: {_rule(rule)}" for what, rule in facts.items() if not _inherited(rule)]
-    words = {"commutative": op.commutative, "linear": op.linear, "random in training": op.random}
-    traits = [word for word, holds in words.items() if holds]
-    return "\n\n".join([*parts, "\n".join([*told, *([f"- It is {' and '.join(traits)}."] if traits else [])])])
+    rules = {"Result": op.infer, "Weights": op.weights, "Multiply-accumulates": op.macs, "Kernels": op.kernels}
+    descriptions = [f"- {what}: {_rule(rule)}" for what, rule in rules.items() if not _inherited(rule)]
+    properties = {"commutative": op.commutative, "linear": op.linear, "random in training": op.random}
+    traits = [word for word, holds in properties.items() if holds]
+    return "\n\n".join([*parts, "\n".join([*descriptions, *([f"- It is {' and '.join(traits)}."] if traits else [])])])
 
 
 def _inherited(rule: Callable[..., Any]) -> bool:
-    """Whether a rule is that of operations without weights or multiply-accumulates, or of one kernel."""
+    """True if a rule is the default: no weights, no multiply-accumulates, or one kernel."""
     return rule in (Op.weights, Free.macs, Op.kernels)
 
 
@@ -78,7 +78,7 @@ def _operand(name: str) -> str:
     return f"{name[1:]}..." if name.startswith("*") else name
 
 
-def _written(field: Field[Any]) -> str:
+def _attribute(field: Field[Any]) -> str:
     return field.name if field.default is MISSING else f"{field.name}={value(field.default)}"
 
 
@@ -87,7 +87,7 @@ def _default(field: Field[Any]) -> str:
 
 
 def value(plain: object) -> str:
-    """A plain value as it is written in `.arch`."""
+    """Return a plain value in the syntax of `.arch` programs."""
     if isinstance(plain, bool) or plain is None:
         return str(plain).lower()
     return (
@@ -100,7 +100,7 @@ def value(plain: object) -> str:
 
 
 def library() -> str:
-    """Every block of the library: its signature, and the comment above it."""
+    """Return the reference of all library blocks: their signatures, and the comments above them."""
     text = ""
     for path in sorted((ROOT / "archir" / "language" / "std").glob("*.arch")):
         source = path.read_text("utf-8")
@@ -120,13 +120,13 @@ def _signature(block: ast.Definition) -> str:
 
 
 def _comment(lines: list[str]) -> str:
-    """The comment at the end of some lines."""
+    """Return the comment at the end of some lines."""
     count = next((i for i, line in enumerate(reversed(lines)) if not line.startswith("#")), len(lines))
     return paragraphs("\n".join(line.removeprefix("#").strip() for line in lines[len(lines) - count :]))
 
 
 def command_line() -> str:
-    """Every command: what it does, its arguments and options."""
+    """Return the reference of all commands: description, arguments and options."""
     text = f"\n{_help(commands.help or '')}\n"
     group = click.Context(commands, info_name="archir")
     for name in commands.list_commands(group):
@@ -143,7 +143,7 @@ def command_line() -> str:
 
 
 def _help(text: str) -> str:
-    """Help in Markdown: what click is told not to wrap stands as it is."""
+    """Return a help text in Markdown; paragraphs that click does not wrap become code blocks."""
     parts = cleandoc(text).split("\n\n")
     return "\n\n".join(f"```text\n{part[2:]}\n```" if part.startswith("\b") else part for part in parts)
 
@@ -157,10 +157,11 @@ GROUPS = {
     "A22": "Recipes", "A25": "Multi-trial search", "A26": "Executors", "A28": "Quantisation", "A31": "Plugins",
     "A32": "Importing", "A33": "Optimisation and scores",
 }  # fmt: skip
+"""Titles of the groups of diagnostic codes, by prefix."""
 
 
 def diagnostics() -> str:
-    """Every diagnostic's code, with a link to its page."""
+    """Return a table of all diagnostic codes, with links to their pages."""
     text = ""
     for group, name in GROUPS.items():
         rows = [(f"[{c}](../archir/diagnostics/codes/{c}.md)", title(c)) for c in codes() if c.startswith(group)]
@@ -184,12 +185,13 @@ SPACES = {
     "llama": ["llama3.arch"],
     "grammar": ["grammar.arch"],
 }
-"""The published spaces and their nets, the main one first, and one that is a grammar."""
+"""The published spaces and one that is a grammar, by folder of `examples`, with their nets, the main net first."""
 NETS = {"resnet50": "ResNet-50", "deit_tiny": "DeiT-Tiny", "mobilenet_v2": "MobileNetV2"}
+"""Networks without choices, by file of `examples`."""
 
 
 def examples() -> str:
-    """The published spaces with their sizes, and the networks without choices with their costs."""
+    """Return tables of the published spaces with their sizes, and of the networks without choices with their costs."""
     rows = []
     for folder, nets in SPACES.items():
         for position, net in enumerate(nets):
@@ -197,12 +199,12 @@ def examples() -> str:
             rows.append((name, f"`{folder}/{net}`", _size(folder, net)))
     text = "\n## Spaces\n\n" + table(["space", "net", "architectures"], rows) + "\n"
     costs = {name: archir.cost(archir.load(ROOT / "examples" / f"{name}.arch").graph) for name in NETS}
-    found = [(f"[{NETS[n]}](../examples/{n}.arch)", f"{c.params:,}", f"{c.macs:,}") for n, c in costs.items()]
-    return text + "\n## Networks\n\n" + table(["network", "parameters", "multiply-accumulates"], found) + "\n"
+    cost_rows = [(f"[{NETS[n]}](../examples/{n}.arch)", f"{c.params:,}", f"{c.macs:,}") for n, c in costs.items()]
+    return text + "\n## Networks\n\n" + table(["network", "parameters", "multiply-accumulates"], cost_rows) + "\n"
 
 
 def spaces() -> str:
-    """The published spaces and the size of the main net of each."""
+    """Return a table of the published spaces with the size of the main net of each."""
     rows = [(f"[{_title(name)}](examples/{name}/README.md)", _size(name, nets[0])) for name, nets in SPACES.items()]
     return table(["space", "architectures"], rows) + "\n"
 
@@ -217,12 +219,12 @@ def _title(folder: str) -> str:
 
 
 def paragraphs(doc: str | None) -> str:
-    """A docstring with each of its paragraphs on a line."""
+    """Return a docstring with each of its paragraphs on one line."""
     return "\n\n".join(" ".join(part.split()) for part in cleandoc(doc or "").split("\n\n"))
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Return a table in Markdown."""
     return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows])
 
 
@@ -234,18 +236,19 @@ PAGES = {
     "docs/diagnostics.md": diagnostics,
     "docs/examples.md": examples,
 }
+"""Functions that generate the pages, by file."""
 
 
 def updated(name: str) -> str:
-    """A page with what is generated as it is now."""
-    before, _, rest = (ROOT / name).read_text("utf-8").partition(MARK)
-    return before + MARK + PAGES[name]() + "".join(rest.partition(END)[1:])
+    """Return the text of a page with its generated part up to date."""
+    before, _, old = (ROOT / name).read_text("utf-8").partition(MARK)
+    return before + MARK + PAGES[name]() + "".join(old.partition(END)[1:])
 
 
 def main() -> None:
-    """Write the pages that are not up to date, or with --check say which they are."""
+    """Write the pages that are out of date; with --check, print their names and fail."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where a page is not up to date")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
     check = parser.parse_args().check
     stale = {name: text for name in PAGES if (text := updated(name)) != (ROOT / name).read_text("utf-8")}
     for name, text in stale.items():

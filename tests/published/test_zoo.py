@@ -278,7 +278,7 @@ ROWS = {row.key: row for row in zoo.rows()}
 @pytest.mark.parametrize("key", portion(ROWS, QUICK - {"nas_bench_asr"}))
 def test_measures_are_those_kept(key: str) -> None:
     """Where one is missing: python docs/zoo.py --measure NAME"""
-    assert json.loads(zoo.FIGURES.read_text("utf-8"))[key] == zoo.measured(ROWS[key])
+    assert json.loads(zoo.FIGURES.read_text("utf-8"))[key] == zoo.measure_space(ROWS[key])
 
 
 def published_graph(ops: tuple[str, ...], skips: tuple[tuple[bool, ...], ...]) -> str:

@@ -1,6 +1,6 @@
-"""The main job, start to end: a space is compiled and counted, one of its networks trained, exported and compared.
+"""The whole workflow: compile and count a space, then train, export and verify one of its networks.
 
-Run by `make demo`; every step is a command that is printed before it runs.
+`make demo` runs it. Every step is a command that is printed before it runs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ HERE = Path(__file__).resolve().parent
 SPACE = HERE / "full_attention" / "full_attention.arch"
 OUT = Path("demo")
 SMALL = ["-p", "size=8"]
-"""The digits have 8 x 8 pixels: no need to enlarge them."""
+"""The digits have 8 x 8 pixels, so images are not enlarged."""
 TRAINING = ["--epochs", "20", "--batch", "32", "--lr", "3e-3", "--no-augment"]
 
 
 def archir(*arguments: str | Path) -> None:
-    """Run a command, as a user would."""
+    """Run a command of archir, as a user would."""
     words = [str(argument) for argument in arguments]
     print(f"\n$ archir {' '.join(words)}", flush=True)
     subprocess.run([sys.executable, "-m", "archir", *words], check=True)
@@ -43,8 +43,8 @@ def main() -> None:
     print(f"\nHeld-out accuracy {100 * accuracy:.2f}%. The files are in {OUT.resolve()}:")
     for name, what in {
         "space.ir": "the graph of the whole space",
-        "architecture.json": "what was sampled",
-        "network.py": "the network as a torch file that needs torch alone",
+        "architecture.json": "the sampled architecture",
+        "network.py": "the network as a Python file that imports only torch",
         "run/weights.safetensors": "its trained weights",
         "network.onnx": "the ONNX model",
     }.items():

@@ -1,8 +1,8 @@
-"""ResNet-50 (He et al. 2016) as people write it in torch, with a place for a module in every block.
+"""ResNet-50 (He et al. 2016) as a torch module, with a slot for an attention module in every block.
 
     archir compile imagenet.arch --arch hoga_paper.json --block hoga --to torch -o hoga.py
 
-writes a module for it: `ResNet50(Hoga)`. As in the paper, it goes after the norm of the 3x3 convolution.
+writes an attention module for the slot: `ResNet50(Hoga)`. As in the paper, it follows the norm of the 3x3 convolution.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-Maker = Callable[[int], nn.Module]
-"""Makes a module from maps of that many channels to maps of the same shape."""
+ModuleFactory = Callable[[int], nn.Module]
+"""Creates a module that maps `channels` channels to the same shape."""
 
 
 class Bottleneck(nn.Module):
-    def __init__(self, channels: int, width: int, stride: int, attention: Maker) -> None:
+    """Bottleneck block with attention after its 3x3 convolution."""
+
+    def __init__(self, channels: int, width: int, stride: int, attention: ModuleFactory) -> None:
         super().__init__()
         self.reduce = conv_norm(channels, width, 1)
         self.spatial = conv_norm(width, width, 3, stride)
@@ -33,7 +35,9 @@ class Bottleneck(nn.Module):
 
 
 class ResNet50(nn.Module):
-    def __init__(self, attention: Maker = lambda channels: nn.Identity(), classes: int = 1000) -> None:
+    """ResNet-50 with an attention module in each block."""
+
+    def __init__(self, attention: ModuleFactory = lambda channels: nn.Identity(), classes: int = 1000) -> None:
         super().__init__()
         self.stem = conv_norm(3, 64, 7, 2)
         blocks, channels = [], 64
@@ -50,5 +54,6 @@ class ResNet50(nn.Module):
 
 
 def conv_norm(channels: int, width: int, kernel: int, stride: int = 1) -> nn.Module:
+    """Return a convolution with a batch norm."""
     conv = nn.Conv2d(channels, width, kernel, stride, kernel // 2, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(width))

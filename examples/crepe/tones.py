@@ -1,8 +1,8 @@
-"""Synthesised tones, a pitch each, and how well pitches are told: data and a measure for networks like CREPE.
+"""Synthetic tones with known pitches, and a pitch accuracy: data and a measure for networks like CREPE.
 
-A tone lasts 64 ms, 1024 samples at 16 kHz. It has up to a dozen harmonics that fall off at a rate of their own, one of
-which may be missing, vibrato, a swell, and noise of 0 to 30 dB below it. Targets are those of CREPE: 360 bins, 20 cents
-apart, with a bell of 25 cents around the pitch.
+A tone lasts 64 ms, 1024 samples at 16 kHz. It has up to a dozen harmonics with a random decay, one of which may be
+missing, vibrato, a change of volume, and noise 0 to 30 dB below the tone. Targets are those of CREPE: 360 bins, 20
+cents apart, with a Gaussian of 25 cents around the pitch.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from archir_torch.objectives import Measure, measure
 
 RATE, SAMPLES, BINS = 16_000, 1024, 360
 CENTS = 1997.3794084376191 + 20 * np.arange(BINS)
-"""Of the bins, above 10 Hz."""
+"""Pitches of the bins, in cents above 10 Hz."""
 LOWEST, HIGHEST = 50.0, 1500.0
 HELD_OUT = 300
 
 Arrays = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
-def few() -> dict[str, Arrays]:
-    """3000 tones to train on, and others."""
-    return {"train": drawn(3000, 1), "test": drawn(HELD_OUT, 2)}
+def small() -> dict[str, Arrays]:
+    """Return 3000 tones for training, and held-out tones."""
+    return {"train": sample(3000, 1), "test": sample(HELD_OUT, 2)}
 
 
-def many() -> dict[str, Arrays]:
-    """10,000 tones to train on, and others."""
-    return {"train": drawn(10_000, 1), "test": drawn(HELD_OUT, 2)}
+def large() -> dict[str, Arrays]:
+    """Return 10,000 tones for training, and held-out tones."""
+    return {"train": sample(10_000, 1), "test": sample(HELD_OUT, 2)}
 
 
-def drawn(count: int, seed: int) -> Arrays:
-    """So many tones, of pitches that are spread evenly over the octaves: frames [n, 1, 1024, 1] and bins [n, 360]."""
+def sample(count: int, seed: int) -> Arrays:
+    """Return random tones, with pitches uniform over the octaves: frames [n, 1, 1024, 1] and bins [n, 360]."""
     rng = np.random.default_rng(seed)
     pitches = np.exp(rng.uniform(np.log(LOWEST), np.log(HIGHEST), count))
     frames = np.stack([tone(pitch, rng) for pitch in pitches])[:, None, :, None]
@@ -44,7 +44,7 @@ def drawn(count: int, seed: int) -> Arrays:
 
 
 def tone(pitch: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A frame with the pitch in its middle, of mean 0 and deviation 1."""
+    """Return a frame with the pitch `pitch` in its middle, of mean 0 and standard deviation 1."""
     time = (np.arange(SAMPLES) - SAMPLES / 2) / RATE
     rate, depth, phase = rng.uniform(3, 8), rng.uniform(0, 40), rng.uniform(0, 2 * np.pi)
     bend = depth / 1200 * np.log(2) * (np.sin(2 * np.pi * rate * time + phase) - np.sin(phase))
@@ -62,7 +62,8 @@ def tone(pitch: float, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def cents_of(weights: Tensor) -> Tensor:
-    """The pitch of weights of bins [n, 360], above 10 Hz: their mean over the nine bins around the largest."""
+    """Return pitches in cents above 10 Hz, from weights of bins [n, 360]: the mean over nine bins around the
+    largest."""
     bins = torch.from_numpy(CENTS).to(weights)
     near = (torch.arange(BINS, device=weights.device) - weights.argmax(1, keepdim=True)).abs() <= 4
     return (weights * near * bins).sum(1) / (weights * near).sum(1)
@@ -70,11 +71,11 @@ def cents_of(weights: Tensor) -> Tensor:
 
 @measure
 class RawPitchAccuracy(Measure):
-    """The part of tones whose pitch is told to half a semitone."""
+    """Fraction of tones whose pitch is off by less than half a semitone."""
 
     name, larger = "raw_pitch_accuracy", True
     compares = "labels"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
-        """How many, of logits and bins [n, 360]."""
+        """Return the number of correct pitches, from logits and target bins [n, 360]."""
         return ((cents_of(output.double().sigmoid()) - cents_of(target.double())).abs() < 50).sum()

@@ -1,4 +1,4 @@
-"""Requests that arrive at about the same time are computed as one batch."""
+"""Batching: requests that arrive at about the same time are computed as one batch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ Answer = TypeVar("Answer")
 
 
 class FullError(Exception):
-    """No further request is taken for now."""
+    """Raised when the queue is full."""
 
 
 class _Waiting(NamedTuple):
+    """A queued sample, the future of its answer, and the time until which its batch may be delayed."""
+
     sample: Any
     answer: asyncio.Future[Any]
     until: float
@@ -24,24 +26,25 @@ class _Waiting(NamedTuple):
 class Batcher(Generic[Sample, Answer]):
     """Collects samples until there are `size` of them, or the first one has waited for `wait` seconds.
 
-    `run` gets them in a thread of its own; meanwhile the next ones gather, `room` of them at most.
+    `run` computes batches in a thread of its own, while up to `room` further samples are queued.
     """
 
     def __init__(
-        self, run: Callable[[Sequence[Sample]], Sequence[Answer]], *, size: int, wait: float, room: int
+        self, run: Callable[[Sequence[Sample]], Sequence[Answer]], *, size: int, wait: float, capacity: int
     ) -> None:
         self._run, self._size, self._wait = run, size, wait
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(room)
+        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue(capacity)
         self.batches = self.samples = 0
-        """How many were computed."""
+        """Numbers of computed batches and samples."""
 
     @property
     def waiting(self) -> int:
-        """Samples that are in no batch yet."""
+        """Number of queued samples, which are in no batch yet."""
         return self._queue.qsize()
 
     async def answer(self, sample: Sample) -> Answer:
-        """What `run` computes of a sample. Raises FullError; whoever gives up is left out of the batch."""
+        """Return what `run` computes of a sample. Raises FullError if the queue is full. Cancelled requests leave their
+        batch."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         try:
@@ -51,10 +54,10 @@ class Batcher(Generic[Sample, Answer]):
         return await answer
 
     async def serve(self) -> None:
-        """Compute batches until this is cancelled."""
+        """Compute batches until cancelled."""
         with ThreadPoolExecutor(1, "model") as thread:
             while True:
-                batch = [one for one in await self._collect() if not one.answer.done()]
+                batch = [item for item in await self._collect() if not item.answer.done()]
                 if batch:
                     await self._compute(batch, thread)
 
@@ -74,13 +77,13 @@ class Batcher(Generic[Sample, Answer]):
     async def _compute(self, batch: Sequence[_Waiting], thread: ThreadPoolExecutor) -> None:
         loop = asyncio.get_running_loop()
         try:
-            answers = await loop.run_in_executor(thread, self._run, [one.sample for one in batch])
+            answers = await loop.run_in_executor(thread, self._run, [item.sample for item in batch])
         except Exception as error:
-            for one in batch:
-                if not one.answer.done():
-                    one.answer.set_exception(error)
+            for item in batch:
+                if not item.answer.done():
+                    item.answer.set_exception(error)
             return
         self.batches, self.samples = self.batches + 1, self.samples + len(batch)
-        for one, answer in zip(batch, answers, strict=True):
-            if not one.answer.done():
-                one.answer.set_result(answer)
+        for item, answer in zip(batch, answers, strict=True):
+            if not item.answer.done():
+                item.answer.set_result(answer)

@@ -1,4 +1,4 @@
-"""An ONNX model, ready to run batches of samples."""
+"""An ONNX model that computes batches of samples."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ _DTYPES = {
 }  # fmt: skip
 
 
-_MOST_CERTIFICATE = 1 << 23
+_MAX_CERTIFICATE_BYTES = 1 << 23
+"""Size limit of certificates, in bytes."""
 
 
 class UnservableError(Exception):
-    """A model that cannot be served, and why."""
+    """A model cannot be served; the message says why."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """An input or an output; its shape is a sample's, without the batch."""
+    """An input or an output of the model. `shape` is the shape of one sample, without the batch."""
 
     name: str
     shape: tuple[int, ...]
@@ -39,68 +40,71 @@ class Slot:
 
     @property
     def size(self) -> int:
-        """The numbers of a sample."""
+        """Number of elements of a sample."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """The bytes of a sample."""
+        """Number of bytes of a sample."""
         return self.size * self.dtype.itemsize
 
-    def described(self) -> dict[str, Any]:
-        """As clients are told."""
+    def description(self) -> dict[str, Any]:
+        """Return the description that clients receive."""
         return {"name": self.name, "type": str(self.dtype), "shape": list(self.shape)}
 
 
 class Model:
-    """A session on the CPU: samples in, as many outputs out, computed as one batch."""
+    """An onnxruntime session on the CPU that computes a batch of samples at once."""
 
     def __init__(self, path: Path, threads: int = 0) -> None:
         if not path.is_file():
             raise UnservableError("there is no such file")
-        _certified(path)
+        _check_certificate(path)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        options.add_session_config_entry("session.force_spinning_stop", "1")  # the other threads answer clients
+        options.add_session_config_entry(
+            "session.force_spinning_stop", "1"
+        )  # idle threads must not spin: other threads answer clients
         try:
             self._session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's errors have no common class of their own
+        except Exception as error:  # onnxruntime's errors have no common base class
             raise UnservableError(f"onnxruntime cannot load {path}: {error}") from None
-        self.inputs = [_slot(one) for one in self._session.get_inputs()]
-        self.outputs = [_slot(one) for one in self._session.get_outputs()]
+        self.inputs = [_slot(value) for value in self._session.get_inputs()]
+        self.outputs = [_slot(value) for value in self._session.get_outputs()]
         self.metadata: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
         self.labels = _labels(self.metadata, self.outputs[0])
 
     def run(self, samples: Sequence[Arrays]) -> list[Arrays]:
-        """The outputs of each sample."""
-        batch = {one.name: np.stack([sample[one.name] for sample in samples]) for one in self.inputs}
-        names = [one.name for one in self.outputs]
+        """Return the outputs of each sample."""
+        batch = {slot.name: np.stack([sample[slot.name] for sample in samples]) for slot in self.inputs}
+        names = [slot.name for slot in self.outputs]
         columns = self._session.run(names, batch)
         return [dict(zip(names, row, strict=True)) for *row, _ in zip(*columns, samples, strict=True)]
 
-    def warm_up(self, most: int) -> None:
-        """Run batches of zeros, the smallest and the largest, so that no client waits for what is done once.
+    def warm_up(self, max_batch: int) -> None:
+        """Run batches of zeros of size 1 and `most`, so that no client waits for first-time initialisation.
 
-        Raises UnservableError if there is not an answer for each sample.
+        Raises UnservableError if a batch cannot be computed.
         """
-        zeros = {one.name: np.zeros(one.shape, one.dtype) for one in self.inputs}
-        for size in (1, most):
+        zeros = {slot.name: np.zeros(slot.shape, slot.dtype) for slot in self.inputs}
+        for size in (1, max_batch):
             try:
                 self.run([zeros] * size)
             except Exception as error:
                 raise UnservableError(f"it computes no batch of {size}: {error}") from None
 
 
-def _slot(one: Any) -> Slot:
-    if one.type not in _DTYPES:
-        raise UnservableError(f"`{one.name}` is a {one.type}: there are {', '.join(_DTYPES)}")
-    if [isinstance(size, int) for size in one.shape] != [False, *[True] * (len(one.shape) - 1)]:
-        raise UnservableError(f"`{one.name}` has the shape {one.shape}: the batch, and it alone, must be dynamic")
-    return Slot(one.name, tuple(one.shape[1:]), np.dtype(_DTYPES[one.type]))
+def _slot(value: Any) -> Slot:
+    if value.type not in _DTYPES:
+        raise UnservableError(f"`{value.name}` is a {value.type}: there are {', '.join(_DTYPES)}")
+    if [isinstance(size, int) for size in value.shape] != [False, *[True] * (len(value.shape) - 1)]:
+        raise UnservableError(f"`{value.name}` has the shape {value.shape}: the batch, and it alone, must be dynamic")
+    return Slot(value.name, tuple(value.shape[1:]), np.dtype(_DTYPES[value.type]))
 
 
 def _labels(metadata: Mapping[str, str], output: Slot) -> list[str]:
-    """The names of classes, a JSON list in the model's metadata, if it has them: one per number of its first output."""
+    """Return the class names, a JSON list in the model's metadata: one per element of the first output; [] if
+    missing."""
     try:
         labels = json.loads(metadata.get("labels", "[]"))
     except (ValueError, RecursionError):
@@ -112,16 +116,16 @@ def _labels(metadata: Mapping[str, str], output: Slot) -> list[str]:
     return labels
 
 
-def _certified(path: Path) -> None:
-    """Refuse files that are not those of the certificate beside a model, where `archir export` left one."""
+def _check_certificate(path: Path) -> None:
+    """Raise UnservableError if the model's files differ from the certificate beside the model, if there is one."""
     certificate = path.with_name(f"{path.name}.json")
     if not certificate.exists():
         return
     try:
-        if not certificate.is_file() or certificate.stat().st_size > _MOST_CERTIFICATE:
+        if not certificate.is_file() or certificate.stat().st_size > _MAX_CERTIFICATE_BYTES:
             raise ValueError("it is no file, or a large one")
         files = json.loads(certificate.read_text("utf-8"))["files"]
-        changed = [name for name, facts in files.items() if _changed(path.parent / name, facts["sha256"])]
+        changed = [name for name, facts in files.items() if _has_changed(path.parent / name, facts["sha256"])]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnservableError(f"{certificate} is no certificate of it: {error}") from None
     if path.name not in files:
@@ -130,8 +134,8 @@ def _certified(path: Path) -> None:
         raise UnservableError(f"not what {certificate} certifies: {', '.join(changed)}")
 
 
-def _changed(path: Path, digest: str) -> bool:
-    """Whether a file is not there, or its SHA-256 is another one."""
+def _has_changed(path: Path, digest: str) -> bool:
+    """True if a file is missing or its SHA-256 differs."""
     if not path.is_file():
         return True
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What clients send, as arrays: whatever is wrong with it is an HTTPException of the 4xx kind that says so."""
+"""Decode request bodies into arrays; every mistake in them is an HTTPException of status 4xx that describes it."""
 
 from __future__ import annotations
 
@@ -15,50 +15,54 @@ from starlette.exceptions import HTTPException
 
 _IMAGES = {"image/png": "PNG", "image/jpeg": "JPEG"}
 _MODES = {1: "L", 3: "RGB"}
+"""Modes of Pillow by number of channels."""
 _KINDS: dict[str, set[type]] = {"f": {float, int}, "i": {int}, "u": {int}, "b": {bool}}
-"""What JSON has for a dtype's numbers."""
-_WRITTEN = 40
-"""Characters of a number in JSON, with blanks around it."""
-_PIXEL = 10
-"""Bytes of a pixel in a file: four channels of 16 bits that do not pack, and a little more."""
-_ROOM = 1 << 14
-"""What is in a body besides: names, headers, a colour profile."""
-_PARSED = 20
-"""Bytes that a byte of JSON takes at most as Python has it: `0,` is an object and a place in a list."""
+"""Types of JSON's numbers by kind of dtype."""
+_NUMBER_CHARS = 40
+"""Maximum characters of a number in JSON, with the blanks around it."""
+_PIXEL_BYTES = 10
+"""Maximum bytes of a pixel in an image file: four channels of 16 bits that do not compress, and a little more."""
+_OVERHEAD = 1 << 14
+"""Bytes of the rest of a body: names, headers, a colour profile."""
+_PARSED_BYTES = 20
+"""Maximum memory of a parsed byte of JSON, in bytes: `0,` becomes an object and an entry of a list."""
 
 
-def accepted(inputs: Sequence[Slot]) -> list[str]:
-    """The content types that a model's samples may come in."""
+def accepted_types(inputs: Sequence[Slot]) -> list[str]:
+    """Return the content types that a model accepts."""
     raw = ["application/octet-stream"] if len(inputs) == 1 else []
     return ["application/json", *raw, *(_IMAGES if is_image(inputs) else [])]
 
 
-def most_bytes(kind: str, inputs: Sequence[Slot]) -> int:
-    """The largest body of a sample that comes in this content type."""
+def max_bytes(kind: str, inputs: Sequence[Slot]) -> int:
+    """Return the size limit of a body of a content type."""
     if kind == "application/json":
-        return _ROOM + sum(_WRITTEN * one.size + len(one.name) for one in inputs)
+        return _OVERHEAD + sum(_NUMBER_CHARS * slot.size + len(slot.name) for slot in inputs)
     if kind in _IMAGES:
         height, width, _ = inputs[0].shape
-        return _ROOM + _PIXEL * height * width
-    return sum(one.nbytes for one in inputs)
+        return _OVERHEAD + _PIXEL_BYTES * height * width
+    return sum(slot.nbytes for slot in inputs)
 
 
 def memory(kind: str, length: int, inputs: Sequence[Slot]) -> int:
-    """About what a body of so many bytes takes until it is answered: itself, what is parsed of it, and the sample."""
-    return length * (_PARSED if kind == "application/json" else 2) + 2 * sum(one.nbytes for one in inputs)
+    """Estimate the memory of a body of `length` bytes until it is answered: the body, its parsed form, and the
+    sample."""
+    return length * (_PARSED_BYTES if kind == "application/json" else 2) + 2 * sum(slot.nbytes for slot in inputs)
 
 
 def is_image(inputs: Sequence[Slot]) -> bool:
-    """Whether a model takes what images hold: bytes, [height, width, 1 or 3]."""
+    """True if the model's input has the type of an image: bytes, [height, width, 1 or 3]."""
     return (
         len(inputs) == 1 and inputs[0].dtype == np.uint8 and len(inputs[0].shape) == 3 and inputs[0].shape[2] in _MODES
     )
 
 
-def decoded(kind: str, body: bytes, inputs: Sequence[Slot]) -> Arrays:
-    """The sample of a request's body, by its content type."""
-    if kind not in accepted(inputs):
-        raise HTTPException(415, f"the content type is {kind or 'missing'}: {', '.join(accepted(inputs))} are taken")
+def decode(kind: str, body: bytes, inputs: Sequence[Slot]) -> Arrays:
+    """Return the sample in a request's body. Raises HTTPException for bodies that are not valid."""
+    if kind not in accepted_types(inputs):
+        raise HTTPException(
+            415, f"the content type is {kind or 'missing'}: {', '.join(accepted_types(inputs))} are taken"
+        )
     if kind == "application/json":
         return _from_json(body, inputs)
     (slot,) = inputs
@@ -67,32 +71,33 @@ def decoded(kind: str, body: bytes, inputs: Sequence[Slot]) -> Arrays:
 
 def _from_json(body: bytes, inputs: Sequence[Slot]) -> Arrays:
     try:
-        given = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, f"the body is no JSON: {error}") from None
-    if not isinstance(given, dict) or given.keys() != {"inputs"}:
+    if not isinstance(document, dict) or document.keys() != {"inputs"}:
         raise HTTPException(422, 'the body is {"inputs": ...}, and nothing else')
-    values = given["inputs"]
+    values = document["inputs"]
     if len(inputs) == 1 and not isinstance(values, dict):
         values = {inputs[0].name: values}
-    names = [one.name for one in inputs]
+    names = [slot.name for slot in inputs]
     if not isinstance(values, dict) or values.keys() != {*names}:
         raise HTTPException(422, f"`inputs` has a value for each of {', '.join(names)}, and for nothing else")
-    return {one.name: _from_lists(values[one.name], one) for one in inputs}
+    return {slot.name: _from_lists(values[slot.name], slot) for slot in inputs}
 
 
 def _from_lists(value: Any, slot: Slot) -> NDArray[Any]:
-    # level by level: numpy alone would take strings for numbers, and make room for the longest one many times over
+    # checked level by level, because numpy alone would convert strings to numbers, and allocate the length of the
+    # longest string for each element
     level, depth = [value], 0
     for size in slot.shape:
-        fits = all(isinstance(one, list) and len(one) == size for one in level)
+        fits = all(isinstance(item, list) and len(item) == size for item in level)
         if size == 1 and not fits:
             continue  # such an axis may be left out
         if not fits:
             where = f"at depth {depth}, there must be lists of {size}"
             raise HTTPException(422, f"`{slot.name}` has the shape {list(slot.shape)}: {where}")
-        level, depth = [item for one in level for item in one], depth + 1
-    if not {type(one) for one in level} <= _KINDS[slot.dtype.kind]:
+        level, depth = [item for items in level for item in items], depth + 1
+    if not {type(item) for item in level} <= _KINDS[slot.dtype.kind]:
         raise HTTPException(422, f"`{slot.name}` holds {slot.dtype} numbers")
     try:
         with np.errstate(over="ignore"):
@@ -117,9 +122,9 @@ def _from_image(kind: str, body: bytes, slot: Slot) -> NDArray[Any]:
         with Image.open(io.BytesIO(body), formats=[_IMAGES[kind]]) as image:
             size = image.size
             pixels = np.asarray(image.convert(_MODES[channels])) if size == (width, height) else None
-    except UnidentifiedImageError:  # its text names an object in memory
+    except UnidentifiedImageError:  # its message contains the address of an object
         raise HTTPException(422, f"the body is no {kind}") from None
-    except Exception as error:  # decoders of damaged files raise whatever comes to them
+    except Exception as error:  # decoders of damaged files raise errors of any class
         raise HTTPException(422, f"the body cannot be read as {kind}: {error}") from None
     if pixels is None:
         raise HTTPException(422, f"the image has {size[0]}x{size[1]} pixels; the model takes {width}x{height}")

@@ -1,4 +1,4 @@
-"""A model over HTTP: python service.py net.onnx --port 8000. See README.md."""
+"""HTTP service of an ONNX model: python service.py net.onnx --port 8000. See README.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import uvicorn
 from batching import Batcher, FullError
 from model import Arrays, Model, UnservableError
 from numpy.typing import NDArray
-from samples import accepted, decoded, memory, most_bytes
+from samples import accepted_types, decode, max_bytes, memory
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -30,13 +30,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MOST_CLASSES = 5
-"""The likeliest classes, of which an answer tells."""
+MAX_CLASSES = 5
+"""Number of classes in an answer, the most probable ones."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How much is taken at once, and how long things may take, in seconds."""
+    """Limits of the service; times are in seconds, `memory` in bytes."""
 
     batch: int = 32
     wait: float = 0.002
@@ -47,20 +47,20 @@ class Settings:
 
 
 class Service:
-    """The endpoints, and what they share."""
+    """The endpoints and their shared state."""
 
     def __init__(self, model: Model, settings: Settings) -> None:
         self._model, self._settings = model, settings
         self._batcher: Batcher[Arrays, Arrays] = Batcher(
-            model.run, size=settings.batch, wait=settings.wait, room=settings.queue
+            model.run, size=settings.batch, wait=settings.wait, capacity=settings.queue
         )
         self._answers: Counter[int] = Counter()
         self._held = 0
         self.draining = False
-        """Whether this is about to stop."""
+        """True once the service is about to stop."""
 
     def app(self) -> Starlette:
-        """The ASGI application."""
+        """Return the ASGI application."""
         routes = [
             Route("/predict", self._predict, methods=["POST"]),
             Route("/healthz", self._health),
@@ -70,13 +70,13 @@ class Service:
         ]
         return Starlette(
             routes=routes,
-            middleware=[Middleware(_Watched, service=self)],
+            middleware=[Middleware(_CountingMiddleware, service=self)],
             exception_handlers={HTTPException: _refusal},
             lifespan=self._lifespan,
         )
 
-    def answered(self, status: int) -> None:
-        """Count an answer."""
+    def count_answer(self, status: int) -> None:
+        """Count an answer of a status."""
         self._answers[status] += 1
 
     @asynccontextmanager
@@ -90,8 +90,8 @@ class Service:
         if request.headers.get("content-encoding", "identity") != "identity":
             raise HTTPException(415, "bodies are taken as they are, without a content encoding")
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        with self._room(kind, request) as most:
-            sample = await run_in_threadpool(decoded, kind, await self._body(request, most), self._model.inputs)
+        with self._reserved_memory(kind, request) as max_size:
+            sample = await run_in_threadpool(decode, kind, await self._body(request, max_size), self._model.inputs)
             try:
                 async with asyncio.timeout(self._settings.timeout):
                     outputs = await self._batcher.answer(sample)
@@ -105,14 +105,17 @@ class Service:
         return JSONResponse(answer)
 
     @contextmanager
-    def _room(self, kind: str, request: Request) -> Iterator[int]:
-        """Memory for a body and what becomes of it; the most bytes that it may have. What is refused holds none."""
-        if kind not in accepted(self._model.inputs):
-            decoded(kind, b"", self._model.inputs)  # says what is taken
-        most = most_bytes(kind, self._model.inputs)
-        length = int(request.headers.get("content-length", most))
-        if length > most:
-            raise _too_large(most)
+    def _reserved_memory(self, kind: str, request: Request) -> Iterator[int]:
+        """Reserve memory for a body and its sample, and yield the size limit of the body.
+
+        Raises HTTPException if the body is refused; then nothing is reserved.
+        """
+        if kind not in accepted_types(self._model.inputs):
+            decode(kind, b"", self._model.inputs)  # raises the error that lists the accepted types
+        max_size = max_bytes(kind, self._model.inputs)
+        length = int(request.headers.get("content-length", max_size))
+        if length > max_size:
+            raise _too_large(max_size)
         needed = memory(kind, length, self._model.inputs)
         if needed > self._settings.memory:
             raise HTTPException(413, f"such a body may take {needed} bytes; all requests have {self._settings.memory}")
@@ -124,14 +127,14 @@ class Service:
         finally:
             self._held -= needed
 
-    async def _body(self, request: Request, most: int) -> bytes:
+    async def _body(self, request: Request, max_size: int) -> bytes:
         body = bytearray()
         try:
             async with asyncio.timeout(self._settings.timeout):
                 async for part in request.stream():
                     body += part
-                    if len(body) > most:
-                        raise _too_large(most)
+                    if len(body) > max_size:
+                        raise _too_large(max_size)
         except TimeoutError:
             raise HTTPException(408, "the body did not come in time") from None
         except ClientDisconnect:
@@ -149,11 +152,11 @@ class Service:
     async def _metadata(self, _: Request) -> Response:
         model = self._model
         slots = {"inputs": model.inputs, "outputs": model.outputs}
-        described = {name: [one.described() for one in found] for name, found in slots.items()}
-        return JSONResponse({**described, "metadata": model.metadata})
+        descriptions = {name: [slot.description() for slot in group] for name, group in slots.items()}
+        return JSONResponse({**descriptions, "metadata": model.metadata})
 
     async def _metrics(self, _: Request) -> Response:
-        """Counters, in the text format of Prometheus."""
+        """Return counters in the text format of Prometheus."""
         lines = [f'serve_answers_total{{status="{status}"}} {n}' for status, n in sorted(self._answers.items())]
         batcher = self._batcher
         lines += [f"serve_batches_total {batcher.batches}", f"serve_samples_total {batcher.samples}"]
@@ -161,25 +164,25 @@ class Service:
         return PlainTextResponse("\n".join(lines) + "\n")
 
 
-class _Watched:
-    """Counts answers, and closes connections when the service is about to stop."""
+class _CountingMiddleware:
+    """Middleware that counts answers, and closes connections when the service is about to stop."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def watched(message: Message) -> None:
+        async def counting_send(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._service.answered(message["status"])
+                self._service.count_answer(message["status"])
                 if self._service.draining:
                     MutableHeaders(scope=message)["connection"] = "close"
             await send(message)
 
-        await self._app(scope, receive, watched)
+        await self._app(scope, receive, counting_send)
 
 
-def _too_large(most: int) -> HTTPException:
-    return HTTPException(413, f"a body has {most} bytes at most, as a sample of the model may have")
+def _too_large(max_size: int) -> HTTPException:
+    return HTTPException(413, f"a body has {max_size} bytes at most, as a sample of the model may have")
 
 
 def _busy() -> HTTPException:
@@ -192,17 +195,19 @@ async def _refusal(_: Request, error: Exception) -> Response:
 
 
 def _classes(logits: NDArray[Any], labels: list[str]) -> list[dict[str, Any]]:
-    """The likeliest classes, by the softmax of a network's output."""
-    exact = logits.astype(np.float64)
-    powers = np.exp(exact - exact.max())
-    chances = powers / powers.sum()
+    """Return the most probable classes, by the softmax of a network's output."""
+    values = logits.astype(np.float64)
+    exponentials = np.exp(values - values.max())
+    probabilities = exponentials / exponentials.sum()
     return [
-        {"label": labels[which], "probability": float(chances[which])} for which in np.argsort(-chances)[:MOST_CLASSES]
+        {"label": labels[index], "probability": float(probabilities[index])}
+        for index in np.argsort(-probabilities)[:MAX_CLASSES]
     ]
 
 
 class Server(uvicorn.Server):
-    """Stops in two steps: for `notice` seconds it says so, and answers; then it takes no connection, and finishes.
+    """Stops in two steps: for `notice` seconds it fails /readyz and still answers; then it closes its socket and
+    finishes.
 
     A load balancer needs the first step: it sends requests until it has seen that /readyz fails.
     """
@@ -213,45 +218,55 @@ class Server(uvicorn.Server):
         self._until = float("inf")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal begins the notice; a second one ends it."""
+        """Start the notice on the first signal; end it on the second."""
         self._until = time.monotonic() + (0 if self._service.draining else self._notice)
         self._service.draining = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Called ten times a second."""
+        """Stop after the notice; uvicorn calls this ten times a second."""
         self.should_exit |= time.monotonic() >= self._until
         return await super().on_tick(counter)
 
 
 def main() -> None:
-    """The command line."""
-    usual = Settings()
+    """Run the command line."""
+    defaults = Settings()
     parser = argparse.ArgumentParser(description="Serve an ONNX model over HTTP.")
-    parser.add_argument("model", type=Path, help="what `archir export` wrote")
+    parser.add_argument("model", type=Path, help="ONNX model from `archir export`")
     parser.add_argument("--host", default="127.0.0.1", help="[%(default)s]")
     parser.add_argument("--port", type=int, default=8000, help="[%(default)s]")
-    parser.add_argument("--threads", type=int, default=0, help="threads that compute [all]")
-    parser.add_argument("--batch", type=int, default=usual.batch, help="most samples of a batch [%(default)s]")
-    parser.add_argument("--wait", type=float, default=usual.wait, help="seconds a batch gathers [%(default)s]")
-    parser.add_argument("--queue", type=int, default=usual.queue, help="most requests that wait [%(default)s]")
-    parser.add_argument("--timeout", type=float, default=usual.timeout, help="seconds for a request [%(default)s]")
-    parser.add_argument("--memory", type=int, default=usual.memory, help="bytes for all requests [%(default)s]")
-    parser.add_argument("--connections", type=int, default=usual.connections, help="at a time, at most [%(default)s]")
+    parser.add_argument("--threads", type=int, default=0, help="threads for computing [all]")
+    parser.add_argument("--batch", type=int, default=defaults.batch, help="maximum samples of a batch [%(default)s]")
+    parser.add_argument(
+        "--wait", type=float, default=defaults.wait, help="seconds that a batch waits for more samples [%(default)s]"
+    )
+    parser.add_argument("--queue", type=int, default=defaults.queue, help="maximum queued requests [%(default)s]")
+    parser.add_argument(
+        "--timeout", type=float, default=defaults.timeout, help="time limit of a request, seconds [%(default)s]"
+    )
+    parser.add_argument(
+        "--memory", type=int, default=defaults.memory, help="memory for all requests, bytes [%(default)s]"
+    )
+    parser.add_argument(
+        "--connections", type=int, default=defaults.connections, help="maximum open connections [%(default)s]"
+    )
     parser.add_argument("--notice", type=float, default=2.0, help="seconds from SIGTERM to closing [%(default)s]")
-    given = parser.parse_args()
-    settings = Settings(given.batch, given.wait, given.queue, given.timeout, given.memory, given.connections)
+    arguments = parser.parse_args()
+    settings = Settings(
+        arguments.batch, arguments.wait, arguments.queue, arguments.timeout, arguments.memory, arguments.connections
+    )
     try:
-        model = Model(given.model, given.threads)
+        model = Model(arguments.model, arguments.threads)
         model.warm_up(settings.batch)
     except UnservableError as error:
-        sys.exit(f"{given.model} is not served: {error}")
+        sys.exit(f"{arguments.model} is not served: {error}")
     service = Service(model, settings)
     config = uvicorn.Config(
-        service.app(), host=given.host, port=given.port, ws="none", access_log=False,
+        service.app(), host=arguments.host, port=arguments.port, ws="none", access_log=False,
         limit_concurrency=settings.connections,
-        timeout_graceful_shutdown=round(2 * given.timeout) + 1,
+        timeout_graceful_shutdown=round(2 * arguments.timeout) + 1,
     )  # fmt: skip
-    Server(config, service, given.notice).run()
+    Server(config, service, arguments.notice).run()
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
-"""Images with a horizontal bar, a vertical bar, a dot and a frame, each of which is there or not."""
+"""Images with up to four marks: a horizontal bar, a vertical bar, a dot and a frame."""
 
 import numpy as np
 
 
 def images(count=400, seed=0):
-    """Images [n, 1, 12, 12] as bytes, and zeros and ones [n, 4]."""
+    """Return images [n, 1, 12, 12] of bytes, and labels [n, 4] of zeros and ones."""
     rng = np.random.default_rng(seed)
-    marks = rng.integers(0, 2, (count, 4))
+    labels = rng.integers(0, 2, (count, 4))
     images = rng.integers(0, 60, (count, 1, 12, 12))
-    for image, (across, down, dot, frame) in zip(images[:, 0], marks, strict=True):
+    for image, (across, down, dot, frame) in zip(images[:, 0], labels, strict=True):
         row, column = rng.integers(2, 9, 2)
         if across:
             image[row, 2:10] += 120
@@ -18,4 +18,4 @@ def images(count=400, seed=0):
             image[row + 1 : row + 3, column + 1 : column + 3] = 250
         if frame:
             image[[0, -1]] = image[:, [0, -1]] = 180
-    return images.clip(0, 255).astype(np.uint8), marks
+    return images.clip(0, 255).astype(np.uint8), labels

@@ -1,4 +1,4 @@
-"""A Dataset, a loss and a measure of one's own: directions, which no loss of archir's knows of."""
+"""A dataset, a loss and a measure for directions, which archir does not have."""
 
 import math
 
@@ -24,24 +24,24 @@ class Clocks(Dataset):
 
 
 class Degrees(Measure):
-    """How far off a direction is, on average."""
+    """Mean angular error, in degrees."""
 
     name = "degrees"
 
     def sums(self, output, target):
-        off = torch.atan2(output[:, 1], output[:, 0]) - target
-        return torch.rad2deg(torch.atan2(off.sin(), off.cos()).abs()).sum()
+        error = torch.atan2(output[:, 1], output[:, 0]) - target
+        return torch.rad2deg(torch.atan2(error.sin(), error.cos()).abs()).sum()
 
 
 class Direction(Objective):
-    """1 minus the cosine of the angle between the output and the target."""
+    """Loss: 1 minus the cosine of the angle between the output and the target."""
 
     criterion, measures = "degrees", (Degrees(),)
 
     def loss(self, outputs, batch, seed):
         hand, angle = self.compared(outputs, batch)
-        wanted = torch.stack([angle.cos(), angle.sin()], 1)
-        return (1 - torch.cosine_similarity(hand, wanted)).mean()
+        direction = torch.stack([angle.cos(), angle.sin()], 1)
+        return (1 - torch.cosine_similarity(hand, direction)).mean()
 
 
 def clocks():

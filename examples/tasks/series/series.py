@@ -1,4 +1,4 @@
-"""A series that rises and falls with two periods, and another one that tells of it beforehand."""
+"""A series with two periods, and a second series that leads it by four hours."""
 
 import csv
 import sys
@@ -7,7 +7,7 @@ import numpy as np
 
 
 def write(path, steps=1600, seed=0):
-    """A table with the columns `load` and `warmth`, a row for each hour."""
+    """Write a CSV file with the columns `load` and `warmth` and a row for each hour."""
     rng = np.random.default_rng(seed)
     hour = np.arange(steps)
     warmth = np.sin(2 * np.pi * hour / 24) + 0.4 * np.sin(2 * np.pi * hour / 9) + rng.normal(0, 0.1, steps)

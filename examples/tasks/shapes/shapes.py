@@ -1,10 +1,10 @@
-"""Images with a square and a disc of any colour on a noisy ground, and the class of every pixel."""
+"""Noisy images of a square and a disc of random colours, with the class of every pixel."""
 
 import numpy as np
 
 
 def images(count=200, seed=0):
-    """Images [n, 3, 16, 16] as bytes, and masks [n, 16, 16] of 0, 1 (square) and 2 (disc)."""
+    """Return images [n, 3, 16, 16] of bytes, and masks [n, 16, 16] of 0, 1 (square) and 2 (disc)."""
     rng = np.random.default_rng(seed)
     pixels = rng.integers(0, 70, (count, 3, 16, 16))
     masks = np.zeros((count, 16, 16), np.int64)

@@ -1,4 +1,4 @@
-"""Four sounds that are synthesised: one that rises, one that falls, one that beats, and one with two tones."""
+"""Four classes of synthetic sounds: rising, falling, beating, and of two tones."""
 
 import sys
 import wave
@@ -10,7 +10,7 @@ NAMES = ("beats", "falls", "rises", "two")
 
 
 def sound(name, rng, count=512):
-    """A sound of so many samples, with noise and a pitch that differs."""
+    """Return a sound of `count` samples, with a random pitch and noise."""
     time = np.arange(count) / count
     pitch = rng.uniform(30, 50)
     bend = {"rises": 25, "falls": -25}.get(name, 0)
@@ -24,7 +24,7 @@ def sound(name, rng, count=512):
 
 
 def write(folder, each=60, seed=0):
-    """A folder of WAV files for each of the sounds."""
+    """Write a folder of WAV files for each class."""
     rng = np.random.default_rng(seed)
     for name in NAMES:
         (Path(folder) / name).mkdir(parents=True, exist_ok=True)

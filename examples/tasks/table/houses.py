@@ -1,10 +1,10 @@
-"""Houses that are made up: what one costs depends on its size, age and place, and on chance."""
+"""Synthetic houses: the price depends on size, age and location, and on noise."""
 
 import numpy as np
 
 
 def table(count=800, seed=0):
-    """Rows [n, 6] and prices [n], in thousands."""
+    """Return rows [n, 6] and scaled prices [n]."""
     rng = np.random.default_rng(seed)
     size, rooms = rng.uniform(30, 200, count), rng.integers(1, 7, count)
     age, distance = rng.uniform(0, 80, count), rng.uniform(0, 30, count)

@@ -37,11 +37,11 @@ def tones() -> Iterator[ModuleType]:
 
 def test_tones_have_their_pitches(tones: ModuleType) -> None:
     """The spectrum of a tone has its peaks at multiples of what its bins say."""
-    frames, bins = tones.drawn(40, seed=0)
+    frames, bins = tones.sample(40, seed=0)
     assert frames.shape == (40, 1, 1024, 1)
     np.testing.assert_allclose(frames.mean((1, 2, 3)), 0, atol=1e-6)
     np.testing.assert_allclose(frames.std((1, 2, 3)), 1, atol=1e-5)
-    np.testing.assert_array_equal(frames, tones.drawn(40, seed=0)[0])
+    np.testing.assert_array_equal(frames, tones.sample(40, seed=0)[0])
     pitches = 10 * 2 ** (tones.cents_of(torch.from_numpy(bins).double()).numpy() / 1200)
     spectra = np.abs(np.fft.rfft(frames[:, 0, :, 0] * np.hanning(1024), 8192))
     peaks = spectra.argmax(1) * tones.RATE / 8192
@@ -54,7 +54,7 @@ def test_tones_have_their_pitches(tones: ModuleType) -> None:
 def test_raw_pitch_accuracy(tones: ModuleType) -> None:
     """Half a semitone is 2.5 bins."""
     measure = MEASURES["raw_pitch_accuracy"]
-    bins = torch.from_numpy(tones.drawn(20, seed=1)[1])
+    bins = torch.from_numpy(tones.sample(20, seed=1)[1])
     logits = torch.logit(bins.clamp(1e-6, 1 - 1e-6))
     assert measure.figure(measure.sums(logits, bins), 20) == 1
     for by, wanted in ((2, 1.0), (-2, 1.0), (3, 0.0), (-3, 0.0)):
@@ -78,7 +78,7 @@ def test_the_space_has_the_network(capacity: str, tones: ModuleType) -> None:
     imported = archir.from_torch(module, torch.randn(1, 1, 1024, 1))
     space = archir.load(EXAMPLES / "crepe" / "space.arch", **NETWORKS[capacity][0])
     assert canonical_hash(space.specialize(largest(space))) == canonical_hash(imported.graph)
-    frames, bins = map(torch.from_numpy, tones.drawn(50, seed=4))
+    frames, bins = map(torch.from_numpy, tones.sample(50, seed=4))
     with torch.no_grad():
         right = MEASURES["raw_pitch_accuracy"].sums(module(frames), bins)
     assert right / 50 > 0.85
@@ -90,7 +90,7 @@ def test_what_was_found_is_a_network_and_a_space(tones: ModuleType, tmp_path: Pa
     made.mkdir(parents=True)
     widths = {"width[0][0]": 72, "width[0][1]": 96, "width[0][2]": 88, "width[1][0]": 192, "width[1][1]": 256}
     (made / "best.json").write_text(json.dumps({"choices": {"first": 304, **widths}}), "utf-8")
-    net, space, weights = import_module("shrink").written(tmp_path, "quarter")
+    net, space, weights = import_module("shrink").network_files(tmp_path, "quarter")
     network, opened = archir.load(net), archir.load(space)
     assert archir.cost(network.graph).macs == 307_601_408
     assert canonical_hash(opened.specialize(largest(opened))) == canonical_hash(network.graph)

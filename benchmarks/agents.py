@@ -1,8 +1,8 @@
-"""How long `archir mcp` takes to answer: the official client, a process of its own, NAS-Bench-201.
+"""Measure how long `archir mcp` takes to answer the official client, in a process of its own, on NAS-Bench-201.
 
 python benchmarks/agents.py
 
-Milliseconds of calls after the first five. The figures are kept in `benchmarks/results/agents_cpu.txt`.
+Figures are milliseconds per call after the first five calls, kept in `benchmarks/results/agents_cpu.txt`.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from mcp import Client, StdioServerParameters
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = "nas_bench_201/nas_bench_201.arch"
-CALLS, FIRST = 45, 5
+CALLS, WARMUP = 45, 5
 
 
-async def timed() -> list[str]:
-    """A line for each tool."""
+async def measure_tools() -> list[str]:
+    """Return a line of figures for each tool."""
     lines = []
     server = StdioServerParameters(command=sys.executable, args=["-m", "archir", "mcp", str(ROOT / "examples")])
     async with Client(server) as client:
         for tool in ("check", "count", "cost", "sample", "fix", "format", "show"):
-            taken = []
+            times = []
             for _ in range(CALLS):
                 begin = time.perf_counter()
                 answer = await client.call_tool(tool, {"path": PROGRAM})
-                taken.append(1e3 * (time.perf_counter() - begin))
+                times.append(1e3 * (time.perf_counter() - begin))
                 assert answer.structured_content is not None
                 assert answer.structured_content["ok"]
-            warm = taken[FIRST:]
-            lines.append(f"{tool:8} {median(warm):8.1f} {quantiles(warm, n=20)[-1]:8.1f} {taken[0]:8.1f}")
+            warm = times[WARMUP:]
+            lines.append(f"{tool:8} {median(warm):8.1f} {quantiles(warm, n=20)[-1]:8.1f} {times[0]:8.1f}")
             print(lines[-1], flush=True)
     return lines
 
@@ -43,7 +43,7 @@ async def timed() -> list[str]:
 def main() -> None:
     head = f"CPU; Python {platform.python_version()}; {platform.machine()}"
     title = f"milliseconds from call to answer of {PROGRAM}: median, 95%, first call"
-    lines = asyncio.run(timed())
+    lines = asyncio.run(measure_tools())
     (ROOT / "benchmarks/results/agents_cpu.txt").write_text("\n".join([head, "", title, *lines]) + "\n")
 
 

@@ -1,8 +1,9 @@
-"""Programs that were written to waste time or memory, in each command: seconds of processor time and MiB.
+"""Measure processor time and memory of each command on programs that were written to waste them.
 
 python benchmarks/bombs.py [-o FILE]
 
-Each is refused or done in a process of its own; what starting it takes is left out. `tests/language/bombs.py` has them.
+Each program is refused or processed in a process of its own; figures exclude the start of the process. The programs are
+in `tests/language/bombs.py`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ COMMANDS = ("check", "count", "sample", "cost", "fmt --check", "show")
 SECONDS, MEBIBYTES = 1.0, 256.0
 
 
-def taken(text: str, command: str, folder: Path) -> tuple[float, float]:
-    """Seconds and MiB of a command on a program."""
+def measure_command(text: str, command: str, folder: Path) -> tuple[float, float]:
+    """Return the seconds and MiB of a command on a program."""
     path = folder / "bomb.arch"
     path.write_text(text, newline="")
     search = os.pathsep.join(str(HERE.parent / part) for part in ("", "backends", "grammar"))
@@ -46,9 +47,9 @@ def main() -> None:
     lines, small = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for name, text in BOMBS.items():
-            found = [taken(text, command, Path(folder)) for command in COMMANDS]
-            small += all(seconds <= SECONDS and mebibytes <= MEBIBYTES for seconds, mebibytes in found)
-            cells = "  ".join(f"{seconds:6.2f} s {mebibytes:4.0f} MiB" for seconds, mebibytes in found)
+            figures = [measure_command(text, command, Path(folder)) for command in COMMANDS]
+            small += all(seconds <= SECONDS and mebibytes <= MEBIBYTES for seconds, mebibytes in figures)
+            cells = "  ".join(f"{seconds:6.2f} s {mebibytes:4.0f} MiB" for seconds, mebibytes in figures)
             lines.append(f"{name:40} {cells}")
             print(lines[-1], flush=True)
     head = f"{machine('cpu')}\n{small} of {len(BOMBS)} take at most 1 s and 256 MiB in each of {', '.join(COMMANDS)}\n"

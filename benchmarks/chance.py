@@ -1,4 +1,4 @@
-"""What the searches of `examples/tasks` find, beside architectures of their spaces that are drawn at random."""
+"""Compare the networks that the searches of `examples/tasks` find with random networks of their spaces."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ TASKS = {
     "table": ("mse", False), "labels": ("f1", True), "shapes": ("miou", True), "language": ("perplexity", False),
     "sounds": ("accuracy", True), "series": ("mae", False), "own": ("degrees", False),
 }  # fmt: skip
-"""Each with its criterion, and whether more of it is better."""
-DRAWN = 20
+"""The criterion of each task, and whether more of it is better."""
+RANDOM_COUNT = 20
+"""Number of random networks."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The figure and the MACs of what was found, and those of others that cost no more."""
+    """The figure and the MACs of the network found by a search, and those of random networks with at most its MACs."""
 
     figure: float
     macs: int
@@ -36,56 +37,59 @@ class Comparison:
 
     @property
     def median(self) -> float:
-        """Of the others' figures."""
+        """Median of the figures of random networks."""
         return median(self.others)
 
     @property
-    def ranked(self) -> list[float]:
-        """The others' figures, the best first."""
+    def sorted_others(self) -> list[float]:
+        """Figures of random networks, the best first."""
         return sorted(self.others, reverse=self.larger)
 
     @property
-    def won(self) -> bool:
-        """Whether what was found is better than the median."""
+    def is_better(self) -> bool:
+        """True if the network found by the search is better than the median of random networks."""
         return self.figure > self.median if self.larger else self.figure < self.median
 
 
-def compared(name: str, seed: int, folder: Path) -> Comparison:
-    """Search, and train as many as `DRAWN` of the space that have no more MACs: in the recipe's last phase, on the same
-    samples, from the same seed."""
-    place, (criterion, larger) = copied(name, folder), TASKS[name]
+def compare_with_random(name: str, seed: int, folder: Path) -> Comparison:
+    """Run a search, and train `RANDOM_COUNT` random networks with at most as many MACs.
+
+    Random networks are trained by the recipe's last phase, on the same samples, from the same seed.
+    """
+    example, (criterion, larger) = copy_example(name, folder), TASKS[name]
     overrides = {"seed": str(seed)}
-    found = archir.run(place / "recipe.toml", folder / "found", overrides=overrides, device="cpu")["network"]
-    space = archir.load(place / read(place / "recipe.toml").recipe.space)
-    head, *_, last = (place / "recipe.toml").read_text().split("[[phase]]\n")
+    network = archir.run(example / "recipe.toml", folder / "found", overrides=overrides, device="cpu")["network"]
+    space = archir.load(example / read(example / "recipe.toml").recipe.space)
+    head, *_, last = (example / "recipe.toml").read_text().split("[[phase]]\n")
     rng, costs, phases = random.Random(seed), list[int](), list[str]()
-    while len(costs) < DRAWN:
-        one = space.sample(rng)
-        macs = int(space.cost([one], ["macs"])["macs"][0])
-        if macs <= found["macs"]:
-            fixed = ", ".join(f"{json.dumps(path)} = {json.dumps(label)}" for path, label in one.items())
+    while len(costs) < RANDOM_COUNT:
+        sampled = space.sample(rng)
+        macs = int(space.cost([sampled], ["macs"])["macs"][0])
+        if macs <= network["macs"]:
+            fixed = ", ".join(f"{json.dumps(path)} = {json.dumps(label)}" for path, label in sampled.items())
             pick = f'name = "pick{len(costs)}"\nstrategy = "random"\nopen = []\nfixed = {{ {fixed} }}\n\n'
             train = last.replace('name = "retrain"', f'name = "drawn{len(costs)}"')
             phases += [pick, re.sub(r'architecture = "\w+"', f'architecture = "pick{len(costs)}"', train)]
             costs.append(macs)
-    (place / "drawn.toml").write_text("[[phase]]\n".join([head, *phases]))
-    trained = archir.run(place / "drawn.toml", folder / "drawn", overrides=overrides, device="cpu")["phases"]
-    others = [trained[f"drawn{number}"][criterion] for number in range(DRAWN)]
-    return Comparison(found[criterion], found["macs"], others, costs, larger)
+    (example / "drawn.toml").write_text("[[phase]]\n".join([head, *phases]))
+    trained = archir.run(example / "drawn.toml", folder / "drawn", overrides=overrides, device="cpu")["phases"]
+    others = [trained[f"drawn{number}"][criterion] for number in range(RANDOM_COUNT)]
+    return Comparison(network[criterion], network["macs"], others, costs, larger)
 
 
-def copied(name: str, folder: Path) -> Path:
-    """A copy of an example in a folder, with its data written where they are files, and its recipe reading them."""
+def copy_example(name: str, folder: Path) -> Path:
+    """Return a copy of an example in a folder, with its data files written and its recipe reading them."""
     place = shutil.copytree(ROOT / "examples" / "tasks" / name, folder / name)
-    if (made := written(name, place)) is not None:
+    if (source := write_data(name, place)) is not None:
         recipe = place / "recipe.toml"
-        source = f'source = "{read(recipe).recipe.data.source}"'
-        recipe.write_text(recipe.read_text().replace(source, f"source = {json.dumps(made)}"))
+        old_line = f'source = "{read(recipe).recipe.data.source}"'
+        recipe.write_text(recipe.read_text().replace(old_line, f"source = {json.dumps(source)}"))
     return place
 
 
-def written(name: str, folder: Path, **sizes: int) -> str | None:
-    """The source of an example whose data are files, which are written into a folder, maybe of other sizes."""
+def write_data(name: str, folder: Path, **sizes: int) -> str | None:
+    """Write the data files of an example into a folder, in other sizes if given, and return their source; None if the
+    data are not files."""
     if name == "series":
         module("series").write(folder / "series.csv", **sizes)
         return f"series:{folder}/series.csv#load@8"
@@ -96,11 +100,11 @@ def written(name: str, folder: Path, **sizes: int) -> str | None:
 
 
 def module(name: str) -> ModuleType:
-    """The Python file of an example."""
+    """Return the imported Python file of an example."""
     (path,) = (ROOT / "examples" / "tasks" / name).glob("*.py")
     spec = importlib.util.spec_from_file_location(f"example_{name}", path)
     assert spec is not None
     assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded

@@ -1,4 +1,4 @@
-"""What `archir check` of large spaces takes: processes of the command line, one after the other.
+"""Measure `archir check` of large spaces, in processes of the command line, one after the other.
 
 python benchmarks/check.py [--rounds 5]
 """
@@ -23,6 +23,7 @@ SPACES = {
     "NOS": ("examples/nos/nos.arch",),
     "NAS-FPN": ("examples/nas_fpn/nas_fpn.arch",),
 }
+"""Arguments of the command for each space."""
 
 
 CHILD = """
@@ -35,10 +36,11 @@ finally:
     peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
     print(used.ru_utime + used.ru_stime, int(peak.split()[1]) / 1024, file=sys.stderr)
 """
+"""Program of the measured process: it prints its processor seconds and peak MiB on stderr."""
 
 
-def checked(arguments: tuple[str, ...]) -> tuple[float, float, list[dict[str, int]]]:
-    """Seconds of processor time and MiB of a process that checks a file, and what it says of its nets."""
+def run_check(arguments: tuple[str, ...]) -> tuple[float, float, list[dict[str, int]]]:
+    """Return the processor seconds and MiB of a process that checks a file, and the nets in its output."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, "check", *arguments, "--json"], cwd=ROOT, capture_output=True, text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}, check=True,
@@ -48,12 +50,12 @@ def checked(arguments: tuple[str, ...]) -> tuple[float, float, list[dict[str, in
 
 
 def measure(rounds: int) -> Table:
-    """Medians of the rounds."""
+    """Return medians of some rounds."""
     table = Table("archir check, whole process", ["space", "nodes", "choices", "seconds of processor time", "MiB"])
     for name, arguments in SPACES.items():
-        found = [checked(arguments) for _ in range(rounds)]
-        nets = found[0][2]
-        seconds, memory = median(one[0] for one in found), median(one[1] for one in found)
+        results = [run_check(arguments) for _ in range(rounds)]
+        nets = results[0][2]
+        seconds, memory = median(result[0] for result in results), median(result[1] for result in results)
         size = [f"{sum(net[what] for net in nets):,}" for what in ("nodes", "choices")]
         table.add(name, *size, f"{seconds:.1f}", f"{memory:.0f}")
     return table

@@ -1,10 +1,10 @@
-"""Imports models of families that benchmarks/imports.py does not name, drawn at random, and says how each came out.
+"""Import random models of families that benchmarks/imports.py does not list, and print the result of each.
 
     python benchmarks/drawn_imports.py timm|torchvision|transformers [NAME ...] [--count 25] [--seed 7] [--rows FILE]
 
-What is drawn are files of timm's models, names of torchvision's, and classes of configurations of transformers. Of a
-file of timm's, the model with the fewest parameters is taken; configurations of transformers get small sizes, the same
-for all. Names take these families in place of a draw. A row is one of benchmarks/imports.py.
+The sampled families are files of timm's models, names of torchvision, and configuration classes of transformers. Of a
+file of timm, the model with the fewest parameters is imported; configurations of transformers get the same small sizes.
+Given NAMEs are the families instead of a sample. A row is a row of benchmarks/imports.py.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ from benchmarks.imports import (  # noqa: E402
 )
 
 SECONDS = 180
-"""Of processor time, for a model."""
-UNMADE = "not made: "
-"""What rows say first of families whose libraries refuse the small sizes, or take none of the inputs that are tried."""
+"""Limit of processor time for a model."""
+NOT_CREATED = "not made: "
+"""Prefix of the reason of models that could not be created: the library refuses the small sizes, or all tried
+inputs."""
 SMALL: dict[str, Any] = {
     "hidden_size": 32, "d_model": 32, "n_embd": 32, "dim": 32, "emb_dim": 32, "encoder_hidden_size": 32,
     "decoder_hidden_size": 32, "embedding_size": 32, "embedding_dim": 32, "num_hidden_layers": 2, "n_layer": 2,
@@ -58,53 +59,58 @@ SMALL: dict[str, Any] = {
     "moe_num_experts": 4, "q_lora_rank": 16, "kv_lora_rank": 16, "conv_dim": (32, 32, 32), "conv_kernel": (10, 3, 3),
     "conv_stride": (5, 2, 2), "num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 2,
 }  # fmt: skip
-"""What configurations of transformers call their sizes."""
+"""Small sizes, by the attribute names in configurations of transformers."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library", choices=sorted(FAMILIES))
-    parser.add_argument("names", nargs="*", help="families [a draw of those that the table does not have]")
+    parser.add_argument(
+        "names", nargs="*", help="families [a sample of those that benchmarks/imports.py does not list]"
+    )
     parser.add_argument("--count", type=int, default=25)
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--rows", type=Path, help="a file that rows are added to, as JSON lines")
+    parser.add_argument("--rows", type=Path, help="file to which rows are appended, as JSON lines")
     options = parser.parse_args()
     importable()
     cases = FAMILIES[options.library]()
-    others = sorted(name for name, case in cases.items() if case is not None)
-    drawn = options.names or random.Random(options.seed).sample(others, min(options.count, len(others)))
-    whole = unmade = 0
-    for name in sorted(drawn):
+    unlisted = sorted(name for name, case in cases.items() if case is not None)
+    sampled = options.names or random.Random(options.seed).sample(unlisted, min(options.count, len(unlisted)))
+    successes = uncreated = 0
+    for name in sorted(sampled):
         start = time.process_time()
-        row = _within(name, cases[name] or _had)
-        whole += row.whole
-        unmade += row.why.startswith(UNMADE)
-        print(row, f"{time.process_time() - start:.1f} s", "" if row.whole else "<--", flush=True)
+        row = _attempt_within_limit(name, cases[name] or _raise_listed)
+        successes += row.holds
+        uncreated += row.why.startswith(NOT_CREATED)
+        print(row, f"{time.process_time() - start:.1f} s", "" if row.holds else "<--", flush=True)
         if options.rows:
             with options.rows.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(row)) + "\n")
-    print(f"{whole} of {len(drawn) - unmade} hold every condition; {unmade} more were not made at small sizes")
+    print(
+        f"{successes} of {len(sampled) - uncreated} hold every condition; {uncreated} more were not made at small sizes"
+    )
 
 
-def _had() -> Case:
-    raise LookupError("a family that the table has")
+def _raise_listed() -> Case:
+    """Raise LookupError: a stand-in for families that benchmarks/imports.py lists."""
+    raise LookupError("benchmarks/imports.py lists this family")
 
 
-def _within(name: str, case: Callable[[], Case]) -> Row:
-    """A row, also of what cannot be made, or takes too long."""
+def _attempt_within_limit(name: str, case: Callable[[], Case]) -> Row:
+    """Return the row of a model, also if it cannot be created or takes too long."""
 
-    def late(*_: object) -> None:
+    def on_timeout(*_: object) -> None:
         raise TimeoutError(f"not finished within {SECONDS} s of processor time")
 
-    before = signal.signal(signal.SIGPROF, late)
+    before = signal.signal(signal.SIGPROF, on_timeout)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
-    made: Case | None = None
+    created: Case | None = None
     try:
-        made = case()
-        return attempt(made)
+        created = case()
+        return attempt(created)
     except Exception as error:  # of any library
         why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-        return Row(name, 0, why=why if made is not None else f"{UNMADE}{why}")
+        return Row(name, 0, why=why if created is not None else f"{NOT_CREATED}{why}")
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
@@ -113,55 +119,59 @@ def _within(name: str, case: Callable[[], Case]) -> Row:
 # timm
 
 
-def of_files() -> dict[str, Callable[[], Case] | None]:
-    """By the files of timm's models."""
+def timm_families() -> dict[str, Callable[[], Case] | None]:
+    """Return timm's families: by file, a function that creates a case, or None if benchmarks/imports.py lists a model
+    of it."""
     import timm
     from timm.models import _registry
 
     files: dict[str, list[str]] = {}
     for name in timm.list_models():
         files.setdefault(_registry._model_to_module[name], []).append(name)
-    had = {_registry._model_to_module[name] for name in TIMM}
+    listed = {_registry._model_to_module[name] for name in TIMM}
     return {
-        file: None if file in had else lambda names=names: _smallest(names)  # type: ignore[misc]
+        file: None if file in listed else lambda names=names: _smallest(names)  # type: ignore[misc]
         for file, names in files.items()
     }
 
 
 def _smallest(names: list[str]) -> Case:
+    """Return the case of the model with the fewest parameters."""
     sizes = {name: count for name in names if (count := _parameters(name))}
     return _of_timm(min(sizes, key=lambda name: sizes[name]))
 
 
 def _parameters(name: str) -> int:
+    """Return the number of parameters of a timm model, 0 if it cannot be created without data."""
     try:
         with torch.device("meta"):
-            return sum(one.numel() for one in of_timm(name, {}).parameters())
-    except Exception:  # computes with numbers while it is made
+            return sum(parameter.numel() for parameter in of_timm(name, {}).parameters())
+    except Exception:  # computes with values while it is created
         return 0
 
 
 def _of_timm(name: str) -> Case:
-    """With images as small as the model takes."""
+    """Return the case of a timm model, with the smallest images that it accepts."""
     import timm
 
-    whole = timm.get_pretrained_cfg(name).input_size[-1]
+    full_size = timm.get_pretrained_cfg(name).input_size[-1]
     options: dict[str, Any]
-    for size, options in ((64, {"img_size": 64}), (64, {}), (128, {"img_size": 128}), (128, {}), (whole, {})):
+    for size, options in ((64, {"img_size": 64}), (64, {}), (128, {"img_size": 128}), (128, {}), (full_size, {})):
         try:
             with torch.no_grad():
                 of_timm(name, options).eval()(picture(size))
-        except Exception:  # sizes that windows do not fit in, and all that a library says of them
+        except Exception:  # sizes that do not suit the model raise errors of any class
             continue
         return Case(f"timm {name}", lambda chosen=options: of_timm(name, chosen), picture(size))
-    raise LookupError(f"{name} takes no images of {whole}")
+    raise LookupError(f"{name} takes no images of {full_size}")
 
 
 # torchvision
 
 
-def of_names() -> dict[str, Callable[[], Case] | None]:
-    """By the names of torchvision's models, but those of 8 bits."""
+def torchvision_families() -> dict[str, Callable[[], Case] | None]:
+    """Return torchvision's families: by model name, without 8-bit models, a function that creates a case, or None if
+    listed."""
     import torchvision
 
     return {
@@ -172,6 +182,7 @@ def of_names() -> dict[str, Callable[[], Case] | None]:
 
 
 def _of_torchvision(name: str) -> Case:
+    """Return the case of a torchvision model, with the first example input that it accepts."""
     import torchvision
 
     make = torchvision.models.get_model_builder(name)
@@ -194,83 +205,85 @@ def _of_torchvision(name: str) -> Case:
 # transformers
 
 
-def of_configurations() -> dict[str, Callable[[], Case] | None]:
-    """By the kinds of models that transformers can make of a configuration."""
+def transformers_families() -> dict[str, Callable[[], Case] | None]:
+    """Return the families of transformers: by model type, a function that creates a case, or None if listed."""
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
     transformers.logging.set_verbosity_error()
-    had = {getattr(transformers, name).config_class.model_type for name in (*TEXTS, *PICTURES)}
+    listed = {getattr(transformers, name).config_class.model_type for name in (*TEXTS, *PICTURES)}
     return {
-        kind: None if kind in had else lambda kind=kind: _of_transformers(kind)  # type: ignore[misc]
+        kind: None if kind in listed else lambda kind=kind: _of_transformers(kind)  # type: ignore[misc]
         for kind in MODEL_MAPPING_NAMES
     }
 
 
 def _of_transformers(kind: str) -> Case:
+    """Return the case of a model type of transformers, with the first example input that it accepts."""
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    made = _small(CONFIG_MAPPING[kind])
+    config = _small(CONFIG_MAPPING[kind])
 
     def make() -> nn.Module:
-        return transformers.AutoModel.from_config(made).eval()  # type: ignore[no-any-return]
+        return transformers.AutoModel.from_config(config).eval()  # type: ignore[no-any-return]
 
-    why: list[str] = []
+    reasons: list[str] = []
     model = make()
     for example in _examples(model):
         try:
             with torch.no_grad():
                 model(**example)
         except Exception as error:  # of any kind of input
-            why.append(f"{', '.join(example)}: {' '.join(str(error).split())[:80]}")
+            reasons.append(f"{', '.join(example)}: {' '.join(str(error).split())[:80]}")
             continue
         return Case(f"transformers {type(model).__name__}", make, example)
-    raise LookupError("; ".join(why))
+    raise LookupError("; ".join(reasons))
 
 
 def _small(kind: Any) -> Any:
-    """A configuration of small sizes, of its parts too."""
-    plain = kind()
+    """Return a configuration with small sizes, including its nested configurations."""
+    default = kind()
     options: dict[str, Any] = {}
-    for name, value in vars(plain).items():
+    for name, value in vars(default).items():
         if name in SMALL and value is not None and name not in kind.attribute_map:
             options[name] = type(value)(SMALL[name]) if isinstance(value, list | tuple) else SMALL[name]
         elif name == "image_size" and isinstance(value, int):
-            options[name] = 2 * plain.patch_size if hasattr(plain, "patch_size") and plain.patch_size > 16 else 32
-        elif name == "patch_size" and isinstance(value, int) and value > 8 and hasattr(plain, "image_size"):
+            options[name] = 2 * default.patch_size if hasattr(default, "patch_size") and default.patch_size > 16 else 32
+        elif name == "patch_size" and isinstance(value, int) and value > 8 and hasattr(default, "image_size"):
             options[name], options["image_size"] = 8, 32
         elif hasattr(type(value), "model_type") and hasattr(value, "to_dict"):
             options[name] = _small(type(value)).to_dict()
-    made = kind(**options)
-    made.use_cache = False
-    return made
+    config = kind(**options)
+    config.use_cache = False
+    return config
 
 
 def _examples(model: nn.Module) -> Iterator[dict[str, Any]]:
+    """Yield inputs to try with a model, by parameter name."""
     ids = torch.randint(3, 90, (1, 12), generator=torch.Generator().manual_seed(0))
     main = str(model.main_input_name)  # type: ignore[attr-defined]
-    takes = inspect.signature(model.forward).parameters
+    parameters = inspect.signature(model.forward).parameters
     if main in ("input_values", "input_features"):
         bins = getattr(model.config, "num_mel_bins", 80)
         for shape in ((1, 2000), (1, bins, 128), (1, 128, bins), (1, bins, 3000), (1, 1024, bins)):
             yield {main: torch.zeros(shape)}
-            if "decoder_input_ids" in takes:
+            if "decoder_input_ids" in parameters:
                 yield {main: torch.zeros(shape), "decoder_input_ids": ids}
     pixels = [torch.zeros(1, 3, size, size) for size in (32, 64, 224)]
     if main == "pixel_values":
-        yield from ({main: one} for one in pixels)
-    if "input_ids" in takes:
+        yield from ({main: images} for images in pixels)
+    if "input_ids" in parameters:
         yield {"input_ids": ids}
         yield {"input_ids": ids, "decoder_input_ids": ids}
-    if "pixel_values" in takes:
-        yield from ({"input_ids": ids, "pixel_values": one} for one in pixels)
+    if "pixel_values" in parameters:
+        yield from ({"input_ids": ids, "pixel_values": images} for images in pixels)
 
 
 FAMILIES: dict[str, Callable[[], dict[str, Callable[[], Case] | None]]] = {
-    "timm": of_files,
-    "torchvision": of_names,
-    "transformers": of_configurations,
+    "timm": timm_families,
+    "torchvision": torchvision_families,
+    "transformers": transformers_families,
 }
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""NSGA-II on accuracy and each of six latencies of HW-NAS-Bench: which part of the true hypervolume it finds.
+"""Measure NSGA-II on accuracy and each of six latencies of HW-NAS-Bench: the share of the true hypervolume that it
+finds.
 
 ARCHIR_NAS=FOLDER python benchmarks/fronts.py [--seeds 100]
 
-The folder has `nb201.npz` and `hw_nas_bench.npz` (see `benchmarks/published.py`). Volumes are measured from the worst
-of the table in both objectives, and from the worst of the true front, where they are smaller. In a second part,
-parameters and multiply-accumulates are bounded, and no candidate may be outside. Networks that compute the same are
-tried apart: they were timed apart, and only some of them are on the front. The figures are kept in
+The folder has `nb201.npz` and `hw_nas_bench.npz` (see `benchmarks/published.py`). Reference points of the volumes are
+the worst values of the table, and the worst of the true front, with which volumes are smaller. In a second part,
+parameters and multiply-accumulates are bounded, and no candidate may exceed the bounds. Networks that compute the same
+are not merged: they were timed separately, and only some of them are on the front. The figures are kept in
 `benchmarks/results/fronts_cpu.txt`.
 """
 
@@ -39,60 +40,62 @@ OPTIONS = {"population": 20, "trials": TRIALS, "generations": None}
 WHERE = "params <= 0.6M and macs <= 90M"
 
 
-def joined(folder: Path, space: Space, about: Path) -> Iterator[tuple[str, Results]]:
-    """The accuracies of one table with the latencies of the other, for each device."""
+def joined_tables(folder: Path, space: Space, about: Path) -> Iterator[tuple[str, Results]]:
+    """Yield the devices with tables of the accuracies of one benchmark and the device's latencies of the other."""
     data = Path(os.environ["ARCHIR_NAS"])
-    one, other = np.load(data / "nb201.npz"), np.load(data / "hw_nas_bench.npz")
+    accuracies, latencies = np.load(data / "nb201.npz"), np.load(data / "hw_nas_bench.npz")
     file = folder / "both.npz"
-    np.savez(file, ops=one["ops"], accuracy=one["val_acc_200_cifar10"], cifar10=other["cifar10"])
+    np.savez(file, ops=accuracies["ops"], accuracy=accuracies["val_acc_200_cifar10"], cifar10=latencies["cifar10"])
     text = about.read_text() + '\naccuracy = { column = "accuracy", scale = 0.01 }\n'
     (folder / "both.toml").write_text(text)
     for name in NAMES:
         yield name, archir.results(file, space, measures=["accuracy", f"{name}_latency"])
 
 
-def searched(space: Space, table: Results, name: str, seed: int) -> list[Any]:
-    """The architectures that a search tries."""
-    aims = ["accuracy:max", f"{name}_latency:min"]
-    search = archir.strategy("nsga2", space, {**OPTIONS, "objectives": aims}, seed=seed)
-    found = []
+def run_search(space: Space, table: Results, name: str, seed: int) -> list[Any]:
+    """Return the architectures that a search evaluates."""
+    objectives = ["accuracy:max", f"{name}_latency:min"]
+    search = archir.strategy("nsga2", space, {**OPTIONS, "objectives": objectives}, seed=seed)
+    architectures = []
     while batch := search.ask():
-        found += [one.architecture for one in batch]
+        architectures += [candidate.architecture for candidate in batch]
         search.tell(table.scored(batch))
-    return found
+    return architectures
 
 
 def shares(truth: GroundTruth, rows: list[int]) -> tuple[float, float]:
-    """Of the true volume, measured from the worst of the table and from that of the front."""
+    """Return the shares of the true hypervolume, with the worst values of the table and of the front as reference
+    points."""
 
     def volume(points: Any, reference: Any) -> float:
         return hypervolume([tuple(row) for row in points.tolist()], reference.tolist())
 
     tried, front = truth.values[rows], truth.front
-    ends = (truth.reference, front.max(0) + 1e-9)
-    one, other = (volume(tried, end) / volume(front, end) for end in ends)
-    return one, other
+    of_table, of_front = truth.reference, front.max(0) + 1e-9
+    return volume(tried, of_table) / volume(front, of_table), volume(tried, of_front) / volume(front, of_front)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=100)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     begin = time.perf_counter()
-    lines = [f"NSGA-II on NAS-Bench-201: accuracy (CIFAR-10) and latency, {TRIALS} evaluations, {given.seeds} seeds"]
+    lines = [
+        f"NSGA-II on NAS-Bench-201: accuracy (CIFAR-10) and latency, {TRIALS} evaluations, {arguments.seeds} seeds"
+    ]
     lines += ["share of the true front's hypervolume, median (least), from the worst of the table, and of the front"]
-    whole = archir.load(ROOT / "examples/nas_bench_201/nas_bench_201.arch")
+    full_space = archir.load(ROOT / "examples/nas_bench_201/nas_bench_201.arch")
     with TemporaryDirectory() as folder:
-        for name, table in joined(Path(folder), whole, ROOT / "examples/tables/hw_nas_bench.toml"):
-            aims = ("accuracy:max", f"{name}_latency:min")
+        for name, table in joined_tables(Path(folder), full_space, ROOT / "examples/tables/hw_nas_bench.toml"):
+            objectives = ("accuracy:max", f"{name}_latency:min")
             cells = []
-            for space in (without_dedup(whole), without_dedup(whole.where(WHERE))):
-                truth = GroundTruth(LoadedTask(Task(name=name, space="", table=""), space, table, aims))
-                found = [searched(space, table, name, seed) for seed in range(given.seeds)]
-                outside = sum(not space.within(one) for those in found for one in those)
-                both = [shares(truth, [table.rows[one.codes] for one in those]) for those in found]
-                said = [f"{100 * median(one):.2f}% ({100 * min(one):.2f}%)" for one in zip(*both, strict=True)]
-                cells.append(f"{' '.join(f'{one:18}' for one in said)} {outside} outside")
+            for space in (without_dedup(full_space), without_dedup(full_space.where(WHERE))):
+                truth = GroundTruth(LoadedTask(Task(name=name, space="", table=""), space, table, objectives))
+                searches = [run_search(space, table, name, seed) for seed in range(arguments.seeds)]
+                outside = sum(not space.within(architecture) for tried in searches for architecture in tried)
+                both = [shares(truth, [table.rows[each.codes] for each in tried]) for tried in searches]
+                texts = [f"{100 * median(part):.2f}% ({100 * min(part):.2f}%)" for part in zip(*both, strict=True)]
+                cells.append(f"{' '.join(f'{text:18}' for text in texts)} {outside} outside")
             lines.append(f"{name:8} {cells[0]}   within {WHERE}: {cells[1]}")
             print(lines[-1], f"{time.perf_counter() - begin:.0f} s", flush=True)
     (ROOT / "benchmarks/results/fronts_cpu.txt").write_text("\n".join(lines) + "\n")

@@ -1,9 +1,9 @@
-"""What the first ten minutes on a GPU must show: everything computes there what the CPU computes, and how fast.
+"""Check on a GPU that everything computes what the CPU computes, and how fast, in ten minutes.
 
     python benchmarks/gpu.py [--minutes 10] [--only tests,networks,search,...] [-o benchmarks/results/gpu.txt]
 
-One page is written, part by part, so that what was measured is there if time runs out. Parts that need something that
-this machine has not say so. It needs no network, and pytest for the first part alone.
+One page is written, part by part, so that finished parts are kept if time runs out. Parts that need something that this
+machine lacks say so. No network is needed, and pytest for the first part only.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "nos/nos.arch:nos": {},
     "trionet/trionet.arch": {},
 }
-"""Those whose outputs are compared: one architecture of each."""
+"""Networks whose outputs are compared, one architecture of each."""
 
 
 def tests() -> Table:
-    """What else runs on a GPU that is imagined, and the tests that want one, on this one."""
+    """Run, on this GPU, the tests that otherwise run on a simulated one, and those that need a GPU."""
     table = Table("tests on this device", ["which", "result", "not passed"])
-    wanted = {
+    selections = {
         "operations, objectives, proxies, samples, steps and searches": ["--real-gpu", "tests/torch_backend/elsewhere"],
         "searches, processes, measuring, onnxruntime": [
             "-m", "gpu", "tests/torch_backend/lowering/test_gpu.py", "tests/cli/test_latency_command.py",
             "tests/backends/test_speed.py",
         ],
     }  # fmt: skip
-    for name, given in wanted.items():
+    for name, selection in selections.items():
         command = [
             sys.executable,
             "-m",
@@ -80,7 +80,7 @@ def tests() -> Table:
             "no:benchmark",
             "-n",
             "8",
-            *given,
+            *selection,
         ]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         lines = done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]]
@@ -90,7 +90,7 @@ def tests() -> Table:
 
 
 def networks() -> Table:
-    """Outputs of examples' networks against the CPU's: in float32 with all digits, with TF32, in bf16."""
+    """Compare outputs of examples' networks with the CPU's: in full float32, with TF32, and in bf16."""
     table = Table(
         "one architecture of each space, batch 2, largest difference from the CPU's outputs as a part of the largest",
         ["network", "float32", "TF32", "bf16", "peak, MiB"],
@@ -100,31 +100,33 @@ def networks() -> Table:
         graph = space.specialize(space.sample(1)) if space.choices else space.graph
         network = lower(graph, generator=torch.Generator().manual_seed(0)).eval()
         numbers = torch.Generator().manual_seed(1)
-        given = [random_input(kind, 2, numbers) for kind in ranged_inputs(graph).values()]
+        inputs = [random_input(kind, 2, numbers) for kind in ranged_inputs(graph).values()]
         with torch.no_grad():
-            wanted = _first(network(*given))
+            expected = _first(network(*inputs))
             network.to(DEVICE)
             torch.cuda.reset_peak_memory_stats()
-            there = [one.to(DEVICE) for one in given]
+            gpu_inputs = [value.to(DEVICE) for value in inputs]
             with full_precision(DEVICE):
-                found = {"float32": _first(network(*there))}
-            found["TF32"] = _first(network(*there))
+                outputs = {"float32": _first(network(*gpu_inputs))}
+            outputs["TF32"] = _first(network(*gpu_inputs))
             with autocast("bf16", DEVICE):
-                found["bf16"] = _first(network(*there))
-        apart = [
-            f"{float((one.float().cpu() - wanted).abs().max() / wanted.abs().max()):.1e}" for one in found.values()
+                outputs["bf16"] = _first(network(*gpu_inputs))
+        differences = [
+            f"{float((output.float().cpu() - expected).abs().max() / expected.abs().max()):.1e}"
+            for output in outputs.values()
         ]
-        table.add(name.split("/")[-1], *apart, f"{torch.cuda.max_memory_allocated() / 2**20:.0f}")
+        table.add(name.split("/")[-1], *differences, f"{torch.cuda.max_memory_allocated() / 2**20:.0f}")
     return table
 
 
-def _first(found: Any) -> Tensor:
-    one: Tensor = next(iter(found.values())) if isinstance(found, dict) else found
-    return one
+def _first(outputs: Any) -> Tensor:
+    """Return a network's first output."""
+    output: Tensor = next(iter(outputs.values())) if isinstance(outputs, dict) else outputs
+    return output
 
 
 def search() -> Table:
-    """A step of DARTS, as `search_step.py` has it."""
+    """Measure a step of DARTS, as `search_step.py` defines it."""
     table = Table(
         "a search step (architecture and weights) of the 8-cell, 16-channel network of DARTS, batch 64",
         ["network", "ms", "times as fast", "memory, MiB"],
@@ -135,44 +137,47 @@ def search() -> Table:
     def ours(plan: Plan, precision: str = "float32", *, replayed: bool = False) -> search_step.Search:
         return search_step.from_graph(lower_with_plan(relaxed, plan), DEVICE, replayed=replayed, precision=precision)
 
-    wide = Plan(channels_last=True, batch=True)
-    made: dict[str, Callable[[], search_step.Search]] = {
+    batched = Plan(channels_last=True, batch=True)
+    factories: dict[str, Callable[[], search_step.Search]] = {
         "by hand": lambda: search_step.by_hand(DEVICE),
         "by hand, channels last, gradients where needed": lambda: search_step.by_hand(
             DEVICE, channels_last=True, sparing=True
         ),
         "archir": lambda: ours(Plan()),
         "archir, replayed": lambda: ours(Plan(), replayed=True),
-        "archir, channels last, batch, replayed": lambda: ours(wide, replayed=True),
+        "archir, channels last, batch, replayed": lambda: ours(batched, replayed=True),
         "archir, bf16": lambda: ours(Plan(), "bf16"),
         "archir, bf16, replayed": lambda: ours(Plan(), "bf16", replayed=True),
-        "archir, bf16, channels last, batch, replayed": lambda: ours(wide, "bf16", replayed=True),
+        "archir, bf16, channels last, batch, replayed": lambda: ours(batched, "bf16", replayed=True),
     }
-    searches, held = {}, {}
-    for name, make in made.items():
+    searches, memory = {}, {}
+    for name, make in factories.items():
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         reserved, used = torch.cuda.memory_reserved(), torch.cuda.memory_allocated()
-        searches[name] = one = make()
+        searches[name] = step = make()
         for _ in range(CALLS_BEFORE_RECORDING + 2):
-            one.step(*batches)
-        held[name] = torch.cuda.max_memory_allocated() - used
-        if one.run is not None and one.run.possible:  # what a record needs is kept in a pool of its own
+            step.step(*batches)
+        memory[name] = torch.cuda.max_memory_allocated() - used
+        if step.run is not None and step.run.possible:  # recorded graphs keep their memory in a separate pool
             torch.cuda.empty_cache()
-            held[name] = torch.cuda.memory_reserved() - reserved
-    times = search_step._turns(searches, batches, 3, DEVICE)
-    for name, one in searches.items():
+            memory[name] = torch.cuda.memory_reserved() - reserved
+    times = search_step._time_in_turns(searches, batches, 3, DEVICE)
+    for name, step in searches.items():
         ratio = median(theirs / mine for mine, theirs in zip(times[name], times["by hand"], strict=True))
-        table.add(name + _refused(one), f"{median(times[name]):.1f}", f"{ratio:.2f}", f"{held[name] / 2**20:.0f}")
+        table.add(
+            name + _not_recorded(step), f"{median(times[name]):.1f}", f"{ratio:.2f}", f"{memory[name] / 2**20:.0f}"
+        )
     return table
 
 
-def _refused(one: Any) -> str:
-    return f" (not recorded: {one.run.refused})" if getattr(one.run, "refused", "") else ""
+def _not_recorded(search: Any) -> str:
+    """Return a remark if a search step could not be recorded."""
+    return f" (not recorded: {search.run.refused})" if getattr(search.run, "refused", "") else ""
 
 
 def training() -> Table:
-    """Steps of networks: forward, backward, SGD."""
+    """Measure training steps of networks: forward, backward, SGD."""
     table = Table(
         "a step of training (SGD), ms",
         ["network", "batch", "precision", "by hand", "archir", "archir, replayed", "by hand / replayed"],
@@ -221,21 +226,21 @@ def _training(network: nn.Module, graph: Graph, batch: int, precision: str, *, r
 
 
 def exports() -> Table:
-    """Exported networks run on this device: `torch.export`, and onnxruntime where it was built for GPUs."""
+    """Run exported networks on this device: `torch.export`, and onnxruntime if it was built for GPUs."""
     table = Table("exports on this device, largest relative difference", ["network", "form", "result"])
     providers = set(onnxruntime.get_available_providers())
     for name in ("resnet50.arch", "deit_tiny.arch", "nas_bench_201/nas_bench_201.arch"):
         space = archir.load(EXAMPLES / name)
         graph = space.specialize(space.sample(1)) if space.choices else space.graph
         network = lower(graph, generator=torch.Generator().manual_seed(0)).eval()
-        given = [
+        inputs = [
             random_input(kind, 2, torch.Generator().manual_seed(1)).to(DEVICE) for kind in ranged_inputs(graph).values()
         ]
-        on = network.to(DEVICE)
-        program = torch.export.export(on, tuple(given)).module()
+        module = network.to(DEVICE)
+        program = torch.export.export(module, tuple(inputs)).module()
         with torch.no_grad(), full_precision(DEVICE):
-            one, two = _first(on(*given)), _first(program(*given))
-        table.add(name, "torch.export", f"{float((one - two).abs().max() / one.abs().max()):.1e}")
+            eager, exported = _first(module(*inputs)), _first(program(*inputs))
+        table.add(name, "torch.export", f"{float((eager - exported).abs().max() / eager.abs().max()):.1e}")
         for provider in ("CUDAExecutionProvider", "TensorrtExecutionProvider"):
             if provider not in providers:
                 table.add(name, provider, "this onnxruntime was built without it")
@@ -260,30 +265,31 @@ PARTS: Mapping[str, Callable[[], Table]] = {
     "exports": exports,
     "compiled": lambda: compiled(DEVICE, False),
 }
+"""The parts of the page, by name."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=10, help="no part begins later than that")
-    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas between them")
+    parser.add_argument("--minutes", type=float, default=10, help="no part starts after so many minutes")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "benchmarks" / "results" / "gpu.txt")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("torch sees no CUDA device here")
     begin = time.perf_counter()
     page = [machine(DEVICE)]
-    for name in given.only.split(","):
+    for name in arguments.only.split(","):
         start = time.perf_counter()
-        if start - begin > 60 * given.minutes:
+        if start - begin > 60 * arguments.minutes:
             page.append(f"{name}: not begun, the time was over")
             continue
         try:
             text = str(PARTS[name]())
-        except Exception as error:  # what one part shows does not depend on the others
+        except Exception as error:  # the parts are independent of each other
             text = f"{name}: {type(error).__name__}: {error}"
         page.append(f"{text}\n({time.perf_counter() - start:.0f} s)")
         print(f"\n{page[-1]}", flush=True)
-        given.output.write_text("\n\n".join(page) + "\n")
+        arguments.output.write_text("\n\n".join(page) + "\n")
         torch.cuda.empty_cache()
 
 

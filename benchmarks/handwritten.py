@@ -1,4 +1,4 @@
-"""ResNet-50 and DeiT-Tiny as people write them in torch: what networks from `.arch` files are measured against."""
+"""ResNet-50 and DeiT-Tiny as torch modules written by hand, the reference of networks from `.arch` files."""
 
 from __future__ import annotations
 

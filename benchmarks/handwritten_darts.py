@@ -1,13 +1,12 @@
-"""The network DARTS searches with (Liu et al. 2019, section 2 and appendix A), as people write it in torch.
+"""The search network of DARTS (Liu et al. 2019, section 2 and appendix A) as a torch module written by hand.
 
-One module for each candidate operation, an edge is the sum of all of them times their weights, and a node the sum of
-its edges: what relaxed graphs are measured against.
+There is one module for each candidate operation; an edge is the weighted sum of all of them, and a node the sum of its
+edges. It is the reference of relaxed graphs.
 """
 
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 OPERATIONS = (
@@ -21,9 +20,12 @@ OPERATIONS = (
     "dil_conv_5x5",
 )
 EDGES = tuple((node, source) for node in range(4) for source in range(node + 2))
+"""Edges of a cell: node, and source (0 and 1 are the cell's inputs)."""
 
 
-class Nothing(nn.Module):
+class Zero(nn.Module):
+    """The operation "none": zeros."""
+
     def __init__(self, stride: int) -> None:
         super().__init__()
         self.stride = stride
@@ -62,7 +64,7 @@ def separable(channels: int, kernel: int, stride: int, dilation: int = 1) -> lis
 def candidate(name: str, channels: int, stride: int) -> nn.Module:
     match name:
         case "none":
-            return Nothing(stride)
+            return Zero(stride)
         case "max_pool_3x3":
             return nn.Sequential(nn.MaxPool2d(3, stride, 1), nn.BatchNorm2d(channels, affine=False))
         case "avg_pool_3x3":
@@ -95,16 +97,16 @@ class Cell(nn.Module):
 
     def forward(self, a: Tensor, b: Tensor, weights: Tensor) -> Tensor:
         states = [self.a(a), self.b(b)]
-        place = 0
+        first_edge = 0
         for _ in range(4):
-            edges = range(place, place + len(states))
+            edges = range(first_edge, first_edge + len(states))
             states.append(sum(self.edges[i](x, weights[i]) for i, x in zip(edges, states, strict=True)))  # type: ignore[arg-type]
-            place = edges.stop
+            first_edge = edges.stop
         return torch.cat(states[2:], dim=1)
 
 
 class DartsSearch(nn.Module):
-    """Called with the weights [14, 8] of the operations of normal and of reduction cells."""
+    """The search network; called with the weights [14, 8] of the operations of normal and of reduction cells."""
 
     def __init__(self, channels: int = 16, cells: int = 8, classes: int = 10) -> None:
         super().__init__()
@@ -128,8 +130,8 @@ class DartsSearch(nn.Module):
 
 
 def weights_in_graph(network: DartsSearch) -> dict[str, Tensor]:
-    """The network's weights by the names they have in the relaxed graph of `examples/darts/darts.arch`."""
-    found = {
+    """Return the network's weights by their names in the relaxed graph of `examples/darts/darts.arch`."""
+    weights = {
         "small_stem.conv.weight": network.stem[0].weight,
         "small_stem.batch_norm.weight": network.stem[1].weight,
         "small_stem.batch_norm.bias": network.stem[1].bias,
@@ -138,25 +140,25 @@ def weights_in_graph(network: DartsSearch) -> dict[str, Tensor]:
     }
     for i, cell in enumerate(network.cells):
         if isinstance(cell.a, FactorizedReduce):
-            found |= _reduce(f"stacked_cells.factorized_reduce.{i}", cell.a)
-            found[f"stacked_cells.relu_conv_bn.{i}.conv.weight"] = cell.b[1].weight
+            weights |= _reduce(f"stacked_cells.factorized_reduce.{i}", cell.a)
+            weights[f"stacked_cells.relu_conv_bn.{i}.conv.weight"] = cell.b[1].weight
         else:
-            found[f"stacked_cells.relu_conv_bn.{i}.conv.weight"] = cell.a[1].weight
-            found[f"stacked_cells.relu_conv_bn_2.{i}.conv.weight"] = cell.b[1].weight
+            weights[f"stacked_cells.relu_conv_bn.{i}.conv.weight"] = cell.a[1].weight
+            weights[f"stacked_cells.relu_conv_bn_2.{i}.conv.weight"] = cell.b[1].weight
         kind = "reduction" if cell.reduces else "normal"
         for (node, source), edge in zip(EDGES, cell.edges, strict=True):
             for name, operation in zip(OPERATIONS, edge.candidates, strict=True):
                 scope = f"stacked_cells.{kind}.{i}.searched.edge.{node}.{source}.{name}"
                 if isinstance(operation, FactorizedReduce):
-                    found |= _reduce(f"{scope}.factorized_reduce", operation)
+                    weights |= _reduce(f"{scope}.factorized_reduce", operation)
                 elif isinstance(operation, nn.Sequential):
                     scope = f"{scope}.sep_conv" if name.startswith("sep") else scope
                     for layer, module in enumerate(operation):
                         if isinstance(module, nn.Conv2d):
                             unit = "separable_unit" if layer < 4 else "separable_unit_2"
                             conv = "conv" if layer % 4 == 1 else "conv_2"
-                            found[f"{scope}.{unit}.{conv}.weight"] = module.weight
-    return found
+                            weights[f"{scope}.{unit}.{conv}.weight"] = module.weight
+    return weights
 
 
 def _reduce(scope: str, module: FactorizedReduce) -> dict[str, Tensor]:
@@ -164,13 +166,9 @@ def _reduce(scope: str, module: FactorizedReduce) -> dict[str, Tensor]:
 
 
 def alphas_in_graph(normal: Tensor, reduction: Tensor) -> dict[str, Tensor]:
-    """Rows of [14, 8] tensors by the names of the choices of the space."""
+    """Return rows of [14, 8] tensors by the paths of the space's choices."""
     return {
         f"{kind}.searched.edge[{node}][{source}].op": row
         for kind, rows in (("normal", normal), ("reduction", reduction))
         for (node, source), row in zip(EDGES, rows.unbind(), strict=True)
     }
-
-
-def search_loss(network: DartsSearch, images: Tensor, labels: Tensor, alphas: list[Tensor]) -> Tensor:
-    return F.cross_entropy(network(images, *(alpha.softmax(-1) for alpha in alphas)), labels)

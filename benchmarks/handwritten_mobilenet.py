@@ -1,11 +1,11 @@
-"""MobileNetV2 by hand (Sandler et al. 2018, table 2), as people write it in torch."""
+"""MobileNetV2 (Sandler et al. 2018, table 2) as a torch module written by hand."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
 STAGES = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
-"""Expansion, channels, blocks, stride of the first."""
+"""Expansion, channels, number of blocks, and stride of the first block."""
 
 
 def conv_bn(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
@@ -13,15 +13,15 @@ def conv_bn(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int
     return [conv, nn.BatchNorm2d(outputs), nn.ReLU6(inplace=True)]
 
 
-class Inverted(nn.Module):
-    """An inverted residual with a linear bottleneck (section 3.4)."""
+class InvertedResidual(nn.Module):
+    """An inverted residual block with a linear bottleneck (section 3.4)."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, expansion: int) -> None:
         super().__init__()
         hidden = inputs * expansion
-        widened = conv_bn(inputs, hidden, 1) if expansion > 1 else []
+        expand_layers = conv_bn(inputs, hidden, 1) if expansion > 1 else []
         self.body = nn.Sequential(
-            *widened, *conv_bn(hidden, hidden, 3, stride, hidden),
+            *expand_layers, *conv_bn(hidden, hidden, 3, stride, hidden),
             nn.Conv2d(hidden, outputs, 1, bias=False), nn.BatchNorm2d(outputs),
         )  # fmt: skip
         self.residual = stride == 1 and inputs == outputs
@@ -32,14 +32,14 @@ class Inverted(nn.Module):
 
 
 class MobileNetV2(nn.Module):
-    """224 x 224 images, 1,000 classes."""
+    """MobileNetV2 for 224 x 224 images and 1,000 classes."""
 
     def __init__(self, classes: int = 1000) -> None:
         super().__init__()
         layers, width = conv_bn(3, 32, 3, 2), 32
         for expansion, channels, count, stride in STAGES:
             for index in range(count):
-                layers.append(Inverted(width, channels, stride if index == 0 else 1, expansion))
+                layers.append(InvertedResidual(width, channels, stride if index == 0 else 1, expansion))
                 width = channels
         self.features = nn.Sequential(*layers, *conv_bn(width, 1280, 1))
         self.classifier = nn.Linear(1280, classes)

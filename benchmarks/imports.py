@@ -1,11 +1,11 @@
-"""Imports models of timm, torchvision and transformers with random weights, and says how each came out.
+"""Import models of timm, torchvision and transformers with random weights, and print the result of each.
 
     python benchmarks/imports.py [NAME ...] [--rows rows.jsonl] [-o docs/imported.md]
 
-A row is a model: its parameters, how many of them archir has as they are (the others were computed with at import), the
+A row is a model: its parameters, how many of them archir stores unchanged (the others were transformed at import), the
 largest difference from the source, relative to its output, the lines of Python that define it and of the program,
 whether `archir check` is clean, and whether archir's own ONNX file of it is imported as the same network. With --rows,
-rows are kept in a file as they come, and those that are there already are not made again.
+finished rows are kept in a file and not computed again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from archir.api import analysis  # noqa: E402
 from archir.backends.imports import Program, program_of  # noqa: E402
 from archir.equivalence.canonical import canonical_hash  # noqa: E402
 from archir_torch.importing import proof  # noqa: E402
-from benchmarks.python_lines import defined  # noqa: E402
+from benchmarks.python_lines import with_line_count  # noqa: E402
 
 HEAD = """# Imported models
 
@@ -63,6 +63,7 @@ statistics of random images. The columns are:
 | model | parameters | unchanged | difference | Python lines | program lines | share | check | round trip |
 |---|---:|---:|---:|---:|---:|---:|---|---|
 """
+"""Template of the page docs/imported.md."""
 TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "resnet18": (64, {}), "resnet50": (64, {}), "resnext50_32x4d": (64, {}), "seresnet50": (64, {}),
     "resnetv2_50": (64, {}), "resnest14d": (64, {}), "skresnet18": (64, {}), "ecaresnet26t": (64, {}),
@@ -85,18 +86,22 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "pvt_v2_b0": (64, {}), "focalnet_tiny_srf": (64, {}), "davit_tiny": (64, {}), "efficientvit_b0": (64, {}),
     "volo_d1_224": (224, {}), "visformer_tiny": (224, {}),
 }  # fmt: skip
+"""Models of timm: image size, and options."""
 TORCHVISION: dict[str, int] = {
     "alexnet": 224, "resnet18": 64, "googlenet": 128, "inception_v3": 128, "mobilenet_v2": 64, "mobilenet_v3_small": 64,
     "mnasnet0_5": 64, "shufflenet_v2_x0_5": 64, "squeezenet1_1": 64, "efficientnet_b0": 64, "regnet_y_400mf": 64,
     "convnext_tiny": 64, "vgg11": 224,
 }  # fmt: skip
+"""Models of torchvision: image size."""
 SMALL = {
     "vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
     "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2,
 }  # fmt: skip
-MOST_ROUNDING = 2e-5
-"""Of a network in 32 bits: beyond, differences say nothing of the import."""
+"""Small sizes of language models."""
+MAX_ROUNDING = 2e-5
+"""Maximum rounding error of a network in 32 bits; beyond it, differences say nothing about the import."""
 SHARED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+"""Sizes of `SMALL` that image models have as well."""
 IMAGES = {key: SMALL[key] for key in SHARED} | {"image_size": 32, "patch_size": 8}
 GPT = {
     "vocab_size": 100,
@@ -115,15 +120,17 @@ TEXTS: dict[str, dict[str, Any]] = {
     "Qwen2ForCausalLM": SMALL | {"num_key_value_heads": 2}, "PhiForCausalLM": SMALL,
     "GemmaForCausalLM": SMALL | {"num_key_value_heads": 2, "head_dim": 8},
 }  # fmt: skip
+"""Language models of transformers: configuration."""
 PICTURES: dict[str, tuple[int, dict[str, Any]]] = {
     "ViTForImageClassification": (32, IMAGES), "DeiTForImageClassification": (32, IMAGES), "Dinov2Model": (32, IMAGES),
     "CLIPVisionModel": (32, IMAGES), "ResNetForImageClassification": (64, {}),
 }  # fmt: skip
+"""Image models of transformers: image size, and configuration."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model and its inputs."""
+    """A model and an example of its inputs."""
 
     name: str
     make: Callable[[], nn.Module]
@@ -131,36 +138,38 @@ class Case:
 
 
 def importable() -> None:
-    """Declare what torchvision and timm look for when they are imported beside a torch they were not compiled for."""
+    """Declare operators that torchvision and timm look up at import, for a torch that they were not compiled for."""
     if hasattr(importable, "kept"):
         return
     library = torch.library.Library("torchvision", "DEF")
-    importable.kept = library  # type: ignore[attr-defined]  (as long as the process lives)
+    importable.kept = library  # type: ignore[attr-defined]  # kept for the lifetime of the process
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 
 def names() -> list[str]:
-    """What they are called, without importing the libraries."""
-    of = {"timm": TIMM, "torchvision": TORCHVISION, "transformers": {**TEXTS, **PICTURES}}
-    return [f"{library} {name}" for library, models in of.items() for name in models]
+    """Return the names of all models, without importing the libraries."""
+    libraries = {"timm": TIMM, "torchvision": TORCHVISION, "transformers": {**TEXTS, **PICTURES}}
+    return [f"{library} {name}" for library, models in libraries.items() for name in models]
 
 
 def cases() -> Iterator[Case]:
-    """All of them. A library is imported when a model of it is made."""
+    """Yield all models. A library is imported when a model of it is created."""
     for name, (size, options) in TIMM.items():
         yield Case(f"timm {name}", lambda n=name, o=options: of_timm(n, o), picture(size))
     for name, size in TORCHVISION.items():
-        more = {"init_weights": False, "aux_logits": False} if name in ("googlenet", "inception_v3") else {}
-        yield Case(f"torchvision {name}", lambda n=name, o=more: of_torchvision(n, o), picture(size))
+        options_of_model = {"init_weights": False, "aux_logits": False} if name in ("googlenet", "inception_v3") else {}
+        yield Case(f"torchvision {name}", lambda n=name, o=options_of_model: of_torchvision(n, o), picture(size))
     ids = torch.zeros(1, 12, dtype=torch.int64)
     for name, options in TEXTS.items():
-        yield Case(f"transformers {name}", lambda n=name, o=options: hugging(n, o), {"input_ids": ids})
+        yield Case(f"transformers {name}", lambda n=name, o=options: of_transformers(n, o), {"input_ids": ids})
     for name, (size, options) in PICTURES.items():
-        yield Case(f"transformers {name}", lambda n=name, o=options: hugging(n, o), {"pixel_values": picture(size)})
+        example = {"pixel_values": picture(size)}
+        yield Case(f"transformers {name}", lambda n=name, o=options: of_transformers(n, o), example)
 
 
 def of_timm(name: str, options: dict[str, Any]) -> nn.Module:
+    """Create a model of timm."""
     importable()
     import timm
 
@@ -168,6 +177,7 @@ def of_timm(name: str, options: dict[str, Any]) -> nn.Module:
 
 
 def of_torchvision(name: str, options: dict[str, Any]) -> nn.Module:
+    """Create a model of torchvision."""
     importable()
     import torchvision
 
@@ -175,10 +185,12 @@ def of_torchvision(name: str, options: dict[str, Any]) -> nn.Module:
 
 
 def picture(size: int) -> Tensor:
+    """Return an image of zeros [1, 3, size, size]."""
     return torch.zeros(1, 3, size, size)
 
 
-def hugging(name: str, options: dict[str, Any]) -> nn.Module:
+def of_transformers(name: str, options: dict[str, Any]) -> nn.Module:
+    """Create a model of transformers."""
     importable()
     import transformers
 
@@ -189,9 +201,11 @@ def hugging(name: str, options: dict[str, Any]) -> nn.Module:
     return kind(config)
 
 
-def used(module: nn.Module) -> None:
-    """Statistics and biases as they are after training, so that nothing is 0 or 1 by chance; matrices of zeros would
-    make all experts equal."""
+def randomise_statistics(module: nn.Module) -> None:
+    """Set statistics and biases to random values, as after training, so that none is 0 or 1.
+
+    Matrices of zeros get random values too, because otherwise all experts would be equal.
+    """
     generator = torch.Generator().manual_seed(0)
     for name, tensor in module.state_dict().items():
         if tensor.dim() > 1 and tensor.is_floating_point() and not tensor.any():
@@ -202,31 +216,32 @@ def used(module: nn.Module) -> None:
             tensor.normal_(0, 0.1, generator=generator)
 
 
-def rounding(module: nn.Module, images: Tensor) -> float:
-    """How far a module is from itself in 64 bits, relative to its largest number."""
-    exact = copy.deepcopy(module).double()(images.double())
-    return float((module(images) - exact).abs().max() / exact.abs().max())
+def rounding_error(module: nn.Module, images: Tensor) -> float:
+    """Return the largest difference between a module in 32 and in 64 bits, relative to its largest output."""
+    reference = copy.deepcopy(module).double()(images.double())
+    return float((module(images) - reference).abs().max() / reference.abs().max())
 
 
 def random_images(example: Tensor) -> Tensor:
-    """64 of an example's shape, whose statistics norms may get."""
+    """Return 64 random images of an example's shape, as a source of statistics for norms."""
     return torch.randn(64, *example.shape[1:], generator=torch.Generator().manual_seed(1))
 
 
-def settled(module: nn.Module, example: Any) -> None:
-    """Statistics of images for norms, as training would leave them, where random ones make rounding errors grow."""
+def stabilise_norms(module: nn.Module, example: Any) -> None:
+    """Give norms the statistics of random images if their random statistics amplify rounding errors above
+    MOST_ROUNDING."""
     if not isinstance(example, Tensor):
         return
     images = random_images(example)
     module.eval()
     with torch.no_grad():
-        if rounding(module, images[:2]) <= MOST_ROUNDING:
+        if rounding_error(module, images[:2]) <= MAX_ROUNDING:
             return
-        norms = [one for one in module.modules() if isinstance(one, nn.BatchNorm2d)]
-        before = [one.momentum for one in norms]
+        norms = [norm for norm in module.modules() if isinstance(norm, nn.BatchNorm2d)]
+        before = [norm.momentum for norm in norms]
         for norm in norms:
             norm.reset_running_stats()
-            norm.momentum = None  # the mean of all that they are given
+            norm.momentum = None  # the mean over all batches
             norm.train()
         module(images)
         for norm, momentum in zip(norms, before, strict=True):
@@ -236,7 +251,7 @@ def settled(module: nn.Module, example: Any) -> None:
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a model; `why` says why nothing did."""
+    """The result of a model; `why` is the reason if it could not be imported."""
 
     name: str
     params: int
@@ -249,8 +264,8 @@ class Row:
     why: str = ""
 
     @property
-    def whole(self) -> bool:
-        """Whether everything holds."""
+    def holds(self) -> bool:
+        """True if the model meets every condition."""
         short = 3 * self.lines <= self.python
         return not self.why and self.error <= 1e-5 and short and (self.check, self.back) == ("clean", "yes")
 
@@ -264,82 +279,84 @@ class Row:
 
 
 def attempt(case: Case) -> Row:
+    """Import a model, and return its row."""
     torch.manual_seed(0)
     with torch.no_grad():
-        module, python = defined(case.make, case.example)
-    used(module)
-    settled(module, case.example)
-    params = sum(one.numel() for one in module.parameters())
+        module, python = with_line_count(case.make, case.example)
+    randomise_statistics(module)
+    stabilise_norms(module, case.example)
+    params = sum(parameter.numel() for parameter in module.parameters())
     try:
         imported = archir.from_torch(module, case.example)
         program = program_of(imported)
         graph = archir.loads(program.text).graph
         error = backends.get("torch").compare(module, graph, program.weights, case.example)
     except archir.ArchError as failure:
-        return Row(case.name, params, python=python, why=told(failure))
+        return Row(case.name, params, python=python, why=first_message(failure))
     trained = {name for name, _ in module.named_parameters()}
     kept = {source.name: prod(source.shape) for source in imported.sources.values() if source.name in trained}
-    check, back = checked(program), again(program)
+    check, back = check_result(program), round_trip(program)
     return Row(case.name, params, sum(kept.values()), error, python, program.lines, check, back)
 
 
-def told(failure: archir.ArchError) -> str:
-    """The first thing that is said, for a cell of a table."""
+def first_message(failure: archir.ArchError) -> str:
+    """Return the first message of an error, for a cell of a table."""
     return failure.diagnostics[0].message.replace("|", "/").replace("\n", " ")[:120]
 
 
-def checked(program: Program) -> str:
-    """What `archir check --strict` says of a program."""
+def check_result(program: Program) -> str:
+    """Return the first finding of `archir check --strict` about a program, or "clean"."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "net.arch")
         path.write_text(program.text, "utf-8")
         try:
             _, warnings = analysis.linted(str(path))
         except archir.ArchError as failure:
-            return told(failure)
+            return first_message(failure)
     return f"{warnings[0].code}: {warnings[0].message[:80]}" if warnings else "clean"
 
 
-def again(program: Program) -> str:
-    """Whether archir's ONNX file of a program, imported, is the same network."""
+def round_trip(program: Program) -> str:
+    """Return "yes" if archir's ONNX file of a program is imported as the same network, else the reason."""
     graph = archir.loads(program.text).graph
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "net.onnx")
         try:
             archir.export(graph, path, proof.network(graph, program.weights), deployed=False)
-            found = archir.from_onnx(path).graph
+            imported = archir.from_onnx(path).graph
         except archir.ArchError as failure:
-            return told(failure)
-    return "yes" if canonical_hash(found) == canonical_hash(graph) else "another hash"
+            return first_message(failure)
+    return "yes" if canonical_hash(imported) == canonical_hash(graph) else "another hash"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of names [all models]")
-    parser.add_argument("--rows", type=Path, help="rows that are made, and were made before, as JSON lines")
+    parser.add_argument("--rows", type=Path, help="file of finished rows, as JSON lines; they are not computed again")
     parser.add_argument("-o", "--output", type=Path, help="the page to write")
     options = parser.parse_args()
-    known: dict[str, Row] = {}
+    finished: dict[str, Row] = {}
     if options.rows and options.rows.exists():
-        made = [Row(**json.loads(line)) for line in options.rows.read_text("utf-8").splitlines()]
-        known = {row.name: row for row in made}
+        old_rows = [Row(**json.loads(line)) for line in options.rows.read_text("utf-8").splitlines()]
+        finished = {row.name: row for row in old_rows}
     rows = []
     for case in cases():
         if not options.names or any(name in case.name for name in options.names):
             start = time.process_time()
-            if case.name not in known:
-                row = known[case.name] = attempt(case)
+            if case.name not in finished:
+                row = finished[case.name] = attempt(case)
                 if options.rows:
                     with options.rows.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(asdict(row)) + "\n")
                 gc.collect()
-            rows.append(known[case.name])
+            rows.append(finished[case.name])
             print(rows[-1], f"{time.process_time() - start:.1f} s", flush=True)
     done = [row for row in rows if not row.why]
-    kept, whole = sum(row.kept == row.params for row in done), sum(row.whole for row in rows)
+    unchanged, holding = sum(row.kept == row.params for row in done), sum(row.holds for row in rows)
     summary = (
-        f"{len(done)} of {len(rows)} models were imported, {kept} with all parameters unchanged. {whole} meet every "
-        "condition: equal to 1e-5, at most a third of the lines, clean, and the same network from archir's own file."
+        f"{len(done)} of {len(rows)} models were imported, {unchanged} with all parameters unchanged. {holding} meet "
+        "every condition: equal to 1e-5, at most a third of the lines, clean, and the same network from archir's own "
+        "file."
     )
     print(summary)
     if options.output:

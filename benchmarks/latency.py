@@ -1,4 +1,4 @@
-"""How well sums of operations' latencies predict those of whole networks: the full-attention space at 16 channels."""
+"""Measure how well sums of operations' latencies predict those of networks: the full-attention space at 16 channels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import archir
 
 SPACE = Path(__file__).resolve().parent.parent / "examples" / "full_attention" / "full_attention.arch"
 DEVICES = {"cpu": ("cpu", "onnxruntime-cpu"), "cuda": ("cuda", "onnxruntime-cuda")}
+"""Measured devices of archir, by device of torch."""
 
 
 def run(device: str, quick: bool) -> Table:
+    """Return the table of figures."""
     count = 5 if quick else 20
     table = Table(
         f"latency tables of the full-attention space, 16 channels, batch 1, one thread; {count} random architectures",
@@ -27,19 +29,19 @@ def run(device: str, quick: bool) -> Table:
     for name in DEVICES[device.split(":")[0]]:
         with tempfile.TemporaryDirectory() as folder:
             begin = time.perf_counter()
-            made = archir.bench(space, Path(folder) / "table.json", device=name, threads=1)
+            latency_table = archir.bench(space, Path(folder) / "table.json", device=name, threads=1)
             seconds = time.perf_counter() - begin
-        found = archir.validate(made, space, count)
-        measured = sorted(one.measured.median / 1e6 for one in found.networks)
-        line = found.correction()
+        validation = archir.validate(latency_table, space, count)
+        measured = sorted(network.measured.median / 1e6 for network in validation.networks)
+        line = validation.correction()
         table.add(
             name,
-            str(len(made.entries)),
+            str(len(latency_table.entries)),
             f"{seconds:.1f}",
             f"{measured[0]:.1f} to {measured[-1]:.1f}",
-            f"{found.rank_correlation:.3f}",
-            f"{found.error:.1%}",
-            f"{found.corrected_error:.1%}",
+            f"{validation.rank_correlation:.3f}",
+            f"{validation.error:.1%}",
+            f"{validation.corrected_error:.1%}",
             f"{line.scale:.3f} x sum {line.offset / 1e6:+.2f} ms",
         )
     return table

@@ -1,4 +1,4 @@
-"""Formulations of local attention, side by side: time and memory of a forward and backward pass."""
+"""Compare implementations of local attention: time and memory of a forward and backward pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHAPES = [(32, 64, 32, 7, 8), (64, 16, 32, 3, 4), (64, 32, 16, 5, 8), (64, 16, 8
 
 
 def unfold(q: Tensor, k: Tensor, v: Tensor, rows: Tensor, columns: Tensor, *, heads: int, kernel: int) -> Tensor:
-    """kernel^2 copies of keys and values, then products and sums over them."""
+    """Local attention by copies: kernel^2 copies of keys and values, then products and sums over them."""
     batch, channels, height, width = q.shape
     shape = (batch, heads, channels // heads, kernel * kernel, height * width)
     keys, values = (F.unfold(x, kernel, padding=kernel // 2).view(shape) for x in (k, v))
@@ -32,7 +32,10 @@ def unfold(q: Tensor, k: Tensor, v: Tensor, rows: Tensor, columns: Tensor, *, he
 
 
 def masked(q: Tensor, k: Tensor, v: Tensor, rows: Tensor, columns: Tensor, *, heads: int, kernel: int) -> Tensor:
-    """All positions to all, with what lies outside of the window masked; padding is one more set of keys of zeros."""
+    """Local attention by a mask: all positions attend to all, and positions outside of the window are masked.
+
+    Padding adds keys of zeros.
+    """
     batch, channels, height, width = q.shape
     pad = kernel // 2
     offset_logits = _offset_logits(q, rows, columns, heads).flatten(3).transpose(2, 3)
@@ -45,27 +48,29 @@ def masked(q: Tensor, k: Tensor, v: Tensor, rows: Tensor, columns: Tensor, *, he
     bias = q.new_full((batch, heads, height * width, keys.shape[-1]), float("-inf"))
     bias = bias.scatter(3, window.expand(batch, heads, -1, -1), offset_logits)
     queries = q.flatten(2).unflatten(1, (heads, -1)).transpose(2, 3)
-    found = F.scaled_dot_product_attention(queries, keys.transpose(2, 3), values.transpose(2, 3), bias, scale=1.0)
-    return found.transpose(2, 3).reshape(batch, channels, height, width)
+    attended = F.scaled_dot_product_attention(queries, keys.transpose(2, 3), values.transpose(2, 3), bias, scale=1.0)
+    return attended.transpose(2, 3).reshape(batch, channels, height, width)
 
 
 FORMS: dict[str, Callable[..., Tensor]] = {"shift and accumulate": local_attention, "unfold": unfold, "masked": masked}
 
 
 def operands(batch: int, channels: int, size: int, kernel: int, device: str) -> list[Tensor]:
+    """Return random queries, keys, values, and offsets of rows and columns."""
     generator = torch.Generator().manual_seed(0)
     shapes = [(batch, channels, size, size)] * 3 + [(channels // 2, kernel), (channels - channels // 2, kernel)]
     return [torch.randn(shape, generator=generator).to(device).requires_grad_() for shape in shapes]
 
 
 def step(form: Callable[..., Tensor], tensors: list[Tensor], kernel: int, heads: int) -> Tensor:
+    """Run a forward and backward pass, and return the result."""
     result = form(*tensors, heads=heads, kernel=kernel)
     torch.autograd.grad(result.sum(), tensors)
     return result
 
 
 def saved_bytes(form: Callable[..., Tensor], tensors: list[Tensor], kernel: int, heads: int) -> int:
-    """Bytes that the graph keeps for the backward pass, each storage once."""
+    """Return the bytes that autograd keeps for the backward pass, each storage counted once."""
     storages: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
@@ -79,7 +84,8 @@ def saved_bytes(form: Callable[..., Tensor], tensors: list[Tensor], kernel: int,
 
 
 def peak_mib(name: str, shape: tuple[int, ...]) -> float:
-    """Growth of the peak resident memory of a process that does one step (VmHWM, which starts anew with a process)."""
+    """Return how much a step raises the peak resident memory, in MiB, in a process of its own (VmHWM is per
+    process)."""
     program = (
         "import re, sys\nsys.path[:0] = sys.argv[1:]\nimport local_attention as la\n"
         "peak = lambda: int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
@@ -105,9 +111,9 @@ def run(device: str, quick: bool) -> Table:
     for shape in SHAPES[: 1 if quick else None]:
         batch, channels, size, kernel, heads = shape
         tensors = operands(batch, channels, size, kernel, device)
-        wanted = step(unfold, tensors, kernel, heads)
+        expected = step(unfold, tensors, kernel, heads)
         for form in FORMS.values():
-            torch.testing.assert_close(step(form, tensors, kernel, heads), wanted, atol=2e-4, rtol=2e-4)
+            torch.testing.assert_close(step(form, tensors, kernel, heads), expected, atol=2e-4, rtol=2e-4)
         times = medians(
             {name: lambda form=form: step(form, tensors, kernel, heads) for name, form in FORMS.items()},
             3 if quick else 5,

@@ -1,4 +1,5 @@
-"""Measuring side by side: candidates take turns, so that a busy machine is busy for all; medians are compared."""
+"""Side-by-side measurements: candidates take turns, so that other load affects all of them, and medians are
+compared."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import torch
 
 @dataclass
 class Table:
-    """Figures as text."""
+    """A table of figures that is printed as text."""
 
     title: str
     columns: list[str]
@@ -38,9 +39,9 @@ def medians(
     warm: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """Milliseconds per candidate: the median of `rounds` turns, after `warm` turns that do not count.
+    """Return milliseconds per candidate: the median of `rounds` turns, after `warm` turns that do not count.
 
-    `clock` gives seconds: `time.process_time`, with one thread, hardly notices what else a machine does.
+    `clock` returns seconds: `time.process_time`, with one thread, is hardly affected by other load.
     """
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for turn in range(warm + rounds):
@@ -54,10 +55,10 @@ def medians(
                 torch.cuda.synchronize()
             if turn >= warm:
                 times[name].append(1000 * (clock() - begin))
-    return {name: median(found) for name, found in times.items()}
+    return {name: median(samples) for name, samples in times.items()}
 
 
 def machine(device: str) -> str:
-    """What the figures were measured on."""
+    """Return a line that describes the device and versions of the measurement."""
     name = torch.cuda.get_device_name() if device != "cpu" else f"CPU, {torch.get_num_threads()} threads"
     return f"{name}; torch {torch.__version__}; Python {platform.python_version()}; {platform.machine()}"

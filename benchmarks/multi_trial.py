@@ -1,4 +1,5 @@
-"""Searches of a space whose best architecture and front are known, a tenth of it being scored; Optuna's beside."""
+"""Evaluate searches of a space with known optimum and front, of which a tenth is scored; Optuna's searches for
+comparison."""
 
 from __future__ import annotations
 
@@ -8,11 +9,12 @@ from statistics import mean, median
 from typing import Any
 
 from measure import Table
-from rugged import Rugged, Tried, reference, search, space
+from rugged import Evaluated, Rugged, search, search_by_optuna, space
 
 from archir.search.registry import create
 
 TENTH = 558
+"""Number of scored architectures, a tenth of the space."""
 SINGLE: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "evolution, regularised": ("evolution", {"trials": TENTH}),
     "the same, 50 parents, tournaments of 10": (
@@ -22,7 +24,9 @@ SINGLE: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "evolution, ofa": ("evolution", {"preset": "ofa", "trials": TENTH}),
     "random": ("random", {"trials": TENTH}),
 }  # fmt: skip
+"""Strategies with one objective, and their options."""
 POPULATIONS = (20, 40, 100)
+"""Population sizes of the strategies with two objectives."""
 
 
 def run(quick: bool) -> Table:
@@ -33,11 +37,11 @@ def run(quick: bool) -> Table:
         ["strategy", "best found", "scored until then", "hypervolume, least", "mean", "seconds"],
     )
 
-    def add(name: str, one: Callable[[int], Tried], front: bool) -> None:
+    def add(name: str, run_search: Callable[[int], Evaluated], front: bool) -> None:
         begin = time.perf_counter()
-        tried = [one(seed) for seed in seeds]
+        tried = [run_search(seed) for seed in seeds]
         seconds = (time.perf_counter() - begin) / len(seeds)
-        until = [found for each in tried if (found := each.at_best()) is not None]
+        until = [count for each in tried if (count := each.count_until_best()) is not None]
         cells = [f"{len(until)} of {len(seeds)}", f"{median(until):.0f}" if until else "-"]
         volumes = [each.volume() for each in tried] if front else []
         cells += [f"{100 * part(volumes):.2f}%" if volumes else "" for part in (min, mean)]
@@ -48,12 +52,12 @@ def run(quick: bool) -> Table:
     for size in POPULATIONS:
         add(
             f"Optuna, accuracy alone, population {size}",
-            lambda s, n=size: reference(problems[s], 1, TENTH, n, s),
+            lambda s, n=size: search_by_optuna(problems[s], 1, TENTH, n, s),
             False,
         )
     for size in POPULATIONS:
         options = {"population": size, "trials": TENTH}
         add(f"nsga2, population {size}", lambda s, o=options: search(create("nsga2", space(), o, s), problems[s]), True)
     for size in POPULATIONS:
-        add(f"Optuna, population {size}", lambda s, n=size: reference(problems[s], 2, TENTH, n, s), True)
+        add(f"Optuna, population {size}", lambda s, n=size: search_by_optuna(problems[s], 2, TENTH, n, s), True)
     return table

@@ -1,4 +1,4 @@
-"""Networks from `.arch` files against the same ones by hand."""
+"""Compare networks from `.arch` files with the same networks written by hand."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ import archir
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 PAIRS: dict[str, type[nn.Module]] = {"resnet50": ResNet50, "deit_tiny": DeiTTiny, "mobilenet_v2": MobileNetV2}
+"""Classes written by hand, by file of `examples`."""
 
 
 def training(device: str, quick: bool) -> Table:
+    """Measure forward and backward passes of both."""
     table = Table(
         "forward and backward, eager, float32, 224 x 224",
         ["network", "batch", "by hand, ms", "archir, ms", "archir / by hand"],
@@ -41,8 +43,10 @@ def training(device: str, quick: bool) -> Table:
 
 
 def compiled(device: str, quick: bool) -> Table:
-    """The same under torch's compiler, each of the two as one graph: a break in it is an error. On CPUs, milliseconds
-    are those of the processor, of one thread."""
+    """Measure the same under torch.compile, both as one graph: a graph break is an error.
+
+    On CPUs, times are of the processor, with one thread.
+    """
     batch, threads = 4 if device == "cpu" else 64, torch.get_num_threads()
     torch.set_num_threads(1)
     table = Table(

@@ -1,8 +1,8 @@
-"""Exact optimisation: 80 layers of 54 alternatives, three budgets, random additive scores.
+"""Measure exact optimisation: 80 layers of 54 alternatives, three budgets, random additive scores.
 
-`python benchmarks/optimizing.py` prints seconds of processor time, one thread; `--others` times HiGHS and CBC on the
-same problems as plain integer programs beside it (`pip install highspy pulp`). `--smaller 1000` compares the answers
-with HiGHS's on as many smaller problems, of which some have none. `--llama` makes a front of a thousand points.
+`python benchmarks/optimizing.py` prints seconds of processor time, one thread. `--others` also solves the same problems
+as integer programs by HiGHS and CBC (`pip install highspy pulp`). `--smaller 1000` compares the answers with those of
+HiGHS on as many smaller problems, some of which are infeasible. `--llama` computes a front of a thousand points.
 """
 
 from __future__ import annotations
@@ -26,15 +26,19 @@ from archir.spaces.scores import Scores, Term
 HERE = Path(__file__).resolve().parent
 
 LAYERS, ALTERNATIVES, BUDGETS, SIZE = 80, 54, 3, 10**6
-LONGEST = 60.0
-"""Seconds that the others have for a problem."""
+MAX_SECONDS = 60.0
+"""Time limit of the other solvers for a problem, in seconds."""
 COSTS = "kv_bytes(context=4096)", "decode_macs(context=4096)"
+"""Costs of the front of Llama 3."""
 
 
 def instance(
     seed: int, count: int = LAYERS, alternatives: int = ALTERNATIVES, tight: tuple[float, float] = (0.24, 0.36)
 ) -> tuple[Network, list[int]]:
-    """Scores and costs are uniform; each budget is 0.24 to 0.36 of the most, where a random architecture has half."""
+    """Return a random problem: a network and its budgets.
+
+    Scores and costs are uniform; each budget is 0.24 to 0.36 of the maximum, of which a random architecture costs half.
+    """
     rng = np.random.default_rng(seed)
     layers = []
     for _ in range(count):
@@ -48,7 +52,7 @@ def instance(
 
 
 def highs(network: Network, limits: list[int]) -> tuple[float, int | None, bool]:
-    """Seconds that HiGHS takes, the optimum as it says, and whether it says that there is none."""
+    """Return the seconds that HiGHS takes, its optimum, and True if it finds the problem infeasible."""
     import highspy
 
     start = process_time()
@@ -57,15 +61,15 @@ def highs(network: Network, limits: list[int]) -> tuple[float, int | None, bool]
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("mip_rel_gap", 0.0)
     solver.setOptionValue("mip_abs_gap", 0.5)
-    solver.setOptionValue("time_limit", LONGEST)
+    solver.setOptionValue("time_limit", MAX_SECONDS)
     columns = [[solver.addBinary(obj=float(step[0])) for step in layer.costs] for layer in network.layers]
-    for each in columns:
-        solver.addConstr(sum(each[1:], each[0]) == 1)
-    for room, limit in enumerate(limits, 1):
+    for layer_columns in columns:
+        solver.addConstr(sum(layer_columns[1:], layer_columns[0]) == 1)
+    for budget, limit in enumerate(limits, 1):
         pairs = [
-            (column, int(step[room]))
-            for each, layer in zip(columns, network.layers, strict=True)
-            for column, step in zip(each, layer.costs, strict=True)
+            (column, int(step[budget]))
+            for layer_columns, layer in zip(columns, network.layers, strict=True)
+            for column, step in zip(layer_columns, layer.costs, strict=True)
         ]
         solver.addConstr(solver.qsum([column * cost for column, cost in pairs]) <= limit)
     solver.minimize()
@@ -75,7 +79,7 @@ def highs(network: Network, limits: list[int]) -> tuple[float, int | None, bool]
 
 
 def cbc(network: Network, limits: list[int]) -> tuple[float, int | None, bool]:
-    """Seconds that CBC takes, from PuLP, the optimum as it says, and whether it says that there is none."""
+    """Return the seconds that CBC takes, from PuLP, its optimum, and True if it finds the problem infeasible."""
     import pulp
 
     start = times()
@@ -86,34 +90,37 @@ def cbc(network: Network, limits: list[int]) -> tuple[float, int | None, bool]:
     ]
     pairs = [
         (column, step.tolist())
-        for each, layer in zip(columns, network.layers, strict=True)
-        for column, step in zip(each, layer.costs, strict=True)
+        for layer_columns, layer in zip(columns, network.layers, strict=True)
+        for column, step in zip(layer_columns, layer.costs, strict=True)
     ]
     problem += pulp.LpAffineExpression([(column, step[0]) for column, step in pairs])
-    for each in columns:
-        problem += pulp.lpSum(each) == 1
-    for room, limit in enumerate(limits, 1):
-        problem += pulp.LpAffineExpression([(column, step[room]) for column, step in pairs]) <= limit
-    status = problem.solve(pulp.PULP_CBC_CMD(msg=False, threads=1, timeLimit=LONGEST, gapRel=0, gapAbs=0.5))
+    for layer_columns in columns:
+        problem += pulp.lpSum(layer_columns) == 1
+    for budget, limit in enumerate(limits, 1):
+        problem += pulp.LpAffineExpression([(column, step[budget]) for column, step in pairs]) <= limit
+    status = problem.solve(pulp.PULP_CBC_CMD(msg=False, threads=1, timeLimit=MAX_SECONDS, gapRel=0, gapAbs=0.5))
     took = sum(times()[:4]) - sum(start[:4])
-    done = status == pulp.LpStatusOptimal and took < LONGEST
+    done = status == pulp.LpStatusOptimal and took < MAX_SECONDS
     return took, round(pulp.value(problem.objective)) if done else None, status == pulp.LpStatusInfeasible
 
 
 def smaller(count: int) -> None:
-    """Compare answers on smaller problems, about a third of which have none."""
-    differ, none = [], 0
+    """Compare answers on smaller problems, about a third of which are infeasible."""
+    differ, infeasible_count = [], 0
     for seed in range(count):
         network, limits = instance(seed, 6 + seed % 15, 2 + seed % 9, (0.2, 0.5))
-        answer, (_, value, impossible) = optimum(network, limits), highs(network, limits)
-        none += impossible
-        if not answer.is_proved or answer.value != value or impossible != (answer.value is None):
+        answer, (_, value, infeasible) = optimum(network, limits), highs(network, limits)
+        infeasible_count += infeasible
+        if not answer.is_proved or answer.value != value or infeasible != (answer.value is None):
             differ.append((seed, answer.value, value))
-    print(f"{count} smaller problems, {none} of them without an answer: {len(differ)} differ from HiGHS {differ[:5]}")
+    print(
+        f"{count} smaller problems, {infeasible_count} of them infeasible: "
+        f"{len(differ)} answers differ from HiGHS {differ[:5]}"
+    )
 
 
 def llama() -> None:
-    """A front of a thousand points, and of all, by random scores and two costs."""
+    """Compute fronts of random scores and two costs: of a thousand points, and of all."""
     space = archir.load(HERE.parent / "examples" / "llama" / "llama3.arch")
     rng = np.random.default_rng(0)
     terms = [
@@ -122,23 +129,23 @@ def llama() -> None:
     ]
     for points in (1_000, None):
         start = process_time()
-        found = archir.exact_front(space, Scores(space.name, tuple(terms)), *COSTS, points=points)
-        print(f"Llama 3, score, {', '.join(COSTS)}: {len(found.points):,} points, {process_time() - start:.1f} s")
+        front = archir.exact_front(space, Scores(space.name, tuple(terms)), *COSTS, points=points)
+        print(f"Llama 3, score, {', '.join(COSTS)}: {len(front.points):,} points, {process_time() - start:.1f} s")
 
 
 def run(quick: bool) -> Table:
-    """Ten instances by archir, HiGHS and CBC, for `make bench`; those that are not installed are left out."""
+    """Solve ten instances by archir, HiGHS and CBC, for `make bench`; solvers that are not installed are left out."""
     solvers = {"HiGHS": ("highspy", highs), "CBC": ("pulp", cbc)}
-    there = {name: solve for name, (package, solve) in solvers.items() if find_spec(package)}
+    installed = {name: solve for name, (package, solve) in solvers.items() if find_spec(package)}
     table = Table(
-        "80 layers of 54 alternatives, three budgets: seconds to a proved optimum", ["seed", "archir", *there]
+        "80 layers of 54 alternatives, three budgets: seconds to a proved optimum", ["seed", "archir", *installed]
     )
     for seed in range(2 if quick else 10):
         network, limits = instance(seed)
         start = process_time()
         answer = optimum(network, limits)
         cells = [f"{process_time() - start:.2f}"]
-        for solve in there.values():
+        for solve in installed.values():
             seconds, value, _ = solve(network, limits)
             assert value in (None, answer.value), "another optimum"
             cells.append(f"{seconds:.2f}" if value is not None else "none in time")

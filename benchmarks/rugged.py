@@ -1,7 +1,8 @@
-"""A space small enough to list, with conditional choices, and scores of which the best and the front are known.
+"""A synthetic search problem: a space small enough to list, with conditional choices, and scores with a known optimum
+and front.
 
-A score is a sum of an effect of each active outcome and of some pairs of them, drawn from normal distributions: what is
-good in one place depends on other places, as it does of networks, but not on all of them.
+A score is a sum of an effect of each active outcome and of some pairs of outcomes, sampled from normal distributions:
+the effect of a choice depends on some other choices, as it does in networks.
 """
 
 from __future__ import annotations
@@ -35,108 +36,116 @@ net rugged(classes = 4) {
     output logits = x |> global_avg_pool |> linear(classes)
 }
 """
+"""The program of the space."""
 PAIRS = 0.3
-"""The part of all pairs of outcomes that interact."""
+"""Fraction of the pairs of outcomes that interact."""
 STRENGTH = 0.5
-"""The standard deviation of what interacting pairs add; that of single outcomes is 1."""
+"""Standard deviation of the effects of interacting pairs; that of single outcomes is 1."""
 
 
 @lru_cache(1)
 def space() -> Space:
-    """The space: 2 * (7^2 + 7^3 + 7^4) architectures."""
+    """Return the space of 2 * (7^2 + 7^3 + 7^4) architectures."""
     return archir.loads(TEXT)
 
 
 class Rugged:
-    """Accuracies of the space's architectures: functions of a seed."""
+    """Accuracies of the space's architectures, a function of a seed."""
 
     def __init__(self, seed: int) -> None:
         rng = random.Random(seed)
         outcomes = [(choice.path, outcome) for choice in space().choices for outcome in range(choice.outcome_count)]
-        self.single = {one: rng.gauss(0, 1) for one in outcomes}
+        self.single = {outcome: rng.gauss(0, 1) for outcome in outcomes}
         self.pairs = {pair: rng.gauss(0, STRENGTH) for pair in combinations(outcomes, 2) if rng.random() < PAIRS}
 
     def accuracy(self, architecture: Architecture) -> float:
-        """Between 0 and 1."""
+        """Return the accuracy of an architecture, between 0 and 1."""
         active = list(architecture.outcomes.items())
-        total = sum(self.single[one] for one in active)
+        total = sum(self.single[outcome] for outcome in active)
         total += sum(self.pairs.get(pair, 0.0) for pair in combinations(active, 2))
         return 1 / (1 + exp(-total / 4))
 
     @cached_property
-    def everything(self) -> dict[Architecture, tuple[float, float]]:
-        """Of every architecture, 1 - accuracy and MACs."""
-        every = list(space().enumerate())
-        macs = space().cost(every, ["macs"])["macs"].tolist()
-        return {one: (1 - self.accuracy(one), float(cost)) for one, cost in zip(every, macs, strict=True)}
+    def all_values(self) -> dict[Architecture, tuple[float, float]]:
+        """1 - accuracy and MACs of every architecture."""
+        architectures_of_space = list(space().enumerate())
+        macs = space().cost(architectures_of_space, ["macs"])["macs"].tolist()
+        return {
+            each: (1 - self.accuracy(each), float(cost))
+            for each, cost in zip(architectures_of_space, macs, strict=True)
+        }
 
     @cached_property
-    def least(self) -> float:
-        """What is lacking to accuracy 1 in the best architecture."""
-        return min(lack for lack, _ in self.everything.values())
+    def min_error(self) -> float:
+        """1 - accuracy of the best architecture."""
+        return min(error for error, _ in self.all_values.values())
 
     def volume(self, architectures: Mapping[Architecture, object]) -> float:
-        """The hypervolume of architectures, as a part of what all of them have."""
-        worst = [max(values) for values in zip(*self.everything.values(), strict=True)]
-        every = self.everything
-        return hypervolume([every[one] for one in architectures], worst) / hypervolume(list(every.values()), worst)
+        """Return the hypervolume of architectures, as a share of the hypervolume of all."""
+        worst = [max(values) for values in zip(*self.all_values.values(), strict=True)]
+        architectures_of_space = self.all_values
+        return hypervolume([architectures_of_space[each] for each in architectures], worst) / hypervolume(
+            list(architectures_of_space.values()), worst
+        )
 
 
 @dataclass(frozen=True)
-class Tried:
-    """Distinct architectures, in the order in which they were scored."""
+class Evaluated:
+    """The distinct architectures of a search, in the order in which they were scored."""
 
     rugged: Rugged
     architectures: Mapping[Architecture, None]
 
-    def at_best(self) -> int | None:
-        """How many were scored until the best of all was; None if it never was."""
-        lacks = [self.rugged.everything[one][0] for one in self.architectures]
-        return lacks.index(self.rugged.least) + 1 if self.rugged.least in lacks else None
+    def count_until_best(self) -> int | None:
+        """Return the number of scored architectures up to the best of all; None if that was never scored."""
+        errors = [self.rugged.all_values[each][0] for each in self.architectures]
+        return errors.index(self.rugged.min_error) + 1 if self.rugged.min_error in errors else None
 
     def volume(self) -> float:
-        """The part of the hypervolume that they have."""
+        """Return their share of the hypervolume of all architectures."""
         return self.rugged.volume(self.architectures)
 
 
-def search(strategy: MultiTrial, rugged: Rugged) -> Tried:
-    """What a strategy tries until it ends."""
-    tried: dict[Architecture, None] = {}
+def search(strategy: MultiTrial, rugged: Rugged) -> Evaluated:
+    """Run a strategy until it ends, and return its architectures."""
+    evaluated: dict[Architecture, None] = {}
     while batch := strategy.ask():
-        tried |= {candidate.architecture: None for candidate in batch}
-        strategy.tell([(one, {"accuracy": rugged.accuracy(one.architecture)}) for one in batch])
-    return Tried(rugged, tried)
+        evaluated |= {candidate.architecture: None for candidate in batch}
+        strategy.tell([(candidate, {"accuracy": rugged.accuracy(candidate.architecture)}) for candidate in batch])
+    return Evaluated(rugged, evaluated)
 
 
-def reference(rugged: Rugged, objectives: int, budget: int, population: int, seed: int, repeats: int = 3) -> Tried:
-    """What the NSGA-II of Optuna tries, on the same choices.
+def search_by_optuna(
+    rugged: Rugged, objectives: int, budget: int, population: int, seed: int, repeats: int = 3
+) -> Evaluated:
+    """Run Optuna's NSGA-II on the same choices, and return its architectures.
 
-    All of them are suggested, also where they are inactive: Optuna crosses and mutates only what every trial has, and
-    leaves the rest to chance. What it repeats is not counted: it goes on until so many different ones were scored, or
-    `1 + repeats` times as many in all.
+    All choices are suggested, also inactive ones: Optuna crosses and mutates only parameters that every trial has, and
+    samples others at random. Repeated architectures do not count: the search ends at `budget` distinct ones, or after
+    `1 + repeats` times as many trials.
     """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.NSGAIISampler(population_size=population, seed=seed)
     study = optuna.create_study(directions=["minimize"] * objectives, sampler=sampler)
-    tried: dict[Architecture, None] = {}
+    evaluated: dict[Architecture, None] = {}
     for _ in range((1 + repeats) * budget):
-        if len(tried) == budget:
+        if len(evaluated) == budget:
             break
         trial = study.ask()
-        architecture = suggested(trial.suggest_categorical)
-        tried[architecture] = None
-        values = rugged.everything[architecture]
+        architecture = architecture_of(trial.suggest_categorical)
+        evaluated[architecture] = None
+        values = rugged.all_values[architecture]
         study.tell(trial, values[:objectives])
-    return Tried(rugged, tried)
+    return Evaluated(rugged, evaluated)
 
 
-def suggested(suggest: Callable[[str, list[int]], int]) -> Architecture:
-    """The architecture of what is suggested for each choice, of which those that are inactive do not matter."""
-    wished = {choice.path: suggest(choice.path, list(range(choice.outcome_count))) for choice in space().choices}
+def architecture_of(suggest: Callable[[str, list[int]], int]) -> Architecture:
+    """Return the architecture of suggestions for each choice; those of inactive choices are ignored."""
+    suggestions = {choice.path: suggest(choice.path, list(range(choice.outcome_count))) for choice in space().choices}
     outcomes: dict[str, int] = {}
     for decision in space().order:
         if value_at(decision.active, outcomes) is True:
-            outcomes[decision.choice.path] = wished[decision.choice.path]
+            outcomes[decision.choice.path] = suggestions[decision.choice.path]
     return space().decode([outcomes.get(choice.path, -1) for choice in space().choices])

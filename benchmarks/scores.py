@@ -1,11 +1,11 @@
-"""Scores of alternatives one by one: what is best by them within a bound, beside networks that are drawn within it.
+"""Evaluate scores of single alternatives: the best network by their sum within a bound, and random networks within it.
 
     python benchmarks/scores.py [--part 0.5] [--draws 50] [--seeds 3]
 
-For each seed a supernet of `SPACE` is trained on the digits. Each alternative is put alone into the largest network
-and scored with the supernet's weights, on samples for validation; `archir.optimize` finds the best sum within the
-bound. All networks have the supernet's weights, and are measured on held-out samples, by which nothing was chosen.
-Norms need no statistics.
+For each seed a supernet of `SPACE` is trained on the digits. Each alternative is put into the largest network, all
+others unchanged, and scored with the supernet's weights on validation samples; `archir.optimize` finds the best sum
+within the bound. All networks use the supernet's weights, and are evaluated on held-out samples that nothing was chosen
+by. The norms have no statistics.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ net stack(width = 16, layers = 4) {
     output logits = x |> global_avg_pool |> linear(10)
 }
 """
+"""The program of the space."""
 RECIPE = """
 title = "A supernet of digits"
 space = "space.arch"
@@ -67,12 +68,13 @@ training = { epochs = 60, batch = 32 }
 weights = { kind = "adamw", lr = 4e-3, weight_decay = 0.01, warmup_epochs = 1, clip = 1.0 }
 options = { evaluate_every = 60 }
 """
+"""The recipe of the supernet."""
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Held-out accuracies and multiply-accumulates: of the largest network, of the best sum of scores within the bound,
-    and of those that are drawn within it."""
+class Comparison:
+    """Held-out accuracies and multiply-accumulates of the largest network, of the best sum of scores within the bound,
+    and of random networks within it."""
 
     largest: tuple[float, int]
     chosen: tuple[float, int]
@@ -80,7 +82,7 @@ class Compared:
     evaluated: int
 
     def row(self, seed: int) -> list[str]:
-        """A row of the table."""
+        """Return a row of the table."""
         accuracies = [accuracy for accuracy, _ in self.drawn]
         return [
             str(seed),
@@ -99,34 +101,36 @@ COLUMNS = ["seed", "the largest", "best sum", "median drawn", "best drawn", "bet
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", type=float, default=0.5, help="of the most multiply-accumulates that are allowed")
+    parser.add_argument(
+        "--part", type=float, default=0.5, help="bound of multiply-accumulates, as a share of the maximum [%(default)s]"
+    )
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--seeds", type=int, default=3)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    found = []
-    for seed in range(given.seeds):
+    comparisons = []
+    for seed in range(arguments.seeds):
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
             (folder / "space.arch").write_text(SPACE)
             (folder / "recipe.toml").write_text(RECIPE.replace("SEED", str(seed)))
             archir.run(folder / "recipe.toml", folder / "run", device="cpu")
             space = archir.load(folder / "space.arch")
-            found.append(compared(space, str(folder / "run"), given.part, given.draws, seed))
-        print(f"seed {seed}: {found[-1].row(seed)}", flush=True)
-    allowed = int(given.part * found[0].largest[1])
+            comparisons.append(compare(space, str(folder / "run"), arguments.part, arguments.draws, seed))
+        print(f"seed {seed}: {comparisons[-1].row(seed)}", flush=True)
+    allowed = int(arguments.part * comparisons[0].largest[1])
     table = Table(f"Held-out accuracy with the supernet's weights; multiply-accumulates at most {allowed:,}", COLUMNS)
-    for seed, one in enumerate(found):
-        table.add(*one.row(seed))
+    for seed, comparison in enumerate(comparisons):
+        table.add(*comparison.row(seed))
     print(machine("cpu"))
     print(table)
-    print(f"scores: {found[0].evaluated} networks evaluated; drawn: {given.draws} for each seed")
-    if not all(one.chosen[0] > median(accuracy for accuracy, _ in one.drawn) for one in found):
-        raise SystemExit("the best sum is not better than the median of what is drawn")
+    print(f"scores: {comparisons[0].evaluated} networks evaluated; drawn: {arguments.draws} for each seed")
+    if not all(each.chosen[0] > median(accuracy for accuracy, _ in each.drawn) for each in comparisons):
+        raise SystemExit("the best sum is not better than the median of random networks")
 
 
-def compared(space: Space, run: str, part: float, draws: int, seed: int) -> Compared:
-    """What is best by the scores within a part of the most multiply-accumulates, and what is drawn within it."""
+def compare(space: Space, run: str, part: float, draws: int, seed: int) -> Comparison:
+    """Compare the best network by scores within a share `part` of the maximum multiply-accumulates with random ones."""
     scores = archir.scores(space, supernet=run)
     allowed = int(part * space.account.extremes("macs")[1].value)
     within = space.where(f"macs <= {allowed}")
@@ -136,23 +140,23 @@ def compared(space: Space, run: str, part: float, draws: int, seed: int) -> Comp
     networks = [largest(space), answer.best, *(within.sample(seed * draws + i) for i in range(draws))]
     macs = space.cost(networks, ["macs"])["macs"].tolist()
     assert macs[1] <= allowed
-    whole, chosen, *drawn = zip(held_out(run, space, networks), macs, strict=True)
-    return Compared(whole, chosen, tuple(drawn), scores.made["evaluated"])
+    full, chosen, *drawn = zip(held_out_accuracies(run, space, networks), macs, strict=True)
+    return Comparison(full, chosen, tuple(drawn), scores.made["evaluated"])
 
 
-def held_out(source: str, space: Space, several: list[Architecture]) -> list[float]:
-    """The accuracies of networks with the weights that they have in a supernet, on held-out samples."""
+def held_out_accuracies(source: str, space: Space, architectures: list[Architecture]) -> list[float]:
+    """Return the accuracies of networks with the supernet's weights, on held-out samples."""
     run, phase, record = find_supernet(source)
-    found = search_of_run(run, "cpu")
-    own = space_of(found.recipe, phase, found.folder)
-    settings = found.recipe.data_of(phase)
-    (data,) = load_images({}, found.recipe, settings, own).values()
+    search = search_of_run(run, "cpu")
+    space_of_phase = space_of(search.recipe, phase, search.folder)
+    settings = search.recipe.data_of(phase)
+    (data,) = load_images({}, search.recipe, settings, space_of_phase).values()
     assert read_supernet(run, f"phases/{phase.name}/supernet.json") == record
     model = restore_supernet(record, read_weights(run.folder / "phases" / phase.name / "weights.safetensors")[0])
-    job = Job(phase.model_copy(update={"data": settings}), own, data, found.recipe.seed, "cpu")
+    job = Job(phase.model_copy(update={"data": settings}), space_of_phase, data, search.recipe.seed, "cpu")
     task = Task(job, model.graph)
     accuracies = []
-    for architecture in several:
+    for architecture in architectures:
         network = extract(model, record.to_supernet(model.graph, architecture)).eval()
         with torch.no_grad():
             accuracies.append(float(task.measure(network, data.held_out, 0)["accuracy"]))

@@ -1,7 +1,7 @@
-"""One step of a differentiable search, the network of DARTS by hand against the relaxed graph of `darts.arch`.
+"""Compare a step of a differentiable search: the network of DARTS by hand and the relaxed graph of `darts.arch`.
 
-A step is what Liu et al. (2019, section 2.3, first order) do: the gradient of the loss on held-out images moves the
-architecture's parameters (Adam), that on training images the weights (SGD, clipped).
+A step follows Liu et al. (2019, section 2.3, first order): the gradient of the loss on held-out images updates the
+architecture parameters (Adam), that on training images the weights (SGD, clipped).
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ Loss = Callable[[Tensor, Tensor, list[Tensor]], Tensor]
 
 
 class Search:
-    """A network with both optimizers. `sparing`: gradients are taken, and kept ready, of what is moved only."""
+    """A network with both optimizers. With `sparing`, only the updated tensors get gradients and keep what these
+    need."""
 
     def __init__(self, module: nn.Module, loss: Loss, device: str, sparing: bool) -> None:
         self.module, self.loss, self.sparing = module.train(), loss, sparing
@@ -50,47 +51,48 @@ class Search:
         self.run: GraphedNetwork | None = None
 
     def step(self, held_out: tuple[Tensor, Tensor], training: tuple[Tensor, Tensor]) -> None:
-        """Both updates."""
+        """Update architecture parameters and weights."""
         self._update(self.adam, self.alphas, self.weights, held_out)
         self._update(self.sgd, self.weights, self.alphas, training, clip=5.0)
 
     def _update(
         self,
         optimizer: torch.optim.Optimizer,
-        moved: list[Tensor],
-        still: list[Tensor],
+        updated: list[Tensor],
+        frozen: list[Tensor],
         batch: tuple[Tensor, Tensor],
         clip: float | None = None,
     ) -> None:
         optimizer.zero_grad()
-        with _Still(still if self.sparing else []):
+        with _WithoutGradients(frozen if self.sparing else []):
             self.loss(*batch, self.alphas).backward()
         if clip is not None:
-            nn.utils.clip_grad_norm_(moved, clip)
+            nn.utils.clip_grad_norm_(updated, clip)
         optimizer.step()
 
     def saved(self, batch: tuple[Tensor, Tensor]) -> int:
-        """Bytes that the weights' forward pass keeps for its gradient: every storage once, parameters left out."""
-        own = {tensor.untyped_storage().data_ptr() for tensor in [*self.weights, *self.module.buffers()]}
-        found: dict[int, int] = {}
-        kept: list[Tensor] = []
+        """Return the bytes that the weights' forward pass keeps for the backward pass: every storage once, without
+        parameters."""
+        parameters = {tensor.untyped_storage().data_ptr() for tensor in [*self.weights, *self.module.buffers()]}
+        sizes: dict[int, int] = {}
+        references: list[Tensor] = []
 
         def pack(tensor: Tensor) -> Tensor:
             storage = tensor.untyped_storage()
-            if storage.data_ptr() not in own:
-                found[storage.data_ptr()] = storage.nbytes()
-                kept.append(tensor.detach())  # so that no later tensor gets the address
+            if storage.data_ptr() not in parameters:
+                sizes[storage.data_ptr()] = storage.nbytes()
+                references.append(tensor.detach())  # so that no later tensor gets the address
             return tensor.detach()  # a result that keeps itself for its gradient would never be freed
 
-        with _Still(self.alphas if self.sparing else []):
+        with _WithoutGradients(self.alphas if self.sparing else []):
             with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
                 loss = self.loss(*batch, self.alphas)
             del loss
-        return sum(found.values())
+        return sum(sizes.values())
 
 
-class _Still:
-    """Tensors that need no gradient for a while."""
+class _WithoutGradients:
+    """Context in which tensors need no gradient."""
 
     def __init__(self, tensors: list[Tensor]) -> None:
         self.tensors = tensors
@@ -107,6 +109,7 @@ class _Still:
 def by_hand(
     device: str, *, sparing: bool = False, channels_last: bool = False, compiled: bool = False, cells: int = 8
 ) -> Search:
+    """Return the search of the network by hand."""
     network = DartsSearch(cells=cells).to(device)
     layout = torch.channels_last if channels_last else torch.contiguous_format
     run = torch.compile(network) if compiled else network
@@ -122,6 +125,7 @@ def from_graph(
     network: MixedNetwork, device: str, *, sparing: bool = True, compiled: bool = False, replayed: bool = False,
     precision: str = "float32",
 ) -> Search:  # fmt: skip
+    """Return the search of a lowered graph."""
     network = network.to(device)
     run: Callable[..., Tensor] = torch.compile(network) if compiled else network
     record = GraphedNetwork(network, possible=replayed)
@@ -130,8 +134,8 @@ def from_graph(
         weights = alphas_in_graph(*(alpha.softmax(-1) for alpha in alphas))
         still = not next(network.parameters()).requires_grad
         with autocast(precision, device):
-            found = record(images, weights=weights, still=still) if replayed else run(images, weights=weights)
-            return F.cross_entropy(found, labels)
+            logits = record(images, weights=weights, still=still) if replayed else run(images, weights=weights)
+            return F.cross_entropy(logits, labels)
 
     search = Search(network, loss, device, sparing)
     search.run = record
@@ -139,13 +143,14 @@ def from_graph(
 
 
 def graph(channels: int, cells: int = 8) -> Graph:
-    """The space, relaxed."""
+    """Return the relaxed graph of the space."""
     path = f"{EXAMPLES / 'darts' / 'darts.arch'}:darts"
     return relax(archir.load(path, channels=channels, cells=cells, affine=False, zero=True).graph)
 
 
 def agreement(kernels: bool = False) -> float:
-    """How far gradients of the two networks, with 4 channels, are apart in float64, as a part of the largest norm."""
+    """Return the largest difference between gradients of the two networks with 4 channels, in float64, relative to the
+    largest norm."""
     hand, ours = DartsSearch(4).double(), lower_with_plan(graph(4), Plan(True, True, True)).double()
     if kernels:
         ours.use_kernels()
@@ -156,17 +161,17 @@ def agreement(kernels: bool = False) -> float:
     alphas = [torch.randn(14, 8, dtype=torch.float64).requires_grad_() for _ in range(2)]
     mixed = [alpha.softmax(-1) for alpha in alphas]
     losses = F.cross_entropy(hand(x, *mixed), y), F.cross_entropy(ours(x, weights=alphas_in_graph(*mixed)), y)
-    one = torch.autograd.grad(losses[0], [*alphas, *named.values()], retain_graph=True)
-    other = torch.autograd.grad(losses[1], [*alphas, *(own[name] for name in named)])
-    largest = max(float(gradient.norm()) for gradient in one)
-    return max(float((a - b).norm()) for a, b in zip(one, other, strict=True)) / largest
+    by_hand_gradients = torch.autograd.grad(losses[0], [*alphas, *named.values()], retain_graph=True)
+    graph_gradients = torch.autograd.grad(losses[1], [*alphas, *(own[name] for name in named)])
+    largest = max(float(gradient.norm()) for gradient in by_hand_gradients)
+    return max(float((a - b).norm()) for a, b in zip(by_hand_gradients, graph_gradients, strict=True)) / largest
 
 
 def candidates(relaxed: Graph, device: str, best: Plan) -> dict[str, Callable[[], Search]]:
-    """What is compared: passes one after the other, the measured plan, and the plan with one thing off."""
+    """Return the compared searches: passes added one after the other, the measured plan, and kernels on a CPU."""
 
-    def ours(plan: Plan, **given: bool) -> Callable[[], Search]:
-        return lambda: from_graph(lower_with_plan(relaxed, plan), device, **given)
+    def ours(plan: Plan, **options: bool) -> Callable[[], Search]:
+        return lambda: from_graph(lower_with_plan(relaxed, plan), device, **options)
 
     def merged(graph: Graph, *, fold_norms: bool = True) -> Callable[[], Search]:
         return lambda: from_graph(lower_mixed(graph, fold_norms=fold_norms), device, sparing=False)
@@ -191,22 +196,23 @@ def candidates(relaxed: Graph, device: str, best: Plan) -> dict[str, Callable[[]
 
 
 def run(device: str, quick: bool) -> Table:
+    """Return the table of search steps."""
     torch.manual_seed(0)
     size = (8 if quick else 32) if device == "cpu" else 64
     rounds = 3 if quick or device == "cpu" else 11
     relaxed = graph(16)
     batches = _batches(size, device)
     _, best = tuned(relaxed, [batches[1][0]], say=lambda text: print(f"  {text}", flush=True))
-    apart = agreement()
+    gradient_error = agreement()
     title = (
         f"a search step (architecture and weights) of the 8-cell, 16-channel network of DARTS, batch {size}; "
-        f"gradients agree to {apart:.0e} in float64"
+        f"gradients agree to {gradient_error:.0e} in float64"
     )
     memory = "saved, MiB" if device == "cpu" else "peak, MiB"
     table = Table(title, ["network", "ms", "times as fast", memory])
     print(f"  {title}", flush=True)
     searches = {name: make() for name, make in candidates(relaxed, device, best).items()}
-    times = _turns(searches, batches, rounds, device)
+    times = _time_in_turns(searches, batches, rounds, device)
     reference = times["by hand"]
     for name, search in searches.items():
         ratio = median(theirs / ours for ours, theirs in zip(times[name], reference, strict=True))
@@ -216,31 +222,32 @@ def run(device: str, quick: bool) -> Table:
 
 
 def compiled(device: str, quick: bool) -> Table:
-    """The same compiled: with kernels on a CPU, and as a whole on a GPU (eight cells as a whole take a CPU too long).
+    """Return the table of compiled search steps: with kernels on a CPU, by torch.compile on a GPU.
 
-    The library of kernels is compiled anew in the first step. Processor time says more where other work runs beside.
+    torch.compile takes too long for eight cells on a CPU. The library of kernels is compiled in the first step.
+    Processor time is more reliable if other programs run.
     """
     torch.manual_seed(0)
     cells, size = 8, (8 if quick else 32) if device == "cpu" else 64
     batches = _batches(size, device)
     plan = Plan(channels_last=True, depthwise=True)
-    made = {
+    factories = {
         "by hand": lambda: by_hand(device, cells=cells),
         f"archir: {plan}": lambda: from_graph(lower_with_plan(graph(16, cells), plan), device),
     }
     if device == "cpu":
-        made["archir: compiled"] = lambda: from_graph(_with_kernels(graph(16, cells)), device)
+        factories["archir: compiled"] = lambda: from_graph(_with_kernels(graph(16, cells)), device)
     else:
-        made["by hand, compiled"] = lambda: by_hand(device, cells=cells, compiled=True)
-        whole = lower_with_plan(graph(16, cells), plan)
-        made[f"archir: {plan}, compiled"] = lambda: from_graph(whole, device, compiled=True)
+        factories["by hand, compiled"] = lambda: by_hand(device, cells=cells, compiled=True)
+        network = lower_with_plan(graph(16, cells), plan)
+        factories[f"archir: {plan}, compiled"] = lambda: from_graph(network, device, compiled=True)
     title = f"a search step of the network of DARTS with {cells} cells and 16 channels, batch {size}"
     if device == "cpu":
         title += f"; gradients of the compiled one agree to {agreement(kernels=True):.0e} in float64"
     memory = "saved, MiB" if device == "cpu" else "peak, MiB"
     columns = ["network", "first step, s", "ms", "times as fast", "processor, ms", "times as fast", memory]
     table = Table(title, columns)
-    searches = {name: make() for name, make in made.items()}
+    searches = {name: make() for name, make in factories.items()}
     first: dict[str, float] = {}
     for name, search in searches.items():
         if "compiled" in name:
@@ -248,7 +255,7 @@ def compiled(device: str, quick: bool) -> Table:
         first[name] = _seconds(search, batches, device)
         print(f"  {name}: {first[name]:.0f} s for the first step", flush=True)
     processor: dict[str, list[float]] = {}
-    times = _turns(searches, batches, 3 if device == "cpu" else 11, device, processor)
+    times = _time_in_turns(searches, batches, 3 if device == "cpu" else 11, device, processor)
     for name in searches:
         cells_of = []
         for kind in (times, processor):
@@ -266,32 +273,33 @@ def _with_kernels(relaxed: Graph) -> MixedNetwork:
 
 
 def _forget_kernels() -> None:
-    """Kernels are compiled when they are used next."""
+    """Drop compiled kernels, so that the next use compiles them."""
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
     library.load_library.cache_clear()
     library.kernel_function.cache_clear()
 
 
 def _batches(size: int, device: str) -> list[tuple[Tensor, Tensor]]:
-    """Images and labels, held out and for training."""
+    """Return images and labels: held out, and for training."""
     return [(torch.randn(size, 3, 32, 32, device=device), torch.randint(10, (size,), device=device)) for _ in range(2)]
 
 
 def _seconds(search: Search, batches: list[tuple[Tensor, Tensor]], device: str) -> float:
-    """Of the first step, in which a compiled network is compiled."""
+    """Return the seconds of the first step, which includes compilation."""
     begin = time.perf_counter()
     search.step(*batches)
     _wait(device)
     return time.perf_counter() - begin
 
 
-def _turns(
+def _time_in_turns(
     searches: Mapping[str, Search], batches: list[tuple[Tensor, Tensor]], rounds: int, device: str,
     processor: dict[str, list[float]] | None = None,
 ) -> dict[str, list[float]]:  # fmt: skip
-    """Milliseconds of each, which take turns; round 0 does not count. Ratios are those within a round.
+    """Return milliseconds of each search; searches take turns, round 0 does not count, and ratios are taken within a
+    round.
 
-    `processor` is given those of all processors together.
+    Milliseconds of processor time of all threads are added to `processor`.
     """
     times: dict[str, list[float]] = {name: [] for name in searches}
     for turn in range(rounds + 1):
@@ -311,7 +319,7 @@ def _turns(
 
 
 def _memory(search: Search, batches: list[tuple[Tensor, Tensor]], device: str) -> float:
-    """MiB: on a CPU those kept for gradients, elsewhere the most that were in use."""
+    """Return MiB: on a CPU those kept for the backward pass, on a GPU the peak."""
     if device == "cpu":
         return search.saved(batches[1]) / 2**20
     torch.cuda.reset_peak_memory_stats()

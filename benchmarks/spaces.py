@@ -1,4 +1,4 @@
-"""What a space costs before anything is built: loading, counting, sampling, mutation, specialisation."""
+"""Measure the work on spaces before any network is built: loading, counting, sampling, mutation, specialisation."""
 
 from __future__ import annotations
 
@@ -29,42 +29,48 @@ NINE = {
     "OFA-MobileNetV3": "mobilenet_v3_ofa/mobilenet_v3_ofa.arch",
     "AutoFormer-Tiny": "autoformer/autoformer.arch",
 }
+"""The nine published spaces, by file below `examples`."""
 
 
-def timed(run: object, count: int, rounds: int = 7) -> float:
-    """Seconds per call: the median of `rounds` runs of `count` calls."""
-    found = []
+def seconds_per_call(run: object, count: int, rounds: int = 7) -> float:
+    """Return seconds per call: the median of `rounds` runs of `count` calls."""
+    samples = []
     for _ in range(rounds):
         begin = time.perf_counter()
         for _ in range(count):
             run()  # type: ignore[operator]
-        found.append((time.perf_counter() - begin) / count)
-    return median(found)
+        samples.append((time.perf_counter() - begin) / count)
+    return median(samples)
 
 
 def run(quick: bool) -> Table:
     table = Table("the full-attention space (4,747,561,509,943 architectures, 1,003 nodes)", ["what", "figure"])
-    load = timed(lambda: archir.load(SPACE).size, 1, 3 if quick else 7)
+    load = seconds_per_call(lambda: archir.load(SPACE).size, 1, 3 if quick else 7)
     table.add("load, check every shape, count", f"{1000 * load:.0f} ms")
     space = archir.load(SPACE)
     rng = random.Random(0)
     numbers = np.random.default_rng(0)
     architecture = space.sample(rng)
-    batched = timed(lambda: space.sample_codes(100_000, numbers), 1)
+    batched = seconds_per_call(lambda: space.sample_codes(100_000, numbers), 1)
     table.add("sampling in batches of 100,000", f"{100_000 / batched:,.0f} architectures/s")
-    table.add("one sample", f"{1e6 * timed(lambda: space.sample(rng), 300):.1f} us")
-    table.add("one mutation", f"{1e6 * timed(lambda: space.mutate(architecture, rng), 1000):.1f} us")
-    table.add("specialise one architecture", f"{1e3 * timed(lambda: space.specialize(architecture), 30):.2f} ms")
+    table.add("one sample", f"{1e6 * seconds_per_call(lambda: space.sample(rng), 300):.1f} us")
+    table.add("one mutation", f"{1e6 * seconds_per_call(lambda: space.mutate(architecture, rng), 1000):.1f} us")
+    table.add(
+        "specialise one architecture", f"{1e3 * seconds_per_call(lambda: space.specialize(architecture), 30):.2f} ms"
+    )
     graph = space.specialize(architecture)
-    table.add("its parameters and MACs", f"{1e3 * timed(lambda: archir.cost(graph), 10):.2f} ms")
+    table.add("its parameters and MACs", f"{1e3 * seconds_per_call(lambda: archir.cost(graph), 10):.2f} ms")
     command = [sys.executable, "-m", "archir", "check", str(SPACE)]
-    whole = timed(lambda: subprocess.run(command, check=True, capture_output=True), 1, 3 if quick else 9)
-    table.add("archir check, whole process", f"{whole:.2f} s")
+    process_time = seconds_per_call(
+        lambda: subprocess.run(command, check=True, capture_output=True), 1, 3 if quick else 9
+    )
+    table.add("archir check, whole process", f"{process_time:.2f} s")
     return table
 
 
 def nine(quick: bool) -> Table:
-    """Checking, specialising, sampling and costing in each of the published spaces, at full size."""
+    """Return the table of checking, specialising, sampling and costing in each of the published spaces, at full
+    size."""
     heads = ["space", "nodes", "archir check, s", "specialise, ms", "10,000 samples, s", "costs, architectures/s"]
     table = Table("the published spaces, full size; params, MACs and activation bytes at once, one core", heads)
     rng = np.random.default_rng(0)
@@ -72,19 +78,26 @@ def nine(quick: bool) -> Table:
         space = archir.load(EXAMPLES / path)
         file = str(EXAMPLES / path).partition(":")[0]
         command = [sys.executable, "-m", "archir", "check", file]
-        check = timed(lambda c=command: subprocess.run(c, check=True, capture_output=True), 1, 3)
+        check = seconds_per_call(lambda c=command: subprocess.run(c, check=True, capture_output=True), 1, 3)
         architectures = [space.sample(seed) for seed in range(5 if quick else 20)]
-        one = median(timed(lambda a=a, s=space: s.specialize(a), 1, 3) for a in architectures)
-        samples = timed(lambda s=space: s.sample_codes(10_000, rng), 1, 3)
+        specialise_time = median(seconds_per_call(lambda a=a, s=space: s.specialize(a), 1, 3) for a in architectures)
+        samples = seconds_per_call(lambda s=space: s.sample_codes(10_000, rng), 1, 3)
         codes = space.sample_codes(200_000, rng)
         space.cost(codes[:1])
-        costs = len(codes) / timed(lambda s=space, c=codes: s.cost(c), 1, 3)
-        table.add(name, f"{len(space.graph):,}", f"{check:.2f}", f"{1000 * one:.2f}", f"{samples:.3f}", f"{costs:,.0f}")
+        costs = len(codes) / seconds_per_call(lambda s=space, c=codes: s.cost(c), 1, 3)
+        table.add(
+            name,
+            f"{len(space.graph):,}",
+            f"{check:.2f}",
+            f"{1000 * specialise_time:.2f}",
+            f"{samples:.3f}",
+            f"{costs:,.0f}",
+        )
     return table
 
 
 def counters(quick: bool) -> Table:
-    """The tables against building each module and counting it."""
+    """Return the table of counting by tables, and by building each module and counting it."""
     heads = ["space", "built and counted, architectures/s", "tables, architectures/s", "faster"]
     table = Table("params and MACs: torch modules and torch.utils.flop_counter, or tables; one thread", heads)
     torch.set_num_threads(1)
@@ -104,6 +117,6 @@ def counters(quick: bool) -> Table:
         built = len(graphs) / (time.perf_counter() - begin)
         codes = space.sample_codes(200_000, np.random.default_rng(0))
         space.cost(codes[:1])
-        fast = len(codes) / timed(lambda s=space, c=codes: s.cost(c, ["params", "macs"]), 1, 5)
+        fast = len(codes) / seconds_per_call(lambda s=space, c=codes: s.cost(c, ["params", "macs"]), 1, 5)
         table.add(name, f"{built:.2f}", f"{fast:,.0f}", f"{fast / built:,.0f}x")
     return table

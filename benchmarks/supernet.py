@@ -1,8 +1,9 @@
-"""A step of a supernet against the same step of the architecture's own network, what changing architectures costs, and
-what a step holds in memory; on a CPU, the same step with kernels (`training.compile`).
+"""Measure steps of a supernet: against the same steps of extracted networks, with kernels, the switch of architectures,
+and memory.
 
-A step is forward and backward of one path, batch 64. Both run in turns, and the ratio is the median over turns and
-architectures. Where kernels are compared, times are those of all processors together, and other work runs beside.
+A step is forward and backward of one path, batch 64. Both sides take turns, and the ratio is the median over turns and
+architectures. Where kernels are compared (`training.compile`, on a CPU), times are of the processor, of all threads,
+because other programs may run.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ SPACES: dict[str, tuple[str, dict[str, Any]]] = {
     "AutoFormer-Tiny": ("autoformer/autoformer.arch", {"size": 64}),
     "GLiT-Tiny": ("glit/glit.arch", {"size": 64}),
 }
+"""File and parameters of each space."""
 BATCH, WARM = 64, 300
 
 
 def run(device: str, quick: bool) -> Table:
+    """Return the table of a supernet's steps and those of extracted networks."""
     torch.manual_seed(0)
     columns = [
         "space", "own, ms", "supernet, ms", "ratio", "plan of a new architecture, ms", "saved: own, MiB",
@@ -50,7 +53,7 @@ def run(device: str, quick: bool) -> Table:
 
 
 def compiled(quick: bool) -> Table:
-    """Steps with kernels and without, of the same weights and paths, on a CPU."""
+    """Return the table of steps with and without kernels, of the same weights and paths, on a CPU."""
     columns = ["space", "plain, ms", "compiled, ms", "times as fast", "least", "greatest", "gradients apart"]
     title = f"a step of one path, 64 pixels, batch {BATCH}, {torch.get_num_threads()} threads, processor time"
     table = Table(title, columns)
@@ -59,35 +62,40 @@ def compiled(quick: bool) -> Table:
         plain, fast = (SuperNetwork(space.graph).train() for _ in range(2))
         fast.load_state_dict(plain.state_dict())
         fast.use_kernels()
-        table.add(name, *_compared(space, plain, fast, 2 if quick else 6, 2))
+        table.add(name, *_compare_kernels(space, plain, fast, 2 if quick else 6, 2))
         print(f"  {name} done", flush=True)
     return table
 
 
-def _compared(space: Space, plain: SuperNetwork, fast: SuperNetwork, architectures: int, turns: int) -> list[str]:
+def _compare_kernels(
+    space: Space, plain: SuperNetwork, fast: SuperNetwork, architectures: int, turns: int
+) -> list[str]:
+    """Return the cells of a space: a step with and without kernels."""
     (number,) = space.graph.inputs.values()
     images, labels = torch.randn(BATCH, *infer(space.graph)[number].shape), torch.randint(10, (BATCH,))
     times: list[list[float]] = [[], []]
-    apart: list[float] = []
+    gradient_errors: list[float] = []
     for seed in range(architectures):
         architecture = space.sample(seed, policy="choices")
         steps = [_step(model, images, labels, architecture) for model in (plain, fast)]
         for turn in range(turns + 1):
-            for step, found in zip(steps, times, strict=True):
-                torch.manual_seed(turn)  # of what is dropped
+            for step, step_times in zip(steps, times, strict=True):
+                torch.manual_seed(turn)  # the seed of dropout
                 begin = time.process_time()
                 step()
                 if turn:
-                    found.append(time.process_time() - begin)
+                    step_times.append(time.process_time() - begin)
         pairs = [(a.grad, b.grad) for a, b in zip(plain.parameters(), fast.parameters(), strict=True)]
         norms = [(float((a - b).norm()), float(a.norm())) for a, b in pairs if a is not None and b is not None]
-        apart.append(max(one for one, _ in norms) / max(whole for _, whole in norms))
+        gradient_errors.append(max(difference for difference, _ in norms) / max(norm for _, norm in norms))
     ratios = [before / after for before, after in zip(*times, strict=True)]
     figures = median(ratios), min(ratios), max(ratios)
-    return [*(f"{1e3 * median(found):.0f}" for found in times), *(f"{x:.2f}" for x in figures), f"{max(apart):.0e}"]
+    milliseconds = [f"{1e3 * median(samples):.0f}" for samples in times]
+    return [*milliseconds, *(f"{x:.2f}" for x in figures), f"{max(gradient_errors):.0e}"]
 
 
 def _row(space: Space, device: str, architectures: int, turns: int) -> list[str]:
+    """Return the cells of a space: a step of the supernet and of extracted networks."""
     model = SuperNetwork(space.graph).to(device).train()
     (number,) = space.graph.inputs.values()
     images = torch.randn(BATCH, *infer(space.graph)[number].shape, device=device)
@@ -100,23 +108,23 @@ def _row(space: Space, device: str, architectures: int, turns: int) -> list[str]
         network = extract(model, architecture).train()
         steps = [_step(network, images, labels), _step(model, images, labels, architecture)]
         for turn in range(turns + 1):
-            one, other = (_timed(step, device) for step in steps)
+            own_time, shared_time = (_step_seconds(step, device) for step in steps)
             if turn:
-                own.append(one)
-                shared.append(other)
-                ratios.append(other / one)
+                own.append(own_time)
+                shared.append(shared_time)
+                ratios.append(shared_time / own_time)
         gradients = sum(p.grad.nbytes for p in model.parameters() if p.grad is not None)
         saved.append((_saved(network, steps[0]), _saved(model, steps[1]), gradients))
-    whole = sum(p.nbytes for p in model.parameters())
+    parameter_bytes = sum(p.nbytes for p in model.parameters())
     numbers = [median(column) for column in zip(*saved, strict=True)]
     return [
         f"{1e3 * median(own):.1f}", f"{1e3 * median(shared):.1f}", f"{median(ratios):.3f}", f"{1e3 * switching:.2f}",
-        *(f"{number / 2**20:.1f}" for number in [*numbers, whole]),
+        *(f"{number / 2**20:.1f}" for number in [*numbers, parameter_bytes]),
     ]  # fmt: skip
 
 
 def _switching(model: SuperNetwork, space: Space) -> float:
-    """Seconds that the plan of an architecture takes that was not met before; choices were."""
+    """Return the seconds that the plan of a new architecture takes, when all choices were seen before."""
     for seed in range(WARM):
         model.plan(space.sample(seed, policy="choices"))
     times = []
@@ -138,7 +146,7 @@ def _step(
     return step
 
 
-def _timed(step: Callable[[], None], device: str) -> float:
+def _step_seconds(step: Callable[[], None], device: str) -> float:
     if device != "cpu":
         torch.cuda.synchronize()
     begin = time.perf_counter()
@@ -149,18 +157,18 @@ def _timed(step: Callable[[], None], device: str) -> float:
 
 
 def _saved(module: nn.Module, step: Callable[[], None]) -> int:
-    """Bytes kept for the gradient: every storage once, without parameters and buffers."""
-    held = {t.untyped_storage().data_ptr() for t in [*module.parameters(), *module.buffers()]}
-    found: dict[int, int] = {}
-    kept: list[Tensor] = []
+    """Return the bytes kept for the backward pass: every storage once, without parameters and buffers."""
+    parameters = {t.untyped_storage().data_ptr() for t in [*module.parameters(), *module.buffers()]}
+    sizes: dict[int, int] = {}
+    references: list[Tensor] = []
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in held:
-            found[storage.data_ptr()] = storage.nbytes()
-            kept.append(tensor.detach())  # so that no later tensor gets the address
+        if storage.data_ptr() not in parameters:
+            sizes[storage.data_ptr()] = storage.nbytes()
+            references.append(tensor.detach())  # so that no later tensor gets the address
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         step()
-    return sum(found.values())
+    return sum(sizes.values())

@@ -1,4 +1,4 @@
-"""What the searches of `examples/tasks` find, and 20 of each space that are drawn at random and cost no more."""
+"""Compare the searches of `examples/tasks` with 20 random networks of each space that cost no more."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import torch
-from chance import DRAWN, TASKS, Comparison, compared
+from chance import RANDOM_COUNT, TASKS, Comparison, compare_with_random
 from measure import Table
 
 PROCESSES = 3
-"""Comparisons that are made at the same time, each on one core."""
+"""Number of comparisons that run at the same time, each on one core."""
 
 
 def run(quick: bool) -> Table:
     table = Table(
-        f"What is found, and {DRAWN} of at most its MACs drawn at random, trained and tested alike",
+        f"What is found, and {RANDOM_COUNT} of at most its MACs drawn at random, trained and tested alike",
         ["task", "seed", "measure", "found", "median", "best", "worst", "MACs", "MACs of the others", "CPU s"],
     )
-    cases, won = list(product(TASKS, range(1 if quick else 3))), 0
+    jobs, won = list(product(TASKS, range(1 if quick else 3))), 0
     with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
-        for (name, seed), (one, seconds) in zip(cases, pool.map(timed, cases), strict=True):
+        for (name, seed), (comparison, seconds) in zip(jobs, pool.map(timed, jobs), strict=True):
             criterion, larger = TASKS[name]
-            figures = [one.figure, one.median, one.ranked[0], one.ranked[-1]]
-            costs = [f"{one.macs:,}", f"{min(one.costs):,} to {max(one.costs):,}"]
+            ranked = comparison.sorted_others
+            figures = [comparison.figure, comparison.median, ranked[0], ranked[-1]]
+            costs = [f"{comparison.macs:,}", f"{min(comparison.costs):,} to {max(comparison.costs):,}"]
             measure = f"{criterion}, {'more' if larger else 'less'} is better"
             table.add(name, str(seed), measure, *(f"{figure:.4g}" for figure in figures), *costs, f"{seconds:.0f}")
             print(*table.rows[-1], flush=True)
-            won += one.won
-    table.title += f": {won} of {len(cases)} are better than the median"
+            won += comparison.is_better
+    table.title += f": {won} of {len(jobs)} are better than the median"
     return table
 
 
-def timed(case: tuple[str, int]) -> tuple[Comparison, float]:
-    """A comparison, and the seconds of processor time that it took."""
+def timed(job: tuple[str, int]) -> tuple[Comparison, float]:
+    """Run a comparison, and return it with its processor seconds."""
     torch.set_num_threads(1)
     begin = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
-        return compared(*case, Path(folder)), time.process_time() - begin
+        return compare_with_random(*job, Path(folder)), time.process_time() - begin

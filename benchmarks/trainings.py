@@ -1,17 +1,18 @@
-"""Searched networks, beside random ones of the same cost and hand-made attention, all trained alike on CIFAR-10.
+"""Compare searched networks with random ones of the same cost and with hand-made attention, all trained alike on
+CIFAR-10.
 
     python benchmarks/trainings.py --data parquet:CIFAR10 --folder FOLDER [--example nos] [--seeds 3]
 
-For each example and seed: the example's recipe for two cores (`digits.toml`, with CIFAR-10 for the digits) searches,
-and trains what it found; architectures of the same space that cost as much are drawn and trained; and so is the same
-backbone made by hand: plain, with squeeze-and-excitation, and with CBAM. All have the images, augmentation, epochs,
-optimizer and schedule of the recipe's last phase, and the recipe's seed. Accuracies are those of held-out images after
-the last epoch; nothing is chosen by them.
+For each example and seed, the example's recipe for two cores (`digits.toml`, with CIFAR-10 for the digits) searches and
+trains the result; random architectures of the same space and about the same cost are trained; and so is the backbone
+with attention made by hand: none, squeeze-and-excitation, and CBAM. All have the images, augmentation, epochs,
+optimizer and schedule of the recipe's last phase, and the recipe's seed. Accuracies are of held-out images after the
+last epoch; nothing is selected by them.
 
-What was done is kept in the folder, a file for each network; the same command goes on where it was stopped or killed,
-inside of a training, too. Commands for different examples or seeds may share a folder at the same time. By default, all
-of it takes about eleven hours of one core (estimated from smaller runs), half of them for full attention. Tables are of
-all that is there; `--table` prints them, and trains nothing.
+Results are kept in the folder, a file for each network; the same command continues an interrupted run, also within a
+training. Commands for different examples or seeds may share a folder at the same time. By default, everything takes
+about eleven hours of one core (estimated from smaller runs), half of them for full attention. Tables contain all
+results in the folder; `--table` prints them without training.
 """
 
 from __future__ import annotations
@@ -44,29 +45,29 @@ from archir.utils import toml  # noqa: E402
 from archir.utils.files import write_atomic  # noqa: E402
 from benchmarks.measure import Table, machine  # noqa: E402
 
-FOUND, DRAWN = "searched", "random"
-MADE: dict[str, dict[str, str]] = {"plain": {}, "SE": {"attention": "se"}, "CBAM": {"attention": "cbam"}}
-"""What is made by hand, and its parameters."""
-DRAWS = 2
-"""Architectures that are drawn for each seed."""
-USED = 0.95
-"""The part of the found network's MACs that these cost at least, where there are enough of them."""
-KINDS = (FOUND, DRAWN, *MADE)
+SEARCHED, RANDOM = "searched", "random"
+HAND_MADE: dict[str, dict[str, str]] = {"plain": {}, "SE": {"attention": "se"}, "CBAM": {"attention": "cbam"}}
+"""Kinds of networks made by hand, with their parameters."""
+RANDOM_COUNT = 2
+"""Number of random networks of each seed."""
+MIN_COST_SHARE = 0.95
+"""Minimum MACs of random networks, as a share of the searched network's, if there are enough such networks."""
+KINDS = (SEARCHED, RANDOM, *HAND_MADE)
 LAST = "retrain"
-"""The phase of the recipes that trains."""
+"""The phase of the recipes that trains the result."""
 SETTINGS = "settings.json"
 
 
 @dataclass(frozen=True)
 class Example:
-    """The space and the net that is made by hand, with the parameters of both; the phases before the last one; and the
+    """An example: the space and the net made by hand, with the parameters of both; the phases before the last; and the
     side of its images in pixels."""
 
     space: str
-    made: str
+    hand_made: str
     parameters: Mapping[str, Any]
-    made_parameters: Mapping[str, Any]
-    searching: Sequence[str]
+    hand_made_parameters: Mapping[str, Any]
+    search_phases: Sequence[str]
     size: int
 
 
@@ -86,7 +87,7 @@ EXAMPLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What all trainings of an example in a folder have in common."""
+    """Settings that all trainings of an example in a folder share."""
 
     data: str
     images: int
@@ -106,8 +107,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Trained:
-    """A network that was trained: its accuracy from 0 to 1, its costs; processor seconds of its run (of what was found:
-    with the search), unless that was stopped on the way."""
+    """A trained network: accuracy from 0 to 1, costs, and processor seconds of its run.
+
+    The seconds of a searched network include the search. They are None if the run was interrupted.
+    """
 
     seed: int
     kind: str
@@ -120,95 +123,100 @@ class Trained:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="CIFAR-10, such as parquet:FOLDER")
-    parser.add_argument("--folder", type=Path, required=True, help="where all is kept")
+    parser.add_argument("--folder", type=Path, required=True, help="folder of all results")
     parser.add_argument("--example", choices=EXAMPLES, help="default: all")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--images", type=int, default=10_000, help="for training, and at most as many held out; 0: all")
+    parser.add_argument(
+        "--images", type=int, default=10_000, help="training images, and at most as many held-out ones; 0: all"
+    )
     parser.add_argument("--size", type=int, help="pixels of a side, to which images are resized (default: 32 or 16)")
-    parser.add_argument("--epochs", type=int, default=8, help="of each network that is compared")
-    parser.add_argument("--batch", type=int, default=64, help="of these")
-    parser.add_argument("--search-size", type=int, help="pixels of a side in the phases before (default: half)")
-    parser.add_argument("--search-epochs", type=int, default=8, help="of each phase before")
-    parser.add_argument("--table", action="store_true", help="print what is there, and train nothing")
-    given = parser.parse_args()
-    if not given.data and not given.table:
-        parser.error("--data says what is trained on")
+    parser.add_argument("--epochs", type=int, default=8, help="epochs of each compared network")
+    parser.add_argument("--batch", type=int, default=64, help="batch size of these")
+    parser.add_argument("--search-size", type=int, help="pixels of a side in the earlier phases (default: half)")
+    parser.add_argument("--search-epochs", type=int, default=8, help="epochs of each earlier phase")
+    parser.add_argument("--table", action="store_true", help="print the tables, and train nothing")
+    arguments = parser.parse_args()
+    if not arguments.data and not arguments.table:
+        parser.error("--data is required for training")
     torch.set_num_threads(1)
-    names = [given.example] if given.example else list(EXAMPLES)
+    names = [arguments.example] if arguments.example else list(EXAMPLES)
     try:
-        for seed in range(given.first, given.first + (0 if given.table else given.seeds)):
+        for seed in range(arguments.first, arguments.first + (0 if arguments.table else arguments.seeds)):
             for name in names:
-                Comparison(name, seed, given.folder, settings_of(name, given)).run()
+                Comparison(name, seed, arguments.folder, settings_of(name, arguments)).run()
     except Interrupted as stopped:
         sys.exit(f"{stopped}; the same command goes on")
     print(machine("cpu"))
     for name in names:
-        if (given.folder / name / SETTINGS).exists():
-            print(f"\n{table(name, given.folder)}")
+        if (arguments.folder / name / SETTINGS).exists():
+            print(f"\n{table(name, arguments.folder)}")
 
 
-def settings_of(name: str, given: argparse.Namespace) -> Settings:
-    """What is asked for of an example."""
-    size = given.size or EXAMPLES[name].size
-    searched = given.search_size or size // 2
-    return Settings(given.data, given.images, size, given.epochs, given.batch, searched, given.search_epochs)
+def settings_of(name: str, arguments: argparse.Namespace) -> Settings:
+    """Return the settings of an example from the command line."""
+    size = arguments.size or EXAMPLES[name].size
+    searched = arguments.search_size or size // 2
+    return Settings(
+        arguments.data, arguments.images, size, arguments.epochs, arguments.batch, searched, arguments.search_epochs
+    )
 
 
 class Comparison:
-    """The networks of an example and a seed, in a folder. Ends the process where that has trainings with other
-    settings."""
+    """The networks of an example and a seed, in a folder. Exits if the folder has trainings with other settings."""
 
-    def __init__(self, name: str, seed: int, folder: Path, given: Settings) -> None:
-        self.name, self.seed, self.given = name, seed, given
+    def __init__(self, name: str, seed: int, folder: Path, settings: Settings) -> None:
+        self.name, self.seed, self.settings = name, seed, settings
         self.folder = folder / name / f"seed{seed}"
         self.example = EXAMPLES[name]
         self.recipe = ROOT / "examples" / name / "digits.toml"
-        if not (kept := folder / name / SETTINGS).exists():
-            write_atomic(kept, json.dumps(asdict(given)).encode())
-        if (known := Settings(**json.loads(kept.read_text("utf-8")))) != given:
-            sys.exit(f"{kept.parent} has trainings with other settings: {asdict(known)}")
+        if not (file := folder / name / SETTINGS).exists():
+            write_atomic(file, json.dumps(asdict(settings)).encode())
+        if (stored := Settings(**json.loads(file.read_text("utf-8")))) != settings:
+            sys.exit(f"{file.parent} has trainings with other settings: {asdict(stored)}")
 
     def run(self) -> None:
-        """Search and train, as far as that was not done."""
+        """Search and train whatever is not done yet."""
         example = self.example
-        found = self.once("searched", FOUND, self.recipe, self.overrides(example.parameters))
-        for number, architecture in enumerate(self.drawn(found.macs)):
-            self.train(f"random{number}", DRAWN, example.space, example.parameters, architecture)
-        for kind, attention in MADE.items():
-            self.train(kind.lower(), kind, example.made, {**example.made_parameters, **attention}, {})
+        searched = self.load_or_run("searched", SEARCHED, self.recipe, self.overrides(example.parameters))
+        for number, architecture in enumerate(self.random_architectures(searched.macs)):
+            self.train(f"random{number}", RANDOM, example.space, example.parameters, architecture)
+        for kind, attention in HAND_MADE.items():
+            self.train(kind.lower(), kind, example.hand_made, {**example.hand_made_parameters, **attention}, {})
 
     def overrides(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """What replaces the recipe's settings, by their keys; the parameters are those of the network that is
-        trained."""
-        given = self.given
-        augment = {"shift": given.size // 8, "flip": True}
-        found = {
+        """Return the replaced settings of the recipe by key; `parameters` are those of the trained network."""
+        settings = self.settings
+        augment = {"shift": settings.size // 8, "flip": True}
+        overrides = {
             "seed": self.seed,
             "export": False,
-            "data.source": given.data,
-            **({"data.limit": given.images} if given.images else {}),
+            "data.source": settings.data,
+            **({"data.limit": settings.images} if settings.images else {}),
             **{f"{part}.augment.{name}": value for part in ("data", LAST) for name, value in augment.items()},
-            "parameters.size": given.size,
-            f"{LAST}.training.epochs": given.epochs,
-            f"{LAST}.training.batch": given.batch,
-            f"{LAST}.options.evaluate_every": given.epochs,
+            "parameters.size": settings.size,
+            f"{LAST}.training.epochs": settings.epochs,
+            f"{LAST}.training.batch": settings.batch,
+            f"{LAST}.options.evaluate_every": settings.epochs,
             **{f"{LAST}.parameters.{name}": value for name, value in parameters.items()},
         }
-        for phase in self.example.searching:
-            found |= {f"{phase}.parameters.size": given.search_size, f"{phase}.training.epochs": given.search_epochs}
-        return found
+        for phase in self.example.search_phases:
+            overrides |= {
+                f"{phase}.parameters.size": settings.search_size,
+                f"{phase}.training.epochs": settings.search_epochs,
+            }
+        return overrides
 
     def space(self) -> Space:
-        """The space of the networks that are trained."""
+        """Return the space of the trained networks."""
         parameters = tomllib.loads(self.recipe.read_text("utf-8"))["parameters"]
         path = self.recipe.with_name(self.example.space)
-        return archir.load(path, **parameters | {"size": self.given.size, **self.example.parameters})
+        return archir.load(path, **parameters | {"size": self.settings.size, **self.example.parameters})
 
-    def drawn(self, macs: int) -> list[dict[str, Any]]:
-        """Architectures that cost at most so many MACs, and nearly as many."""
-        within, rng = restrict(self.space(), f"macs <= {macs}", USED), random.Random(self.seed)
-        return [dict(within.sample(rng)) for _ in range(DRAWS)]
+    def random_architectures(self, macs: int) -> list[dict[str, Any]]:
+        """Return random architectures with at most `macs` MACs, and nearly as many."""
+        within, rng = restrict(self.space(), f"macs <= {macs}", MIN_COST_SHARE), random.Random(self.seed)
+        return [dict(within.sample(rng)) for _ in range(RANDOM_COUNT)]
 
     def train(
         self, file: str, kind: str, space: str, parameters: Mapping[str, Any], choices: Mapping[str, Any]
@@ -216,84 +224,89 @@ class Comparison:
         """Train a network as the recipe's last phase does: an architecture of a space, which may have no choices."""
         folder = self.folder / f"{file}.recipe"
         folder.mkdir(parents=True, exist_ok=True)
-        for one in self.recipe.parent.glob("*.arch"):
-            shutil.copy(one, folder)
+        for path in self.recipe.parent.glob("*.arch"):
+            shutil.copy(path, folder)
         recipe = tomllib.loads(self.recipe.read_text("utf-8"))
         last = {key: value for key, value in recipe["phase"][-1].items() if key not in ("start", "parameters")}
         recipe |= {"space": space, "phase": [last | {"fixed": dict(choices)}]}
         write_atomic(folder / "recipe.toml", toml.dump_toml(recipe).encode())
-        others = tuple(f"{phase}." for phase in self.example.searching)
+        others = tuple(f"{phase}." for phase in self.example.search_phases)
         overrides = {key: value for key, value in self.overrides(parameters).items() if not key.startswith(others)}
-        self.once(file, kind, folder / "recipe.toml", overrides)
+        self.load_or_run(file, kind, folder / "recipe.toml", overrides)
 
-    def once(self, file: str, kind: str, recipe: Path, overrides: Mapping[str, Any]) -> Trained:
-        """What the run of a recipe came to, or comes to now."""
-        kept, run = self.folder / f"{file}.json", self.folder / file
-        if not kept.exists():
-            begun, begin = (run / manifest.NAME).exists(), time.process_time()
-            if begun:
+    def load_or_run(self, file: str, kind: str, recipe: Path, overrides: Mapping[str, Any]) -> Trained:
+        """Return the result of a recipe's run: the one in its file, or else of running or resuming it."""
+        result_file, run = self.folder / f"{file}.json", self.folder / file
+        if not result_file.exists():
+            is_interrupted, begin = (run / manifest.NAME).exists(), time.process_time()
+            if is_interrupted:
                 summary = archir.resume(run, device="cpu")
             else:
                 shutil.rmtree(run, ignore_errors=True)
                 settings = {key: json.dumps(value) for key, value in overrides.items()}
                 summary = archir.run(recipe, run, overrides=settings, device="cpu")
-            network, seconds = summary["network"], None if begun else time.process_time() - begin
+            network, seconds = summary["network"], None if is_interrupted else time.process_time() - begin
             trained = Trained(self.seed, kind, network["accuracy"], network["params"], network["macs"], seconds)
-            write_atomic(kept, json.dumps(asdict(trained)).encode())
+            write_atomic(result_file, json.dumps(asdict(trained)).encode())
             print(time.strftime("%H:%M"), self.name, trained, flush=True)
-        return Trained(**json.loads(kept.read_text("utf-8")))
+        return Trained(**json.loads(result_file.read_text("utf-8")))
 
 
 def table(name: str, folder: Path) -> Table:
-    """What was trained of an example: means and standard errors over seeds, a row for each kind of network."""
+    """Return means and standard errors over seeds of an example's networks, a row for each kind."""
     settings = Settings(**json.loads((folder / name / SETTINGS).read_text("utf-8")))
     files = sorted((folder / name).glob("seed*/*.json"))
     trained = [Trained(**json.loads(path.read_text("utf-8"))) for path in files]
     columns = ["network", "seeds", "accuracy", "s.e.", "searched - it", "s.e.", "parameters", "MACs", "CPU s"]
-    shares = [one for run in sorted((folder / name).glob("seed*/searched")) for one in strongest(name, run)]
+    shares = [
+        share for run in sorted((folder / name).glob("seed*/searched")) for share in best_alternative_shares(name, run)
+    ]
     title = f"{name}: {settings}"
     if shares:
         title += f";\nat the end of the search, the strongest alternatives had {mean(shares):.2f} times an equal share"
-    made = Table(title, columns)
+    summary = Table(title, columns)
     for kind in KINDS:
-        if any(one.kind == kind for one in trained):
-            made.add(kind, *row(kind, trained))
-    return made
+        if any(network.kind == kind for network in trained):
+            summary.add(kind, *row(kind, trained))
+    return summary
 
 
-def strongest(name: str, run: Path) -> list[float]:
-    """Of each choice, how many times an equal share the strongest alternative had at the end of a search: 1 where
-    nothing was learnt."""
-    path = run / "phases" / EXAMPLES[name].searching[-1] / "alphas.json"
+def best_alternative_shares(name: str, run: Path) -> list[float]:
+    """Return, for each choice at the end of a search, the probability of its best alternative in multiples of an equal
+    share: 1 if nothing was learnt."""
+    path = run / "phases" / EXAMPLES[name].search_phases[-1] / "alphas.json"
     history = json.loads(path.read_text("utf-8"))["history"] if path.exists() else {}
     return [len(rows[-1]) * max(rows[-1]) for rows in history.values()]
 
 
 def row(kind: str, trained: Sequence[Trained]) -> list[str]:
-    """Accuracy of a kind of network over seeds, each of these the mean of its networks; by how much what was found is
-    better, of the same seeds; and the means of what networks cost."""
-    networks = [one for one in trained if one.kind == kind]
-    own, found = by_seed(networks), by_seed([one for one in trained if one.kind == FOUND])
-    differences = [found[seed] - own[seed] for seed in own if seed in found and kind != FOUND]
-    seconds = [one.seconds for one in networks if one.seconds is not None]
+    """Return the cells of a kind of network.
+
+    They are the accuracy over seeds, where a seed's accuracy is the mean of its networks; the advantage of the searched
+    network over it, of the same seeds; and mean costs.
+    """
+    networks = [network for network in trained if network.kind == kind]
+    accuracies, searched = by_seed(networks), by_seed([network for network in trained if network.kind == SEARCHED])
+    differences = [searched[seed] - accuracies[seed] for seed in accuracies if seed in searched and kind != SEARCHED]
+    seconds = [network.seconds for network in networks if network.seconds is not None]
     return [
-        str(len(own)),
-        *estimate(list(own.values()), "{:.2f}%"),
+        str(len(accuracies)),
+        *estimate(list(accuracies.values()), "{:.2f}%"),
         *estimate(differences, "{:+.2f}"),
-        f"{mean(one.params for one in networks):,.0f}",
-        f"{mean(one.macs for one in networks):,.0f}",
+        f"{mean(network.params for network in networks):,.0f}",
+        f"{mean(network.macs for network in networks):,.0f}",
         f"{mean(seconds):.0f}" if seconds else "",
     ]
 
 
 def by_seed(networks: Sequence[Trained]) -> dict[int, float]:
-    """The mean accuracy of networks in percent, by seed."""
-    seeds = sorted({one.seed for one in networks})
-    return {seed: 100 * mean(one.accuracy for one in networks if one.seed == seed) for seed in seeds}
+    """Return the mean accuracy of networks in percent, by seed."""
+    seeds = sorted({network.seed for network in networks})
+    return {seed: 100 * mean(each.accuracy for each in networks if each.seed == seed) for seed in seeds}
 
 
 def estimate(values: Sequence[float], form: str) -> tuple[str, str]:
-    """A mean, and its standard error where there are several values."""
+    """Return a mean, and its standard error if there are several values."""
     error = f"{stdev(values) / sqrt(len(values)):.2f}" if len(values) > 1 else ""
     return form.format(mean(values)) if values else "", error
 

@@ -24,7 +24,7 @@ from archir.data.inputs import inputs_of
 from archir.data.splits import split_source
 from archir.recipes.parsing import read
 from archir_torch.data import Data, Split, load
-from benchmarks.chance import TASKS, compared, written
+from benchmarks.chance import TASKS, compare_with_random, write_data
 from tests.conftest import EXAMPLES
 
 FOLDER = EXAMPLES / "tasks"
@@ -48,7 +48,7 @@ def searched(name: str, folder: Path, **overrides: str) -> tuple[Mapping[str, An
     """What a search of little data came to, and its source of data."""
     recipe = FOLDER / name / "recipe.toml"
     sizes = {"series": {"steps": 600}, "sounds": {"each": 30}}
-    source = written(name, folder, **sizes.get(name, {})) or read(recipe).recipe.data.source
+    source = write_data(name, folder, **sizes.get(name, {})) or read(recipe).recipe.data.source
     settings = overrides | {"data.source": json.dumps(source)}
     return archir.run(recipe, folder / "run", overrides=settings, device="cpu"), source
 
@@ -155,5 +155,5 @@ def test_a_gpt_knows_more_than_bigrams(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_what_is_found_is_better_than_the_median_of_random_ones(name: str, seed: int, tmp_path: Path) -> None:
     """Of at most its cost, all trained alike (benchmarks/chance.py)."""
-    found = compared(name, seed, tmp_path)
+    found = compare_with_random(name, seed, tmp_path)
     assert found.won, (found.figure, found.ranked)

@@ -16,7 +16,7 @@ import pytest
 import archir
 from archir.runs.manifest import NAME
 from benchmarks import trainings
-from benchmarks.trainings import EXAMPLES, FOUND, KINDS, SETTINGS, Comparison, Settings, Trained, row, table
+from benchmarks.trainings import EXAMPLES, KINDS, SEARCHED, SETTINGS, Comparison, Settings, Trained, row, table
 from tests.conftest import EXAMPLES as FOLDER
 from tests.conftest import ROOT
 from tests.documents import snippets
@@ -44,27 +44,27 @@ def one(seed: int, kind: str, accuracy: float, macs: int = 10, seconds: float | 
 
 def test_errors_are_those_of_means_over_seeds() -> None:
     """Two networks of one seed are one value; differences are of the same seeds."""
-    found = [one(0, FOUND, 0.5), one(1, FOUND, 0.6), one(2, FOUND, 0.7)]
+    found = [one(0, SEARCHED, 0.5), one(1, SEARCHED, 0.6), one(2, SEARCHED, 0.7)]
     drawn = [
         one(0, "random", 0.5),
         one(0, "random", 0.4),
         one(1, "random", 0.55, 13),
         one(3, "random", 0.35, seconds=None),
     ]
-    assert row(FOUND, found + drawn) == ["3", "60.00%", "5.77", "", "", "1,234", "10", "2"]
+    assert row(SEARCHED, found + drawn) == ["3", "60.00%", "5.77", "", "", "1,234", "10", "2"]
     # by seed 45, 55 and 35 percent; better by 5 and 5 where both are
     assert row("random", found + drawn) == ["3", "45.00%", "5.77", "+5.00", "0.00", "1,234", "11", "2"]
     assert row("plain", [one(4, "plain", 0.5, seconds=None)]) == ["1", "50.00%", "", "", "", "1,234", "10", ""]
 
 
 def test_the_table_is_of_what_is_there(tmp_path: Path) -> None:
-    for seed, file, kind in [(0, "searched", FOUND), (0, "plain", "plain"), (1, "plain", "plain")]:
+    for seed, file, kind in [(0, "searched", SEARCHED), (0, "plain", "plain"), (1, "plain", "plain")]:
         path = tmp_path / "nos" / f"seed{seed}" / f"{file}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(one(seed, kind, 0.25))))
     (tmp_path / "nos" / SETTINGS).write_text(json.dumps(asdict(TINY)))
     made = table("nos", tmp_path)
-    assert [(kind, seeds) for kind, seeds, *_ in made.rows] == [(FOUND, "1"), ("plain", "2")]
+    assert [(kind, seeds) for kind, seeds, *_ in made.rows] == [(SEARCHED, "1"), ("plain", "2")]
     assert made.title == ("nos: 40 images of 8 x 8 pixels, 1 epochs of batches of 32; before, 1 of each phase at 8 x 8")
 
 
@@ -100,11 +100,11 @@ def test_random_ones_cost_what_was_found_costs(tmp_path: Path) -> None:
     compared = Comparison("autola", 0, tmp_path, TINY)
     space = compared.space()
     macs = archir.cost(space.specialize(space.sample(5))).macs
-    drawn = [space.architecture(choices) for choices in compared.drawn(macs)]
+    drawn = [space.architecture(choices) for choices in compared.random_architectures(macs)]
     costs = [archir.cost(space.specialize(architecture)).macs for architecture in drawn]
     assert len(costs) == 2
     assert all(0.95 * macs <= cost <= macs for cost in costs), (macs, costs)
-    assert compared.drawn(macs) == [dict(architecture) for architecture in drawn]
+    assert compared.random_architectures(macs) == [dict(architecture) for architecture in drawn]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_random_ones_cost_what_was_found_costs(tmp_path: Path) -> None:
 def test_hand_made_networks(name: str, gates: list[int]) -> None:
     """They are clean programs; what attention adds are two layers of a gate, and in CBAM seven times seven weights for
     two maps, and a norm."""
-    path, given = FOLDER / name / EXAMPLES[name].made, dict(EXAMPLES[name].made_parameters)
+    path, given = FOLDER / name / EXAMPLES[name].hand_made, dict(EXAMPLES[name].hand_made_parameters)
     assert archir.check(path) == []
     assert archir.lint(path) == []
     plain, se, cbam = (archir.cost(archir.load(path, **given, attention=kind).graph) for kind in ("none", "se", "cbam"))

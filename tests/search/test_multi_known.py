@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from archir.search.registry import create
-from benchmarks.rugged import Rugged, reference, search, space
+from benchmarks.rugged import Rugged, search, search_by_optuna, space
 
 SEEDS, FEW = range(10), range(3)
 TENTH = 558
@@ -29,7 +29,7 @@ def found(strategy: str, options: dict[str, Any], seed: int) -> bool:
     """Whether a tenth of the space is enough to find the best."""
     tried = search(create(strategy, space(), options, seed), Rugged(seed))
     assert len(tried.architectures) == TENTH
-    return tried.at_best() is not None
+    return tried.count_until_best() is not None
 
 
 @pytest.mark.parametrize("seed", FEW)
@@ -55,7 +55,7 @@ def test_nsga2_finds_the_front_and_is_no_worse_than_the_reference() -> None:
     for seed in SEEDS:
         rugged = Rugged(seed)
         tried = search(create("nsga2", space(), NSGA2, seed), rugged)
-        known = reference(rugged, 2, TENTH, NSGA2["population"], seed, repeats=1)
+        known = search_by_optuna(rugged, 2, TENTH, NSGA2["population"], seed, repeats=1)
         assert len(tried.architectures) == TENTH >= len(known.architectures)
         ours.append(tried.volume())
         theirs.append(known.volume())
@@ -70,6 +70,6 @@ def test_random_search_does_not_find_them(seeds: range, most: int) -> None:
     for seed in seeds:
         rugged = Rugged(seed)
         tried = search(create("random", space(), {"trials": TENTH}, seed), rugged)
-        found.append((tried.at_best() is not None, tried.volume()))
+        found.append((tried.count_until_best() is not None, tried.volume()))
     assert sum(best for best, _ in found) <= most
     assert mean(volume for _, volume in found) < 0.98

@@ -15,7 +15,7 @@ from archir.ops.arithmetic import Concat
 from archir.ops.attention import Attention
 from archir.ops.constant import Constant
 from archir.ops.shape import Pad
-from benchmarks.imports import again, checked
+from benchmarks.imports import check_result, round_trip
 
 
 class Body(nn.Module):
@@ -59,7 +59,7 @@ WAYS: dict[str, Callable[[Tensor], Tensor]] = {"side by side": side_by_side, "ha
 @pytest.mark.parametrize("name", WAYS)
 def test_windows_come_back(name: str) -> None:
     made, ops = program(Body(WAYS[name]), torch.randn(1, 3, 8, 8))
-    assert again(made) == "yes"
+    assert round_trip(made) == "yes"
     kinds = {type(op) for op in ops}
     if name == "side by side":
         assert not kinds & {Pad, Concat}  # nothing but the order of numbers
@@ -88,13 +88,13 @@ class Shifted(nn.Module):
 
 def test_tokens_that_are_known_come_back() -> None:
     made, ops = program(Shifted(), torch.zeros(1, 6, dtype=torch.int64))
-    assert again(made) == "yes"
+    assert round_trip(made) == "yes"
     assert Constant((2,)) in ops
 
 
 def test_even_kernels_come_back() -> None:
     made, _ = program(nn.Conv1d(4, 4, 4, padding="same"), torch.randn(1, 4, 9))
-    assert (checked(made), again(made)) == ("clean", "yes")
+    assert (check_result(made), round_trip(made)) == ("clean", "yes")
 
 
 class Twice(nn.Module):

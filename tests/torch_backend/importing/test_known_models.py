@@ -19,7 +19,7 @@ import archir
 from archir import backends
 from archir.backends.imports import program_of, to_source_tensors
 from archir.equivalence.canonical import canonical_hash
-from benchmarks.imports import Case, cases, names, settled, used
+from benchmarks.imports import Case, cases, names, randomise_statistics, stabilise_norms
 
 MISSING = [name for name in ("timm", "torchvision", "transformers") if find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
@@ -36,8 +36,8 @@ def known() -> dict[str, Case]:
 def test_imports_are_the_same_networks(name: str) -> None:
     case = known()[name]
     module = case.make().eval()
-    used(module)
-    settled(module, case.example)
+    randomise_statistics(module)
+    stabilise_norms(module, case.example)
     imported = archir.from_torch(module, case.example)  # which compares them
     program = program_of(imported)
     graph = archir.loads(program.text).graph

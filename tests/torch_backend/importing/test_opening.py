@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks.imports import Case, cases
-from benchmarks.opening import MOST, NAMES, moved, row, subnets
+from benchmarks.opening import MAX_CHANGE, NAMES, is_permuted, row, subnets
 
 
 class Unit(nn.Module):
@@ -93,7 +93,7 @@ TINY = [
 
 @pytest.mark.parametrize("case", TINY, ids=[case.name for case in TINY])
 def test_what_was_imported_is_opened(case: Case) -> None:
-    found = row(case, drawn=1)
+    found = row(case, count=1)
     assert found.same
     assert int(found.size) > 100
     assert (found.trained, found.exported) == (1, 1)
@@ -110,15 +110,15 @@ PARTS = [
 
 @pytest.mark.parametrize("case", [*TINY, *PARTS], ids=[case.name for case in [*TINY, *PARTS]])
 def test_a_supernet_of_an_imported_network_holds_its_weights(case: Case) -> None:
-    found = subnets(case.name, lambda: case, drawn=2)
+    found = subnets(case.name, lambda: case, count=2)
     assert found.holds, found
     assert found.compared >= 1
 
 
 def test_what_is_computed_with_is_not_moved() -> None:
     before = {"weight": torch.tensor([[1.0, 3.0], [2.0, 4.0]])}
-    assert moved(before, {"weight": torch.tensor([[4.0, 2.0], [3.0, 1.0]])})
-    assert not moved(before, {"weight": torch.tensor([[4.0, 2.0], [3.0, 1.0 + 1e-6]])})
+    assert is_permuted(before, {"weight": torch.tensor([[4.0, 2.0], [3.0, 1.0]])})
+    assert not is_permuted(before, {"weight": torch.tensor([[4.0, 2.0], [3.0, 1.0 + 1e-6]])})
 
 
 INEXACT = ("timm resnext50_32x4d", "timm resnet50")
@@ -136,5 +136,5 @@ def test_known_networks_are_opened(name: str) -> None:
     assert int(found.size) > 1
     assert (found.trained, found.exported) == (found.drawn, found.drawn)
     assert found.moved
-    assert found.largest < (3 * found.own if name in INEXACT else MOST)
+    assert found.largest < (3 * found.own if name in INEXACT else MAX_CHANGE)
     assert found.double < 1e-9

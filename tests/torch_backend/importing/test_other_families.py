@@ -9,7 +9,17 @@ import torch
 
 import archir
 from archir.backends.imports import program_of
-from benchmarks.imports import GPT, IMAGES, SMALL, again, hugging, importable, of_timm, picture, used
+from benchmarks.imports import (
+    GPT,
+    IMAGES,
+    SMALL,
+    importable,
+    of_timm,
+    of_transformers,
+    picture,
+    randomise_statistics,
+    round_trip,
+)
 from tests.torch_backend.importing.test_known_models import MISSING
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
@@ -79,13 +89,13 @@ def test_other_families_are_imported(name: str) -> None:
     if name in TIMM:
         module, example = of_timm(name, {}), picture(TIMM[name])
     elif name in PICTURES:
-        module, example = hugging(name, PICTURES[name][1]), {"pixel_values": picture(PICTURES[name][0])}
+        module, example = of_transformers(name, PICTURES[name][1]), {"pixel_values": picture(PICTURES[name][0])}
     else:
-        module, example = hugging(name, TEXTS[name]), {"input_ids": torch.zeros(1, 12, dtype=torch.int64)}
-    used(module)
+        module, example = of_transformers(name, TEXTS[name]), {"input_ids": torch.zeros(1, 12, dtype=torch.int64)}
+    randomise_statistics(module)
     program = program_of(archir.from_torch(module.eval(), example))  # which compares them
     assert program.lines < 120
-    assert again(program) == "yes"
+    assert round_trip(program) == "yes"
 
 
 BARE: dict[str, Any] = {"weights": None, "weights_backbone": None}
@@ -113,7 +123,7 @@ def test_torchvision_s_other_models_are_imported(name: str) -> None:
         module, example = getattr(video, name)(), torch.zeros(1, 3, frames, size, size)
     else:
         module, example = getattr(segmentation, name)(**BARE), picture(64)
-    used(module)
+    randomise_statistics(module)
     program = program_of(archir.from_torch(module.eval(), example))
     assert program.lines < 70
-    assert again(program) == "yes"
+    assert round_trip(program) == "yes"

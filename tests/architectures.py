@@ -1,4 +1,4 @@
-"""What must hold of every architecture of every space: shapes, gradients, ONNX parity, costs as torch counts them."""
+"""Properties of every architecture of every space: shapes, gradients, ONNX parity, and costs as torch counts them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from archir_torch.measuring.latency import random_input
 
 
 def assert_works(graph: Graph, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A network of one image input trains, exports, and costs what is counted."""
+    """Assert that a network with one image input trains, exports, and has the computed costs."""
     module: nn.Module = TORCH.lower(graph).train()
     output = module(image_of(graph, 2))
     results = output.values() if isinstance(output, dict) else [output]
@@ -36,23 +36,23 @@ def assert_works(graph: Graph, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def image_of(graph: Graph, batch: int) -> Tensor:
-    """Random images of the size that a network takes."""
+    """Return random images of a network's input size."""
     (image,) = inputs_of(graph, batch, 0)
     return image
 
 
 def inputs_of(graph: Graph, batch: int = 2, seed: int = 1) -> list[Tensor]:
-    """Random inputs, of integers below what they are looked up in."""
+    """Return random inputs; integers are within the range of the table that they index."""
     generator = torch.Generator().manual_seed(seed)
     return [random_input(kind, batch, generator) for kind in ranged_inputs(graph).values()]
 
 
 def counted_macs(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Multiply-accumulates by torch's counter where it sees them, and by the closed formulas where it does not."""
+    """Return multiply-accumulates by torch's counter, and by closed formulas for operations that it does not see."""
     with monkeypatch.context() as patched:
         for op in (LocalAttention, AxialAttention):
             patched.setitem(RULES, op, Rule(lambda query, key, value, **weights: value * 1, ()))
-        module = TORCH.lower(graph).eval().requires_grad_(False)  # the counter fails at parameters that are results
+        module = TORCH.lower(graph).eval().requires_grad_(False)  # the counter fails if a result is a parameter
     counter = FlopCounterMode(display=False)
     with counter, sdpa_kernel(SDPBackend.MATH), torch.no_grad():
         module(image_of(graph, 1))
@@ -60,7 +60,7 @@ def counted_macs(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def hidden_macs(graph: Graph) -> int:
-    """The closed formulas of operations whose fast form torch's counter does not see, or sees otherwise.
+    """Return the multiply-accumulates of operations whose fast form torch's counter does not see, by closed formulas.
 
     Local attention: positions x (window x (query + value channels) + side of the window x query channels).
     Axial attention: positions x span x (2 x query channels + value channels).

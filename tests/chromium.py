@@ -1,4 +1,4 @@
-"""A headless Chromium, driven through the DevTools protocol over a pipe: the standard library is enough for that."""
+"""A headless Chromium that is controlled by the DevTools protocol over a pipe, with the standard library only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-_PATIENCE = 60.0
+_TIMEOUT = 60.0
 _FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
@@ -36,7 +36,7 @@ class Chromium:
         self._process = os.posix_spawn(PROGRAM, arguments, os.environ, file_actions=moves, setpgroup=0)
         for end in (*ends, reads, writes, nothing):
             os.close(end)
-        self._sent, self._rest = 0, b""
+        self._sent, self._buffer = 0, b""
         self._session: str | None = None
         self.said: list[Any] = []
         """Messages and exceptions of the page."""
@@ -46,14 +46,16 @@ class Chromium:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **parameters: Any) -> Any:
-        """The result of a command."""
+        """Send a command, and return its result."""
         number = self._post(method, **parameters)
         while True:
             answer = self._receive()
             if answer.get("id") == number:
                 assert "error" not in answer, answer
                 return answer["result"]
-            if answer.get("method") == "Page.javascriptDialogOpening":  # a page with changes asks before it is left
+            if (
+                answer.get("method") == "Page.javascriptDialogOpening"
+            ):  # a page with unsaved changes asks before it closes
                 self._post("Page.handleJavaScriptDialog", accept=True)
             if answer.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
                 self.said.append(answer["params"])
@@ -63,24 +65,24 @@ class Chromium:
         message = {"id": self._sent, "method": method, "params": parameters}
         if self._session is not None:
             message["sessionId"] = self._session
-        rest = json.dumps(message).encode() + b"\0"
-        while rest:
-            rest = rest[os.write(self._write, rest) :]
+        unsent = json.dumps(message).encode() + b"\0"
+        while unsent:
+            unsent = unsent[os.write(self._write, unsent) :]
         return self._sent
 
     def _receive(self) -> Any:
-        until = time.monotonic() + _PATIENCE
-        while b"\0" not in self._rest:
+        until = time.monotonic() + _TIMEOUT
+        while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._read], [], [], max(0.0, until - time.monotonic()))
             assert ready, "the browser does not answer"
             part = os.read(self._read, 1 << 20)
             assert part, "the browser has ended"
-            self._rest += part
-        message, _, self._rest = self._rest.partition(b"\0")
+            self._buffer += part
+        message, _, self._buffer = self._buffer.partition(b"\0")
         return json.loads(message)
 
     def open(self, page: Path | str, dark: bool = False) -> None:
-        """Load a page, of a file or by its address, and wait until its scripts have run."""
+        """Load a page from a file or address, and wait until its scripts have run."""
         self.said.clear()
         address = page if isinstance(page, str) else page.as_uri()
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
@@ -89,24 +91,24 @@ class Chromium:
         self.until(f"document.readyState === 'complete' && location.href === {json.dumps(address)}")
 
     def run(self, script: str) -> Any:
-        """The value of an expression in the page."""
-        found = self.send("Runtime.evaluate", expression=script, returnByValue=True)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        """Return the value of an expression in the page."""
+        answer = self.send("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
 
     def until(self, condition: str) -> None:
         """Wait until an expression is true."""
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + _TIMEOUT
         while not self.run(condition):
             assert time.monotonic() < end, f"never true: {condition}"
             time.sleep(0.02)
 
     def write(self, text: str) -> None:
-        """Put a text in where the cursor is."""
+        """Insert a text at the cursor."""
         self.send("Input.insertText", text=text)
 
     def picture(self, path: Path, width: int, height: int) -> None:
-        """Keep what a window of a size shows as a PNG file."""
+        """Save the content of a window of some size as a PNG file."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         path.write_bytes(b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
         self.send("Emulation.clearDeviceMetricsOverride")
@@ -118,16 +120,16 @@ class Chromium:
         self.send("Input.dispatchKeyEvent", type="keyUp", **common)
 
     def mouse(self, kind: str, x: float, y: float, **more: Any) -> None:
-        """A mouse event at a place of the window."""
+        """Send a mouse event at a position of the window."""
         self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def click(self, x: float, y: float) -> None:
-        """A click of the left button."""
+        """Click with the left button."""
         for kind in ("mousePressed", "mouseReleased"):
             self.mouse(kind, x, y, button="left", clickCount=1)
 
     def close(self) -> None:
-        """End the browser, and wait for its end."""
+        """Close the browser, and wait for its end."""
         self._session = None
         self.send("Browser.close")
         os.waitpid(self._process, 0)

@@ -1,4 +1,4 @@
-"""What all tests share: golden files, examples, and how hypothesis runs."""
+"""Shared fixtures and settings of all tests: golden files, examples, and hypothesis' profiles."""
 
 from __future__ import annotations
 
@@ -20,21 +20,30 @@ from archir.plugins import loading
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 EXAMPLES = ROOT / "examples"
-LEFT_OUT: list[str] = []
-"""Tests of the soak that were made, and are not asked for."""
+DESELECTED_SOAK: list[str] = []
+"""Tests of the soak that were collected and deselected."""
 
-MEMORY = Path("/dev/shm")
-"""Folders of tests are there, where there is room and programs may run: waiting for disks took a third of the time."""
-if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30 and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+MEMORY_FOLDER = Path("/dev/shm")
+"""A file system in memory: tests' folders are there if it has space and allows execution, because waiting for disks
+took a third of the time."""
+if (
+    MEMORY_FOLDER.is_dir()
+    and shutil.disk_usage(MEMORY_FOLDER).free > 4 << 30
+    and not os.statvfs(MEMORY_FOLDER).f_flag & os.ST_NOEXEC
+):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY_FOLDER))
 
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start hundreds of processes, which would compile all each time
+os.environ.pop(
+    "PYTHONDONTWRITEBYTECODE", None
+)  # tests start hundreds of processes, each of which would compile all modules again
 sys.dont_write_bytecode = False
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background; programs of tests inherit it
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # so in a shell's background; the tests' child processes inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-gc.set_threshold(100_000, 50, 100)  # graphs are large and hardly cyclic: looking for garbage takes a tenth of the time
+gc.set_threshold(100_000, 50, 100)  # graphs are large and hardly cyclic: garbage collection takes a tenth of the time
 hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.register_profile("long", deadline=None, derandomize=True, max_examples=500)
 hypothesis.settings.load_profile("archir")
@@ -42,12 +51,14 @@ hypothesis.settings.load_profile("archir")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
-    parser.addoption("--real-gpu", action="store_true", help="run on a GPU what else runs on one that is not there")
+    parser.addoption("--real-gpu", action="store_true", help="run tests of the simulated GPU on a real one")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests run in several processes: more threads than cores would be many times slower. The process that only hands
-    tests out does not import torch: the others wait for it."""
+    """Limit torch to one thread, because tests run in several processes.
+
+    The process that only distributes tests does not import torch, since all others wait for it.
+    """
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         import torch
 
@@ -58,27 +69,29 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    LEFT_OUT.extend(item.nodeid for item in items if item.get_closest_marker("soak"))
+    DESELECTED_SOAK.extend(item.nodeid for item in items if item.get_closest_marker("soak"))
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected stays to the end: nobody looks for garbage in it."""
+    """Exclude all imported and collected objects from garbage collection."""
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
-    """Of each function one test of the soak is made where the soak is left out, and deselected: there are thousands."""
+    """Create only one of each function's soak tests if the soak is deselected, because there are thousands."""
     yield
     if metafunc.config.getoption("markexpr") == "not soak":
-        whole = metafunc.definition.get_closest_marker("soak") is not None
-        few = [call for call in metafunc._calls if not whole and all(mark.name != "soak" for mark in call.marks)]
-        metafunc._calls = few or metafunc._calls[:1]
+        is_soak = metafunc.definition.get_closest_marker("soak") is not None
+        quick_calls = [
+            call for call in metafunc._calls if not is_soak and all(mark.name != "soak" for mark in call.marks)
+        ]
+        metafunc._calls = quick_calls or metafunc._calls[:1]
 
 
 @pytest.fixture(autouse=True)
-def _plugins_of_one_test() -> Iterator[None]:
-    """What one test asked for, later ones did not."""
+def _forget_requested_plugins() -> Iterator[None]:
+    """Forget the plugins that a test requested."""
     yield
     loading._REQUESTED.clear()
 

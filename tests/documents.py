@@ -1,9 +1,9 @@
-"""Documents in Markdown: their fenced snippets, and how these are run.
+"""Markdown documents: their fenced snippets, and how to run these.
 
-The words after a snippet's language say what it is: a file's name, under which it is written beside the others; `wrong`
-for a program that must be refused; `part` for Python that is not run, and for a part of a recipe. Commands are those of
-`console` snippets, after `$ `; what stands between them is what they print. A snippet of `text` right behind one of
-`python` is what that prints. `...` stands for anything. A program with `plugin=MODULE` needs that plugin.
+Words after a snippet's language describe it: the name of the file that it is written to; `wrong` for a program that
+must be refused; `part` for Python that is not run, and for a part of a recipe. A `console` snippet has commands after
+`$ `, each followed by its output. A `text` snippet directly after a `python` snippet is the output of that. `...`
+stands for any text. A program with `plugin=MODULE` needs the plugin.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BREAK = "\f"
 
 @dataclass(frozen=True)
 class Snippet:
-    """A fenced block: its language, the words after that, and its text."""
+    """A fenced block: its language, the words after the language, and its text."""
 
     language: str
     words: tuple[str, ...]
@@ -41,21 +41,21 @@ class Snippet:
 
     @property
     def file(self) -> str | None:
-        """The name of the file it is, if it is one."""
+        """The name of the snippet's file, None if it has no file."""
         return next((word for word in self.words if "." in word), None)
 
     @property
     def plugins(self) -> list[str]:
-        """The plugins that it needs."""
+        """The plugins that the snippet needs."""
         return [word.removeprefix("plugin=") for word in self.words if word.startswith("plugin=")]
 
 
 def snippets(path: Path, language: str = "") -> list[Snippet]:
-    """The snippets of a document in order, all of them or those of a language."""
-    found = [
+    """Return the snippets of a document in order, of all languages or one."""
+    all_snippets = [
         Snippet(match[1], tuple(match[2].split()), match[3]) for match in _FENCED.finditer(path.read_text("utf-8"))
     ]
-    return [snippet for snippet in found if language in ("", snippet.language)]
+    return [snippet for snippet in all_snippets if language in ("", snippet.language)]
 
 
 def unpack(path: Path, folder: Path) -> None:
@@ -71,7 +71,7 @@ def unpack(path: Path, folder: Path) -> None:
 
 
 def _install(groups: dict[str, dict[str, str]], folder: Path) -> None:
-    """What an installer leaves of a distribution's entry points."""
+    """Write the metadata of an installed distribution with some entry points."""
     folder.mkdir()
     lines = [
         line for group, names in groups.items() for line in [f"[{group}]", *(f"{n} = {v}" for n, v in names.items())]
@@ -80,7 +80,7 @@ def _install(groups: dict[str, dict[str, str]], folder: Path) -> None:
 
 
 def commands(path: Path) -> Iterator[tuple[str, str]]:
-    """The commands of a document, each with what it prints."""
+    """Yield the commands of a document, each with its shown output."""
     for snippet in snippets(path, "console"):
         for part in re.split(r"^\$ ", snippet.text, flags=re.MULTILINE)[1:]:
             command, _, shown = part.partition("\n")
@@ -88,34 +88,35 @@ def commands(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def execute(command: str, shown: str) -> None:
-    """Run a command in the current folder; it must succeed, and print what is shown, if anything is."""
+    """Run a command in the current folder, and assert that it succeeds and prints the shown output, if any is shown."""
     program, *arguments = shlex.split(command)
     assert program == "archir", f"no test runs `{command}`"
     done = CliRunner().invoke(main, arguments, env={"COLUMNS": "100"}, catch_exceptions=False)
     wrong = "error[A" in shown or arguments[0] == "diff"
     assert done.exit_code == int(wrong), f"$ {command}\n{done.output}"
     if shown.strip():
-        agree(shown, done.output if wrong else done.stdout, command)
+        assert_output(shown, done.output if wrong else done.stdout, command)
 
 
 def run_python(path: Path, folder: Path, fresh: bool) -> None:
-    """Run the Python of a document as one program, and compare what each snippet prints with what is shown.
+    """Run the Python of a document as one program, and compare the output of each snippet with the shown one.
 
-    It has an interpreter of its own if that is to be `fresh`; otherwise one where torch has been imported.
+    With `fresh`, it runs in a new interpreter, otherwise in a fork of one that has imported torch.
     """
-    parts = [(one, two) for one, two in pairwise([*snippets(path), Snippet("", (), "")]) if one.language == "python"]
-    parts = [(one, two) for one, two in parts if one.file is None and "part" not in one.words]
-    program = f"\nprint({_BREAK!r})\n".join(["", *(one.text for one, _ in parts)])
+    pairs = pairwise([*snippets(path), Snippet("", (), "")])
+    parts = [(code, after) for code, after in pairs if code.language == "python"]
+    parts = [(code, after) for code, after in parts if code.file is None and "part" not in code.words]
+    program = f"\nprint({_BREAK!r})\n".join(["", *(code.text for code, _ in parts)])
     (folder / "_program.py").write_text(program, "utf-8")
-    code, out, errors = alone(folder) if fresh else forked.python(folder / "_program.py")
-    assert code == 0, errors
-    for (one, two), printed in zip(parts, out.split(f"{_BREAK}\n")[1:], strict=True):
-        if two.language == "text":
-            agree(two.text, printed, one.text)
+    status, out, errors = run_fresh(folder) if fresh else forked.python(folder / "_program.py")
+    assert status == 0, errors
+    for (code, after), printed in zip(parts, out.split(f"{_BREAK}\n")[1:], strict=True):
+        if after.language == "text":
+            assert_output(after.text, printed, code.text)
 
 
-def alone(folder: Path) -> tuple[int, str, str]:
-    """What becomes of the program in an interpreter of its own."""
+def run_fresh(folder: Path) -> tuple[int, str, str]:
+    """Run the program in a new interpreter, and return its exit code, output and errors."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "_program.py"], cwd=folder, capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{PYTHONPATH}"},
@@ -123,10 +124,14 @@ def alone(folder: Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def agree(shown: str, printed: str, what: str) -> None:
-    """Assert that a text is the one shown, but for blanks at the ends of lines and empty lines."""
-    wanted, found = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in (shown, printed))
-    lines = ("(?:.*\n)*?" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + "\n" for line in wanted)
-    assert re.fullmatch("".join(lines), "".join(f"{line}\n" for line in found)), (
-        f"{what}\n\nis shown with\n\n{shown}\nbut prints\n\n{printed}"
+def assert_output(shown: str, printed: str, what: str) -> None:
+    """Assert that a text is the shown one, apart from trailing blanks and empty lines."""
+    expected_lines, printed_lines = (
+        [line.rstrip() for line in text.splitlines() if line.strip()] for text in (shown, printed)
+    )
+    lines = (
+        "(?:.*\n)*?" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + "\n" for line in expected_lines
+    )
+    assert re.fullmatch("".join(lines), "".join(f"{line}\n" for line in printed_lines)), (
+        f"{what}\n\nshould print\n\n{shown}\nbut prints\n\n{printed}"
     )

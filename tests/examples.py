@@ -1,4 +1,4 @@
-"""The nets of the examples, and parameters that make them small: all blocks and kinds of choices, fewer times."""
+"""The nets of the examples, with parameters that make them small: all blocks and kinds of choices, repeated less."""
 
 from __future__ import annotations
 
@@ -181,28 +181,28 @@ NETS: dict[str, dict[str, Any]] = {
 
 @cache
 def elaborated(net: str, **parameters: Any) -> archir.Space:
-    """The space of a net, elaborated once for all tests: nobody changes it."""
+    """Return the space of a net, elaborated once for all tests, which must not change it."""
     return archir.load(EXAMPLES / net, **parameters)
 
 
 @cache
 def linted(path: Path) -> tuple[Diagnostic, ...]:
-    """What is said of a file of the examples, looked for once."""
+    """Return the warnings about a file of the examples, computed once."""
     return tuple(archir.lint(path))
 
 
-_KNOWN: dict[tuple[str, ...], Graph] = {}
+_GRAPHS: dict[tuple[str, ...], Graph] = {}
 
 
 def elaborate_once(text: str, name: str, **options: Any) -> Graph:
-    """What `elaborate` makes of the same text, made once: for tests of what is done with it."""
+    """Return the graph of a text, elaborated once: for tests of later steps."""
     key = text, name, repr(sorted(options.items()))
-    if key not in _KNOWN:
-        _KNOWN[key] = elaborate(text, name, **options)
-    return _KNOWN[key]
+    if key not in _GRAPHS:
+        _GRAPHS[key] = elaborate(text, name, **options)
+    return _GRAPHS[key]
 
 
 @cache
-def made_small(net: str) -> Graph:
-    """One of `NETS`, small."""
+def small_graph(net: str) -> Graph:
+    """Return the small graph of one of `NETS`."""
     return elaborated(net, **NETS[net]).graph

@@ -1,4 +1,4 @@
-"""A device that is not there, its tables, and small spaces of every kind, for the tests of latencies."""
+"""A fake device, its tables, and small spaces of every kind, for the tests of latencies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUICK = Effort(sample_ns=1e3, precision=0.5, min_samples=3, max_samples=3, max_n
 
 
 class FakeBench:
-    """A device on which a network takes 100 ns a call and 10 ns a node; it counts what it is asked."""
+    """A device on which a network takes 100 ns per call and 10 ns per node. It counts requests."""
 
     machine = {"processor": "abacus"}  # noqa: RUF012
     threads = 1
@@ -36,7 +36,7 @@ class FakeBench:
 
 
 def table_of(keys: Iterable[str], correction: Correction | None = None) -> LatencyTable:
-    """A table in which every operation takes as many nanoseconds as its key has characters."""
+    """Return a table in which every operation takes as many nanoseconds as its key has characters."""
     entries = {key: Entry(median=len(key), spread=0, samples=3) for key in keys}
     overhead = Entry(median=1000, spread=0, samples=3)
     return LatencyTable(
@@ -79,7 +79,7 @@ SMALL = {
 
 def filled(bench: FakeBench, space: Space, table: LatencyTable | None = None, **options: Any) -> LatencyTable:
     table = table or new_table("cpu", 1, bench, QUICK)
-    fill_table(table, space_workloads(space.graph), bench, effort=QUICK, **({"save": lambda one: None} | options))
+    fill_table(table, space_workloads(space.graph), bench, effort=QUICK, **({"save": lambda _: None} | options))
     return table
 
 

@@ -1,4 +1,4 @@
-"""Every operation with several settings, as graphs of one node: what both backends are tested on."""
+"""Every operation with several settings, as graphs of one node, on which both backends are tested."""
 
 from __future__ import annotations
 
@@ -259,11 +259,12 @@ def name_of(case: Case) -> str:
 
 
 def graph_of(op: Op, dims: tuple[Dims, ...]) -> Graph:
-    """One operation, its operands the inputs. There is an input even if it reads none: it says how many samples."""
+    """Return the graph of one operation on inputs. There is an input even if it reads none, for the number of
+    samples."""
     graph = Graph("one")
     elements = ELEMENTS.get(type(op), ("f32",) * len(dims))
     inputs = [Input(f"x{i}", *kind) for i, kind in enumerate(zip(dims, elements, strict=True))]
-    operands = [graph.add(Node(one)) for one in inputs]
+    operands = [graph.add(Node(op_input)) for op_input in inputs]
     kinds = KINDS.get(type(op), ())
     operands = [graph.add(Node(kind()), x) for kind, x in zip(kinds, operands, strict=False)] or operands
     graph.outputs["y"] = graph.add(Node(op, scope="block[0].op"), *operands)

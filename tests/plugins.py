@@ -1,4 +1,4 @@
-"""Plugins of tests: written into a folder, and forgotten afterwards."""
+"""Plugins of tests, which are written into a folder and forgotten afterwards."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from archir.plugins.registry import REGISTRIES
 
 @contextmanager
 def forgotten(folder: Path) -> Iterator[None]:
-    """What plugins of a folder register inside is forgotten at the end, and so are their modules."""
-    backends.get("torch").complete()  # its registries are among those that are looked at
-    before = [(one, dict(one), dict(one.origins)) for one in REGISTRIES]
-    modules, path, known, problems = set(sys.modules), list(sys.path), dict(loading._LOADED), installed._problems
+    """Context in which plugins of a folder can register; afterwards, they and their modules are forgotten."""
+    backends.get("torch").complete()  # registers its registries
+    before = [(registry, dict(registry), dict(registry.origins)) for registry in REGISTRIES]
+    modules, path, loaded, problems = set(sys.modules), list(sys.path), dict(loading._LOADED), installed._problems
     loading._LOADED.clear()
     try:
         yield
     finally:
-        for one, things, origins in before:
-            one._entries, one.origins = things, origins
+        for registry, entries, origins in before:
+            registry._entries, registry.origins = entries, origins
         for name in {*sys.modules} - modules:
             if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(folder):
                 del sys.modules[name]
         loading._LOADED.clear()
-        loading._LOADED.update(known)
+        loading._LOADED.update(loaded)
         installed._problems = problems
         sys.path[:] = path

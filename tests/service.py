@@ -1,4 +1,4 @@
-"""The serving example as a process of its own, and clients of it."""
+"""The serving example in a process of its own, and its clients."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RAW, JSON = "application/octet-stream", "application/json"
 
 
 class Answer(NamedTuple):
-    """Status, headers and body of an answer."""
+    """Status, headers and body of a response."""
 
     status: int
     headers: dict[str, str]
@@ -47,7 +47,7 @@ class Answer(NamedTuple):
 
 
 def command(model: Path, *options: str, slow: float | None = None) -> list[str]:
-    """How the service is started; `slow` makes each batch take some seconds longer."""
+    """Return the command that starts the service; `slow` are seconds that each batch takes longer."""
     script = [str(FOLDER / "service.py")]
     if slow is not None:
         script = ["-c", _SLOW.format(folder=str(FOLDER), seconds=slow)]
@@ -56,7 +56,7 @@ def command(model: Path, *options: str, slow: float | None = None) -> list[str]:
 
 @dataclass
 class Running:
-    """A service that runs."""
+    """A running service."""
 
     process: subprocess.Popen[bytes]
     port: int
@@ -66,7 +66,7 @@ class Running:
         self, path: str = "/predict", body: bytes | None = None, kind: str | None = None, method: str | None = None,
         **headers: str,
     ) -> Answer:  # fmt: skip
-        """The answer to one request, on a connection of its own."""
+        """Return the response to one request, on its own connection."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         try:
@@ -80,36 +80,36 @@ class Running:
             connection.close()
 
     def counted(self) -> dict[str, float]:
-        """The service's counters."""
+        """Return the service's counters."""
         lines = self.ask("/metrics").body.decode().splitlines()
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
     def stop(self) -> int:
-        """Send SIGTERM, and wait; the exit code."""
+        """Send SIGTERM, wait, and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(30)
 
 
 @contextmanager
 def running(model: Path, folder: Path, *options: str, slow: float | None = None) -> Iterator[Running]:
-    """A service, until the end of the `with` statement."""
+    """Run a service within the `with` statement."""
     log = folder / "service.log"
     with log.open("wb") as file:
         process = subprocess.Popen(command(model, *options, slow=slow), stdout=file, stderr=file)
     try:
-        until = time.monotonic() + 60
-        while not (found := re.search(r"running on http://127\.0\.0\.1:(\d+)", log.read_text("utf-8"))):
+        deadline = time.monotonic() + 60
+        while not (started := re.search(r"running on http://127\.0\.0\.1:(\d+)", log.read_text("utf-8"))):
             assert process.poll() is None, log.read_text("utf-8")
-            assert time.monotonic() < until
+            assert time.monotonic() < deadline
             time.sleep(0.05)
-        yield Running(process, int(found[1]), log)
+        yield Running(process, int(started[1]), log)
     finally:
         process.kill()
         process.wait()
 
 
 class Client:
-    """A connection that is kept alive, without waiting in threads: one of many in a process."""
+    """A keep-alive connection without threads, many of which fit in a process."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -122,7 +122,7 @@ class Client:
         await self._close()
 
     async def ask(self, path: str, body: bytes = b"", kind: str = RAW) -> Answer:
-        """The answer to a POST (or, without a body, a GET). Raises OSError or EOFError where there is none."""
+        """Return the response to a POST, or a GET without a body. Raises OSError or EOFError if there is none."""
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
@@ -143,14 +143,14 @@ class Client:
 
 
 async def ask(port: int, path: str, body: bytes = b"", kind: str = RAW) -> Answer:
-    """The answer to one request, on a connection of its own."""
+    """Return the response to one request, on its own connection."""
     async with Client(port) as client:
         return await client.ask(path, body, kind)
 
 
 @dataclass
 class Load:
-    """What became of many requests."""
+    """The results of many requests."""
 
     latencies: list[float] = field(default_factory=list)
     """Seconds, of those that were answered rightly."""
@@ -163,54 +163,56 @@ class Load:
 
 
 async def load(port: int, cases: Sequence[Case], clients: int, seconds: float) -> Load:
-    """Clients that each ask again as soon as they are answered; none has inputs of another. They end when the time is
-    over, or when the service says that it closes the connection."""
-    found, until = Load(), time.monotonic() + seconds
+    """Run clients that send the next request as soon as the last is answered, each with inputs of its own.
+
+    They end after `seconds`, or when the service says that it closes the connection.
+    """
+    results, deadline = Load(), time.monotonic() + seconds
 
     async def client(own: Sequence[Case]) -> None:
         asked = 0
         async with Client(port) as connection:
-            while time.monotonic() < until:
+            while time.monotonic() < deadline:
                 case, begin = own[asked % len(own)], time.perf_counter()
                 asked += 1
                 try:
                     answer = await connection.ask("/predict", case.body, case.kind)
                 except (OSError, EOFError) as error:
-                    found.wrong.append(f"request {asked}: {error!r}")
+                    results.wrong.append(f"request {asked}: {error!r}")
                     break
                 if answer.status == 200 and case.right(answer):
-                    found.latencies.append(time.perf_counter() - begin)
+                    results.latencies.append(time.perf_counter() - begin)
                 else:
-                    found.wrong.append(f"request {asked}: {answer}")
+                    results.wrong.append(f"request {asked}: {answer}")
                 if answer.headers.get("connection") == "close":
                     break
 
     await asyncio.gather(*(client(cases[number::clients]) for number in range(clients)))
-    return found
+    return results
 
 
 @dataclass(frozen=True)
 class Case:
-    """A request, and what must be answered."""
+    """A request and its expected answer."""
 
     kind: str
     body: bytes
     wanted: NDArray[Any]
 
     def right(self, answer: Answer) -> bool:
-        """Whether an answer is the one to this request."""
+        """True if a response is correct."""
         (output,) = answer.json["outputs"].values()
         return np.allclose(output, self.wanted, rtol=1e-4, atol=1e-5)
 
 
 def cases(model: Path, count: int, seed: int = 0) -> list[Case]:
-    """Random samples of a model with one input, as bytes and as JSON by turns, with what onnxruntime computes alone."""
-    running = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
-    (one,) = running.get_inputs()
-    rng, found = np.random.default_rng(seed), []
+    """Return random samples of a model with one input, as bytes and JSON in turn, with the outputs of onnxruntime."""
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    (model_input,) = session.get_inputs()
+    rng, requests = np.random.default_rng(seed), []
     for number in range(count):
-        sample = rng.standard_normal(one.shape[1:]).astype(np.float32)
-        wanted = running.run(None, {one.name: sample[None]})[0][0]
+        sample = rng.standard_normal(model_input.shape[1:]).astype(np.float32)
+        expected = session.run(None, {model_input.name: sample[None]})[0][0]
         body = json.dumps({"inputs": sample.tolist()}).encode() if number // 64 % 2 else sample.tobytes()
-        found.append(Case(JSON if number // 64 % 2 else RAW, body, wanted))
-    return found
+        requests.append(Case(JSON if number // 64 % 2 else RAW, body, expected))
+    return requests

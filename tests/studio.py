@@ -16,7 +16,7 @@ from archir.tools.studio.server import HOST, Studio
 
 @contextmanager
 def served(file: Path | None = None) -> Iterator[Studio]:
-    """A studio that answers."""
+    """Yield a running studio."""
     with socket.socket() as bound:
         bound.bind((HOST, 0))
         studio = Studio(bound.getsockname()[1], file)

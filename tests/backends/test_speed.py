@@ -37,7 +37,7 @@ from archir.costs.latencies.measurement import without_progress
 from archir.diagnostics.errors import ArchError
 from archir_onnx.measuring.speed import OnnxRuns
 from tests.documents import PYTHONPATH
-from tests.portions import portion
+from tests.soak import with_soak
 
 NET = """net tiny(width = 8) {
     input image: f32[3, 8, 8]
@@ -230,7 +230,7 @@ def test_systems_that_do_not_tell(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 @LINUX
-@pytest.mark.parametrize("on", portion(["torch", "onnxruntime-cpu"], ["onnxruntime-cpu"]))
+@pytest.mark.parametrize("on", with_soak(["torch", "onnxruntime-cpu"], ["onnxruntime-cpu"]))
 def test_memory_is_that_of_the_network(on: str) -> None:
     """A map of 3,000 features onto as many has 36 MB of weights."""
     text = "net n(width) { input x: f32[width]\noutput y = x |> linear(width) }"

@@ -20,7 +20,7 @@ from archir.tools.lsp.lexer import tokenize
 from archir.tools.mcp import examples
 from archir.tools.mcp.explanations import explanation, list_topics, standard_libraries
 from tests.conftest import ROOT
-from tests.portions import portion
+from tests.soak import with_soak
 
 KNOWN = [name for name, op in OPS.items() if not op.internal and op.__module__.startswith("archir.")]
 BLOCKS = [
@@ -39,7 +39,7 @@ def run(*arguments: str, code: int = 0) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("name", portion([*KNOWN, *BLOCKS], FEW | FEW_BLOCKS))
+@pytest.mark.parametrize("name", with_soak([*KNOWN, *BLOCKS], FEW | FEW_BLOCKS))
 def test_every_page_has_an_example_that_is_right(name: str) -> None:
     text = explanation(name)
     called = name.rpartition(".")[2]

@@ -19,7 +19,7 @@ from archir.costs.scopes import costs_by_scope, total_costs
 from archir.diagnostics.errors import ArchError
 from archir.spaces.completion import largest, smallest
 from archir.spaces.space import MAX_COUNTED, Space
-from tests.portions import portion
+from tests.soak import with_soak
 
 COSTS = ("params", "macs", "kernels")
 RELATIONS = {
@@ -116,7 +116,7 @@ def is_listed(seed: int) -> None:
     assert low <= peaks.min() <= peaks.max() <= high
 
 
-@pytest.mark.parametrize("seed", portion(range(200), range(1, 5)))
+@pytest.mark.parametrize("seed", with_soak(range(200), range(1, 5)))
 def test_what_is_said_of_a_bounded_space_is_what_its_architectures_say(seed: int) -> None:
     is_listed(seed)
 

@@ -20,7 +20,7 @@ from archir.costs.optimal.optimum import optimum
 from archir.diagnostics.errors import ArchError
 from archir.diagrams.mdd import Choice, Value, make_diagram, outcome_in, support, value_at, varies
 from archir.ir.graph import Decision
-from tests.portions import portion
+from tests.soak import with_soak
 
 CONSTANT = (5, -2)
 ENTRIES = 10**6
@@ -84,7 +84,7 @@ def drawn(seed: int) -> tuple[Chain, Listed]:
     return Chain(order, conditions, groups, CONSTANT), listed
 
 
-@pytest.mark.parametrize("seed", portion(range(600), range(24)))
+@pytest.mark.parametrize("seed", with_soak(range(600), range(24)))
 def test_all_that_is_said_of_a_chain_is_what_its_architectures_say(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "MAX_PATHS", 1)  # stages of one choice
     chain, listed = drawn(seed)

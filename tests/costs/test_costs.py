@@ -26,8 +26,8 @@ from archir.ir.structure import Select
 from archir.ops.activation import Sigmoid
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
-from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
+from tests.soak import with_soak
 
 NINE = [name for name in SPACES if "level" not in name]
 FEW = {"full_attention", "autoformer", "nas_bench_201"}
@@ -72,7 +72,7 @@ def built(space: Space, codes: np.ndarray[Any, Any], names: tuple[str, ...]) -> 
     return found
 
 
-@pytest.mark.parametrize("name", portion(NINE, FEW))
+@pytest.mark.parametrize("name", with_soak(NINE, FEW))
 def test_tables_equal_the_specialised_graphs(name: str) -> None:
     """Thousands are compared by `make soak`; here twenty of each space, the full-size one."""
     compare(name, 20)
@@ -102,7 +102,7 @@ def test_peaks(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", portion(["full_attention", "trionet", "glit", "mobilenet_v3_ofa", "autoformer", "nas_bench_201"], FEW)
+    "name", with_soak(["full_attention", "trionet", "glit", "mobilenet_v3_ofa", "autoformer", "nas_bench_201"], FEW)
 )
 def test_peaks_of_published_spaces(name: str) -> None:
     space = space_of(name)
@@ -274,7 +274,7 @@ DRAWS = [100_000, pytest.param(1_000_000, marks=pytest.mark.soak)]
 
 
 @pytest.mark.parametrize("draws", DRAWS)
-@pytest.mark.parametrize("name", portion(NINE, FEW))
+@pytest.mark.parametrize("name", with_soak(NINE, FEW))
 def test_fractions_agree_with_a_monte_carlo_estimate(name: str, draws: int) -> None:
     """Below a budget, and above it: together all; within four standard errors of many draws."""
     space = space_of(name)

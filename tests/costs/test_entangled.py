@@ -26,7 +26,7 @@ from archir.passes.cost import ADDITIVE_COSTS, cost
 from archir.spaces.space import Space
 from tests.conftest import ROOT
 from tests.ir.test_needs import ORDERED
-from tests.portions import portion
+from tests.soak import with_soak
 
 SPACES = ROOT / "tests" / "spaces"
 CHOICES = [Choice(f"c{i}", (0, 1, 2), i) for i in range(4)]
@@ -114,7 +114,9 @@ def test_too_many_states_are_not_followed() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    portion(["enas_macro", "enas_micro", "nasnet", "amoebanet", "nas_bert"], ["enas_macro", "enas_micro", "nas_bert"]),
+    with_soak(
+        ["enas_macro", "enas_micro", "nasnet", "amoebanet", "nas_bert"], ["enas_macro", "enas_micro", "nas_bert"]
+    ),
 )
 def test_the_ends_are_exact(name: str) -> None:
     space = loaded(name)
@@ -129,7 +131,7 @@ def test_the_ends_are_exact(name: str) -> None:
         assert cost(space.specialize(space.decode(end.codes))).params == end.value
 
 
-@pytest.mark.parametrize("layers", portion([6, 7], [6]))
+@pytest.mark.parametrize("layers", with_soak([6, 7], [6]))
 def test_bounds_hold_where_it_cannot_be_told_what_is_needed(layers: int) -> None:
     space = Space(elaborate(ORDERED % layers))
     names = [*ADDITIVE_COSTS, "peak_bytes"]

@@ -22,8 +22,8 @@ from archir.ir.printer import print_graph
 from archir.ir.reader import parse_graph
 from archir.spaces.space import Space
 from tests.latencies import SMALL, table_of
-from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
+from tests.soak import with_soak
 
 LINE = Correction(scale=1.37, offset=250.4, networks=9)
 COST = 'latency("t.json")'
@@ -91,7 +91,7 @@ def test_costs_extremes_and_counts_are_those_of_the_networks(
     assert space.where(f"{limit / 1e6:.6f}ms >= {COST}").count() == (exact, exact)
 
 
-@pytest.mark.parametrize("name", portion(SPACES, ["full_attention", "darts", "nas_bench_201", "autoformer"]))
+@pytest.mark.parametrize("name", with_soak(SPACES, ["full_attention", "darts", "nas_bench_201", "autoformer"]))
 def test_tables_of_the_published_spaces(name: str, folder: Path) -> None:
     space = space_of(name, **SPACES[name].small)
     table = measured(space)

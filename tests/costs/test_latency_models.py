@@ -29,7 +29,7 @@ from archir.ops.conv import Conv, Linear
 from archir.spaces.space import Space
 from tests.conftest import ROOT
 from tests.latencies import SMALL, FakeBench, filled, table_of
-from tests.portions import portion
+from tests.soak import with_soak
 
 COST = 'latency("m.json")'
 SURE = 'latency("m.json", confidence=0.95)'
@@ -181,7 +181,7 @@ def test_a_table_of_operations_is_corrected_by_what_was_measured() -> None:
         archir.fit_latency(space, [found[i] for i in some], times[some], operations=table)
 
 
-@pytest.mark.parametrize("seed", portion(range(40), range(2)))
+@pytest.mark.parametrize("seed", with_soak(range(40), range(2)))
 def test_no_model_predicts_a_negative_latency(seed: int) -> None:
     """Of noise, and of times that shrink with every operation."""
     space, rng = archir.loads(SMALL["depth"]), np.random.default_rng(seed)

@@ -17,13 +17,13 @@ from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir.ops.activation import Relu
 from tests.latencies import SMALL, table_of
-from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
+from tests.soak import with_soak
 
 # estimates
 
 
-@pytest.mark.parametrize("name", portion(SPACES, ["full_attention", "darts", "nas_bench_201", "autoformer"]))
+@pytest.mark.parametrize("name", with_soak(SPACES, ["full_attention", "darts", "nas_bench_201", "autoformer"]))
 def test_tables_of_the_published_spaces_know_random_architectures(name: str) -> None:
     space = space_of(name, **SPACES[name].small)
     table = table_of(space_workloads(space.graph))

@@ -16,8 +16,8 @@ from archir.diagnostics.errors import ArchError
 from archir.passes.cost import ADDITIVE_COSTS, Cost, cost
 from tests.conftest import EXAMPLES
 from tests.costs.test_costs import CUT, cut
-from tests.portions import portion
 from tests.published.test_spaces import space_of
+from tests.soak import with_soak
 
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -43,7 +43,7 @@ def test_means_of_nodes_add_up(name: str) -> None:
         assert mean == range_.mean == sum(means(space.account, one).values())
 
 
-@pytest.mark.parametrize("name", portion(["trionet", "darts", "mobilenet_v3_ofa"], ["darts"]))
+@pytest.mark.parametrize("name", with_soak(["trionet", "darts", "mobilenet_v3_ofa"], ["darts"]))
 def test_means_of_published_spaces_add_up(name: str) -> None:
     account = space_of(name).account
     parts, total = scopes.costs_by_scope(account, 1), scopes.total_costs(account)

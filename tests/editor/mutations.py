@@ -1,4 +1,4 @@
-"""The programs of the repository, right and wrong ones, and random mutations of them: what grammars are compared on."""
+"""The valid and invalid programs of the repository, and random mutations of them, on which grammars are compared."""
 
 from __future__ import annotations
 
@@ -18,36 +18,39 @@ _PIECES = [*_WORDS.split(), "\r", "\r\n", "\n\n", " ", "\t", "\n", "\n# c\n", "\
 
 @cache
 def programs() -> tuple[tuple[Path, str], ...]:
-    """All `.arch` files of the repository that are text, tests' wrong ones included."""
-    found = []
-    for room in ("archir", "examples", "tests"):
-        for path in sorted((ROOT / room).rglob("*.arch")):
+    """Return all `.arch` files of the repository that are UTF-8 text, including invalid programs of tests."""
+    texts = []
+    for folder in ("archir", "examples", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.arch")):
             try:
-                found.append((path, path.read_bytes().decode("utf-8")))
+                texts.append((path, path.read_bytes().decode("utf-8")))
             except UnicodeDecodeError:
                 continue
-    return tuple(found)
+    return tuple(texts)
 
 
-def mutations(seed: int, many: int, longest: int) -> list[str]:
-    """Programs of at most so many characters with one to three words less, more, doubled, swapped or replaced."""
-    chance = random.Random(f"mutations {seed}")
-    texts = [text for _, text in programs() if len(text) <= longest]
-    found = []
-    for _ in range(many):
-        text = chance.choice(texts)
-        for _ in range(chance.choice([1, 1, 1, 2, 3])):
-            text = _mutated(text, chance)
-        found.append(text)
-    return found
+def mutations(seed: int, count: int, max_length: int) -> list[str]:
+    """Return `many` mutated programs of at most `longest` characters.
+
+    A mutation deletes, inserts, doubles, swaps or replaces one to three words.
+    """
+    rng = random.Random(f"mutations {seed}")
+    texts = [text for _, text in programs() if len(text) <= max_length]
+    mutated = []
+    for _ in range(count):
+        text = rng.choice(texts)
+        for _ in range(rng.choice([1, 1, 1, 2, 3])):
+            text = _mutate(text, rng)
+        mutated.append(text)
+    return mutated
 
 
-def _mutated(text: str, chance: random.Random) -> str:
+def _mutate(text: str, rng: random.Random) -> str:
     words = _WORD.findall(text)
     if not words:
         return text
-    at, other = chance.randrange(len(words)), chance.randrange(len(words))
-    match chance.randrange(7):
+    at, other = rng.randrange(len(words)), rng.randrange(len(words))
+    match rng.randrange(7):
         case 0:
             del words[at]
         case 1:
@@ -57,10 +60,10 @@ def _mutated(text: str, chance: random.Random) -> str:
         case 3:
             words[at - 1], words[at] = words[at], words[at - 1]
         case 4:
-            words.insert(at, chance.choice(_PIECES))
+            words.insert(at, rng.choice(_PIECES))
         case 5:
-            words[at] = f" {chance.choice(_PIECES)} "
+            words[at] = f" {rng.choice(_PIECES)} "
         case _:
-            inside = chance.randrange(len(text) + 1)
-            return text[:inside] + chance.choice(_PIECES) + text[inside:]
+            offset = rng.randrange(len(text) + 1)
+            return text[:offset] + rng.choice(_PIECES) + text[offset:]
     return "".join(words)

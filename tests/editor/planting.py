@@ -1,4 +1,5 @@
-"""Mistakes that a seed plants over the examples, one a program: tokens, names, widths, heads and arities."""
+"""Mistakes planted at random into the examples, one per program: tokens, names, widths, heads and numbers of
+arguments."""
 
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ QUICK = [
     "zoo/primer.arch", "zoo/proxylessnas.arch", "zoo/pythia.arch", "zoo/qwen3.arch", "zoo/spos.arch",
     "zoo/switch.arch", "zoo/transnas_macro.arch", "zoo/transnas_micro.arch",
 ]  # fmt: skip
-"""Examples that are checked in a quarter of a second."""
+"""Examples that are checked within a quarter of a second."""
 _BRACKETS = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 Edit = tuple[int, int, str]
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A file with a mistake in it, of a kind, and the lines at which it may be found."""
+    """An example with a mistake of some kind, and the lines at which it may be reported."""
 
     file: str
     kind: str
@@ -45,27 +46,27 @@ class Planted:
 
     @property
     def path(self) -> Path:
-        """The example."""
+        """The path of the example."""
         return EXAMPLES / self.file
 
     @property
     def original(self) -> str:
-        """The file without the mistake."""
+        """The text without the mistake."""
         return self.path.read_text("utf-8")
 
-    def said(self) -> list[Diagnostic]:
-        """What is said of it."""
+    def diagnose(self) -> list[Diagnostic]:
+        """Return the diagnostics of the text."""
         return problems(self.text, self.path)
 
-    def found(self) -> bool:
-        """Whether something that is said, or a note of it, points to the mistake."""
-        said = "\n".join(map(str, self.said()))
-        lines = re.findall(rf"{re.escape(str(self.path))}:(\d+):", said)
+    def is_reported(self) -> bool:
+        """True if a diagnostic, or a note of one, points to the mistake."""
+        text = "\n".join(map(str, self.diagnose()))
+        lines = re.findall(rf"{re.escape(str(self.path))}:(\d+):", text)
         return bool(self.lines & {int(line) for line in lines})
 
 
 def problems(text: str, path: Path) -> list[Diagnostic]:
-    """What `archir check` says of a text at a path."""
+    """Return the diagnostics of `archir check` for a text at a path."""
     try:
         load_checked(text, path.parent, str(path), None, None, None, None)
     except ArchError as error:
@@ -73,18 +74,18 @@ def problems(text: str, path: Path) -> list[Diagnostic]:
     return []
 
 
-def planted(seed: int, kind: str) -> Planted:
-    """A mistake of a kind: a change of one example that is refused for it."""
-    chance = random.Random(f"{kind} {seed}")
+def plant(seed: int, kind: str) -> Planted:
+    """Return a random example with a mistake of some kind that is refused."""
+    rng = random.Random(f"{kind} {seed}")
     while True:
-        file = chance.choice(QUICK)
+        file = rng.choice(QUICK)
         text = (EXAMPLES / file).read_text("utf-8")
-        found = KINDS[kind](text, chance)
-        if found is None:
+        edit = KINDS[kind](text, rng)
+        if edit is None:
             continue
-        (start, end, new), lines = found
+        (start, end, new), lines = edit
         mistake = Planted(file, kind, text[:start] + new + text[end:], lines)
-        if mistake.text != text and mistake.said():
+        if mistake.text != text and mistake.diagnose():
             return mistake
 
 
@@ -102,92 +103,95 @@ def _line(text: str, place: int) -> int:
     return text.count("\n", 0, place) + 1
 
 
-def _around(text: str, found: list[Token], number: int) -> frozenset[int]:
-    """The line of a token, that of the bracket it is paired with, and of its neighbours, if it stands alone."""
-    token = found[number]
+def _around(text: str, tokens_: list[Token], number: int) -> frozenset[int]:
+    """Return the line of a token and of the bracket it pairs with, and of its neighbours if it is alone on its line."""
+    token = tokens_[number]
     lines = {_line(text, token.start_pos or 0)}
-    here = text.split("\n")[min(lines) - 1].strip()
-    if here == str(token):
-        lines |= {_line(text, found[n].start_pos or 0) for n in (number - 1, number + 1) if 0 <= n < len(found)}
+    line_text = text.split("\n")[min(lines) - 1].strip()
+    if line_text == str(token):
+        lines |= {_line(text, tokens_[n].start_pos or 0) for n in (number - 1, number + 1) if 0 <= n < len(tokens_)}
     open_: list[int] = []
-    for n, one in enumerate(found):
-        if one.type in _BRACKETS:
+    for n, token_ in enumerate(tokens_):
+        if token_.type in _BRACKETS:
             open_.append(n)
-        elif one.type in _BRACKETS.values() and open_:
+        elif token_.type in _BRACKETS.values() and open_:
             pair = open_.pop()
             if number in (pair, n):
-                lines |= {_line(text, found[m].start_pos or 0) for m in (pair, n)}
+                lines |= {_line(text, tokens_[m].start_pos or 0) for m in (pair, n)}
     return frozenset(lines)
 
 
-def _pick(text: str, chance: random.Random, behind: int = 0) -> tuple[list[Token], int]:
-    found = _words(text)
+def _pick(text: str, rng: random.Random, extra: int = 0) -> tuple[list[Token], int]:
+    token_list = _words(text)
     while True:
-        number = chance.randrange(len(found) - behind)
-        if all(one.type != "_NL" for one in found[number : number + behind + 1]):
-            return found, number
+        number = rng.randrange(len(token_list) - extra)
+        if all(token.type != "_NL" for token in token_list[number : number + extra + 1]):
+            return token_list, number
 
 
-def _deleted(text: str, chance: random.Random) -> tuple[Edit, frozenset[int]]:
-    found, number = _pick(text, chance)
-    token = found[number]
-    return (token.start_pos or 0, token.end_pos or 0, " "), _around(text, found, number)
+def _deleted(text: str, rng: random.Random) -> tuple[Edit, frozenset[int]]:
+    token_list, number = _pick(text, rng)
+    token = token_list[number]
+    return (token.start_pos or 0, token.end_pos or 0, " "), _around(text, token_list, number)
 
 
-def _doubled(text: str, chance: random.Random) -> tuple[Edit, frozenset[int]]:
-    found, number = _pick(text, chance)
-    token = found[number]
-    return (token.end_pos or 0, token.end_pos or 0, f" {token}"), _around(text, found, number)
+def _doubled(text: str, rng: random.Random) -> tuple[Edit, frozenset[int]]:
+    token_list, number = _pick(text, rng)
+    token = token_list[number]
+    return (token.end_pos or 0, token.end_pos or 0, f" {token}"), _around(text, token_list, number)
 
 
-def _swapped(text: str, chance: random.Random) -> tuple[Edit, frozenset[int]]:
-    found, number = _pick(text, chance, 1)
-    one, other = found[number : number + 2]
-    between = text[one.end_pos : other.start_pos] or " "
-    edit = (one.start_pos or 0, other.end_pos or 0, f" {other}{between}{one} ")
-    return edit, _around(text, found, number) | _around(text, found, number + 1)
+def _swapped(text: str, rng: random.Random) -> tuple[Edit, frozenset[int]]:
+    token_list, number = _pick(text, rng, 1)
+    first, second = token_list[number : number + 2]
+    between = text[first.end_pos : second.start_pos] or " "
+    edit = (first.start_pos or 0, second.end_pos or 0, f" {second}{between}{first} ")
+    return edit, _around(text, token_list, number) | _around(text, token_list, number + 1)
 
 
-def _misspelled(text: str, chance: random.Random) -> tuple[Edit, frozenset[int]] | None:
+def _misspelled(text: str, rng: random.Random) -> tuple[Edit, frozenset[int]] | None:
     names = [token for token in _words(text) if token.type == "NAME" and len(token) > 2]
-    token = chance.choice(names)
-    at = chance.randrange(1, len(token))
+    token = rng.choice(names)
+    at = rng.randrange(1, len(token))
     word = str(token)
     before, letter, behind = word[: at - 1], word[at - 1], word[at:]
-    new = chance.choice([before + behind, before + letter + letter + behind, before + behind[0] + letter + behind[1:]])
+    new = rng.choice([before + behind, before + letter + letter + behind, before + behind[0] + letter + behind[1:]])
     place = token.start_pos or 0
     lines = {_line(text, place)}
-    if _defines(text, place):  # its uses are lost with it
-        lines |= {_line(text, one.start_pos or 0) for one in names if str(one) == word}
+    if _defines(text, place):  # its uses become undefined
+        lines |= {_line(text, name.start_pos or 0) for name in names if str(name) == word}
     return (place, token.end_pos or 0, new), frozenset(lines)
 
 
 def _defines(text: str, place: int) -> bool:
-    """Whether the name at a place is one that something is called by."""
+    """True if the name at a position defines something."""
     for tree in _trees(text):
-        given = [getattr(tree, name, None) for name in ("name", "label", "index")] + [*getattr(tree, "targets", ())]
-        if any(isinstance(one, ast.Name) and one.span.start == place for one in given):
+        names = [getattr(tree, name, None) for name in ("name", "label", "index")] + [*getattr(tree, "targets", ())]
+        if any(isinstance(item, ast.Name) and item.span.start == place for item in names):
             return not isinstance(tree, (ast.Argument, ast.Attribute))
     return False
 
 
-def _number(
-    text: str, chance: random.Random, called: tuple[str, ...], plain: bool
-) -> tuple[Edit, frozenset[int]] | None:
-    """Another number, of what is called like one of these; or, if `plain`, of an argument that has no name."""
+def _number(text: str, rng: random.Random, called: tuple[str, ...], plain: bool) -> tuple[Edit, frozenset[int]] | None:
+    """Change a number: in a value whose name contains one of `called`, or, if `plain`, in an argument without a
+    name."""
     spans = set()
     for tree in _trees(text):
         if isinstance(tree, (ast.Argument, ast.Param, ast.ChooseValue, ast.Assign, ast.Const)):
             named = tree.targets[0] if isinstance(tree, ast.Assign) else getattr(tree, "label", None)
             named = named or getattr(tree, "name", None)
-            wanted = plain and isinstance(tree, ast.Argument)
-            if any(word in named.text for word in called) if named is not None else wanted:
-                spans |= {one.span for one in walk(tree) if isinstance(one, ast.Literal) and one.span.text.isdigit()}
+            matches = plain and isinstance(tree, ast.Argument)
+            if any(word in named.text for word in called) if named is not None else matches:
+                spans |= {
+                    literal.span
+                    for literal in walk(tree)
+                    if isinstance(literal, ast.Literal) and literal.span.text.isdigit()
+                }
     if not spans:
         return None
-    span = chance.choice(sorted(spans, key=lambda one: one.start))
+    span = rng.choice(sorted(spans, key=lambda literal: literal.start))
     value = int(span.text)
-    new = max(1, value + chance.choice([-3, -1, 1, 2, 5, value, 7]))
+    new = max(1, value + rng.choice([-3, -1, 1, 2, 5, value, 7]))
     return (span.start, span.end, str(new)), frozenset({span.line})
 
 

@@ -14,7 +14,7 @@ from archir.cli import main
 from archir.language.formatter import canonical
 from archir.tools.fixing.repair import repair_text
 from archir.tools.lsp.checking import Checker
-from tests.editor.planting import KINDS, Planted, planted
+from tests.editor.planting import KINDS, Planted, plant
 
 WRONG = """block conv_relu(x, width) {
     return x |> conv(width 3) |> batchnorm |> relu
@@ -33,9 +33,9 @@ def mended(mistake: Planted) -> tuple[bool, bool, bool]:
     """Whether it is found, whether it is mended to what checks, and whether that is the original."""
     place = Checker(str(mistake.path), mistake.path.parent)
     repair = repair_text(mistake.text, place.name, place.check, place.check_names)
-    assert len(repair.remaining) < len(mistake.said()) or repair.text == mistake.text
+    assert len(repair.remaining) < len(mistake.diagnose()) or repair.text == mistake.text
     same = not repair.remaining and canonical(repair.text) == canonical(mistake.original)
-    return mistake.found(), not repair.remaining, same
+    return mistake.is_reported(), not repair.remaining, same
 
 
 def told(kinds: dict[str, int]) -> Counter[str]:
@@ -43,7 +43,7 @@ def told(kinds: dict[str, int]) -> Counter[str]:
     total: Counter[str] = Counter()
     for kind, many in kinds.items():
         for seed in range(many):
-            found, checks, same = mended(planted(seed, kind))
+            found, checks, same = mended(plant(seed, kind))
             total.update(all=1, found=found, mended=checks, same=same)
     return total
 

@@ -22,7 +22,7 @@ from archir.spaces.architecture import read_architecture
 from archir.tools.lsp.checking import Checker
 from archir.tools.lsp.features import make_server
 from tests.conftest import EXAMPLES
-from tests.portions import portion
+from tests.soak import with_soak
 
 SPACES = [
     "autoformer/autoformer.arch", "darts/darts.arch", "full_attention/full_attention.arch", "glit/glit.arch",
@@ -100,7 +100,7 @@ def position(text: str, offset: int) -> lsp.Position:
     return lsp.Position(line=line, character=offset - (text.rfind("\n", 0, offset) + 1))
 
 
-@pytest.mark.parametrize("space", portion(SPACES, ["autoformer/autoformer.arch", "nas_bench_201/nas_bench_201.arch"]))
+@pytest.mark.parametrize("space", with_soak(SPACES, ["autoformer/autoformer.arch", "nas_bench_201/nas_bench_201.arch"]))
 def test_every_feature_answers_over_the_published_spaces(space: str) -> None:
     """Outline, colours, folds, hover, definition, references, completion, signatures, layout; and no diagnostics."""
 

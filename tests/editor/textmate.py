@@ -1,4 +1,4 @@
-"""What a TextMate grammar of single patterns makes of a text: as editors apply it, without an editor."""
+"""A TextMate engine for grammars of single patterns, which applies them as editors do."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ Scoped = tuple[int, int, str]
 
 
 class TextMate:
-    """A grammar whose patterns are single matches: at each place the leftmost one, and the first of these, is taken.
-
-    That is what an alternative of all of them takes.
-    """
+    """A grammar whose patterns are single matches: at each position the leftmost match wins, among these the first
+    pattern."""
 
     def __init__(self, file: Path) -> None:
-        whole, groups = [], 0
+        expressions, groups = [], 0
         self.captures: dict[int, list[tuple[int, str]]] = {}
         """By the group of each pattern, the groups in it that have scopes."""
         for pattern in json.loads(file.read_text("utf-8"))["patterns"]:
             groups += 1
             inside = [(groups, pattern["name"])] if "name" in pattern else []
-            inside += [(groups + int(number), one["name"]) for number, one in pattern.get("captures", {}).items()]
+            inside += [
+                (groups + int(number), capture["name"]) for number, capture in pattern.get("captures", {}).items()
+            ]
             self.captures[groups] = inside
             groups += re.compile(pattern["match"]).groups
-            whole.append(f"({pattern['match']})")
-        text = "|".join(whole)
+            expressions.append(f"({pattern['match']})")
+        text = "|".join(expressions)
         self.first, self.later = re.compile(text), re.compile(text.replace(r"\A", "(?!)"))
 
     def scopes(self, text: str) -> Iterator[Scoped]:
-        """What has a scope, in the order of the text. Lines end with newlines, which belong to them."""
+        """Yield spans of text and their scopes, in the order of the text. Newlines belong to the line before."""
         begin, pattern = 0, self.first
         for line in text.split("\n"):
             for match in pattern.finditer(line):
@@ -50,5 +50,5 @@ class TextMate:
 
 @cache
 def arch() -> TextMate:
-    """The grammar of the extension for VS Code."""
+    """Return the grammar of the extension for VS Code."""
     return TextMate(EXTENSION / "syntaxes" / "arch.tmLanguage.json")

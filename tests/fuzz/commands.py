@@ -1,4 +1,4 @@
-"""Whole command lines."""
+"""Fuzzing of whole command lines."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.fuzz.registry import SPACE, kind, words
 
 QUICK = sorted(set(_COMMANDS) - {"search", "train", "bench", "quantize", "export", "completion"})
 ENDLESS = {"--serve", "--watch", "--port"}
-"""Options with which a command goes on until it is stopped."""
+"""Options with which a command runs until it is stopped."""
 
 
 @kind
 def commands(folder: Path) -> Maker:
-    """Commands with odd options, or with odd values of theirs."""
+    """Commands with invalid options, or with invalid values of options."""
     (folder / "tiny.arch").write_text(SPACE)
     space = loading.load(folder / "tiny.arch")
     (folder / "a.json").write_text(space.sample(0).to_json())
@@ -53,7 +53,7 @@ def commands(folder: Path) -> Maker:
         command = main.get_command(None, name)  # type: ignore[arg-type]
         assert command is not None
         arguments = [name, *rng.choices(files, k=rng.choice([0, 1, 1, 1, 1, 2, 3]))]
-        options = [one for one in command.params if one.opts[0].startswith("-") and one.opts[0] not in ENDLESS]
+        options = [param for param in command.params if param.opts[0].startswith("-") and param.opts[0] not in ENDLESS]
         for option in rng.choices(options, k=rng.choice([0, 1, 1, 2, 3])) if options else ():
             arguments.append(rng.choice(option.opts))
             if not getattr(option, "is_flag", False):

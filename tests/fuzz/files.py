@@ -1,4 +1,4 @@
-"""Files: recipes, graphs, architectures, tables, models, folders of runs."""
+"""Fuzzing of files: recipes, graphs, architectures, tables, models, run folders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TOML = ["[", "]", "[[", "]]", "{", "}", "=", ",", ".", "\n", "'", '"', '"""', "#
 
 @kind
 def recipes(folder: Path) -> Maker:
-    """Recipes of the examples, whose text is mangled or whose values are exchanged; and one that can begin."""
+    """Recipes of the examples with damaged text or exchanged values, and a valid recipe with such changes."""
     texts = [path.read_text("utf-8") for path in sorted(EXAMPLES.rglob("*.toml"))]
 
     def make(rng: random.Random) -> Case:
@@ -48,7 +48,7 @@ def recipes(folder: Path) -> Maker:
 
 
 def _exchanged(text: str, rng: random.Random) -> str:
-    """A text of TOML with a few values, lines or characters replaced."""
+    """Return a TOML text with a few values, lines or characters replaced."""
     lines = text.splitlines(keepends=True)
     for _ in range(rng.randint(1, 3)):
         i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
@@ -77,11 +77,11 @@ def _graphs(folder: Path) -> list[Any]:
 
 @kind
 def graph_json(folder: Path) -> Maker:
-    known = [to_json(graph) for graph in _graphs(folder)]
-    small = [data for data in known if len(data["nodes"]) < 50] or known[:1]
+    originals = [to_json(graph) for graph in _graphs(folder)]
+    small = [data for data in originals if len(data["nodes"]) < 50] or originals[:1]
 
     def make(rng: random.Random) -> Case:
-        data = odd.damaged(rng.choice(small if rng.random() < 0.9 else known), rng)
+        data = odd.damaged(rng.choice(small if rng.random() < 0.9 else originals), rng)
         return data, lambda: _use(from_json(data))
 
     return make
@@ -95,11 +95,11 @@ def _use(graph: Any) -> None:
 
 @kind
 def graph_text(folder: Path) -> Maker:
-    known = [print_graph(graph) for graph in _graphs(folder)][:1]
+    originals = [print_graph(graph) for graph in _graphs(folder)][:1]
     pieces = [*VALUES, "%0", "%1", "$0", "choice", "node", "output", "require", "block", "case", "select", ": f32[1]"]
 
     def make(rng: random.Random) -> Case:
-        text = odd.mangled(rng.choice(known), rng, pieces)
+        text = odd.mangled(rng.choice(originals), rng, pieces)
         return text, lambda: _use(parse_graph(text))
 
     return make
@@ -109,19 +109,21 @@ def graph_text(folder: Path) -> Maker:
 def architectures(folder: Path) -> Maker:
     (folder / "tiny.arch").write_text(SPACE)
     space = loading.load(folder / "tiny.arch")
-    known = [json.loads(space.sample(seed).to_json(space.graph.parameters)) for seed in range(8)]
+    originals = [json.loads(space.sample(seed).to_json(space.graph.parameters)) for seed in range(8)]
     other = space.sample(0)
 
     def make(rng: random.Random) -> Case:
-        text = odd.text_of(odd.damaged(rng.choice(known), rng))
+        text = odd.text_of(odd.damaged(rng.choice(originals), rng))
         text = text if rng.random() < 0.8 else odd.mangled(text, rng)
 
         def take() -> None:
-            written = read_architecture(text, "a.json")
-            analysis.diff(written, written)  # type: ignore[arg-type]
-            made = loading.graph(folder / "tiny.arch", parameters=stored_parameters(written), limits=Limits(nodes=2000))
-            found = Space(made)
-            found.specialize(found.architecture(written.choices))
+            architecture = read_architecture(text, "a.json")
+            analysis.diff(architecture, architecture)  # type: ignore[arg-type]
+            graph = loading.graph(
+                folder / "tiny.arch", parameters=stored_parameters(architecture), limits=Limits(nodes=2000)
+            )
+            parsed_space = Space(graph)
+            parsed_space.specialize(parsed_space.architecture(architecture.choices))
             assert other == other
 
         return text, take
@@ -134,13 +136,13 @@ def latency_tables(folder: Path) -> Maker:
     graph = loading.loads("net n { input x: f32[4]\n output y = x |> relu |> linear(3) }").graph
     entry = {"median": 2100.0, "spread": 20.0, "samples": 11}
     keys = ["relu(f32[4])", "linear(f32[4], features=3)", "x"]
-    known = {
+    original = {
         "schema_version": 1, "device": "cpu", "batch": 1, "threads": 1, "machine": {"processor": "p"},
         "overhead": entry, "correction": {"scale": 1.1, "offset": 5.0, "networks": 3}, "entries": dict.fromkeys(keys, entry),
     }  # fmt: skip
 
     def make(rng: random.Random) -> Case:
-        text = odd.text_of(odd.damaged(known, rng))
+        text = odd.text_of(odd.damaged(original, rng))
         text = text if rng.random() < 0.8 else odd.mangled(text, rng)
 
         def take() -> None:
@@ -156,19 +158,19 @@ def latency_tables(folder: Path) -> Maker:
 
 @kind
 def models(folder: Path) -> Maker:
-    """ONNX models, their bytes damaged or their fields exchanged, as far as archir itself reads them."""
+    """ONNX models with damaged bytes or exchanged fields, as far as archir itself reads them."""
     import onnx
 
     space = loading.loads(SPACE)
     network = space.specialize(space.sample(0))
     lowering.export(network, folder / "m.onnx", lowering.compile(network), certified=True)
-    whole = (folder / "m.onnx").read_bytes()
-    proto = onnx.load_model_from_string(whole)
+    model_bytes = (folder / "m.onnx").read_bytes()
+    proto = onnx.load_model_from_string(model_bytes)
     certificate = json.loads((folder / "m.onnx.json").read_text())
     onnx_backend = backends.get("onnx")
 
     def make(rng: random.Random) -> Case:
-        data = odd.mangled_bytes(whole, rng) if rng.random() < 0.5 else fields(proto, rng)
+        data = odd.mangled_bytes(model_bytes, rng) if rng.random() < 0.5 else fields(proto, rng)
         facts = certificate if rng.random() < 0.5 else odd.damaged(certificate, rng)
 
         def take() -> None:
@@ -188,11 +190,11 @@ def models(folder: Path) -> Maker:
 
 
 def fields(proto: Any, rng: random.Random) -> bytes:
-    """A model with a few of its fields exchanged."""
-    made = type(proto)()
-    made.CopyFrom(proto)
+    """Return the bytes of a model with a few exchanged fields."""
+    changed = type(proto)()
+    changed.CopyFrom(proto)
     for _ in range(rng.randint(1, 3)):
-        message = made
+        message = changed
         while True:
             fields = [
                 (descriptor, value)
@@ -209,7 +211,7 @@ def fields(proto: Any, rng: random.Random) -> bytes:
             else:
                 message = value
         _exchange(message, rng)
-    return bytes(made.SerializeToString())
+    return bytes(changed.SerializeToString())
 
 
 def _exchange(message: Any, rng: random.Random) -> None:
@@ -251,14 +253,14 @@ def run_folders(folder: Path) -> Maker:
     searched = folder / "searched"
     _begin_at(folder, searched)
     files = [*trained.glob("*.json"), *searched.rglob("*.json")]
-    whole = {file: file.read_text() for file in files}
+    original = {file: file.read_text() for file in files}
 
     def make(rng: random.Random) -> Case:
         file = rng.choice(files)
         text = (
-            odd.text_of(odd.damaged(json.loads(whole[file]), rng))
+            odd.text_of(odd.damaged(json.loads(original[file]), rng))
             if rng.random() < 0.7
-            else odd.mangled(whole[file], rng)
+            else odd.mangled(original[file], rng)
         )
 
         def take() -> None:
@@ -270,7 +272,7 @@ def run_folders(folder: Path) -> Maker:
                 else:
                     backends.get("torch").search(None, searched, resume=True, device="cpu", progress=None)
             finally:
-                file.write_text(whole[file])
+                file.write_text(original[file])
 
         return (file.name, text), take
 

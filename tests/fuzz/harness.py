@@ -1,4 +1,4 @@
-"""What whatever comes in may do: be taken, or be refused with a diagnostic, soon and in little memory."""
+"""The rule of fuzzing: every input is accepted, or refused with a diagnostic, within limits of time and memory."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ import click
 from archir.diagnostics.errors import ArchError
 
 SECONDS = 5
-"""Of processor time."""
-MOST_MEMORY = 2**30
-"""Bytes by which a case may make this process grow."""
+"""Limit of processor time for a case."""
+MAX_GROWTH_BYTES = 2**30
+"""Limit of this process's growth during a case, in bytes."""
 
 Case = tuple[object, Callable[[], object]]
-"""What is put in, to be shown, and what takes it."""
+"""The input, for messages, and a function that processes it."""
 Maker = Callable[[random.Random], Case]
 Kind = Callable[[Path], Maker]
-"""Makes a maker of cases, which may write into a folder."""
+"""Creates a maker of cases, which may write into a folder."""
 
 
 @dataclass
 class Finding:
-    """A case that did something else."""
+    """A case with a forbidden outcome."""
 
     seed: str
     put_in: object
@@ -42,11 +42,11 @@ class Finding:
 
 
 class TooLongError(BaseException):
-    """A case took too long. It is no Exception, so that nothing on the way takes it for its own."""
+    """A case exceeded the time limit. It is no Exception, so that no handler of the tested code catches it."""
 
 
 @contextmanager
-def _limited(seconds: float) -> Generator[None, None, None]:
+def _time_limit(seconds: float) -> Generator[None, None, None]:
     def stop(_: int, frame: FrameType | None) -> None:
         raise TooLongError
 
@@ -59,10 +59,10 @@ def _limited(seconds: float) -> Generator[None, None, None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def _highest(anew: bool = False) -> int:
-    """The most memory that this process has had, in KiB; anew, from now on, where the system can begin anew: Linux."""
+def _peak_memory(reset: bool = False) -> int:
+    """Return the peak memory of this process in KiB. With `anew`, reset the peak first, which only Linux supports."""
     try:
-        if anew:
+        if reset:
             Path("/proc/self/clear_refs").write_text("5")
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
@@ -70,12 +70,12 @@ def _highest(anew: bool = False) -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def tried(case: Case, seed: str, seconds: float = SECONDS, most: int = MOST_MEMORY) -> Finding | None:
-    """What a case did that it may not."""
+def run_case(case: Case, seed: str, seconds: float = SECONDS, max_growth: int = MAX_GROWTH_BYTES) -> Finding | None:
+    """Run a case, and return its forbidden outcome, if any."""
     put_in, take = case
-    memory = _highest(anew=True)
+    memory = _peak_memory(reset=True)
     try:
-        with _limited(seconds):
+        with _time_limit(seconds):
             take()
     except ArchError as error:
         str(error)
@@ -85,20 +85,20 @@ def tried(case: Case, seed: str, seconds: float = SECONDS, most: int = MOST_MEMO
         return Finding(seed, put_in, f"more than {seconds} s\n{traceback.format_exc()[-1500:]}")
     except (SystemExit, Exception) as error:
         return Finding(seed, put_in, f"{type(error).__name__}\n{traceback.format_exc()[-1500:]}")
-    grown = 1024 * (_highest() - memory)
-    if grown > most:
+    grown = 1024 * (_peak_memory() - memory)
+    if grown > max_growth:
         return Finding(seed, put_in, f"grew by {grown / 2**20:,.0f} MiB")
     return None
 
 
-def found(make: Maker, name: str, count: int, first: int = 0) -> list[Finding]:
-    """What cases of these seeds did that they may not; of several that end at the same line, the first."""
+def find_failures(make: Maker, name: str, count: int, first: int = 0) -> list[Finding]:
+    """Run cases of some seeds, and return their forbidden outcomes, the first of those that end at the same line."""
     findings: dict[str, Finding] = {}
     for number in range(first, first + count):
         seed = f"{name}:{number}"
-        one = tried(make(random.Random(seed)), seed)
-        if one is not None:
-            findings.setdefault("\n".join(one.what.splitlines()[-3:]), one)
+        finding = run_case(make(random.Random(seed)), seed)
+        if finding is not None:
+            findings.setdefault("\n".join(finding.what.splitlines()[-3:]), finding)
         if sys.stderr.isatty() and number % 100 == 0:
             print(number, file=sys.stderr, end="\r")
     return [*findings.values()]

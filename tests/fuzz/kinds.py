@@ -1,4 +1,4 @@
-"""Each kind of file and option, and what takes it: importing this registers all."""
+"""All kinds of fuzzed files and options; importing this module registers them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""ONNX models that are imported: of archir, in ONNX's text format, and of torch's exporters; with parts exchanged."""
+"""Fuzzing of imported ONNX models: from archir, in ONNX's text format, and from torch's exporters, with exchanged
+parts."""
 
 from __future__ import annotations
 
@@ -109,11 +110,11 @@ def _base(folder: Path) -> list[onnx.ModelProto]:
     models = [onnx.load(folder / "m.onnx")]
     for text in TEXTS:
         model = parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]>{text}')
-        given = {one.name for one in model.graph.initializer}
-        for one in [*model.graph.value_info]:  # weights without numbers
-            if one.name not in given:
-                dims = [dim.dim_value for dim in one.type.tensor_type.shape.dim]
-                model.graph.initializer.append(onnx.numpy_helper.from_array(torch.randn(dims).numpy(), one.name))
+        initialized = {value.name for value in model.graph.initializer}
+        for value in [*model.graph.value_info]:  # weights without values
+            if value.name not in initialized:
+                dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+                model.graph.initializer.append(onnx.numpy_helper.from_array(torch.randn(dims).numpy(), value.name))
         models.append(model)
     return models
 
@@ -124,8 +125,8 @@ class Encoder(nn.Module):
         self.layer = nn.TransformerEncoderLayer(4, 2, 4, batch_first=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self.layer(x).mean(1)
-        return made
+        output: torch.Tensor = self.layer(x).mean(1)
+        return output
 
 
 class Steps(nn.Module):
@@ -134,12 +135,12 @@ class Steps(nn.Module):
         self.steps = nn.LSTM(4, 3, batch_first=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = self.steps(x)[0][:, -1]
-        return made
+        output: torch.Tensor = self.steps(x)[0][:, -1]
+        return output
 
 
 def _exported(folder: Path) -> Iterator[onnx.ModelProto]:
-    """What both of torch's exporters write."""
+    """Yield models from both of torch's exporters."""
     maps = nn.Sequential(
         nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.SiLU(), nn.MaxPool2d(2), nn.GroupNorm(2, 4), nn.GELU(),
         nn.Hardswish(), nn.Conv2d(4, 4, 3, groups=4), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3),
@@ -158,24 +159,24 @@ def _exported(folder: Path) -> Iterator[onnx.ModelProto]:
 
 @kind
 def imports(folder: Path) -> Maker:
-    """Models of archir and in text."""
+    """Models from archir and in text."""
     return _imports(folder, _base(folder))
 
 
 @kind
 def torch_imports(folder: Path) -> Maker:
-    """Models of torch's exporters, which take a while to write."""
+    """Models from torch's exporters, which are slow to write."""
     return _imports(folder, [*_exported(folder)])
 
 
 def _imports(folder: Path, models: Sequence[onnx.ModelProto]) -> Maker:
     donors = _messages(*models)
-    onnx.save(min(models, key=lambda one: len(one.graph.node)), folder / "d.onnx")
-    with suppress(ArchError):  # the first import of all loads much of torch, and counts for no case
+    onnx.save(min(models, key=lambda model: len(model.graph.node)), folder / "d.onnx")
+    with suppress(ArchError):  # the first import loads much of torch, which must not count as time of a case
         importing.from_onnx(folder / "d.onnx")
 
     def make(rng: random.Random) -> Case:
-        (model,) = rng.choices(models, [1 / len(one.graph.node) for one in models])  # small ones are soon done
+        (model,) = rng.choices(models, [1 / len(each.graph.node) for each in models])  # small models are fast
         data = fields(model, rng) if rng.random() < 0.2 else _exchanged(model, donors, rng)
         partial = rng.random() < 0.2
 
@@ -189,29 +190,29 @@ def _imports(folder: Path, models: Sequence[onnx.ModelProto]) -> Maker:
 
 
 def _messages(*roots: Message) -> dict[str, list[Any]]:
-    """All messages inside of some, by their type."""
-    found: dict[str, list[Any]] = {}
+    """Return all messages inside of some messages, by type."""
+    by_type: dict[str, list[Any]] = {}
     pending: list[Any] = [*roots]
     while pending:
         message = pending.pop()
-        found.setdefault(message.DESCRIPTOR.name, []).append(message)
+        by_type.setdefault(message.DESCRIPTOR.name, []).append(message)
         for field, value in message.ListFields():
             if field.type == field.TYPE_MESSAGE:
                 pending += value if hasattr(value, "append") else [value]
-    return found
+    return by_type
 
 
 def _exchanged(model: onnx.ModelProto, donors: dict[str, list[Any]], rng: random.Random) -> bytes:
-    """A model with a few parts dropped, doubled, swapped, or taken from where such parts are in other models."""
-    made = deepcopy(model)
+    """Return a model with a few parts dropped, doubled, swapped, or replaced by such parts of other models."""
+    changed = deepcopy(model)
     for _ in range(rng.choice([1, 1, 1, 2, 2, 3])):
-        own = _messages(made)
+        own = _messages(changed)
         (kind_of,) = rng.choices([*own], [LISTED.get(name, 1) for name in own])
         message, donor = rng.choice(own[kind_of]), rng.choice(donors[kind_of])
-        known = {field.name for field, _ in (*message.ListFields(), *donor.ListFields())} - {"doc_string"}
-        if known:
-            _exchange(message, donor, rng.choice(sorted(known)), rng)
-    return bytes(made.SerializeToString())
+        fields = {field.name for field, _ in (*message.ListFields(), *donor.ListFields())} - {"doc_string"}
+        if fields:
+            _exchange(message, donor, rng.choice(sorted(fields)), rng)
+    return bytes(changed.SerializeToString())
 
 
 def _exchange(message: Any, donor: Any, name: str, rng: random.Random) -> None:
@@ -219,12 +220,12 @@ def _exchange(message: Any, donor: Any, name: str, rng: random.Random) -> None:
     if not hasattr(value, "append"):
         message.ClearField(name)
         if rng.random() < 0.8 and donor.HasField(name):
-            one = type(message)()
-            one.CopyFrom(donor)
-            for field, _ in one.ListFields():
+            copied = type(message)()
+            copied.CopyFrom(donor)
+            for field, _ in copied.ListFields():
                 if field.name != name:
-                    one.ClearField(field.name)
-            message.MergeFrom(one)
+                    copied.ClearField(field.name)
+            message.MergeFrom(copied)
         return
     items = deepcopy([*value])
     at = rng.randrange(len(items) + 1)

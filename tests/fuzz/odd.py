@@ -1,4 +1,4 @@
-"""Odd values, and what is damaged by putting them into other things."""
+"""Unusual values, and functions that damage data with them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN: list[Any] = [*NUMBERS, *TEXTS, None, True, False]
 
 
 def value(rng: random.Random, depth: int = 2) -> Any:
-    """Any JSON value."""
+    """Return a random JSON value."""
     if depth and rng.random() < 0.2:
         items = [value(rng, depth - 1) for _ in range(rng.randrange(4))]
         return items if rng.random() < 0.5 else {str(rng.choice(TEXTS)): item for item in items}
@@ -29,45 +29,45 @@ def value(rng: random.Random, depth: int = 2) -> Any:
 
 
 def nested(depth: int) -> Any:
-    """A list in a list in a list."""
-    found: Any = []
+    """Return a list nested to a depth."""
+    outer: Any = []
     for _ in range(depth):
-        found = [found]
-    return found
+        outer = [outer]
+    return outer
 
 
 def places(data: Any) -> list[tuple[Any, Any]]:
-    """Every key and index of a JSON value, with what holds it."""
-    found: list[tuple[Any, Any]] = []
-    left = [data]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            found += [(one, key) for key in one]
-            left += one.values()
-        elif isinstance(one, list):
-            found += [(one, index) for index in range(len(one))]
-            left += one
-    return found
+    """Return all keys and indices of a JSON value, each with its container."""
+    keys: list[tuple[Any, Any]] = []
+    pending = [data]
+    while pending:
+        container = pending.pop()
+        if isinstance(container, dict):
+            keys += [(container, key) for key in container]
+            pending += container.values()
+        elif isinstance(container, list):
+            keys += [(container, index) for index in range(len(container))]
+            pending += container
+    return keys
 
 
-def damaged(data: Any, rng: random.Random, most: int = 3) -> Any:
-    """A JSON value, with a few of its parts dropped, exchanged, doubled, renamed or replaced."""
+def damaged(data: Any, rng: random.Random, max_changes: int = 3) -> Any:
+    """Return a JSON value with a few parts dropped, exchanged, doubled, renamed or replaced."""
     data = deepcopy(data)
-    for _ in range(rng.randint(1, most)):
-        known = places(data)
-        if not known:
+    for _ in range(rng.randint(1, max_changes)):
+        locations = places(data)
+        if not locations:
             return value(rng)
-        (holder, key), (other, there) = rng.choice(known), rng.choice(known)
+        (holder, key), (other, other_key) = rng.choice(locations), rng.choice(locations)
         match rng.randrange(8):
             case 0:
                 del holder[key]
             case 1:
-                holder[key] = deepcopy(other[there])
+                holder[key] = deepcopy(other[other_key])
             case 2 if isinstance(holder, list):
-                holder.insert(key, deepcopy(other[there]))
+                holder.insert(key, deepcopy(other[other_key]))
             case 3 if isinstance(holder, dict):
-                holder[rng.choice([str(there), *TEXTS])] = holder.pop(key)
+                holder[rng.choice([str(other_key), *TEXTS])] = holder.pop(key)
             case 4 if type(holder[key]) in (int, float):
                 holder[key] += rng.choice([-1, 1, 10, -1000])
             case 5 if isinstance(holder[key], str) and holder[key]:
@@ -78,7 +78,7 @@ def damaged(data: Any, rng: random.Random, most: int = 3) -> Any:
 
 
 def text_of(data: Any) -> str:
-    """JSON as text, with the numbers that JSON has no words for as Python writes them."""
+    """Return JSON as text; numbers that JSON cannot represent are written as in Python."""
     import sys
 
     before = sys.get_int_max_str_digits()
@@ -90,7 +90,7 @@ def text_of(data: Any) -> str:
 
 
 def mangled(text: str, rng: random.Random, pieces: list[str] | None = None) -> str:
-    """A text with a few stretches dropped, doubled, moved or replaced."""
+    """Return a text with a few pieces dropped, doubled, moved or replaced."""
     for _ in range(rng.randint(1, 3)):
         i, j = sorted(rng.randrange(len(text) + 1) for _ in range(2))
         j = min(j, i + rng.choice([1, 1, 1, 5, 30]))
@@ -112,19 +112,19 @@ def mangled(text: str, rng: random.Random, pieces: list[str] | None = None) -> s
 
 
 def mangled_bytes(data: bytes, rng: random.Random) -> bytes:
-    """Bytes with a few of them flipped, dropped, doubled or replaced."""
-    found = bytearray(data)
+    """Return bytes with a few of them flipped, dropped, doubled or replaced."""
+    changed = bytearray(data)
     for _ in range(rng.randint(1, 5)):
-        i = rng.randrange(len(found) + 1)
+        i = rng.randrange(len(changed) + 1)
         match rng.randrange(5):
-            case 0 if i < len(found):
-                found[i] ^= 1 << rng.randrange(8)
+            case 0 if i < len(changed):
+                changed[i] ^= 1 << rng.randrange(8)
             case 1:
-                del found[i : i + rng.choice([1, 2, 8, 100])]
+                del changed[i : i + rng.choice([1, 2, 8, 100])]
             case 2:
-                found[i:i] = found[i : i + rng.choice([1, 8, 64])]
+                changed[i:i] = changed[i : i + rng.choice([1, 8, 64])]
             case 3:
-                found[i : i + 8] = rng.choice([b"\xff" * 8, b"\x00" * 8, b"\x80\x80\x80\x80\x01", b"\x7f"])
+                changed[i : i + 8] = rng.choice([b"\xff" * 8, b"\x00" * 8, b"\x80\x80\x80\x80\x01", b"\x7f"])
             case _:
-                found[i:i] = rng.randbytes(rng.choice([1, 4, 16]))
-    return bytes(found)
+                changed[i:i] = rng.randbytes(rng.choice([1, 4, 16]))
+    return bytes(changed)

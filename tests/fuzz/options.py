@@ -1,4 +1,4 @@
-"""Options of commands: parameters, bounds, overrides of recipes."""
+"""Fuzzing of options of commands: parameters, bounds, overrides of recipes."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def parameter(folder: Path) -> Maker:
         text = rng.choice([f"{rng.choice(names)}={value}", f"{rng.choice(names)} = {value}", value])
 
         def take() -> None:
-            name, found = parse_parameter(text)
-            loading.graph(folder / "tiny.arch", parameters={name: found}, limits=Limits(nodes=2000))
+            name, parsed = parse_parameter(text)
+            loading.graph(folder / "tiny.arch", parameters={name: parsed}, limits=Limits(nodes=2000))
 
         return text, take
 
@@ -76,7 +76,7 @@ def where(folder: Path) -> Maker:
 
 @kind
 def expression(folder: Path) -> Maker:
-    """What `archir print` is asked."""
+    """Expressions of `archir print`."""
 
     def make(rng: random.Random) -> Case:
         text = words(rng, VALUES, 7) if rng.random() < 0.7 else odd.mangled("[w * 2 for w in [wide, 1/2]]", rng, VALUES)
@@ -87,7 +87,7 @@ def expression(folder: Path) -> Maker:
 
 @kind
 def overrides(folder: Path) -> Maker:
-    """`--set`: of a recipe that can begin, which begins or is refused."""
+    """`--set` options for a valid recipe."""
     keys = [".".join(map(str, path)) for path in _paths(tomllib.loads(RECIPE))]
     keys += [key.replace("phase.0", "search").replace("phase.1", "tries") for key in keys]
     keys += [
@@ -127,12 +127,12 @@ def overrides(folder: Path) -> Maker:
     ]
 
     def make(rng: random.Random) -> Case:
-        given = {}
+        settings = {}
         for _ in range(rng.choice([1, 1, 1, 2, 4])):
             key = rng.choice(keys) if rng.random() < 0.9 else odd.mangled(rng.choice(keys), rng)
             value = rng.choice([json.dumps(_short(odd.value(rng))), str(_short(odd.value(rng))), words(rng, toml, 4)])
-            given[key] = value
-        return given, lambda: begin(folder, RECIPE, given)
+            settings[key] = value
+        return settings, lambda: begin(folder, RECIPE, settings)
 
     return make
 

@@ -1,4 +1,4 @@
-"""The kinds by name, and the space and the recipe that they change."""
+"""The registry of kinds, and the space and the recipe that they change."""
 
 from __future__ import annotations
 
@@ -63,24 +63,24 @@ KINDS: dict[str, Kind] = {}
 
 
 def kind(make: Kind) -> Kind:
-    """Register a kind by the name of its function."""
+    """Register a kind under the name of its function."""
     KINDS[make.__name__] = make
     return make
 
 
-def words(rng: random.Random, known: list[str], count: int) -> str:
-    return rng.choice(["", " "]).join(rng.choice(known) for _ in range(rng.randint(1, count)))
+def words(rng: random.Random, choices: list[str], count: int) -> str:
+    return rng.choice(["", " "]).join(rng.choice(choices) for _ in range(rng.randint(1, count)))
 
 
-def begin(folder: Path, recipe: str, given: Mapping[str, str]) -> None:
-    """Begin a search, in a folder that is there afterwards only if that was possible."""
+def begin(folder: Path, recipe: str, overrides: Mapping[str, str]) -> None:
+    """Start a search in a folder, and assert that a refused search leaves no folder."""
     where = folder / "recipe"
     where.mkdir(exist_ok=True)
     (where / "tiny.arch").write_text(SPACE)
     (where / "r.toml").write_bytes(recipe.encode("utf-8", "surrogatepass"))
     try:
-        searches.begin_search(where / "r.toml", folder / "run", given, "cpu").run.close()
+        searches.begin_search(where / "r.toml", folder / "run", overrides, "cpu").run.close()
     except BaseException:
-        assert not (folder / "run").exists(), "something stays behind"
+        assert not (folder / "run").exists(), "a refused search left its folder"
         raise
     shutil.rmtree(folder / "run")

@@ -13,9 +13,9 @@ import pytest
 
 from archir.diagnostics.errors import fail
 from tests.conftest import ROOT
-from tests.fuzz.harness import found, tried
+from tests.fuzz.harness import find_failures, run_case
 from tests.fuzz.kinds import KINDS
-from tests.portions import portion
+from tests.soak import with_soak
 
 SLOW = {
     "models": 40, "run_folders": 15, "commands": 40, "graph_json": 60, "graph_text": 60, "where": 60, "imports": 10,
@@ -28,10 +28,10 @@ IMPORTS = 1_000
 """Models of each kind in a portion, each of which torch.export may trace."""
 
 
-@pytest.mark.parametrize("kind", portion(KINDS, KINDS.keys() - {"torch_imports"}))
+@pytest.mark.parametrize("kind", with_soak(KINDS, KINDS.keys() - {"torch_imports"}))
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_nothing_escapes(kind: str, tmp_path: Path) -> None:
-    findings = found(KINDS[kind](tmp_path), kind, SLOW.get(kind, USUAL))
+    findings = find_failures(KINDS[kind](tmp_path), kind, SLOW.get(kind, USUAL))
     assert not findings, "\n".join(map(str, findings))
 
 
@@ -41,7 +41,7 @@ def test_nothing_escapes(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_escapes_from_many(kind: str, number: int, tmp_path: Path) -> None:
     count = IMPORTS if kind.endswith("imports") else PORTION
-    findings = found(KINDS[kind](tmp_path), kind, count, number * count)
+    findings = find_failures(KINDS[kind](tmp_path), kind, count, number * count)
     assert not findings, "\n".join(map(str, findings))
 
 
@@ -55,9 +55,9 @@ def refused() -> None:
 
 
 GREEDY = """
-from tests.fuzz.harness import tried
+from tests.fuzz.harness import run_case
 held = []
-print(tried((0, lambda: held.append(b"x" * 2**28)), "x", most=2**26))
+print(run_case((0, lambda: held.append(b"x" * 2**28)), "x", max_growth=2**26))
 """
 
 
@@ -68,9 +68,9 @@ def test_the_harness_sees_memory() -> None:
 
 
 def test_the_harness_sees_what_escapes() -> None:
-    assert tried((0, lambda: 1 / 0), "x") is not None
-    assert tried((0, refused), "x") is None
-    late = tried((0, spin), "x", seconds=0.1)
+    assert run_case((0, lambda: 1 / 0), "x") is not None
+    assert run_case((0, refused), "x") is None
+    late = run_case((0, spin), "x", seconds=0.1)
     assert late is not None
     assert "more than 0.1 s" in str(late)
     kind = KINDS["where"](Path())

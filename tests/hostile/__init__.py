@@ -1,1 +1,1 @@
-"""Artefacts that somebody made to do harm, built where they are needed, and what is said of them."""
+"""Artefacts made to do harm, which tests build, and the diagnostics that refuse them."""

@@ -1,4 +1,4 @@
-"""Folders of runs, data, recipes, programs and the modules they name that are hostile."""
+"""Hostile run folders, data, recipes and programs, and the modules that they name."""
 
 from __future__ import annotations
 
@@ -118,12 +118,12 @@ each(
 
 
 def data(make: Callable[[Path], Any], name: str = "x.npz") -> Callable[[Place], COMMAND]:
-    def made(place: Place) -> COMMAND:
+    def make_command(place: Place) -> COMMAND:
         make(place / name)
         source = str(place / name)
         return ["train", str(place / "net.arch"), "--data", source, "--epochs", "1", "-o", str(place / "out")]
 
-    return made
+    return make_command
 
 
 def _objects(path: Path) -> None:
@@ -203,13 +203,13 @@ each(
 
 
 def _modules(*folders: Path) -> None:
-    for one in folders:
-        one.mkdir(exist_ok=True)
-        (one / "theirs.py").write_text(f"{CODE}\n")
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+        (folder / "theirs.py").write_text(f"{CODE}\n")
 
 
 def _begun(recipe: str, **facts: Any) -> Callable[[Place], COMMAND]:
-    """A run that somebody else began, beside modules of the names that are in it, is gone on with."""
+    """Return a command that resumes a stranger's run, beside modules with the names in it."""
 
     def make(place: Place) -> COMMAND:
         run = place / "begun"

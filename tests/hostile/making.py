@@ -1,4 +1,4 @@
-"""What artefacts are made of: whole ones, and ways to forge them."""
+"""Valid artefacts, and functions that forge them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COMMAND = list[str]
 
 
 class Runs:
-    """Unpickled, it leaves a file."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -49,28 +49,28 @@ class Runs:
 
 @dataclass
 class Place:
-    """A folder with whole artefacts, and the mark that only code which ran can leave."""
+    """A folder of valid artefacts, and the mark that only executed code can create."""
 
     folder: Path
     mark: Path = field(init=False)
 
     def __post_init__(self) -> None:
         self.mark = self.folder / "it-ran"
-        shutil.copytree(_whole(), self.folder, dirs_exist_ok=True)
+        shutil.copytree(_valid_artefacts(), self.folder, dirs_exist_ok=True)
 
     def __truediv__(self, name: str) -> Path:
         return self.folder / name
 
     def pickled(self) -> bytes:
-        """What leaves the mark when torch unpickles it."""
+        """Return bytes that create the mark when torch unpickles them."""
         stream = io.BytesIO()
         torch.save(Runs(self.mark), stream)
         return stream.getvalue()
 
 
 @cache
-def _whole() -> Path:
-    """A model, a package, the folder of a training and that of a search; made once."""
+def _valid_artefacts() -> Path:
+    """Create a model, a package, a training's folder and a search's folder, once."""
     folder = Path(mkdtemp(prefix="archir-hostile-"))
     (folder / "net.arch").write_text(NET)
     graph = archir.loads(NET).graph
@@ -88,44 +88,44 @@ def _whole() -> Path:
 
 
 def pipe(path: Path) -> None:
-    """In place of a file, one that is waited for."""
+    """Replace a file by a pipe, which blocks its reader."""
     path.unlink(missing_ok=True)
     os.mkfifo(path)
 
 
 def device(path: Path) -> None:
-    """A link to what never ends."""
+    """Replace a file by a link to an endless device."""
     path.unlink(missing_ok=True)
     path.symlink_to("/dev/zero")
 
 
 def folder(path: Path) -> None:
-    """A folder."""
+    """Create a folder."""
     path.unlink(missing_ok=True)
     path.mkdir()
 
 
 def listener(path: Path) -> None:
-    """A socket."""
+    """Create a socket."""
     path.unlink(missing_ok=True)
     here = Path.cwd()
     os.chdir(path.parent)  # such names are short
     try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(path.name)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path.name)
     finally:
         os.chdir(here)
 
 
 def large(path: Path, size: int = 180 << 20) -> None:
-    """Much of nothing."""
+    """Write a large file of zeros."""
     path.unlink(missing_ok=True)
     with path.open("wb") as stream:
         stream.truncate(size)
 
 
 def sealed(model: Path, change: Callable[[dict[str, Any]], Any] = lambda _: None) -> None:
-    """A certificate that says something else, with the hash of that, and fits the model."""
+    """Change a certificate, with a matching hash, so that it still fits the model."""
     content = json.loads(certificates.certificate_path(model).read_text())
     content.pop("sha256")
     content["files"] = {model.name: certificates.file_facts(model)}
@@ -134,7 +134,7 @@ def sealed(model: Path, change: Callable[[dict[str, Any]], Any] = lambda _: None
 
 
 def rezipped(path: Path, change: Callable[[dict[str, bytes]], Any], method: int = zipfile.ZIP_STORED) -> None:
-    """A package with other parts, and a certificate that fits it."""
+    """Change parts of a package, with a matching certificate."""
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     change(parts)
@@ -148,42 +148,42 @@ def model(
     path: Path, nodes: Sequence[onnx.NodeProto], *, shape: Sequence[int | str] = (1,),
     functions: Sequence[onnx.FunctionProto] = (), initializers: Sequence[onnx.TensorProto] = (), kind: int = 1,
 ) -> None:  # fmt: skip
-    """A model with an input x and an output y, and a certificate that fits it."""
+    """Write a model with an input x and an output y, and a matching certificate."""
     x = helper.make_tensor_value_info("x", kind, shape)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph(nodes, "g", [x], [y], initializer=list(initializers))
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("q", 1)]
-    made = helper.make_model(graph, ir_version=10, opset_imports=opsets, functions=list(functions))
-    path.write_bytes(made.SerializeToString())
+    proto = helper.make_model(graph, ir_version=10, opset_imports=opsets, functions=list(functions))
+    path.write_bytes(proto.SerializeToString())
     sealed(path, lambda content: content["computed"].update(outputs={"y": [0.0]}, sizes={}))
 
 
 def constant(name: str, value: Any, kind: int = TensorProto.INT64) -> onnx.TensorProto:
-    """A small weight."""
+    """Return a small weight."""
     array = np.asarray(value)
     return helper.make_tensor(name, kind, array.shape, array.reshape(-1).tolist())
 
 
 def filled(output: str, shape: str) -> onnx.NodeProto:
-    """A tensor as large as another one says."""
+    """Return a node whose output is as large as another tensor says."""
     return helper.make_node("ConstantOfShape", [shape], [output])
 
 
 def doubling(count: int) -> list[onnx.FunctionProto]:
-    """Functions that come to 2^count nodes."""
+    """Return functions that expand to 2^count nodes."""
     opset = [helper.make_opsetid("", 20), helper.make_opsetid("q", 1)]
-    made = [helper.make_function("q", "f0", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], opset)]
+    functions = [helper.make_function("q", "f0", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], opset)]
     for number in range(1, count + 1):
         inner = f"f{number - 1}"
         nodes = [
             helper.make_node(inner, ["a"], ["m"], domain="q"), helper.make_node(inner, ["m"], ["b"], domain="q"),
         ]  # fmt: skip
-        made.append(helper.make_function("q", f"f{number}", ["a"], ["b"], nodes, opset))
-    return made
+        functions.append(helper.make_function("q", f"f{number}", ["a"], ["b"], nodes, opset))
+    return functions
 
 
 def loop(rounds: int) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """A loop of so many rounds."""
+    """Return a loop with a number of rounds."""
     body = helper.make_graph(
         [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Neg", ["v"], ["w"])],
         "body",
@@ -202,14 +202,14 @@ def loop(rounds: int) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
 
 
 def external(path: Path, location: str) -> None:
-    """A model whose weight is said to be somewhere."""
+    """Write a model whose weight is stored at some location."""
     weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[1], data_location=TensorProto.EXTERNAL)
     weight.external_data.add(key="location", value=location)
     model(path, [helper.make_node("Add", ["x", "w"], ["y"])], initializers=[weight])
 
 
 def rehashed(run: Path, name: str, change: Callable[[Any], Any]) -> None:
-    """A file of a training that says something else, and hashes that fit it."""
+    """Change a file of a training, with matching hashes."""
     data = json.loads((run / name).read_text())
     changed = change(data)
     (run / name).write_text(json.dumps(data if changed is None else changed))
@@ -217,7 +217,7 @@ def rehashed(run: Path, name: str, change: Callable[[Any], Any]) -> None:
 
 
 def remade(search: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """A manifest that says something else, with the hash of that."""
+    """Change a manifest, with a matching hash."""
     data = json.loads((search / manifest.NAME).read_text())
     data.pop("~sha256")
     change(data)
@@ -225,12 +225,12 @@ def remade(search: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 
 
 def npz(path: Path, **arrays: Any) -> None:
-    """Arrays in a packed file."""
+    """Write arrays as a compressed file."""
     np.savez_compressed(path, **arrays)
 
 
 def zeros(path: Path, size: int) -> None:
-    """A packed array of so many bytes, made without them."""
+    """Write a compressed array of `size` zero bytes without creating it in memory."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (size // 64, 8, 8)})
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:

@@ -1,4 +1,4 @@
-"""Models, packages and certificates that are hostile."""
+"""Hostile models, packages and certificates."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def certificate_of_a_file_that_is_a_pipe(place: Place) -> COMMAND:
 # ONNX models
 
 
-def written(*arguments: Any, **options: Any) -> Callable[[Place], COMMAND]:
+def verify_model(*arguments: Any, **options: Any) -> Callable[[Place], COMMAND]:
     def make(place: Place) -> COMMAND:
         model(place / "net.onnx", *arguments, **options)
         return verify(place)
@@ -181,7 +181,7 @@ def written(*arguments: Any, **options: Any) -> Callable[[Place], COMMAND]:
 
 def _loop(place: Place) -> COMMAND:
     nodes, weights = loop(2**62)
-    return written(nodes, initializers=weights)(place)
+    return verify_model(nodes, initializers=weights)(place)
 
 
 def _outside(location: str) -> Callable[[Place], COMMAND]:
@@ -194,7 +194,7 @@ def _outside(location: str) -> Callable[[Place], COMMAND]:
 
 def _quantised(place: Place) -> COMMAND:
     nodes, weights = loop(2**62)
-    written(nodes, initializers=weights, shape=["batch", 1, 8, 8])(place)
+    verify_model(nodes, initializers=weights, shape=["batch", 1, 8, 8])(place)
     return ["quantize", str(place / "net.onnx"), "-o", str(place / "made.onnx")]
 
 
@@ -205,8 +205,8 @@ each(
     "A0916",
     {
         "with_2_to_the_62_rounds": _loop, "with_rounds_to_be_quantised": _quantised,
-        "of_functions_that_double": written([CALL], functions=doubling(60)),
-        "of_a_function_that_calls_itself": written([CALL], functions=[OWN]),
+        "of_functions_that_double": verify_model([CALL], functions=doubling(60)),
+        "of_a_function_that_calls_itself": verify_model([CALL], functions=[OWN]),
         "with_data_above": _outside("../net.onnx"), "with_data_anywhere": _outside("/etc/passwd"),
         "with_data_in_a_device": _outside("/dev/zero"),
         "that_is_a_pipe": instead(pipe, "net.onnx"),
@@ -217,17 +217,18 @@ each(
     "model",
     "A0914 A0915 A0917 A0913 A0918",
     {
-        "of_256_gigabytes": written([filled("y", "n")], initializers=[SIZE]),
-        "of_tiles": written([helper.make_node("Tile", ["x", "n"], ["y"])], initializers=[constant("n", [1 << 32])]),
-        "of_padding": written(
+        "of_256_gigabytes": verify_model([filled("y", "n")], initializers=[SIZE]),
+        "of_tiles": verify_model(
+            [helper.make_node("Tile", ["x", "n"], ["y"])], initializers=[constant("n", [1 << 32])]),
+        "of_padding": verify_model(
             [helper.make_node("Pad", ["x", "n"], ["y"])], initializers=[constant("n", [1 << 31, 1 << 31])]),
-        "of_a_range": written(
+        "of_a_range": verify_model(
             [helper.make_node("Range", ["a", "b", "c"], ["r"]), helper.make_node("Cast", ["r"], ["y"], to=1)],
             initializers=[constant("a", 0), constant("b", 1 << 34), constant("c", 1)]),
-        "with_an_input_of_terabytes": written([helper.make_node("Neg", ["x"], ["y"])], shape=[10**6, 10**6]),
-        "that_expands": written(
+        "with_an_input_of_terabytes": verify_model([helper.make_node("Neg", ["x"], ["y"])], shape=[10**6, 10**6]),
+        "that_expands": verify_model(
             [helper.make_node("Expand", ["x", "n"], ["y"])], initializers=[constant("n", [1 << 34])]),
-        "without_its_weights": written([helper.make_node("Add", ["x", "w"], ["y"])], initializers=[
+        "without_its_weights": verify_model([helper.make_node("Add", ["x", "w"], ["y"])], initializers=[
             TensorProto(name="w", data_type=1, dims=[1 << 20, 1 << 20])]),
     },
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The table of hostile artefacts: what it is, the command that meets it, and the code of what is said."""
+"""The table of hostile artefacts: their name, the command that reads them, and the expected diagnostic codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CODE = "__import__('os').mkdir('it-ran')"
 
 @dataclass(frozen=True)
 class Artefact:
-    """What is wrong, how it is made, and the codes one of which is said."""
+    """The name of an artefact, its maker, and the codes of which one must be reported."""
 
     name: str
     codes: str
@@ -23,7 +23,7 @@ TABLE: list[Artefact] = []
 
 
 def artefact(codes: str) -> Callable[[Callable[[Place], COMMAND]], None]:
-    """Put one into the table, under its function's name."""
+    """Add an artefact to the table, under its function's name."""
 
     def put(make: Callable[[Place], COMMAND]) -> None:
         TABLE.append(Artefact(make.__name__, codes, make))
@@ -32,5 +32,5 @@ def artefact(codes: str) -> Callable[[Callable[[Place], COMMAND]], None]:
 
 
 def each(name: str, codes: str, entries: dict[str, Callable[[Place], COMMAND]]) -> None:
-    """Put several of a kind into the table."""
+    """Add several artefacts of a kind to the table."""
     TABLE.extend(Artefact(f"{name}_{key}", codes, make) for key, make in entries.items())

@@ -1,4 +1,5 @@
-"""Random graphs for properties: every operation the reference interpreter knows, choices, and what depends on them."""
+"""Random graphs for property tests: all operations of the reference interpreter, choices, and values that depend on
+them."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ labels = st.one_of(st.integers(-3, 40), st.sampled_from(["conv3", "skip", "true"
 
 @st.composite
 def choices(draw: Any, most: int = 4, odd: bool = True) -> dict[str, Decision]:
-    """Choices, each active under a condition on earlier ones."""
+    """Return choices, each active under a condition on earlier ones."""
     decisions: dict[str, Decision] = {}
     for i in range(draw(st.integers(1, most))):
         alternatives = tuple(draw(st.lists(labels, min_size=1, max_size=3, unique_by=str)))
@@ -44,48 +45,48 @@ def choices(draw: Any, most: int = 4, odd: bool = True) -> dict[str, Decision]:
 
 
 @st.composite
-def conditions(draw: Any, known: list[Choice]) -> Value:
-    """A condition on some of these choices."""
-    found: Value = True
-    for choice in draw(st.lists(st.sampled_from(known), max_size=3)) if known else []:
-        one = outcome_in(choice, draw(st.sets(st.integers(0, choice.outcome_count - 1))))
-        found = draw(st.sampled_from([conjoin, disjoin]))(found, draw(st.sampled_from([one, negate(one)])))
-    return found if found is not False else True
+def conditions(draw: Any, choice_list: list[Choice]) -> Value:
+    """Return a condition on some of the choices."""
+    condition: Value = True
+    for choice in draw(st.lists(st.sampled_from(choice_list), max_size=3)) if choice_list else []:
+        term = outcome_in(choice, draw(st.sets(st.integers(0, choice.outcome_count - 1))))
+        condition = draw(st.sampled_from([conjoin, disjoin]))(condition, draw(st.sampled_from([term, negate(term)])))
+    return condition if condition is not False else True
 
 
 @st.composite
-def varied(draw: Any, known: list[Choice], plain: st.SearchStrategy[Any]) -> Value:
-    """A plain value, or one that depends on choices."""
+def varied(draw: Any, choice_list: list[Choice], plain: st.SearchStrategy[Any]) -> Value:
+    """Return a plain value, or one that depends on choices."""
     if draw(st.booleans()):
         return draw(plain)
-    return if_else(draw(conditions(known)), draw(plain), draw(plain))
+    return if_else(draw(conditions(choice_list)), draw(plain), draw(plain))
 
 
 @st.composite
 def operations(draw: Any, decisions: dict[str, Decision]) -> tuple[Op, int]:
-    """An operation and the number of its operands."""
-    known = [decision.choice for decision in decisions.values()]
+    """Return an operation and the number of its operands."""
+    choice_list = [decision.choice for decision in decisions.values()]
     kind = draw(st.sampled_from(["unary", "binary", "scale", "shift", "shape", "concat", "slice", "linear", "select"]))
     if kind == "unary":
         return draw(st.sampled_from([Relu(), Relu6(), Identity(), Zero(), Sigmoid(), Flatten(), Dropout()])), 1
     if kind == "binary":
         return draw(st.sampled_from([Add(), Add(), Sub(), Mul()])), 2
     if kind in ("scale", "shift"):
-        number = draw(varied(known, st.sampled_from([0.0, 1.0, -0.5, 2.0])))
+        number = draw(varied(choice_list, st.sampled_from([0.0, 1.0, -0.5, 2.0])))
         return (Scale(number) if kind == "scale" else Shift(number)), 1
     if kind == "shape":
         axes = st.none() | st.sampled_from([(0,), (1, 0), (0, 1), (2, 0, 1), (1, 2, 0), (0, 1, 2)])
-        reshape = st.builds(Reshape, varied(known, st.sampled_from(SHAPES)))
-        return draw(reshape | st.builds(Transpose, varied(known, axes))), 1
+        reshape = st.builds(Reshape, varied(choice_list, st.sampled_from(SHAPES)))
+        return draw(reshape | st.builds(Transpose, varied(choice_list, axes))), 1
     if kind == "concat":
         return Concat(draw(st.none() | st.integers(-1, 1))), draw(st.integers(1, 2))
     if kind == "slice":
-        stop = draw(varied(known, st.none() | st.integers(1, 8)))
+        stop = draw(varied(choice_list, st.none() | st.integers(1, 8)))
         return Slice(draw(st.integers(0, 1)), stop, draw(st.none() | st.just(0))), 1
     if kind == "linear":
-        channels = draw(varied(known, st.sampled_from([4, 8])))
-        return Linear(channels, draw(varied(known, st.booleans()))), 1
-    choice = draw(st.sampled_from(known))
+        channels = draw(varied(choice_list, st.sampled_from([4, 8])))
+        return Linear(channels, draw(varied(choice_list, st.booleans()))), 1
+    choice = draw(st.sampled_from(choice_list))
     operands = draw(st.integers(1, 3))
     cases = draw(st.lists(st.integers(0, operands - 1), min_size=choice.outcome_count, max_size=choice.outcome_count))
     return Select(choice.path, tuple(cases)), operands
@@ -93,7 +94,7 @@ def operations(draw: Any, decisions: dict[str, Decision]) -> tuple[Op, int]:
 
 @st.composite
 def graphs(draw: Any, most_nodes: int = 14, most_choices: int = 4, odd: bool = True) -> Graph:
-    """A graph that verifies; `odd` ones may have names that no file gives."""
+    """Return a valid graph; with `odd`, names may be such that no file has."""
     graph = Graph(draw(st.sampled_from(["tiny", "a net" if odd else "a_net", "case"])))
     graph.decisions = draw(choices(most_choices, odd))
     types = {}
@@ -122,26 +123,28 @@ def graphs(draw: Any, most_nodes: int = 14, most_choices: int = 4, odd: bool = T
         graph.outputs[name] = draw(st.sampled_from(sorted(types, reverse=True)))
     graph.blocks = {"block": "residual", "net": "stem", "block.layer[1]": "layer"}
     needed = reachability_conditions(graph)
-    whole = all(operand in needed for number in needed for operand in graph.operands(number))
-    return graph if whole else prune(graph)
+    is_pruned = all(operand in needed for number in needed for operand in graph.operands(number))
+    return graph if is_pruned else prune(graph)
 
 
 @st.composite
 def annotated(draw: Any, odd: bool = True) -> Graph:
-    """A graph with constraints and parameters."""
+    """Return a graph with constraints and parameters."""
     graph = draw(graphs(odd=odd))
-    known = [decision.choice for decision in graph.decisions.values()]
+    choice_list = [decision.choice for decision in graph.decisions.values()]
     texts = st.sampled_from(["", "depth <= 3", 'a "quoted"\nline', "\u2028\x00é"])
     for word in draw(st.lists(st.sampled_from(["where", "require"]), max_size=2)):
-        graph.constraints.append(Constraint(draw(conditions(known)), word, draw(texts)))
+        graph.constraints.append(Constraint(draw(conditions(choice_list)), word, draw(texts)))
     if draw(st.booleans()):
-        limit = draw(varied(known, st.integers(0, 10**12)))
+        limit = draw(varied(choice_list, st.integers(0, 10**12)))
         cost = draw(st.sampled_from(["macs", 'latency("cpu")', "true"]))
         relation = draw(st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
-        bound = Constraint(draw(conditions(known)), "require", draw(texts), cost=cost, relation=relation, limit=limit)
+        bound = Constraint(
+            draw(conditions(choice_list)), "require", draw(texts), cost=cost, relation=relation, limit=limit
+        )
         graph.constraints.append(bound)
     names = st.sampled_from(["channels", "form", *(["π", "a b"] if odd else [])])
-    graph.parameters = draw(st.dictionaries(names, varied(known, parameters), max_size=3))
+    graph.parameters = draw(st.dictionaries(names, varied(choice_list, parameters), max_size=3))
     return graph
 
 

@@ -1,4 +1,4 @@
-"""A small interpreter of graphs in numpy, independent of every backend: what passes must not change."""
+"""A small numpy interpreter of graphs, independent of every backend, which defines what passes must not change."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Array = NDArray[np.float64]
 
 
 def drawn(*name: object, shape: tuple[int, ...]) -> Array:
-    """Numbers that depend on a name only."""
+    """Return random numbers that depend on a name only."""
     return np.random.default_rng(zlib.crc32(repr(name).encode())).normal(size=shape)
 
 
 def assignments(graph: Graph) -> Iterator[dict[str, int]]:
-    """Every assignment of outcomes to choices."""
+    """Yield every assignment of outcomes to choices."""
     paths = list(graph.decisions)
     ranges = [range(decision.choice.outcome_count) for decision in graph.decisions.values()]
     return (dict(zip(paths, outcomes, strict=True)) for outcomes in product(*ranges))
 
 
 def meaning(graph: Graph, outcomes: Mapping[str, int]) -> dict[str, Array]:
-    """The outputs under outcomes, for inputs and weights drawn by their names."""
+    """Return the outputs for some outcomes, with inputs and weights random by name."""
     values: dict[NodeId, Array] = {}
 
     def value(number: NodeId) -> Array:
@@ -49,7 +49,7 @@ def meaning(graph: Graph, outcomes: Mapping[str, int]) -> dict[str, Array]:
 
 
 def compute(op: object, scope: str, *operands: Array) -> Array:
-    """One operation, on arrays without a batch axis."""
+    """Compute one operation on arrays without a batch axis."""
     match op, operands:
         case Input(), _:
             return drawn(op.label, shape=op.dims)

@@ -18,8 +18,8 @@ from archir_torch import BACKEND as TORCH
 from archir_torch.lowering.module import Network
 from tests.architectures import image_of
 from tests.conftest import EXAMPLES
-from tests.portions import portion
 from tests.published.test_spaces import SPACES, WAYS, space_of
+from tests.soak import with_soak
 
 BRANCHED = """
 net branched() {
@@ -82,8 +82,8 @@ def test_every_kind_of_norm() -> None:
     assert not left.keys() & {"dropout", "drop_path", "identity"}
 
 
-@pytest.mark.parametrize("seeds", portion([range(1), range(1, 20)], [range(1)]), ids=str)
-@pytest.mark.parametrize("name", portion(SPACES, WAYS))
+@pytest.mark.parametrize("seeds", with_soak([range(1), range(1, 20)], [range(1)]), ids=str)
+@pytest.mark.parametrize("name", with_soak(SPACES, WAYS))
 def test_spaces_compute_the_same(name: str, seeds: range) -> None:
     space = space_of(name, **SPACES[name].small)
     for seed in seeds:

@@ -6,15 +6,15 @@ import pytest
 
 from archir.ir import typing
 from archir.ir.reachability import reachability_conditions
-from tests.examples import NETS, made_small
-from tests.portions import portion
+from tests.examples import NETS, small_graph
+from tests.soak import with_soak
 
 FEW = [net for net in NETS if not any(name in net for name in ("101", "fpn", "nos.arch", "search.arch", "imagenet"))]
 """Without those whose requirements let one type be written in several ways, and without what takes seconds."""
 
 
-@pytest.mark.parametrize("net", portion(FEW, FEW[::3]))
+@pytest.mark.parametrize("net", with_soak(FEW, FEW[::3]))
 def test_types_of_examples(net: str) -> None:
-    graph = made_small(net)
+    graph = small_graph(net)
     assert typing._recorded[graph].covered == len(graph)
     assert typing.infer(graph) == typing.infer_reachable(graph, reachability_conditions(graph))

@@ -19,7 +19,7 @@ from archir.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.mixture import lower_mixed
 from tests.examples import elaborated
-from tests.portions import portion
+from tests.soak import with_soak
 
 SPACES = {
     "full_attention": ("full_attention/full_attention.arch", {}),
@@ -40,7 +40,7 @@ FEW = {"darts", "nas_bench_201", "nos"}
 """Spaces whose mixtures the suite runs, of pairs and of plain choices; the soak runs those of all."""
 
 
-WAYS = portion(SPACES, {"darts", "nas_bench_201", "nos", "glit", "mobilenet_v3_ofa", "autoformer"})
+WAYS = with_soak(SPACES, {"darts", "nas_bench_201", "nos", "glit", "mobilenet_v3_ofa", "autoformer"})
 """Cells of pairs and of plain choices, layers that may be skipped, elastic convolutions and attention."""
 
 
@@ -57,7 +57,7 @@ def test_every_space_can_be_relaxed(name: str) -> None:
     assert any(isinstance(relaxed[n].op, Mix) for n in relaxed)
 
 
-@pytest.mark.parametrize("name", portion(sorted(ELASTIC), {"mobilenet_v3_ofa", "autoformer"}))
+@pytest.mark.parametrize("name", with_soak(sorted(ELASTIC), {"mobilenet_v3_ofa", "autoformer"}))
 def test_lifting_keeps_every_architecture(name: str) -> None:
     space = space_of(name)
     lifted = lift(space.graph)
@@ -83,7 +83,7 @@ def test_freezing_some_choices_and_then_the_others_is_choosing_all(name: str) ->
         assert archir.canonical_hash(specialize(frozen, outcomes)) == archir.canonical_hash(whole)
 
 
-@pytest.mark.parametrize("name", portion([name for name in SPACES if name not in ELASTIC], FEW))
+@pytest.mark.parametrize("name", with_soak([name for name in SPACES if name not in ELASTIC], FEW))
 def test_weights_of_zero_and_one_are_a_choice(name: str) -> None:
     """What a mixture is at its corners, run whole and run lazily, is the network of that architecture."""
     space = space_of(name)

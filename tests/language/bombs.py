@@ -1,4 +1,4 @@
-"""Small programs that ask for too much: of time, of memory, of whoever reads what is said of them."""
+"""Small programs that would take too much time, memory, or space of messages."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import random
 
 
 def net(body: str, before: str = "") -> str:
-    """A program of one net."""
+    """Return a program of one net."""
     return f"{before}\nnet n {{\n input image: f32[4, 8, 8]\n x = image\n {body}\n output y = x\n}}\n"
 
 
 def doubling(first: str, step: str, times: int = 60) -> str:
-    """Blocks that each use the one before them twice."""
+    """Return blocks each of which uses the previous one twice."""
     blocks = "".join(f"block b{i}(x) {{\n {step.format(i - 1)}\n}}\n" for i in range(1, times + 1))
     return f"block b0(x) {{\n return {first}\n}}\n{blocks}"
 
 
 def colouring(nodes: int, edges: int, colours: int) -> str:
-    """A random graph whose colourings are the architectures."""
+    """Return a net whose architectures are the colourings of a random graph."""
     rng = random.Random(0)
     pairs = sorted({tuple(sorted(rng.sample(range(nodes), 2))) for _ in range(edges)})
     labels = ", ".join(map(str, range(colours)))
@@ -25,8 +25,8 @@ def colouring(nodes: int, edges: int, colours: int) -> str:
     return net(choices + "\n " + "\n ".join(f"require c{a} != c{b}" for a, b in pairs))
 
 
-def many(count: int, line: str) -> str:
-    """Lines that are numbered."""
+def numbered_lines(count: int, line: str) -> str:
+    """Return numbered lines."""
     return "\n ".join(line.format(i) for i in range(count))
 
 
@@ -66,10 +66,10 @@ BOMBS = {
     "texts of lists": net("l = [i for i in 0..1_000]\n for i in 0..50_000 {\n b = str(l)\n }"),
     "texts of nested lists": net('a = ["aaaaaaaaaa"]\n' + " a = [a, a]\n" * 15 + " b = str(a)"),
     "long ranges": net("a = [i for i in 0..10 ** 12]\n b = sum(0..10 ** 9)\n c = list(0..10 ** 18)"),
-    "many variables": net(many(5_000, "v{} = 1") + "\n for i in 0..50_000 {\n a = i\n }"),
-    "many variables in a comprehension": net(many(5_000, "v{} = 1") + "\n a = [i for i in 0..50_000]"),
+    "many variables": net(numbered_lines(5_000, "v{} = 1") + "\n for i in 0..50_000 {\n a = i\n }"),
+    "many variables in a comprehension": net(numbered_lines(5_000, "v{} = 1") + "\n a = [i for i in 0..50_000]"),
     "many variables and branches": net(
-        many(2_000, "v{} = 1") + "\n c = choose c(1, 2)\n repeat 9_000 {\n if c == 1 { a = 1 }\n }"
+        numbered_lines(2_000, "v{} = 1") + "\n c = choose c(1, 2)\n repeat 9_000 {\n if c == 1 { a = 1 }\n }"
     ),
     # numbers and texts
     "powers": net("a = 2 ** 2 ** 2 ** 2 ** 2 ** 2"),
@@ -113,7 +113,9 @@ BOMBS = {
     "colouring with many colours": colouring(40, 200, 12),
     "many choices": net("for i in 0..100_000 {\n a = choose c(1, 2)\n }"),
     "many requirements": net(
-        many(5_000, "c{0} = choose c{0}(1, 2)") + "\n " + many(4_999, "require c{0} == 1 or c4999 == 2")
+        numbered_lines(5_000, "c{0} = choose c{0}(1, 2)")
+        + "\n "
+        + numbered_lines(4_999, "require c{0} == 1 or c4999 == 2")
     ),
     "ladder of requirements": net(
         "cs = [choose c(1, 2, 3) for i in 0..2000]\n for i in 0..1999 {\n require cs[i] <= cs[i + 1]\n }"
@@ -121,7 +123,7 @@ BOMBS = {
     "subset with a condition": net(
         "a = choose a 3 of list(0..49) where a[0] * a[1] % 7 != a[2] and a[0] < a[1]\n b = a[0] + a[2]"
     ),
-    "merging many branches": net(many(400, "if (choose c{0}(1, 2)) == 1 {{\n x = x |> relu\n }}")),
+    "merging many branches": net(numbered_lines(400, "if (choose c{0}(1, 2)) == 1 {{\n x = x |> relu\n }}")),
     "tensor of many choices": net(
         "for i in 0..40 {\n k = choose c(1, 2)\n if k == 1 {\n x = x |> relu\n }\n }\n for i in 0..40 {\n x = x + x\n }"
     ),
@@ -216,7 +218,7 @@ BOMBS = {
     "long else if": net("if false { a = 1 }" + " else if false { a = 1 }" * 40_000),
     "nested ifs": net("if true { " * 99 + "a = 1" + "}" * 99),
     "many statements": net("a = 1\n" * 150_000),
-    "many constants": many(60_000, "const A{0} = {0}"),
+    "many constants": numbered_lines(60_000, "const A{0} = {0}"),
     "comment": "#" * (2**20 - 2),
     "comments": "# }\r\n" * 200_000,
     "newlines": "\n" * (2**20 - 10),
@@ -226,7 +228,7 @@ BOMBS = {
     "thousands of errors": net("\n ".join(f"a{i} = relv + conw + imagf{i}" for i in range(20_000))),
     "errors on a long line": net("a = [" + ", ".join(f"1 + relv{i}" for i in range(30_000)) + "]"),
     "errors with long names": net(
-        "\n ".join(f"a = {'b' * 3_000}{i}" for i in range(300)), many(900, "const " + "b" * 900 + "{0} = 1")
+        "\n ".join(f"a = {'b' * 3_000}{i}" for i in range(300)), numbered_lines(900, "const " + "b" * 900 + "{0} = 1")
     ),
     "unclosed strings": "\n".join('const a = "a' for _ in range(60_000)),
     "long import": 'import "' + "a/" * 100_000 + '.arch"\n' + net(""),

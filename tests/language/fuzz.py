@@ -1,7 +1,7 @@
-"""Programs that are nearly right: examples and other programs with their words and brackets moved about.
+"""Nearly valid programs: examples and other programs with their words and brackets moved.
 
 python -m tests.language.fuzz FIRST LAST runs the seeds from FIRST up to LAST and prints those that fail. Every seed
-stands for one program, so that seeds can be shared out to processes, and gone on with.
+stands for one program, so seeds can be distributed over processes, and a run can be continued.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.conftest import EXAMPLES, ROOT
 from tests.language.bombs import BOMBS
 
 LIMITS = Limits(nodes=2_000, work=100_000)
-MOST_SECONDS, MOST_MEBIBYTES = 5.0, 1024
+MAX_SECONDS, MAX_MEBIBYTES = 5.0, 1024
 NUMBERS = [
     "0", "1", "2", "-1", "3", "7", "8", "1/2", "0.5", "1e300", "1e-300", "10 ** 400", "2 ** 63", "2 ** 62",
     "-(2 ** 64)", "1/10 ** 400", "1K", "5ms", "100_000", "99999999999999999999", "[1, 2]", "0..3", "0..10 ** 12",
@@ -63,7 +63,7 @@ PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 @cache
 def originals() -> list[tuple[str, Path | None]]:
-    """Programs to begin with, and the folders they import from; bombs are met as seldom as any one example."""
+    """Return programs to mutate, and their folders; a bomb is as frequent as an example."""
     files = sorted(EXAMPLES.rglob("*.arch")) + sorted((ROOT / "archir" / "language" / "std").glob("*.arch"))
     wrong = sorted((ROOT / "tests" / "language").glob("*/*.arch"))
     small = [(text, None) for text in BOMBS.values() if len(text) < 2_000]
@@ -72,22 +72,22 @@ def originals() -> list[tuple[str, Path | None]]:
 
 @cache
 def words(text: str) -> list[str]:
-    """The words of a program, line breaks among them; a text that does not parse is cut at blanks."""
+    """Return the words of a program, including line breaks; a text that cannot be tokenised is split at blanks."""
     try:
-        found: list[Token] = tokens(text)
+        token_list: list[Token] = tokens(text)
     except Exception:  # no program yet, but something to mutate
         return text.split(" ")
-    return ["\n" if token.type == "_NL" else str(token) for token in found]
+    return ["\n" if token.type == "_NL" else str(token) for token in token_list]
 
 
 def program(seed: int) -> tuple[str, Path | None]:
-    """The program of a seed, and its folder."""
+    """Return the program of a seed, and its folder."""
     rng = random.Random(seed)
     text, folder = rng.choice(originals())
-    found = list(words(text))
+    word_list = list(words(text))
     for _ in range(rng.choice((1, 1, 2, 3, 5))):
-        _mutate(found, rng)
-    text = " ".join(found)
+        _mutate(word_list, rng)
+    text = " ".join(word_list)
     if rng.random() < 0.1:
         text = text.replace("\n", rng.choice(("\r\n", "\n\r\n", " # c }\r\n")))
     if rng.random() < 0.1:
@@ -96,52 +96,53 @@ def program(seed: int) -> tuple[str, Path | None]:
     return text, folder
 
 
-def _mutate(found: list[str], rng: random.Random) -> None:
-    if not found:
+def _mutate(word_list: list[str], rng: random.Random) -> None:
+    """Change a list of words in place."""
+    if not word_list:
         return
-    i, j = rng.randrange(len(found)), rng.randrange(len(found))
-    a, b = _subtree(found, i), _subtree(found, j)
+    i, j = rng.randrange(len(word_list)), rng.randrange(len(word_list))
+    a, b = _subtree(word_list, i), _subtree(word_list, j)
     match rng.randrange(9):
         case 0:
-            del found[a]
+            del word_list[a]
         case 1:
-            found[i:i] = found[b]
+            word_list[i:i] = word_list[b]
         case 2:
-            found[a] = found[b]
+            word_list[a] = word_list[b]
         case 3:
-            found[i], found[j] = found[j], found[i]
+            word_list[i], word_list[j] = word_list[j], word_list[i]
         case 4 | 5:
-            places = [k for k, word in enumerate(found) if word[:1].isdigit()] or [i]
-            found[rng.choice(places)] = f"({rng.choice(NUMBERS)})"
+            places = [k for k, word in enumerate(word_list) if word[:1].isdigit()] or [i]
+            word_list[rng.choice(places)] = f"({rng.choice(NUMBERS)})"
         case 6:
-            names = [k for k, word in enumerate(found) if word.isidentifier()] or [i]
-            found[rng.choice(names)] = found[rng.choice(names)]
+            names = [k for k, word in enumerate(word_list) if word.isidentifier()] or [i]
+            word_list[rng.choice(names)] = word_list[rng.choice(names)]
         case 7:
-            names = [k for k, word in enumerate(found) if word in OPS] or [i]
-            found[rng.choice(names)] = rng.choice(sorted(OPS))
+            names = [k for k, word in enumerate(word_list) if word in OPS] or [i]
+            word_list[rng.choice(names)] = rng.choice(sorted(OPS))
         case _:
-            found[i] = rng.choice(WORDS + NUMBERS)
+            word_list[i] = rng.choice(WORDS + NUMBERS)
 
 
-def _subtree(found: list[str], start: int) -> slice:
-    """A word, or a bracket with what is inside."""
-    closing = PAIRS.get(found[start])
+def _subtree(word_list: list[str], start: int) -> slice:
+    """Return the range of a word, or of a bracket with its content."""
+    closing = PAIRS.get(word_list[start])
     depth = 0
-    for end in range(start, len(found)):
-        depth += (found[end] == found[start]) - (found[end] == closing)
+    for end in range(start, len(word_list)):
+        depth += (word_list[end] == word_list[start]) - (word_list[end] == closing)
         if closing is None or depth == 0:
             return slice(start, end + 1)
     return slice(start, start + 1)
 
 
 def survives(text: str, folder: Path | None) -> str:
-    """Read, prove, count, draw, cost, show and lay out a program; how far it came."""
+    """Parse, infer, count, sample, cost, print and format a program, and return the stage that it reached."""
     try:
         with work_budget(LIMITS.work):
             nets, said = survey(text, "fuzz.arch", folder=folder)
             str(said)
             laid_out = canonical(text)
-            assert canonical(laid_out) == laid_out, "a layout has another layout"
+            assert canonical(laid_out) == laid_out, "formatting a formatted program changes it"
     except ArchError as error:
         str(error)
         return "refused"
@@ -153,12 +154,12 @@ def survives(text: str, folder: Path | None) -> str:
                 stage = "net"
                 analysis.print_graph(graph)
                 space = Space(graph)
-                found = space.sample(random.Random(0))
-                assert found.to_json(graph.parameters)
-                analysis.cost(space.specialize(found))
+                architecture = space.sample(random.Random(0))
+                assert architecture.to_json(graph.parameters)
+                analysis.cost(space.specialize(architecture))
                 for name in space.account.summed:
                     bound: tuple[Extreme, ...] = tuple(space.account.extremes(name))
-                    str([one.value for one in bound])
+                    str([extreme.value for extreme in bound])
                 stage = "space"
             except ArchError as error:
                 str(error)
@@ -166,7 +167,7 @@ def survives(text: str, folder: Path | None) -> str:
 
 
 def failure(seed: int) -> str | None:
-    """What is wrong with how the program of a seed is taken."""
+    """Return the error of the program of a seed, None if it is handled correctly."""
     text, folder = program(seed)
     begin = time.process_time()
     try:
@@ -174,16 +175,16 @@ def failure(seed: int) -> str | None:
     except Exception:
         return traceback.format_exc(limit=-6)
     seconds = time.process_time() - begin
-    return f"{seconds:.1f} s of processor time" if seconds > MOST_SECONDS else None
+    return f"{seconds:.1f} s of processor time" if seconds > MAX_SECONDS else None
 
 
 def main(first: int, last: int) -> int:
-    """Run seeds; how many fail."""
+    """Run seeds, and return the number of failures."""
     failures = 0
     for seed in range(first, last):
         before = _mebibytes()
         wrong = failure(seed)
-        if wrong is None and _mebibytes() - before > MOST_MEBIBYTES:
+        if wrong is None and _mebibytes() - before > MAX_MEBIBYTES:
             wrong = f"{_mebibytes() - before} MiB"
         if wrong is not None:
             failures += 1

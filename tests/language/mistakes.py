@@ -1,4 +1,4 @@
-"""Mistakes planted over the examples: where, what instead of what, and words of what must be said there."""
+"""Mistakes planted into the examples: the file, the replacement, and words of the expected diagnostic."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.conftest import EXAMPLES
 
 @dataclass(frozen=True)
 class Mistake:
-    """`old` becomes `new` in `file`; `by` is the file that is checked, if not that one itself.
+    """A mistake: `old` becomes `new` in `file`. `by` is the file that is checked, `file` by default.
 
-    The line to be found is that of the first character which differs, or that of `at` in the new text.
+    The reported line must be that of the first differing character, or of `at` in the new text.
     """
 
     file: str
@@ -28,34 +28,35 @@ class Mistake:
 
     @property
     def text(self) -> str:
-        """The file with the mistake in it."""
+        """The text with the mistake."""
         text = (EXAMPLES / self.file).read_text("utf-8")
         assert self.old in text, f"{self.file} has no {self.old!r}"
         return text.replace(self.old, self.new, 1)
 
     @property
     def line(self) -> int:
-        """Where the mistake is."""
+        """The line of the mistake."""
         before, after = (EXAMPLES / self.file).read_text("utf-8"), self.text
         if self.at:
             return after[: after.index(self.at)].count("\n") + 1
         same = next(i for i, (a, b) in enumerate(zip(before, f"{after}\0", strict=False)) if a != b)
         return after[:same].count("\n") + 1
 
-    def found(self, folder: Path) -> tuple[bool, str]:
-        """Whether `archir check --lint` points to the line and says the words; and all that it says."""
-        said = self.said(folder)
+    def is_reported(self, folder: Path) -> tuple[bool, str]:
+        """Return whether `archir check --lint` reports the line with the expected words, and all diagnostics as
+        text."""
+        problems = self.diagnose(folder)
         right = any(
             problem.span is not None
             and Path(problem.span.source.name).name == Path(self.file).name
             and problem.span.line == self.line
             and self.words in str(problem)
-            for problem in said
+            for problem in problems
         )
-        return right, "\n".join(map(str, said))
+        return right, "\n".join(map(str, problems))
 
-    def said(self, folder: Path) -> list[Diagnostic]:
-        """What `archir check --lint` says of the example with the mistake, in a copy of its folder."""
+    def diagnose(self, folder: Path) -> list[Diagnostic]:
+        """Return the diagnostics of `archir check --lint` for the example with the mistake, in a copy of its folder."""
         source = EXAMPLES / self.file
         copy = folder / f"{abs(hash(self))}"
         copy.mkdir()
@@ -68,7 +69,7 @@ class Mistake:
             return list(error.diagnostics)
 
 
-def planted(table: str) -> list[Mistake]:
-    """The mistakes of a table of `mistakes.json`."""
+def load_mistakes(table: str) -> list[Mistake]:
+    """Return the mistakes of a table of `mistakes.json`."""
     rows = json.loads((Path(__file__).parent / "mistakes.json").read_text("utf-8"))[table]
     return [Mistake(**row) for row in rows]

@@ -1,4 +1,5 @@
-"""Random small networks of all kinds of layers with weights, with widths that are cut, joined, grouped and moved."""
+"""Random small networks with all kinds of layers with weights, and with channels that are split, joined, grouped and
+permuted."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ SIMPLE = ("relu", "sigmoid", "silu", "prelu", "batch_norm", "instance_norm", "la
 
 
 class Networks:
-    """Draws programs of one network each. `series`: of tokens f32[6, 3], not of maps f32[3, 8, 8]."""
+    """Generates programs of one network each; with `series`, of tokens f32[6, 3] instead of maps f32[3, 8, 8]."""
 
     def __init__(self, seed: int, series: bool) -> None:
         self.rng, self.series = random.Random(seed), series
@@ -33,7 +34,7 @@ class Networks:
             self.words = {"conv": "conv1d", "mix": "linear", "channels": "features"}
 
     def program(self) -> str:
-        """The text of a network."""
+        """Return the text of a network."""
         shape, size = ("6, 3", self.rng.choice(WIDTHS)) if self.series else ("3, 8, 8", self.rng.choice(WIDTHS))
         lines, x, channels = [f"x0 = input_0 |> {self.layer(size)}"], "x0", size
         for _ in range(self.rng.randint(1, 4)):
@@ -55,14 +56,14 @@ class Networks:
         return f"{word}{self.names}"
 
     def layer(self, width: int | str, groups: int | str = 1) -> str:
-        """A call that makes so many channels."""
+        """Return a call with `width` output channels."""
         if groups == 1 and self.series and self.rng.random() < 0.5:
             return f"linear({width})"
         kernel = self.rng.choice([1, 3, 3, 5])
         return f"{self.words['conv']}({width}, kernel={kernel}{'' if groups == 1 else f', groups={groups}'})"
 
     def step(self, x: str, channels: int, depth: int) -> Step:
-        """One or several statements behind `x`."""
+        """Return one or several statements that follow `x`."""
         kinds: list[Callable[[str, int, int], Step]] = [
             self.plain, self.plain, self.simple, self.depthwise, self.multiplied, self.grouped, self.cut, self.thirds,
             self.halves, self.halves, self.gated, self.scaled, self.moved, self.group_norm,
@@ -82,7 +83,7 @@ class Networks:
         return [f"{y} = {x} |> {self.rng.choice(SIMPLE)}"], y, channels
 
     def width_of(self, x: str, channels: int) -> int | str:
-        """A width as a number, or as that of `x`."""
+        """Return a width as a number, or as an expression of `x`."""
         return self.rng.choice([channels, f"{x}.{self.words['channels']}"])
 
     def depthwise(self, x: str, channels: int, _: int) -> Step:
@@ -100,12 +101,12 @@ class Networks:
             return self.simple(x, channels, depth)
         if self.rng.random() < 0.3:
             return [f"{y} = {x} |> {self.layer(width, f'{width} // 2')}"], y, channels
-        groups = self.rng.choice([one for one in (2, 4) if channels % one == 0])
+        groups = self.rng.choice([count for count in (2, 4) if channels % count == 0])
         wide = groups * self.rng.choice([1, 2, 4])
         return [f"{y} = {x} |> {self.layer(wide, groups)}"], y, wide
 
     def cut(self, x: str, channels: int, depth: int) -> Step:
-        """Two parts of unlike width."""
+        """Split into two parts of different width."""
         y, first = self.name("x"), self.rng.randint(1, channels - 1)
         parts = [
             self.rng.choice([f"{x}[:{first}] |> {self.layer(first)}", f"{x}[:{first}]"]),
@@ -163,7 +164,7 @@ class Networks:
         return [f"{y} = {x} |> {form}"], y, sizes.get(form.split("(")[0], channels)
 
     def group_norm(self, x: str, channels: int, _: int) -> Step:
-        y, groups = self.name("x"), self.rng.choice([one for one in (1, 2, 4) if channels % one == 0])
+        y, groups = self.name("x"), self.rng.choice([count for count in (1, 2, 4) if channels % count == 0])
         norm = "layer_norm" if self.series else f"group_norm({groups})"
         return [f"{y} = {x} |> {norm}"], y, channels
 
@@ -173,10 +174,10 @@ class Networks:
         return [*lines, f"{y} = {x} + ({inner} |> {self.layer(self.width_of(x, channels))})"], y, channels
 
     def joined(self, x: str, channels: int, depth: int) -> Step:
-        first, a, one = self.step(x, channels, depth + 1)
+        first, a, width = self.step(x, channels, depth + 1)
         second, b, other = self.step(x, channels, depth + 1)
         y = self.name("x")
-        return [*first, *second, f"{y} = concat({a}, {b})"], y, one + other
+        return [*first, *second, f"{y} = concat({a}, {b})"], y, width + other
 
     def loop(self, x: str, channels: int, _: int) -> Step:
         y, inside = self.name("x"), self.rng.choice(WIDTHS)

@@ -1,4 +1,4 @@
-"""Grammars in EBNF or GBNF, read as others read them, and texts drawn from them."""
+"""A reader of grammars in EBNF or GBNF, independent of archir, and random texts of them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def tokens(text: str) -> list[tuple[str, str]]:
-    found, at = [], 0
+    token_list, at = [], 0
     while at < len(text):
         match = TOKENS.match(text, at)
         assert match is not None, text[at : at + 40]
         at = match.end()
         if match.lastgroup is not None:
-            found.append((match.lastgroup, match[match.lastgroup]))
-    return found
+            token_list.append((match.lastgroup, match[match.lastgroup]))
+    return token_list
 
 
 def plain(text: str, escapes: bool) -> str:
@@ -30,7 +30,7 @@ def plain(text: str, escapes: bool) -> str:
 
 
 def ranges(text: str, escapes: bool) -> list[tuple[int, int]]:
-    """What a class in brackets says: characters, escapes, and numbers as each notation writes them."""
+    """Return the ranges of a bracketed class: characters, escapes, and numbers in each notation."""
     pattern = r"\\U([0-9A-F]{8})|\\(.)|(.)" if escapes else r"#x([0-9A-F]+)|(\0)|(.)"
     parts: list[Any] = []
     for number, escape, char in re.findall(pattern, text, re.DOTALL):
@@ -38,12 +38,12 @@ def ranges(text: str, escapes: bool) -> list[tuple[int, int]]:
             parts.append(None)
         else:
             parts.append(int(number, 16) if number else ord(ESCAPES.get(escape, escape) if escape else char))
-    found, i = [], 0
+    bounds, i = [], 0
     while i < len(parts):
         is_range = i + 2 < len(parts) and parts[i + 1] is None
-        found.append((parts[i], parts[i + 2] if is_range else parts[i]))
+        bounds.append((parts[i], parts[i + 2] if is_range else parts[i]))
         i += 3 if is_range else 1
-    return found
+    return bounds
 
 
 @dataclass
@@ -67,10 +67,10 @@ class Grammar:
         self.first = words[starts[0]][1]
         self.costs = dict.fromkeys(self.rules, float("inf"))
         while True:
-            made = {name: 1 + self._cost(rule) for name, rule in self.rules.items()}
-            if made == self.costs:
+            updated = {name: 1 + self._cost(rule) for name, rule in self.rules.items()}
+            if updated == self.costs:
                 break
-            self.costs = made
+            self.costs = updated
         assert max(self.costs.values()) < float("inf")
 
     def _any(self) -> Any:
@@ -110,38 +110,38 @@ class Grammar:
         return self._words[self._at] if self._at < len(self._words) else None
 
     def _cost(self, part: Any) -> float:
-        """How deep the shortest text is."""
-        kind, given = part
+        """Return the depth of the shortest text of a part."""
+        kind, content = part
         if kind == "ref":
-            return self.costs[given]
+            return self.costs[content]
         if kind == "all":
-            return max((self._cost(one) for one in given), default=0)
+            return max((self._cost(child) for child in content), default=0)
         if kind == "any":
-            return min(self._cost(one) for one in given)
-        return self._cost(given) if kind == "+" else 0
+            return min(self._cost(child) for child in content)
+        return self._cost(content) if kind == "+" else 0
 
     def drawn(self, rng: random.Random, depth: int) -> str:
-        """A text, about so deep at most."""
+        """Return a random text of about a maximum depth."""
         return self._drawn(("ref", self.first), rng, depth)
 
     def _drawn(self, part: Any, rng: random.Random, depth: int) -> str:
-        kind, given = part
+        kind, content = part
         if kind == "text":
-            return str(given)
+            return str(content)
         if kind == "set":
-            low, high = rng.choice(given)
+            low, high = rng.choice(content)
             code = rng.randint(low, min(high, low + 40))
             return chr(code)
         if kind == "ref":
-            return self._drawn(self.rules[given], rng, depth - 1)
+            return self._drawn(self.rules[content], rng, depth - 1)
         if kind == "all":
-            return "".join(self._drawn(one, rng, depth) for one in given)
+            return "".join(self._drawn(child, rng, depth) for child in content)
         if kind == "any":
-            fitting = [one for one in given if self._cost(one) < depth]
-            return self._drawn(rng.choice(fitting or [min(given, key=self._cost)]), rng, depth)
+            fitting = [child for child in content if self._cost(child) < depth]
+            return self._drawn(rng.choice(fitting or [min(content, key=self._cost)]), rng, depth)
         least = int(kind == "+")
-        if self._cost(given) >= depth:
+        if self._cost(content) >= depth:
             times = least
         else:
             times = rng.randint(0, 1) if kind == "?" else least + min(3, int(rng.expovariate(1.2)))
-        return "".join(self._drawn(given, rng, depth) for _ in range(times))
+        return "".join(self._drawn(content, rng, depth) for _ in range(times))

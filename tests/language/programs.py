@@ -1,4 +1,4 @@
-"""Programs with all the syntax there is, most of them wrong, and ways to write them untidily."""
+"""Programs with all syntax of the language, most of them invalid, and unusual layouts of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIGHT = {"(", ")", "[", "]", "{", "}", ",", ":", "=", "|>", "+", "*", "-", "/",
 
 
 class Speaker(Grower):
-    """Programs with every construct of the grammar."""
+    """Generates programs with every construct of the grammar."""
 
     def expression(self) -> str:
         if self.depth > 3 or self.rng.random() < 0.5:
@@ -104,11 +104,11 @@ class Speaker(Grower):
 
 
 def untidy(text: str, rng: random.Random, how_much: float = 0.3) -> str:
-    """The same tokens with other blanks, line breaks and comments between them, wherever those may be."""
+    """Return the same tokens with other blanks, line breaks and comments wherever these are allowed."""
     out: list[str] = []
     brackets: list[str] = []
-    found = tokens(text)
-    for before, token in pairwise([None, *found, None]):
+    token_list = tokens(text)
+    for before, token in pairwise([None, *token_list, None]):
         old = "" if before is None else "\n" if before.type == "_NL" else str(before)
         new = "" if token is None else str(token)
         if old in ("(", "[", "{"):

@@ -29,7 +29,7 @@ from archir.pictures import picture
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 from tests.language.bombs import BOMBS
-from tests.portions import portion
+from tests.soak import with_soak
 
 SMALL = 8_000
 """Of the usual budget, a two hundredth: the suite runs every bomb, and none gets far."""
@@ -172,7 +172,7 @@ print(said, resource.getrusage(resource.RUSAGE_SELF).ru_utime - begin)
 """
 
 
-@pytest.mark.parametrize("name", portion(BOMBS, FEW))
+@pytest.mark.parametrize("name", with_soak(BOMBS, FEW))
 def test_bombs_with_little_memory(name: str) -> None:
     """A diagnostic within 6 s of processor time and 1 GiB; what is large but right may take longer."""
     environment = {"PYTHONPATH": ":".join(str(ROOT / part) for part in ("", "backends", "grammar"))}

@@ -10,7 +10,7 @@ import pytest
 import archir
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.work import work_budget
-from tests.portions import portion
+from tests.soak import with_soak
 
 PROGRAM = """
 net n(width = 8) {
@@ -32,7 +32,7 @@ NUMBERS = ["0", "(-1)", "9" * 26, "9" * 400, "(-10 ** 400)", "(10 ** 1200)", "9"
 PLACES = [found.span() for found in re.finditer(r"(?<![\w.])\d+(?![\w.])", PROGRAM)]
 
 
-@pytest.mark.parametrize("number", portion(NUMBERS, ["9" * 400]), ids=lambda text: text[:12])
+@pytest.mark.parametrize("number", with_soak(NUMBERS, ["9" * 400]), ids=lambda text: text[:12])
 def test_numbers_of_any_size_are_taken_or_refused(number: str) -> None:
     for start, end in PLACES:
         with work_budget(200_000), suppress(ArchError):

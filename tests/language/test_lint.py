@@ -20,7 +20,7 @@ from archir.ir.types import TensorType
 from archir.ops.conv import Conv
 from tests.conftest import EXAMPLES, GOLDEN
 from tests.examples import linted
-from tests.portions import portion
+from tests.soak import with_soak
 
 LINT = Path(__file__).parent / "lint"
 PROGRAMS = sorted(LINT.glob("*.arch"))
@@ -63,7 +63,7 @@ def test_the_examples_of_a_page_are_right(code: str, tmp_path: Path) -> None:
         assert [warning.code for warning in archir.lint(file)] == wanted
 
 
-@pytest.mark.parametrize("name", portion(NAMES, sorted({*NAMES} - LONG)[::2]))
+@pytest.mark.parametrize("name", with_soak(NAMES, sorted({*NAMES} - LONG)[::2]))
 def test_the_examples(name: str, golden: Callable[[str, str], None]) -> None:
     """What is said of the published spaces is known and true."""
     golden(f"lint/examples/{name.replace('/', '.')}.txt", said(EXAMPLES / f"{name}.arch"))
@@ -92,7 +92,7 @@ ROUNDS = "for i in 0..1999 {\n require widths[i] <= widths[i + 1]\n }"
 LINES = "\n".join(f"require widths[{i}] <= widths[{i + 1}]" for i in range(1999))
 
 
-@pytest.mark.parametrize("requirements", portion([ROUNDS, LINES], [ROUNDS]), ids=["rounds", "lines"])
+@pytest.mark.parametrize("requirements", with_soak([ROUNDS, LINES], [ROUNDS]), ids=["rounds", "lines"])
 def test_thousands_of_requirements_take_little_more_than_elaboration(tmp_path: Path, requirements: str) -> None:
     """Each is about two of 2,000 choices; all were counted for each, once, until the budget was spent."""
     file = tmp_path / "n.arch"

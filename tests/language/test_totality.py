@@ -24,7 +24,7 @@ from archir.ir.types import TensorType
 from archir.language.elaboration import static
 from archir.language.elaboration.elaborate import elaborate
 from archir.ops.activation import Relu
-from tests.portions import portion
+from tests.soak import with_soak
 
 NUMBERS = [
     "0", "1", "-3", "7", "1/3", "-5/2", "0.0", "-1.5", "1.5e300", "1.5e-300", "10 ** 400", "-(10 ** 400)",
@@ -182,7 +182,7 @@ def test_failures_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert CliRunner().invoke(main, ["check", str(path)]).exit_code == 2
 
 
-@pytest.mark.parametrize("command", portion(["count", "sample", "cost", "check"], ["count"]))
+@pytest.mark.parametrize("command", with_soak(["count", "sample", "cost", "check"], ["count"]))
 def test_colouring_a_graph_is_refused_where_it_is(command: str, tmp_path: Path) -> None:
     """Counting the colourings of a grid couples too many choices at once."""
     rng, lines = random.Random(0), []

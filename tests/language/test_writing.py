@@ -27,9 +27,9 @@ from tests.conftest import EXAMPLES
 from tests.ir.random_graphs import graphs
 from tests.ir.reference import assignments
 from tests.ir.test_relax import SPACES, space_of
-from tests.portions import portion
+from tests.soak import with_soak
 
-WAYS = portion(SPACES, {"darts", "nas_bench_201", "glit", "mobilenet_v3_ofa", "autoformer"})
+WAYS = with_soak(SPACES, {"darts", "nas_bench_201", "glit", "mobilenet_v3_ofa", "autoformer"})
 
 
 def lines(text: str) -> int:

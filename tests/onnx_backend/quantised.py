@@ -1,4 +1,4 @@
-"""What must hold of every network in int8."""
+"""Properties of every int8 network."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ ERROR = 0.35
 
 
 def noise(name: str, size: tuple[int, ...], count: int = 16, seed: int = 0) -> Samples:
-    """Normal numbers that stand for samples, with nothing to measure."""
+    """Return normal noise as samples without measures."""
     rng = np.random.default_rng(seed)
     return Samples({name: rng.standard_normal((count, *size)).astype(np.float32)})
 
 
 def assert_quantises(graph: Graph, folder: Path, mode: Mode = "auto") -> Quantised:
-    """An untrained network of one image input, written in int8: checked, certified, run, and not far from float32."""
+    """Assert that an untrained network of one image input is quantised: verified, certified, run, and close to
+    float32."""
     module = TORCH.lower(graph).eval()
     archir.export(graph, folder / "float.onnx", module)
     ((name, number),) = graph.inputs.items()
     size = infer(graph)[number].shape
-    made = ONNX.quantize(folder / "float.onnx", folder / "int8.onnx", noise(name, size), mode=mode)
+    quantised = ONNX.quantize(folder / "float.onnx", folder / "int8.onnx", noise(name, size), mode=mode)
     assert ONNX.verify(folder / "int8.onnx").differences["CPUExecutionProvider"] <= 1e-6
     fresh = noise(name, size, 4, 1).training
-    wanted, found = (ONNX.run(folder / file, fresh) for file in ("float.onnx", "int8.onnx"))
-    assert wanted.keys() == found.keys()
-    for name, array in found.items():
+    float_outputs, int8_outputs = (ONNX.run(folder / file, fresh) for file in ("float.onnx", "int8.onnx"))
+    assert float_outputs.keys() == int8_outputs.keys()
+    for name, array in int8_outputs.items():
         assert np.isfinite(array).all()
-        assert relative_error(array, wanted[name]) <= ERROR
-    assert len(made.in_float) < len(made.layers)
-    return made
+        assert relative_error(array, float_outputs[name]) <= ERROR
+    assert len(quantised.in_float) < len(quantised.layers)
+    return quantised

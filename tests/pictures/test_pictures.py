@@ -33,9 +33,9 @@ from archir.pictures.outline import Box, Link, Outline, outline
 from archir.pictures.place import HEADER, Edge, Sheet, place
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
-from tests.examples import NETS, made_small
+from tests.examples import NETS, small_graph
 from tests.ir.random_graphs import graphs
-from tests.portions import portion
+from tests.soak import with_soak
 
 SPACE = EXAMPLES / "full_attention" / "full_attention.arch"
 SMALL = """
@@ -252,7 +252,7 @@ def test_layouts_of_random_graphs(graph: Graph, depth: int) -> None:
     check_layout(outline(graph), depth)
 
 
-DRAWN = portion(
+DRAWN = with_soak(
     NETS,
     {
         "autoformer/autoformer.arch:autoformer_tiny",
@@ -267,7 +267,7 @@ DRAWN = portion(
 
 @pytest.mark.parametrize("net", DRAWN)
 def test_layouts_of_examples(net: str) -> None:
-    of = outline(made_small(net))
+    of = outline(small_graph(net))
     for depth in (1, 2, 9):
         check_layout(of, depth)
 
@@ -287,7 +287,7 @@ def test_texts_have_room() -> None:
 
 @pytest.mark.parametrize("net", DRAWN)
 def test_every_example_in_every_format(net: str) -> None:
-    graph = made_small(net)
+    graph = small_graph(net)
     for format in FORMATS:
         for depth in (1, 3):
             check_format(format, picture(graph, format, depth))
@@ -305,7 +305,7 @@ def test_every_example_at_its_full_size(net: str) -> None:
         check_format(format, picture(graph, format, 3))
 
 
-@pytest.mark.parametrize("format", portion(FORMATS, ["svg"]))
+@pytest.mark.parametrize("format", with_soak(FORMATS, ["svg"]))
 def test_the_same_graph_makes_the_same_picture(format: str, space: Graph) -> None:
     assert picture(space, format, 3) == picture(loading.graph(SPACE), format, 3)
 

@@ -19,7 +19,7 @@ from archir.pictures.place import place
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES
 from tests.pictures.test_pictures import HOSTILE, hostile_graph
-from tests.portions import portion
+from tests.soak import with_soak
 
 pytestmark = [
     pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on PATH"),
@@ -175,7 +175,7 @@ def test_drag_wheel_and_buttons_move_and_zoom(page: Chromium) -> None:
     assert page.run(TITLES)[0] == "image"
 
 
-@pytest.mark.parametrize("depth", portion([1, 2, 3, 9], [2]))
+@pytest.mark.parametrize("depth", with_soak([1, 2, 3, 9], [2]))
 def test_it_places_boxes_as_the_svg_does(browser: Chromium, space: Graph, tmp_path: Path, depth: int) -> None:
     of = outline(space)
     show(browser, of, tmp_path, depth)

@@ -41,7 +41,7 @@ from tests.conftest import ROOT
 from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
 from tests.examples import elaborate_once
 from tests.plugins import forgotten
-from tests.portions import portion
+from tests.soak import with_soak
 
 SLOW = {
     "archir count examples/grammar/grammar.arch -p depth=3",
@@ -186,7 +186,7 @@ PROGRAMMED = [path for path in DOCUMENTS if snippets(path, "python")]
 
 @pytest.mark.parametrize(
     "path",
-    portion(PROGRAMMED, [path for path in PROGRAMMED if named(path) not in SLOW_PROGRAMS]),
+    with_soak(PROGRAMMED, [path for path in PROGRAMMED if named(path) not in SLOW_PROGRAMS]),
     ids=named,
 )
 @pytest.mark.parametrize("fresh", [pytest.param(True, marks=pytest.mark.soak, id="fresh"), pytest.param(False, id="")])
@@ -199,7 +199,7 @@ OF_ALL_SPACES = {"README.md", "docs/examples.md"}
 """Pages with a table of the sizes of all published spaces, which `tests/published/test_spaces.py` looks at."""
 
 
-@pytest.mark.parametrize("name", portion(generate.PAGES, generate.PAGES.keys() - OF_ALL_SPACES))
+@pytest.mark.parametrize("name", with_soak(generate.PAGES, generate.PAGES.keys() - OF_ALL_SPACES))
 def test_generated_pages_are_up_to_date(name: str) -> None:
     found = (ROOT / name).read_text("utf-8")
     assert found == generate.updated(name), "run python docs/generate.py"

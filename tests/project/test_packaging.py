@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import EXAMPLES, ROOT
-from tests.portions import portion
+from tests.soak import with_soak
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ print(archir.export(space.graph, "net.onnx", module))
 """
 
 
-@pytest.mark.parametrize("more", portion(["", WHAT_NEEDS_TORCH], [""]), ids=["", "torch"])
+@pytest.mark.parametrize("more", with_soak(["", WHAT_NEEDS_TORCH], [""]), ids=["", "torch"])
 def test_the_installed_wheel_works_elsewhere(more: str, built: tuple[Path, Path], tmp_path: Path) -> None:
     site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import LEFT_OUT, ROOT
-from tests.portions import portion
+from tests.conftest import DESELECTED_SOAK, ROOT
+from tests.soak import with_soak
 
 
 def test_equivalent_mutants_are_those_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,11 +29,11 @@ def test_tests_near_a_change_are_those_that_import_it_or_have_its_folder(monkeyp
     assert "tests/cli/test_cli.py" not in found
 
 
-@pytest.mark.parametrize("number", portion(range(9), [0]))
+@pytest.mark.parametrize("number", with_soak(range(9), [0]))
 def test_what_the_soak_tries_is_not_made(number: int, request: pytest.FixtureRequest) -> None:
     """But one of a function that is the soak's alone, by which it is known."""
     if request.config.getoption("markexpr") == "not soak":
-        made = Counter(name.partition("[")[0] for name in LEFT_OUT)
+        made = Counter(name.partition("[")[0] for name in DESELECTED_SOAK)
         assert [name for name, count in made.items() if count > 1] == []
         assert request.node.nodeid.partition("[")[0] not in made
     assert 0 <= number < 9

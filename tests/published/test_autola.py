@@ -15,7 +15,7 @@ from archir.spaces.architecture import read_architecture
 from archir.spaces.space import Space
 from archir_torch.lowering.module import lower
 from tests.conftest import EXAMPLES
-from tests.portions import portion
+from tests.soak import with_soak
 
 FOLDER = EXAMPLES / "autola"
 REPOSITORY = {"summary": "groups"}
@@ -74,7 +74,7 @@ FEW_ON_CIFAR = [("paper", (4, 16), 20), ("paper", (4, 16), 32), ("repo", (8, 8),
 
 
 @pytest.mark.parametrize(
-    "case", portion([(*module, depth) for module in ON_CIFAR for depth in (20, 32, 56)], FEW_ON_CIFAR), ids=str
+    "case", with_soak([(*module, depth) for module in ON_CIFAR for depth in (20, 32, 56)], FEW_ON_CIFAR), ids=str
 )
 def test_searched_modules_on_cifar(case: tuple[str, tuple[int, int], int]) -> None:
     """Where a hidden layer would have 4 // 8 = 0 units it has one: 8 parameters more in each block of stage one."""
@@ -151,7 +151,7 @@ def test_the_module_by_hand(summary: str, residual: bool, tmp_path: Path) -> Non
         torch.testing.assert_close(module(x), wanted)
 
 
-@pytest.mark.parametrize("name", portion(["paper", "repo"], ["paper"]))
+@pytest.mark.parametrize("name", with_soak(["paper", "repo"], ["paper"]))
 @pytest.mark.parametrize(
     ("net", "depth", "size"), [("autola.arch", 20, 16), pytest.param("imagenet.arch", 50, 32, marks=pytest.mark.soak)]
 )

@@ -9,15 +9,15 @@ import pytest
 import archir
 from archir_onnx.lowering.export_options import OPSETS
 from archir_torch import BACKEND as TORCH
-from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
+from tests.soak import with_soak
 
 MANY = 20
 PARTS = [range(1), pytest.param(range(1, MANY), marks=pytest.mark.soak)]
 
 
 @pytest.mark.parametrize("seeds", PARTS, ids=["one", "others"])
-@pytest.mark.parametrize("name", portion(SPACES, ["full_attention", "darts", "nas_bench_201", "autoformer"]))
+@pytest.mark.parametrize("name", with_soak(SPACES, ["full_attention", "darts", "nas_bench_201", "autoformer"]))
 def test_precisions_and_opsets(name: str, seeds: range, tmp_path: Path) -> None:
     space = space_of(name, **SPACES[name].small)
     for seed in seeds:

@@ -9,13 +9,13 @@ import pytest
 
 import archir
 from archir.spaces.scores import Scores, Term
-from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
+from tests.soak import with_soak
 
 COSTS = ("params", "macs", "activation_bytes", "kernels")
 
 
-@pytest.mark.parametrize("name", portion(SPACES, ["nas_bench_201"]))
+@pytest.mark.parametrize("name", with_soak(SPACES, ["nas_bench_201"]))
 def test_ends(name: str) -> None:
     space = space_of(name)
     for cost in COSTS:
@@ -24,7 +24,7 @@ def test_ends(name: str) -> None:
         assert archir.optimize(space, maximize=cost).values == (greatest.value,)
 
 
-@pytest.mark.parametrize("name", portion(SPACES, ["autoformer"]))
+@pytest.mark.parametrize("name", with_soak(SPACES, ["autoformer"]))
 def test_no_draw_within_bounds_is_better(name: str) -> None:
     space = space_of(name)
     costs = space.cost(space.sample_codes(2_000, np.random.default_rng(0)), COSTS)
@@ -38,7 +38,7 @@ def test_no_draw_within_bounds_is_better(name: str) -> None:
             assert int(space.cost([answer.best], [other])[other][0]) >= limit
 
 
-@pytest.mark.parametrize("name", portion(SPACES, []))
+@pytest.mark.parametrize("name", with_soak(SPACES, []))
 def test_no_draw_within_two_bounds_has_better_scores(name: str) -> None:
     space, rng = space_of(name, **SPACES[name].small), np.random.default_rng(1)
     codes = space.sample_codes(300, np.random.default_rng(0))

@@ -14,7 +14,7 @@ from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir_torch import BACKEND as TORCH
 from tests.conftest import EXAMPLES
-from tests.portions import portion
+from tests.soak import with_soak
 
 WIDTHS = (16, 32, 48)
 PER_WIDTH = 67
@@ -47,8 +47,8 @@ def counted_macs(module: torch.nn.Module, x: torch.Tensor) -> dict[str, int]:
     return {str(op): flops // 2 for op, flops in counter.get_flop_counts()["Global"].items()}
 
 
-@pytest.mark.parametrize("width", portion(WIDTHS, WIDTHS[:1]))
-@pytest.mark.parametrize("part", portion(range(PARTS), [0]))
+@pytest.mark.parametrize("width", with_soak(WIDTHS, WIDTHS[:1]))
+@pytest.mark.parametrize("part", with_soak(range(PARTS), [0]))
 def test_full_attention(width: int, part: int, tmp_path: Path) -> None:
     space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch", channels=width, size=SIZE)
     architectures = [space.sample(seed) for seed in range(PER_WIDTH)][part::PARTS]

@@ -33,7 +33,7 @@ from archir_torch.search.preparation import begin_search
 from archir_torch.strategies.trials import TrialStrategy
 from archir_torch.supernet.network import SuperNetwork
 from tests.conftest import EXAMPLES
-from tests.portions import portion
+from tests.soak import with_soak
 
 PAPERS = sorted([*EXAMPLES.glob("*/paper.toml"), *EXAMPLES.glob("*/small.toml")])
 DIGITS = sorted(EXAMPLES.glob("*/digits.toml"))
@@ -77,7 +77,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("path", portion(PAPERS, FEW_PAPERS), ids=system)
+@pytest.mark.parametrize("path", with_soak(PAPERS, FEW_PAPERS), ids=system)
 def test_a_published_recipe_can_begin(path: Path, images: Path, tmp_path: Path) -> None:
     recipe = read(path).recipe
     sources = {f"{phase.name}.data.source": phase.data for phase in recipe.phase if phase.data is not None}
@@ -204,7 +204,7 @@ def assert_complete(folder: Path, recipe: Path, summary: Mapping[str, Any]) -> N
     assert b"</html>" in run.content("report.html")
 
 
-@pytest.mark.parametrize("path", portion(DIGITS, FEW_DIGITS), ids=system)
+@pytest.mark.parametrize("path", with_soak(DIGITS, FEW_DIGITS), ids=system)
 def test_a_small_recipe_runs(path: Path, tmp_path: Path) -> None:
     """All phases, of an epoch each, or of a few candidates, on a part of the digits."""
     phases = read(path).recipe.phase

@@ -12,7 +12,7 @@ import pytest
 import archir
 from tests.architectures import assert_works
 from tests.examples import elaborated
-from tests.portions import portion
+from tests.soak import with_soak
 
 FEW = ("nas_bench_201", "mobilenet_v3_ofa")
 """Spaces of which the suite tries a network of full size; the soak tries one of each."""
@@ -62,7 +62,7 @@ def test_size(name: str) -> None:
     assert space_of(name).size == SPACES[name].size
 
 
-@pytest.mark.parametrize("name", portion(SPACES, FEW))
+@pytest.mark.parametrize("name", with_soak(SPACES, FEW))
 def test_full_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of(name)
     assert_works(space.specialize(space.sample(0)), tmp_path, monkeypatch)
@@ -71,7 +71,7 @@ def test_full_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     "seeds", [range(1), *(pytest.param(range(part, 100, 25), marks=pytest.mark.soak) for part in range(1, 26))], ids=str
 )
-@pytest.mark.parametrize("name", portion(SPACES, WAYS))
+@pytest.mark.parametrize("name", with_soak(SPACES, WAYS))
 def test_random_architectures(name: str, seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of(name, **SPACES[name].small)
     assert space.size == SPACES[name].size

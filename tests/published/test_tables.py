@@ -15,7 +15,7 @@ from archir.tabular import mapping
 from archir.utils.globs import capture_stars, fill_stars, matches
 from tests.conftest import EXAMPLES
 from tests.examples import elaborated
-from tests.portions import portion
+from tests.soak import with_soak
 
 CELL, MACRO, ACCEL, FBNET, OFA = (
     "nas_bench_201/nas_bench_201", "zoo/nas_bench_macro", "zoo/accel_mnasnet", "zoo/fbnet",
@@ -42,7 +42,7 @@ def test_all_mappings_are_here() -> None:
     assert {path.stem for path in (EXAMPLES / "tables").glob("*.toml")} == set(TABLES)
 
 
-@pytest.mark.parametrize("name", portion(TABLES, ["nas_bench_201", "accel_nasbench", "help_ofa"]))
+@pytest.mark.parametrize("name", with_soak(TABLES, ["nas_bench_201", "accel_nasbench", "help_ofa"]))
 def test_a_mapping_finds_every_architecture_again(name: str, tmp_path: Path) -> None:
     """Of a small table of the published form: arrays, two of them of two dimensions, a row for each network."""
     space = space_of(TABLES[name][1])

@@ -10,7 +10,7 @@ import pytest
 import archir
 from tests.architectures import assert_works
 from tests.examples import elaborated
-from tests.portions import portion
+from tests.soak import with_soak
 
 
 def pairs() -> int:
@@ -42,7 +42,7 @@ def test_numbers(name: str) -> None:
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("name", portion(NUMBERS, ["nas_bench_101", "nas_bert", "grammar"]))
+@pytest.mark.parametrize("name", with_soak(NUMBERS, ["nas_bench_101", "nas_bert", "grammar"]))
 def test_networks(name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of(name)
     for seed in range(count):

@@ -18,8 +18,8 @@ from docs import zoo
 from tests.architectures import assert_works
 from tests.conftest import EXAMPLES
 from tests.examples import NETS, elaborated
-from tests.portions import portion
 from tests.published.test_zoo_of_text import TEXT
+from tests.soak import with_soak
 from tests.torch_backend.export.test_emit import imported
 
 PAIRS = prod(range(2, 7)) ** 2
@@ -84,7 +84,7 @@ def test_all_files_are_here() -> None:
     assert {path.stem for path in (EXAMPLES / "zoo").glob("*.arch")} == ZOO.keys() | {"hnas"} | TEXT.keys()
 
 
-@pytest.mark.parametrize("name", portion(ZOO, ZOO.keys() - LARGE))
+@pytest.mark.parametrize("name", with_soak(ZOO, ZOO.keys() - LARGE))
 def test_the_size_is_the_published_one(name: str) -> None:
     head = (EXAMPLES / "zoo" / f"{name}.arch").read_text("utf-8").partition("\n\n")[0]
     assert "Published size: " in head.replace("\n# ", " ")
@@ -256,7 +256,7 @@ def test_once_for_all_contains_resnet_50_d() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 5))])
-@pytest.mark.parametrize("name", portion([*ZOO, "hnas"], QUICK))
+@pytest.mark.parametrize("name", with_soak([*ZOO, "hnas"], QUICK))
 def test_networks_work(name: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     net = path_of(name)
     space = elaborated(net, **NETS[net])
@@ -275,7 +275,7 @@ def test_the_table_is_what_was_measured() -> None:
 ROWS = {row.key: row for row in zoo.rows()}
 
 
-@pytest.mark.parametrize("key", portion(ROWS, QUICK - {"nas_bench_asr"}))
+@pytest.mark.parametrize("key", with_soak(ROWS, QUICK - {"nas_bench_asr"}))
 def test_measures_are_those_kept(key: str) -> None:
     """Where one is missing: python docs/zoo.py --measure NAME"""
     assert json.loads(zoo.FIGURES.read_text("utf-8"))[key] == zoo.measure_space(ROWS[key])

@@ -12,8 +12,8 @@ import archir
 from archir_torch import BACKEND as TORCH
 from tests.conftest import EXAMPLES
 from tests.examples import NETS, elaborated
-from tests.portions import portion
 from tests.sequences.laws import assert_deploys, assert_shared
+from tests.soak import with_soak
 
 DECODERS = 2 * sum(36**depth for depth in range(1, 7))
 FACTORIAL = prod(range(1, 12))
@@ -45,14 +45,14 @@ def test_sizes_and_costs_are_those_published(name: str) -> None:
     assert space.account.extremes("params")[1].value == params
 
 
-@pytest.mark.parametrize("name", portion(TEXT, ("darts_rnn", "gpt")))
+@pytest.mark.parametrize("name", with_soak(TEXT, ("darts_rnn", "gpt")))
 def test_networks_are_what_their_supernets_hold(name: str) -> None:
     net = f"zoo/{name}.arch:{name}"
     assert_shared(elaborated(net, **NETS[net]), 2)
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 5))])
-@pytest.mark.parametrize("name", portion(TEXT, ("hat", "llama")))
+@pytest.mark.parametrize("name", with_soak(TEXT, ("hat", "llama")))
 def test_networks_work(name: str, seed: int, tmp_path: Path) -> None:
     net = f"zoo/{name}.arch:{name}"
     space = elaborated(net, **NETS[net])

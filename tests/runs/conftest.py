@@ -1,4 +1,4 @@
-"""What tests of runs share."""
+"""Fixtures of the tests of runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from archir.runs import journal
 
 @pytest.fixture(autouse=True)
 def _no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that a test can do loses what was written and not yet synced; disks take their time over that."""
+    """Disable fsync, which is slow: no test can lose written data that is not synced."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(journal, "SYNCHRONOUS", "OFF")

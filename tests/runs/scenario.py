@@ -27,7 +27,7 @@ TOUCHES = {"open", "os.rename", "os.remove", "os.mkdir", "os.truncate", "os.chmo
 
 
 def begin(folder: Path) -> Run:
-    """A run that was begun before, or a new one."""
+    """Return the run in a folder, or a new one."""
     if (folder / NAME).exists():
         run = Run.resume(folder)
     else:
@@ -38,7 +38,7 @@ def begin(folder: Path) -> Run:
 
 
 def work(folder: Path) -> None:
-    """Go on from wherever the run is until it is finished; a sum of squares stands for what is trained."""
+    """Continue a run until it is finished; a sum of squares stands for training."""
     with begin(folder) as run:
         for name in ("search", "retrain"):
             phase = run.phase(name)
@@ -58,17 +58,17 @@ def work(folder: Path) -> None:
 
 
 def outcome(folder: Path) -> Mapping[str, Any]:
-    """Everything that a finished run must hold, whatever became of it on the way; reading verifies it."""
+    """Return everything that a finished run must contain; reading verifies it."""
     run = Run.open(folder)
     names = sorted(run.files.manifest.files)
-    phases = [(one.name, one.done, one.rows(), one.trials()) for one in run.phases()]
+    phases = [(phase.name, phase.done, phase.rows(), phase.trials()) for phase in run.phases()]
     exact = [name for name in names if not name.startswith("tensorboard") and name != "metrics.sqlite"]
     files = {name: run.content(name) for name in exact}
     return {"finished": run.finished, "names": names, "phases": phases, "files": files}
 
 
 def killed_at(folder: Path, moment: int) -> bool:
-    """Work in a child that kills itself at a moment; whether it came so far."""
+    """Work in a child process that kills itself at a moment, and return whether it came that far."""
     child = os.fork()
     if not child:
         left = moment
@@ -87,8 +87,8 @@ def killed_at(folder: Path, moment: int) -> bool:
 
 
 def sweep(folder: Path, every: int) -> int:
-    """Kill at every moment in turn, each in a run of its own, and a second time while it is resumed."""
-    os.fsync, journal.SYNCHRONOUS = lambda _: None, "OFF"  # a killed process loses nothing that it wrote
+    """Kill a run at every moment, each in a folder of its own, and a second time while it is resumed."""
+    os.fsync, journal.SYNCHRONOUS = lambda _: None, "OFF"  # a killed process does not lose written data
     work(folder / "whole")
     wanted = outcome(folder / "whole")
     moment = 0

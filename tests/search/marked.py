@@ -1,4 +1,4 @@
-"""Processes that carry a mark, `NAME=VALUE`, in the environment that they were started with: on Linux."""
+"""Processes whose environment has a mark `NAME=VALUE` (Linux)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 
 
 def left(mark: str) -> list[str]:
-    """Command lines of those that still run."""
-    found = []
+    """Return the command lines of marked processes that still run."""
+    lines = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if mark.encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_text().replace("\0", " "))
+                lines.append((folder / "cmdline").read_text().replace("\0", " "))
         except OSError:
             continue
-    return found
+    return lines
 
 
 def gone(mark: str, but: str | None = None, seconds: float = 15) -> bool:
-    """Whether, before so many seconds are over, none is left; `but` for those with this in their command lines."""
+    """Wait until no marked process is left, except those with `but` in their command lines; False after `seconds`."""
     until = time.monotonic() + seconds
     while others := [command for command in left(mark) if but is None or but not in command]:
         if time.monotonic() > until:

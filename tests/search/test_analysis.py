@@ -13,8 +13,8 @@ from archir.linting.subject import Subject
 from archir.linting.unbalanced import _totals
 from archir.passes.cost import cost
 from tests.language.test_lint import LINT
-from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
+from tests.soak import with_soak
 
 TIMES = [1, pytest.param(4, marks=pytest.mark.soak)]
 """Of how many architectures each claim is tried on."""
@@ -92,7 +92,7 @@ def test_alike_alternatives_compute_the_same(name: str, times: int) -> None:
 
 @pytest.mark.parametrize("times", TIMES)
 @pytest.mark.parametrize(
-    "name", portion(["full_attention", "nas_bench_201", "autola", "darts"], ["nas_bench_201", "darts"])
+    "name", with_soak(["full_attention", "nas_bench_201", "autola", "darts"], ["nas_bench_201", "darts"])
 )
 def test_alternatives_that_are_not_alike_differ_somewhere(name: str, times: int) -> None:
     space = space_of(name, **SPACES[name].small)

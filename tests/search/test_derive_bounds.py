@@ -12,8 +12,8 @@ from archir.diagnostics.errors import ArchError
 from archir.recipes.derivation import check_nonempty, derive_limited
 from archir.recipes.recipe import Derive, SkipLimit
 from archir.spaces.space import Space
-from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
+from tests.soak import with_soak
 
 NAMES = ("full_attention", "autola", "nas_bench_201", "mobilenet_v3_ofa", "autoformer")
 COSTS = ("macs", "params", "activation_bytes", "kernels")
@@ -69,7 +69,7 @@ def searches(name: str, seeds: int, draws: int) -> None:
         assert dict(derive_limited(space.where(everything), strengths, Derive())) == free
 
 
-@pytest.mark.parametrize("name", portion(NAMES, []))
+@pytest.mark.parametrize("name", with_soak(NAMES, []))
 def test_twenty_searches_of_random_logits(name: str) -> None:
     searches(name, 20, 10_000)
 

@@ -11,8 +11,8 @@ from archir.equivalence.canonical import Canonical, canonical_hash
 from archir.search.proposals import Proposals
 from archir.spaces.space import Space
 from tests.examples import NETS, elaborated
-from tests.portions import portion
 from tests.search.test_multi import PLAIN, REQUIRED
+from tests.soak import with_soak
 
 NET = """net tricky(c = 4) {{
     input x: f32[4, 6, 6]
@@ -64,7 +64,7 @@ def test_cached_hashes_are_those_of_the_networks(name: str) -> None:
 SMALL = ["nas_bench_201/nas_bench_201.arch:nas_bench_201", "glit/glit.arch:glit"]
 
 
-@pytest.mark.parametrize("path", portion([one for one in NETS if "/" in one], SMALL))
+@pytest.mark.parametrize("path", with_soak([one for one in NETS if "/" in one], SMALL))
 def test_cached_hashes_of_published_spaces(path: str) -> None:
     """Each with a neighbour, which is the same network where the changed choice has no effect."""
     space = elaborated(path, **NETS[path])

@@ -19,7 +19,7 @@ from archir.search.registry import create, strategies
 from archir.search.variation import crossover, moved, resample_choices
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
-from tests.portions import portion
+from tests.soak import with_soak
 
 BODY = """
     input image: f32[4, 8, 8]
@@ -142,7 +142,7 @@ def tries_the_same(name: str, seed: int, order: random.Random) -> None:
     assert first.front() == second.front()
 
 
-@pytest.mark.parametrize("places", portion([4, 10**6], [4]))
+@pytest.mark.parametrize("places", with_soak([4, 10**6], [4]))
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_search_resumes_by_being_told_again(name: str, places: int) -> None:
     whole = run(create(name, BOUND, OPTIONS[name], 3), failing=0.2)
@@ -161,7 +161,7 @@ def test_different_seeds_try_different_architectures(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", portion(["random", "evolution", "nsga2", "local_search", "bayesian"], ["evolution", "local_search"])
+    "name", with_soak(["random", "evolution", "nsga2", "local_search", "bayesian"], ["evolution", "local_search"])
 )
 def test_a_space_that_is_used_up_ends_the_search(name: str) -> None:
     options = {"trials": 10**6} | ({"generations": None} if name == "nsga2" else {})

@@ -26,7 +26,7 @@ from archir.spaces.optimal import answers, fronts
 from archir.spaces.scores import Scores, Term
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
-from tests.portions import portion
+from tests.soak import with_soak
 
 SPACE = """
     net small() {
@@ -228,7 +228,7 @@ def test_a_front_is_that_of_all(
         archir.exact_front(space, scores, *costs, where="params <= 1")
 
 
-@pytest.mark.parametrize("seed", portion(range(20), range(8)))
+@pytest.mark.parametrize("seed", with_soak(range(20), range(8)))
 def test_a_table_has_the_best_of_all_sums(seed: int) -> None:
     """Of networks with several states, whose steps lead anywhere."""
     rng = np.random.default_rng(seed)

@@ -14,7 +14,7 @@ import archir
 from archir.spaces.scores import Scores, Term
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
-from tests.portions import portion
+from tests.soak import with_soak
 
 SPACES = {
     "taps": """
@@ -140,7 +140,7 @@ def checked(seed: int, most: int = 4) -> int:
     return len(parts)
 
 
-@pytest.mark.parametrize("seed", portion(range(SETS), range(7)))
+@pytest.mark.parametrize("seed", with_soak(range(SETS), range(7)))
 def test_answers_are_those_of_the_list(seed: int) -> None:
     checked(seed)
 

@@ -1,4 +1,4 @@
-"""Work for executors, which misbehaves as its tasks say. A folder tells how often what was tried."""
+"""Tasks for executors that fail in many ways. A folder counts the attempts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 
 
 class OutOfMemoryError(RuntimeError):
-    """Of the name that torch gives to its own."""
+    """An error with the name of torch's own."""
 
 
 def end_process(code: int) -> None:
@@ -23,7 +23,7 @@ def end_process(code: int) -> None:
 
 
 class Poison:
-    """What cannot be unpickled."""
+    """An object that cannot be unpickled."""
 
     def __reduce__(self) -> tuple[Callable[[int], float], tuple[int]]:
         return divide, (0,)
@@ -35,7 +35,7 @@ def divide(number: int) -> float:
 
 @dataclass(frozen=True)
 class Obedient:
-    """Does what a task says: its first word is a method, the others are arguments."""
+    """Work whose tasks name a method and its arguments."""
 
     folder: Path
 
@@ -45,8 +45,8 @@ class Obedient:
 
     def score(self, task: tuple[Any, ...]) -> Mapping[str, float]:
         name, *arguments = task
-        found: Mapping[str, float] = getattr(self, name)(*arguments)
-        return found
+        measures: Mapping[str, float] = getattr(self, name)(*arguments)
+        return measures
 
     def note(self, what: str) -> None:
         (self.folder / f"{what}.{os.getpid()}.{uuid.uuid4().hex}").touch()
@@ -62,7 +62,7 @@ class Obedient:
         return {"value": number}
 
     def meet(self, number: int) -> Mapping[str, float]:
-        """Wait until so many workers have prepared."""
+        """Wait until `number` workers are prepared."""
         while len(self.noted("prepared")) < number:
             time.sleep(0.01)
         return {"value": 1.0}
@@ -81,7 +81,7 @@ class Obedient:
         return {}
 
     def killed(self, name: str, times: int) -> Mapping[str, float]:
-        """Kill this process, so many times; then score."""
+        """Kill this process the first `times` times; then score."""
         self.note(name)
         if len(self.noted(name)) <= times:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -90,7 +90,7 @@ class Obedient:
 
 @dataclass(frozen=True)
 class Unprepared(Obedient):
-    """Fails before it scores anything."""
+    """Work that fails to prepare."""
 
     how: str
 
@@ -103,7 +103,7 @@ class Unprepared(Obedient):
 
 @dataclass(frozen=True)
 class Slow(Obedient):
-    """All workers but one take a minute to prepare."""
+    """Work of which all workers but one take a minute to prepare."""
 
     def prepare(self) -> Callable[[Any], Mapping[str, float]]:
         try:
@@ -115,7 +115,7 @@ class Slow(Obedient):
 
 @dataclass(frozen=True, eq=False)
 class Large:
-    """Reads an array, and scores how much memory of its own the worker has more, in MiB, after reading it."""
+    """Work that reads an array, and scores by how many MiB the worker's own memory grows."""
 
     array: np.ndarray[Any, np.dtype[np.float32]]
 

@@ -1,4 +1,4 @@
-"""What must hold of a space, whatever its inputs are: its supernet, its networks, and all that these become."""
+"""Properties of spaces with any inputs: of their supernets, networks and exports."""
 
 from __future__ import annotations
 
@@ -19,19 +19,24 @@ from tests.torch_backend.export.test_emit import imported, last_class
 
 
 def assert_shared(space: Space, count: int = 4, seed: int = 0) -> None:
-    """An architecture computes in the supernet what its own network does, and its gradients reach what it uses."""
+    """Assert that an architecture computes the same in the supernet as its own network, with gradients of all used
+    weights."""
     supernet = SuperNetwork(space.graph, torch.Generator().manual_seed(seed)).train()
     rng = random.Random(seed)
     for _ in range(count):
         architecture = space.sample(rng)
         network = extract(supernet, architecture)
         inputs = inputs_of(space.specialize(architecture))
-        found, wanted = supernet(*inputs, architecture), network(*inputs)
-        pairs = [(found[name], wanted[name]) for name in wanted] if isinstance(wanted, dict) else [(found, wanted)]
-        for one, other in pairs:
-            torch.testing.assert_close(one, other)
+        shared_output, own_output = supernet(*inputs, architecture), network(*inputs)
+        pairs = (
+            [(shared_output[name], own_output[name]) for name in own_output]
+            if isinstance(own_output, dict)
+            else [(shared_output, own_output)]
+        )
+        for actual, expected in pairs:
+            torch.testing.assert_close(actual, expected)
         supernet.zero_grad()
-        sum(one.square().mean() for one, _ in pairs).backward()
+        sum(actual.square().mean() for actual, _ in pairs).backward()
         used = supernet.used(architecture)
         for name, parameter in supernet.named_parameters():
             outside = ~used[name] if name in used else torch.ones_like(parameter, dtype=torch.bool)
@@ -39,12 +44,13 @@ def assert_shared(space: Space, count: int = 4, seed: int = 0) -> None:
 
 
 def assert_deploys(graph: Graph, folder: Path, **form: object) -> None:
-    """A network trains, costs what it holds, and is the same as ONNX (certified) and as a file of its own."""
+    """Assert that a network trains, costs what it holds, and is equal as a certified ONNX model and as a Python
+    file."""
     module = TORCH.lower(graph).train()
     inputs = inputs_of(graph)
     results = module(*inputs)
     results = [*results.values()] if isinstance(results, dict) else [results]
-    sum(one.square().mean() for one in results).backward()
+    sum(actual.square().mean() for actual in results).backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in module.parameters())
     assert archir.cost(graph).params == sum(p.numel() for p in module.parameters())
     path = folder / "net.onnx"
@@ -54,7 +60,11 @@ def assert_deploys(graph: Graph, folder: Path, **form: object) -> None:
     emitted = getattr(imported(folder / "net.py", text), last_class(text))().eval()
     emitted.load_state_dict(module.state_dict())
     with torch.no_grad():
-        wanted, found = module(*inputs), emitted(*inputs)
-    pairs = zip(wanted.values(), found.values(), strict=True) if isinstance(wanted, dict) else [(wanted, found)]
-    for one, other in pairs:
-        torch.testing.assert_close(one, other, rtol=0, atol=0)
+        module_output, emitted_output = module(*inputs), emitted(*inputs)
+    pairs = (
+        zip(module_output.values(), emitted_output.values(), strict=True)
+        if isinstance(module_output, dict)
+        else [(module_output, emitted_output)]
+    )
+    for actual, expected in pairs:
+        torch.testing.assert_close(actual, expected, rtol=0, atol=0)

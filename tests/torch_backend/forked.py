@@ -1,4 +1,5 @@
-"""Processes that begin where torch has been imported: to be killed, or to train together, and both in no time."""
+"""Processes that are forked from one that has imported torch, so that tests can start, kill and combine them
+quickly."""
 
 from __future__ import annotations
 
@@ -25,26 +26,26 @@ _CONTEXT.set_forkserver_preload(["tests.torch_backend.warm"])
 
 
 class Command:
-    """`archir` with arguments, as a process: of what `subprocess.Popen` does, what tests need."""
+    """`archir` with arguments as a process, with the part of the interface of `subprocess.Popen` that tests need."""
 
     def __init__(self, *arguments: object, environment: Mapping[str, str] | None = None) -> None:
         self._said = Path(mkdtemp()) / "said"
-        given = tuple(map(str, arguments)), self._said, dict(environment or {})
-        self._process = _CONTEXT.Process(target=_command, args=given)
+        arguments_of_process = tuple(map(str, arguments)), self._said, dict(environment or {})
+        self._process = _CONTEXT.Process(target=_command, args=arguments_of_process)
         self._process.start()
 
     def poll(self) -> int | None:
-        """Its exit code, or that of the signal that killed it, below 0; None as long as it runs."""
+        """Return the exit code, negative for a signal, or None while it runs."""
         return self._process.exitcode
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Unless it has ended."""
+        """Send a signal, unless it has ended."""
         if self._process.exitcode is None:
             assert self._process.pid is not None
             os.kill(self._process.pid, number)
 
     def end(self, seconds: float = 240) -> tuple[int, str]:
-        """Wait for it: its exit code, and what it said on both of its outputs."""
+        """Wait for the end, and return the exit code and the text of both outputs."""
         self._process.join(seconds)
         code = self._process.exitcode
         if code is None:
@@ -67,7 +68,7 @@ def _command(arguments: tuple[str, ...], said: Path, environment: Mapping[str, s
 
 
 def python(program: Path) -> tuple[int | None, str, str]:
-    """Run a program in its folder, with warnings as errors: its exit code, what it printed, and its errors."""
+    """Run a program in its folder, with warnings as errors; return its exit code, output and errors."""
     outputs = [program.with_suffix(f".{name}") for name in ("out", "errors")]
     process = _CONTEXT.Process(target=_program, args=(program, *outputs))
     process.start()
@@ -84,13 +85,14 @@ def _program(program: Path, *outputs: Path) -> None:
     runpy.run_path(str(program), run_name="__main__")
 
 
-def apart(count: int, work: Callable[..., None], *arguments: Any) -> None:
-    """Call a function in processes that know of one another as those of `torchrun` do; the first argument is a rank."""
+def run_processes(count: int, work: Callable[..., None], *arguments: Any) -> None:
+    """Call a function in processes of one torch process group, as `torchrun` starts them; its first argument is the
+    rank."""
     start_processes(_one_of, (0, count, _port(), work, arguments), nprocs=count, start_method="forkserver")
 
 
 def together(count: int, work: Callable[..., None], *arguments: Any) -> None:
-    """As `apart`, but the first process is this one, where it can be seen what runs."""
+    """Like `run_processes`, but the first process is this one, where the test can observe it."""
     port = _port()
     others = start_processes(
         _one_of, (1, count, port, work, arguments), nprocs=count - 1, join=False, start_method="forkserver"
@@ -112,8 +114,8 @@ def together(count: int, work: Callable[..., None], *arguments: Any) -> None:
 def _port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-    return found
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def _one_of(index: int, first: int, count: int, port: int, work: Callable[..., None], arguments: Any) -> None:
@@ -124,7 +126,7 @@ def _one_of(index: int, first: int, count: int, port: int, work: Callable[..., N
 
 
 def archir(rank: int, folder: Path, *arguments: str) -> None:
-    """The command `archir` as one of processes that work together; what they print is in files of a folder."""
+    """Run the command `archir` as a process of a group; its output goes to files in a folder."""
     try:
         _command(arguments, folder / f"said-{rank}", {})
     except SystemExit as end:

@@ -41,22 +41,22 @@ net tiny() {
 
 
 def tiny() -> Space:
-    """The space `TINY`."""
+    """Return the space `TINY`."""
     return Space(elaborate(TINY, "tiny.arch"))
 
 
 def space(text: str) -> Space:
-    """The space of a net in one line."""
+    """Return the space of a net in one line."""
     return Space(elaborate(text.replace("; ", "\n"), "reference.arch"))
 
 
 def doubles(*shape: int, seed: int = 0) -> Tensor:
-    """Noise in double precision."""
+    """Return noise in double precision."""
     return torch.randn(*shape, dtype=torch.double, generator=torch.Generator().manual_seed(seed))
 
 
 def images(count: int = 46, size: int = 6, classes: int = 3, seed: int = 0) -> Split:
-    """Noise that is lighter for one class than for another."""
+    """Return noise images whose brightness depends on the class."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(count) % classes
     return Split.labelled(
@@ -65,7 +65,7 @@ def images(count: int = 46, size: int = 6, classes: int = 3, seed: int = 0) -> S
 
 
 def data(count: int = 46, size: int = 6, classes: int = 3) -> Data:
-    """As many images for training as are held out."""
+    """Return the same number of training and held-out images."""
     names = tuple(map(str, range(classes)))
     return Data(images(count, size, classes), images(count, size, classes, 1), names, (0.0,), (1.0,))
 
@@ -74,8 +74,8 @@ def job(
     strategy: str = "darts", options: Mapping[str, Any] | None = None, *, space: Space | None = None, batch: int = 8,
     epochs: int = 2, precision: str = "float32", seed: int = 0, **more: Any,
 ) -> Job:  # fmt: skip
-    """A search of a space, by default `TINY`, with settings of its phase."""
-    given: dict[str, Any] = {
+    """Return a search job on a space, by default `TINY`, with settings of its phase."""
+    settings: dict[str, Any] = {
         "name": "search",
         "strategy": strategy,
         "data": DataSettings(augment=Augment(shift=1)),
@@ -83,11 +83,11 @@ def job(
         "weights": Optimizer(lr=0.05, momentum=0.9, weight_decay=1e-3, clip=5.0),
         "options": dict(options or {}),
     }
-    return Job(Phase(**(given | more)), space or tiny(), data(), seed)
+    return Job(Phase(**(settings | more)), space or tiny(), data(), seed)
 
 
 def strategy(*arguments: Any, **more: Any) -> Strategy:
-    """The strategy of such a job."""
+    """Return the strategy of such a job."""
     return create_strategy(job(*arguments, **more))
 
 
@@ -132,7 +132,7 @@ training = { epochs = 3, batch = 32, ema = 0.9, checkpoint_minutes = 0 }
 
 
 def recipe(folder: Path) -> Path:
-    """`RECIPE` and its space as files."""
+    """Write `RECIPE` and its space as files."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tiny.arch").write_text(TINY.replace("f32[1, 6, 6]", "f32[1, 8, 8]").replace("linear(3)", "linear(10)"))
     path = folder / "recipe.toml"
@@ -141,12 +141,12 @@ def recipe(folder: Path) -> Path:
 
 
 def command(*arguments: object, processes: int = 1, name: str = "search") -> list[str]:
-    """`archir search`, or another command, as a process, or as several that `torchrun` starts."""
+    """Return `archir search`, or another command, as arguments of a process, or of `torchrun` for several processes."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     return [sys.executable, *(torchrun if processes > 1 else []), "-m", "archir", name, *map(str, arguments)]
 
 
 def surroundings() -> dict[str, str]:
-    """The environment of such a process."""
+    """Return the environment of such a process."""
     paths = [str(path) for path in (ROOT, ROOT / "backends", ROOT / "grammar")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}

@@ -1,4 +1,4 @@
-"""A small search of every kind that tries candidates, for tests to share."""
+"""A small search with every kind of trial strategy, shared by tests."""
 
 from __future__ import annotations
 
@@ -116,14 +116,14 @@ QUICK = ("ARCHIR_TEST_QUICK", "1")
 
 
 class MoodyOptions(ClassificationSettings):
-    """What becomes of networks that pool, or of all networks. If they hang, then those with 5x5 kernels are killed."""
+    """Outcome of networks that pool, or of all networks. If they hang, networks with 5x5 kernels are killed."""
 
     mood: Literal["raise", "memory", "nan", "hang", "slow"] = "raise"
     everywhere: bool = False
 
 
 class Moody(Classification):
-    """Classification that some networks are not made for."""
+    """Classification that fails for some networks."""
 
     model = MoodyOptions
 
@@ -148,19 +148,23 @@ class Moody(Classification):
         return super().reads(graph)
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        found = super().measure(outputs, batch, seed)
+        measures = super().measure(outputs, batch, seed)
         if self.ill and self.options.mood == "slow" and QUICK[0] not in os.environ:
             time.sleep(0.08)
-        return {n: value * math.nan for n, value in found.items()} if self.ill and self.options.mood == "nan" else found
+        return (
+            {n: value * math.nan for n, value in measures.items()}
+            if self.ill and self.options.mood == "nan"
+            else measures
+        )
 
 
 def elastic() -> Space:
-    """The space `ELASTIC`."""
+    """Return the space `ELASTIC`."""
     return archir.loads(ELASTIC)
 
 
 def recipe(folder: Path, text: str = RECIPE) -> Path:
-    """A recipe of the space, and the space, as files."""
+    """Write a recipe of the space, and the space, as files."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "elastic.arch").write_text(ELASTIC)
     path = folder / "recipe.toml"
@@ -169,19 +173,19 @@ def recipe(folder: Path, text: str = RECIPE) -> Path:
 
 
 def trials_of(run: Run, phase: str) -> list[Trial]:
-    """The trials of a phase, without how long they took, and where."""
+    """Return the trials of a phase, without their durations and workers."""
     return [replace(trial, seconds=None, worker=None) for trial in run.phase(phase).trials()]
 
 
 def job(strategy: str, options: Mapping[str, Any] | None = None, **more: Any) -> Job:
-    """A phase on noise of ten classes, by default in `elastic`."""
-    given = {"space": elastic(), "epochs": 2, "batch": 16} | more
-    return replace(searches.job(strategy, options, **given), data=searches.data(100, 8, 10))
+    """Return a phase on noise of ten classes, by default in `elastic`."""
+    settings = {"space": elastic(), "epochs": 2, "batch": 16} | more
+    return replace(searches.job(strategy, options, **settings), data=searches.data(100, 8, 10))
 
 
-def gone_through(one: Job) -> tuple[TrialStrategy, list[Row]]:
-    """A phase that tries candidates, to its end."""
-    phase = create_strategy(one)
+def gone_through(phase_job: Job) -> tuple[TrialStrategy, list[Row]]:
+    """Run a phase of trials to its end."""
+    phase = create_strategy(phase_job)
     assert isinstance(phase, TrialStrategy)
     with phase:
-        return phase, through(phase, epochs=phase.epochs, steps=phase.steps, seed=one.seed)
+        return phase, through(phase, epochs=phase.epochs, steps=phase.steps, seed=phase_job.seed)

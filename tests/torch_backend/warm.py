@@ -1,4 +1,4 @@
-"""What processes of tests need and take seconds to import: read once, by the process that they are forked from."""
+"""Modules that tests' processes need and that take seconds to import: imported once, before processes are forked."""
 
 import torch
 import torch._dynamo

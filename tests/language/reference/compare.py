@@ -1,4 +1,4 @@
-"""What archir and the interpreter say of one program, side by side."""
+"""Comparison of archir and the reference interpreter on one program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ BEYOND = {"A0312", "A0503", "A0504", "A0506", "A0507", "A0508", "A0601", "A0602"
 
 
 def disagreement(text: str) -> str | None:
-    """What archir and the interpreter do not agree about; None if they agree, "skipped: ..." if that is not asked."""
+    """Return how archir and the interpreter differ on a program; None if they agree, "skipped: ..." if not
+    comparable."""
     with work_budget(10 * MAX_WORK):  # within one budget, a text is read once
         return _disagreement(text)
 
@@ -90,14 +91,14 @@ def _refused(error: ArchError, runs: list[Walk]) -> str | None:
 
 
 def _fits(note: str, walk: Walk) -> bool:
-    """Whether the combination that a note names is among the choices of a run, as far as both name them."""
-    made: dict[str, set[str]] = {}  # a block that calls itself makes a choice of one name several times
+    """True if the combination that a note names agrees with the choices of a run, as far as both name them."""
+    labels_by_name: dict[str, set[str]] = {}  # a block that calls itself makes a choice of one name several times
     for name, label in walk.made:
-        made.setdefault(name, set()).add(label)
+        labels_by_name.setdefault(name, set()).add(label)
     for part in re.split(r", (?=[\w.\[\]]+ = )", note.removeprefix("when ")):
         path, _, label = part.rpartition(" = ")
         name = re.sub(r"^.*?([A-Za-z_]\w*(\[\d+\])*)$", r"\1", path)
-        if name not in made or not made[name] & {label, ""}:
+        if name not in labels_by_name or not labels_by_name[name] & {label, ""}:
             return False
     return True
 

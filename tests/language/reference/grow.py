@@ -1,4 +1,4 @@
-"""Random programs, most of them right, that choose wherever something can be chosen."""
+"""Random programs, most of them valid, that choose wherever something can be chosen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Names:
-    """Names in sight, by what they are."""
+    """Visible names, by kind."""
 
     ints: list[str] = field(default_factory=list)
     lists: list[str] = field(default_factory=list)
@@ -27,13 +27,13 @@ class Names:
 
 
 class Grower:
-    """Grows one program."""
+    """Generates one program."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.number = 0
         self.choices = rng.choice([1, 2, 2, 3, 3, 4, 5])
-        self.room = 3
+        self.remaining = 3
         self.blocks: list[tuple[str, int, bool]] = []
         """Name, number of integer parameters, whether a callee comes after those."""
         self.functions: list[str] = []
@@ -41,7 +41,7 @@ class Grower:
         self.in_cell = False
 
     def items(self) -> list[str]:
-        """Constants and definitions, each of which names earlier ones alone; the last one is the net."""
+        """Return constants and definitions, each of which uses earlier ones only; the last one is the net."""
         items = []
         consts = Names()
         if self.rng.random() < 0.3:
@@ -74,7 +74,7 @@ class Grower:
             names.tensors.append("x")
             names.ints.append("n")
             body = self.body(names, self.rng.randint(0, 2), "values")
-            text = self.written(f"block {name}(x, n)", [*body, f"return {self.list(names, 2)}"])
+            text = self.block_text(f"block {name}(x, n)", [*body, f"return {self.list(names, 2)}"])
             self.functions.append(name)
             return text
         if kind == "recursive":
@@ -88,20 +88,20 @@ class Grower:
             else:
                 body = [f"if {stop} {{", "    return x", "}", *body, f"return {name}({step}, n - 1)"]
             self.recursive.append(name)
-            return self.written(f"block {name}(x, n)", body)
+            return self.block_text(f"block {name}(x, n)", body)
         if kind == "grammar":
             names.tensors.append("x")
             again = f"x |> {name}(n - 1)"
             forms = [f"a: {self.target(names, 1)}, b: {again}", f"a: identity, b: {again} |> {self.target(names, 0)}"]
             self.recursive.append(name)
-            return self.written(
+            return self.block_text(
                 f"block {name}(x, n)",
                 ["if n == 0 {", "    return x |> relu", "}", f"return x |> choose {self.fresh('c')} {{ "
                  + self.rng.choice(forms).replace("x |> ", "") + " }"],
             )  # fmt: skip
-        many = self.rng.randint(0, 2)
+        parameter_count = self.rng.randint(0, 2)
         takes = self.rng.random() < 0.3
-        params = [f"p{i}" for i in range(many)]
+        params = [f"p{i}" for i in range(parameter_count)]
         names.tensors.append("x")
         names.ints += params
         if takes:
@@ -109,15 +109,15 @@ class Grower:
         self.in_cell = kind == "cell"
         before, self.choices = self.choices, min(self.choices, 2)
         body = self.body(names, self.rng.randint(0, 3), "block")
-        text = self.written(
+        text = self.block_text(
             f"{kind} {name}({', '.join(['x', *params, *(['f'] if takes else [])])})",
             [*body, f"return {self.tensor(names, 2)}"],
         )
         self.choices, self.in_cell = before, False
-        self.blocks.append((name, many, takes))
+        self.blocks.append((name, parameter_count, takes))
         return text
 
-    def written(self, head: str, lines: list[str]) -> str:
+    def block_text(self, head: str, lines: list[str]) -> str:
         return head + " {\n" + "\n".join(f"    {line}" for line in lines) + "\n}"
 
     # statements
@@ -145,15 +145,15 @@ class Grower:
             "kinds": ("k", names.kinds, self.kind),
         }
         if kind in new:
-            letter, known, make = new[kind]
+            letter, names_of_kind, make = new[kind]
             name = self.fresh(letter)
             line = f"{name} = {make(names, 2)}"
-            known.append(name)
+            names_of_kind.append(name)
             return [line]
         if kind == "pair":
-            one, other = self.fresh("i"), self.fresh("i")
-            line = f"{one}, {other} = [{self.int(names, 1)}, {self.int(names, 1)}]"
-            names.ints += [one, other]
+            first, second = self.fresh("i"), self.fresh("i")
+            line = f"{first}, {second} = [{self.int(names, 1)}, {self.int(names, 1)}]"
+            names.ints += [first, second]
             return [line]
         if kind == "again":
             pools = ((names.ints, self.int), (names.lists, self.list), (names.tensors, self.tensor))
@@ -169,9 +169,9 @@ class Grower:
         if kind == "return":
             value = self.tensor(names, 1) if where == "block" else self.list(names, 1)
             return self.nested(f"if {self.bool(names, 1)}", [f"return {value}"])
-        if self.room == 0:
+        if self.remaining == 0:
             return []
-        self.room -= 1
+        self.remaining -= 1
         inside = names.copy()
         try:
             if kind == "for":
@@ -194,13 +194,13 @@ class Grower:
                 lines += self.nested("", self.rebound(names.copy(), where, names))[1:]
             return lines
         finally:
-            self.room += 1
+            self.remaining += 1
 
     def nested(self, head: str, lines: list[str]) -> list[str]:
         return [f"{head} {{", *(f"    {line}" for line in lines), "}"]
 
     def rebound(self, inside: Names, where: str, outer: Names) -> list[str]:
-        """A body that gives names from outside new values."""
+        """Return a body that rebinds names of the enclosing scope."""
         lines = self.body(inside, self.rng.randint(0, 1), where)
         for pool, make in ((outer.tensors, self.tensor), (outer.ints, self.int), (outer.lists, self.list)):
             mine = [name for name in pool if not name.isupper() and name != "image"]
@@ -211,7 +211,7 @@ class Grower:
     # expressions
 
     def chosen(self) -> bool:
-        """Whether to make a choice here."""
+        """True if a choice is to be made here."""
         if self.choices > 0 and self.rng.random() < 0.3:
             self.choices -= 1
             return True
@@ -330,7 +330,7 @@ class Grower:
         return self.rng.choice(forms)()
 
     def parts(self, names: Names, depth: int) -> str:
-        """A list of tensors."""
+        """Return a list of tensors."""
         if self.chosen():
             return f"(choose {self.fresh('c')} {self.rng.choice([1, 2])} of {self.parts(names, 1)})"
         if depth <= 0:
@@ -379,12 +379,12 @@ class Grower:
         return self.rng.choice(forms)()
 
     def calibrated(self, names: Names) -> str:
-        """Features, gates and kernels together."""
+        """Return features, gates and kernels together."""
         others = ", ".join(self.pick(names.kinds, self.kind(names, 0)) for _ in range(self.rng.choice([1, 1, 2])))
         return f"calibrate({self.tensor(names, 0)}, {self.rng.choice([others, f'[{others}]'])})"
 
     def kind(self, names: Names, depth: int) -> str:
-        """A tensor that may be a feature, a gate or a kernel."""
+        """Return a tensor that may be a feature, a gate or a kernel."""
         x = self.tensor(names, 0)
         plain = [
             f"({x} |> as_gate)",
@@ -394,11 +394,11 @@ class Grower:
         ]
         if depth <= 0 or not self.chosen():
             return self.rng.choice(plain)
-        label, (one, other, *_) = self.fresh("c"), self.rng.sample(plain, 3)
+        label, (first, second, *_) = self.fresh("c"), self.rng.sample(plain, 3)
         return self.rng.choice([
-            lambda: f"choose {label} {{ a: {one}, b: {other} }}",
-            lambda: f"choose {label}({one}, {other})",
-            lambda: f"({one} if {self.bool(names, 1)} else {other})",
+            lambda: f"choose {label} {{ a: {first}, b: {second} }}",
+            lambda: f"choose {label}({first}, {second})",
+            lambda: f"({first} if {self.bool(names, 1)} else {second})",
         ])()  # fmt: skip
 
     def target(self, names: Names, depth: int) -> str:
@@ -420,20 +420,20 @@ class Grower:
         return self.rng.choice(forms)()
 
     def applied(self, names: Names, depth: int) -> str:
-        name, many, takes = self.rng.choice(self.blocks)
-        given = [self.int(names, min(depth, 1)) for _ in range(many)]
+        name, argument_count, takes = self.rng.choice(self.blocks)
+        arguments = [self.int(names, min(depth, 1)) for _ in range(argument_count)]
         if takes:
             simple = [block for block, n, f in self.blocks if n == 0 and not f]
-            given.append(self.rng.choice(["relu", "gelu", *simple]))
-        return f"{name}({', '.join(given)})" if given else name
+            arguments.append(self.rng.choice(["relu", "gelu", *simple]))
+        return f"{name}({', '.join(arguments)})" if arguments else name
 
 
 IMPORTED = "# imported.arch\n"
-"""What divides a text into a file and the one that imports it."""
+"""The line that divides a text into an imported file and the file that imports it."""
 
 
 def program(seed: int) -> str:
-    """The program of a seed. Of some, the first definitions are in a file that is imported."""
+    """Return the program of a seed. Some programs import their first definitions from a file."""
     items = Grower(random.Random(seed)).items()
     rng = random.Random(f"imports of {seed}")
     if len(items) == 1 or rng.random() < 0.7:

@@ -1,4 +1,4 @@
-"""Runs a net once for each architecture, with every choice answered by an oracle."""
+"""An interpreter that runs a net once for each architecture, with an oracle that answers every choice."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from tests.language.reference.values import (
     Wrong,
     arithmetic,
     compare,
+    equal_or_none,
     index,
     integer,
-    likeness,
     listed,
     number,
     truth,
 )
 from tests.language.reference.walk import Excluded, Frame, Returned, State, Walk
 
-MOST_CALLS = 64
+MAX_CALLS = 64
 
 
 def files_of(text: str) -> tuple[str, str]:
-    """A text as the file that is imported, which may be empty, and the one that has the net."""
+    """Split a text into the imported file, which may be empty, and the file of the net."""
     imported, divided, own = text.partition(IMPORTED)
     return (imported, own) if divided else ("", text)
 
 
 def walks(file: ast.File, imported: ast.File, most: int = 200) -> list[Walk]:
-    """Every run of the one net of a file, in the order of the choices' alternatives."""
-    found: list[Walk] = []
+    """Return every run of the single net of a file, in the order of the choices' alternatives."""
+    finished: list[Walk] = []
     prefix: list[int] = []
     runs = 0
     while True:
@@ -58,7 +58,7 @@ def walks(file: ast.File, imported: ast.File, most: int = 200) -> list[Walk]:
         machine = Machine(imported, file, prefix)
         try:
             machine.run()
-            found.append(machine.walk)
+            finished.append(machine.walk)
         except Excluded:
             pass
         sizes = machine.sizes
@@ -68,10 +68,10 @@ def walks(file: ast.File, imported: ast.File, most: int = 200) -> list[Walk]:
         if not prefix:
             break
         prefix = [*prefix[:-1], prefix[-1] + 1]
-    reached = {choice for walk in found for choice, kept in walk.met if kept}
-    for walk in found:
+    reached = {choice for walk in finished for choice, kept in walk.met if kept}
+    for walk in finished:
         walk.vague = walk.vague or any(choice not in reached for choice, _ in walk.met)
-    return found
+    return finished
 
 
 class Machine(State):
@@ -98,12 +98,12 @@ class Machine(State):
                 self.walk.vague = True
 
     def names_of(self, file: ast.File) -> dict[str, Any]:
-        """What a file defines and imports."""
+        """Return the definitions and imports of a file."""
         names: dict[str, Any] = {}
         for item in file.items:
             if isinstance(item, ast.Import):
-                found = self.names_of(self.imported)
-                names |= found if item.alias is None else {item.alias.text: Library(found)}
+                imported_names = self.names_of(self.imported)
+                names |= imported_names if item.alias is None else {item.alias.text: Library(imported_names)}
         for item in file.items:
             if isinstance(item, ast.Const):
                 self.frame = Frame({}, names=names)
@@ -143,7 +143,7 @@ class Machine(State):
                 self.require(tree.condition)
 
     def require(self, tree: ast.Expr) -> None:
-        """`a and b` is two requirements."""
+        """Execute a requirement; `a and b` is two requirements."""
         if isinstance(tree, ast.Logical) and tree.word == "and":
             for operand in tree.operands:
                 self.require(operand)
@@ -192,8 +192,8 @@ class Machine(State):
                 return value
             case ast.Comparison():
                 values = [self.eval(tree.first), *(self.eval(operand) for _, operand in tree.links)]
-                found = [compare(op, values[i], values[i + 1]) for i, (op, _) in enumerate(tree.links)]
-                return all(found)
+                results = [compare(op, values[i], values[i + 1]) for i, (op, _) in enumerate(tree.links)]
+                return all(results)
             case ast.Signed():
                 value = self.eval(tree.operand)
                 if isinstance(value, Tensor):
@@ -252,7 +252,7 @@ class Machine(State):
     def comprehension(
         self, tree: ast.Comprehension, parts: tuple[ast.For | ast.Filter, ...]
     ) -> Iterator[tuple[Any, Callable[[], Any]]]:
-        """The elements, each when it is asked for."""
+        """Return the elements, each as a function that evaluates it."""
         if not parts:
             env, loops = dict(self.frame.env), self.frame.loops
 
@@ -266,22 +266,22 @@ class Machine(State):
 
             yield None, element
             return
-        part, rest = parts[0], parts[1:]
+        part, other_parts = parts[0], parts[1:]
         if isinstance(part, ast.Filter):
             if truth(self.eval(part.condition)):
-                yield from self.comprehension(tree, rest)
+                yield from self.comprehension(tree, other_parts)
             return
         env, loops = dict(self.frame.env), self.frame.loops
         try:
             for position, item in enumerate(listed(self.eval(part.items))):
                 self.frame.loops = (*loops, position)
                 self.bind(part.targets, item)
-                yield from self.comprehension(tree, rest)
+                yield from self.comprehension(tree, other_parts)
         finally:
             self.frame.env, self.frame.loops = env, loops
 
     def elements(self, tree: ast.Expr) -> list[Callable[[], Any]]:
-        """The elements of a list, not yet evaluated where they are written out."""
+        """Return the elements of a list as functions; elements of list literals are evaluated when called."""
         if isinstance(tree, ast.Sequence):
             return [lambda item=item: self.eval(item) for item in tree.items]  # type: ignore[misc]
         if isinstance(tree, ast.Comprehension):
@@ -347,18 +347,18 @@ class Machine(State):
 
     def call_tree(self, tree: ast.Call, first: list[Any]) -> Any:
         callee = self.eval(tree.callee)
-        given = [(None, value) for value in first]
-        given += [(a.name.text if a.name else None, self.eval(a.value)) for a in tree.arguments]  # type: ignore[misc]
-        return self.call(callee, given, tree)
+        argument_values = [(None, value) for value in first]
+        argument_values += [(a.name.text if a.name else None, self.eval(a.value)) for a in tree.arguments]  # type: ignore[misc]
+        return self.call(callee, argument_values, tree)
 
-    def call(self, callee: Any, given: list[tuple[str | None, Any]], tree: ast.Expr) -> Any:
+    def call(self, callee: Any, argument_values: list[tuple[str | None, Any]], tree: ast.Expr) -> Any:
         if isinstance(callee, Operation):
-            operands, attributes = arguments(callee.op, given)
+            operands, attributes = arguments(callee.op, argument_values)
             return self.add(callee.op(**attributes), *operands)
         if isinstance(callee, Block):
-            return self.call_block(callee, given, tree)
+            return self.call_block(callee, argument_values, tree)
         if isinstance(callee, Function):
-            return self.call_function(callee.name, [value for _, value in given])
+            return self.call_function(callee.name, [value for _, value in argument_values])
         raise Wrong("this cannot be called")
 
     def call_function(self, name: str, values: list[Any]) -> Any:
@@ -369,8 +369,8 @@ class Machine(State):
                 raise Wrong("other arguments are needed") from None
         items = listed(values[0]) if len(values) == 1 else List(values)
         if name in ("any", "all"):
-            found = [truth(item) for item in items]
-            return any(found) if name == "any" else all(found)
+            truths = [truth(item) for item in items]
+            return any(truths) if name == "any" else all(truths)
         if not items:
             if name == "sum":
                 return 0
@@ -385,9 +385,9 @@ class Machine(State):
                 total = min(total, item) if name == "min" else max(total, item)
         return total
 
-    def call_block(self, block: Block, given: list[tuple[str | None, Any]], tree: ast.Expr) -> Any:
+    def call_block(self, block: Block, argument_values: list[tuple[str | None, Any]], tree: ast.Expr) -> Any:
         caller, definition = self.frame, block.definition
-        if caller.depth > MOST_CALLS:
+        if caller.depth > MAX_CALLS:
             raise Wrong("calls itself without end")
         under: Frame | None = caller
         while definition.word == "cell" and under is not None:
@@ -396,7 +396,7 @@ class Machine(State):
             under = under.outer
         names = [param.name.text for param in definition.params]
         env: dict[str, Any] = {}
-        for position, (name, value) in enumerate(given):
+        for position, (name, value) in enumerate(argument_values):
             name = name or (names[position] if position < len(names) else None)
             if name not in names or name in env:
                 raise Wrong("no such parameter")
@@ -440,14 +440,14 @@ class Machine(State):
         outcome = self.decide(id(tree), name, [], len(values))
         return values[outcome]()
 
-    def choose_one(self, tree: ast.ChooseOne, given: tuple[Any, ...] | None, label: str | None) -> Any:
+    def choose_one(self, tree: ast.ChooseOne, piped: tuple[Any, ...] | None, label: str | None) -> Any:
         labels = [alternative.name.text for alternative in tree.alternatives]
         outcome = self.decide(id(tree), self.label(tree, label), labels, len(labels))
         value = tree.alternatives[outcome].value
         before, self.frame.chain = self.frame.chain, (*self.frame.chain, (id(tree), self.frame.loops))
         loops, self.frame.loops = self.frame.loops, ()
         try:
-            return self.eval(value) if given is None else self.feed(value, given[0])
+            return self.eval(value) if piped is None else self.feed(value, piped[0])
         finally:
             self.frame.chain, self.frame.loops = before, loops
 
@@ -470,12 +470,12 @@ class Machine(State):
                 raise Excluded
         return chosen
 
-    def match(self, tree: ast.Match, given: tuple[Any, ...] | None, label: str | None) -> Any:
+    def match(self, tree: ast.Match, piped: tuple[Any, ...] | None, label: str | None) -> Any:
         subject = self.eval(tree.subject)
         for arm in tree.arms:
-            found = [likeness(subject, self.eval(pattern)) for pattern in arm.patterns]
-            if None in found:
+            matches = [equal_or_none(subject, self.eval(pattern)) for pattern in arm.patterns]
+            if None in matches:
                 raise Wrong("a pattern that never matches")
-            if not arm.patterns or True in found:
-                return self.eval(arm.value, label) if given is None else self.feed(arm.value, given[0], label)
+            if not arm.patterns or True in matches:
+                return self.eval(arm.value, label) if piped is None else self.feed(arm.value, piped[0], label)
         raise Wrong("no arm matches")

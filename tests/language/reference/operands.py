@@ -1,4 +1,4 @@
-"""What operations take, and what tensors tell of themselves."""
+"""Arguments of operations and attributes of tensors, for the reference interpreter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.language.reference.values import List, Tensor, Wrong, integer, number
 
 
 def attribute(x: TensorType, name: str) -> Any:
-    """What `x.name` is."""
+    """Return the value of `x.name`."""
     axes = {"height": (1, 3), "width": (2, 3), "tokens": (0, 2)}
     if name in axes:
         axis, rank = axes[name]
@@ -32,16 +32,16 @@ def attribute(x: TensorType, name: str) -> Any:
     return values[name]()
 
 
-def arguments(op: type[Op], given: list[tuple[str | None, Any]]) -> tuple[list[Tensor], dict[str, Any]]:
-    """What a call of an operation gives it: tensors, and attributes by name."""
+def arguments(op: type[Op], argument_values: list[tuple[str | None, Any]]) -> tuple[list[Tensor], dict[str, Any]]:
+    """Return the tensors and the attributes by name in the arguments of a call of an operation."""
     names = [f.name for f in dataclasses.fields(op)]
     operands: list[Tensor] = []
     attributes: dict[str, Any] = {}
     positional = iter(names)
     many = bool(op.operands) and op.operands[0].startswith("*")
-    for name, value in given:
+    for name, value in argument_values:
         if name is None and not attributes and many and isinstance(value, (Tensor, List)):
-            operands += [_tensor(one) for one in (value if isinstance(value, List) else [value])]
+            operands += [_tensor(item) for item in (value if isinstance(value, List) else [value])]
         elif name is None and not many and len(operands) < len(op.operands) - op.optional:
             operands.append(_tensor(value))
         elif name is None and not many and isinstance(value, Tensor) and len(operands) < len(op.operands):
@@ -61,14 +61,14 @@ def arguments(op: type[Op], given: list[tuple[str | None, Any]]) -> tuple[list[T
 
 @lru_cache(maxsize=4096)
 def inferred(op: Op, types: tuple[TensorType, ...]) -> TensorType:
-    """The type of what an operation returns."""
+    """Return the type of an operation's result."""
     if not op.any_kind and any(x.kind != "feature" for x in types):
         raise Wrong("a feature is needed")
     return op.infer(*types)
 
 
 def _converted(wanted: Any, value: Any) -> Any:
-    """A value in an attribute's declared type."""
+    """Return a value in the declared type of an attribute."""
     options = get_args(wanted) if get_origin(wanted) is not Literal and get_args(wanted) else (wanted,)
     if get_origin(wanted) is tuple:
         options = (wanted,)

@@ -1,4 +1,4 @@
-"""Smaller programs about which archir and the interpreter still disagree in the same way."""
+"""Reduction of programs about which archir and the interpreter disagree."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from archir.language.syntax.parse import parse
 from tests.language.reference.compare import disagreement
 
 
-def smaller(text: str, found: str, most: int = 400) -> str:
-    """A program that cannot be made smaller by leaving out a statement or putting a part in place of the whole."""
-    wanted, tries = _gist(found), 0
+def smaller(text: str, disagreement_text: str, most: int = 400) -> str:
+    """Return a program with the same disagreement that no omitted statement or replaced part makes smaller."""
+    gist, tries = _gist(disagreement_text), 0
     while True:
         for candidate in sorted(set(_candidates(text)), key=len):
             tries += 1
@@ -23,16 +23,16 @@ def smaller(text: str, found: str, most: int = 400) -> str:
                 still = disagreement(candidate)
             except (ArchError, RecursionError, AssertionError):
                 continue
-            if still is not None and _gist(still) == wanted:
+            if still is not None and _gist(still) == gist:
                 text = candidate
                 break
         else:
             return text
 
 
-def _gist(found: str) -> str:
-    codes = re.findall(r"A\d{4}", found)
-    return " ".join([re.sub(r"[^a-z ]", "", found.split(":")[0]), *codes[:1]])
+def _gist(disagreement_text: str) -> str:
+    codes = re.findall(r"A\d{4}", disagreement_text)
+    return " ".join([re.sub(r"[^a-z ]", "", disagreement_text.split(":")[0]), *codes[:1]])
 
 
 def _candidates(text: str) -> Iterator[str]:

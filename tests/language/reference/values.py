@@ -1,4 +1,4 @@
-"""Plain values of the language, and what can be done with them."""
+"""Values of the language and their operations, for the reference interpreter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archir.language.syntax import ast
 
 
 class Wrong(Exception):  # noqa: N818  (of a program, not of the interpreter)
-    """The program is wrong for the choices at hand."""
+    """Raised if the program is invalid for the current choices."""
 
 
 class List(tuple[Any, ...]):
@@ -38,13 +38,13 @@ class Block:
 
     @property
     def is_net(self) -> bool:
-        """Whether it is the net."""
+        """True if this is the net."""
         return self.definition.word == "net"
 
 
 @dataclass(frozen=True, eq=False)
 class Library:
-    """A file that is imported under a name of its own."""
+    """A file that is imported under a name."""
 
     names: Mapping[str, Any]
 
@@ -86,7 +86,7 @@ def listed(value: Any) -> List:
 
 
 def family(value: Any) -> str:
-    """What a value may be compared with: values of the same family."""
+    """Return the family of a value: only values of the same family can be compared."""
     if number(value):
         return "number"
     if isinstance(value, (List, range)):
@@ -102,8 +102,8 @@ def equal(a: Any, b: Any) -> bool:
     if family(a) != family(b) or isinstance(a, Tensor):
         raise Wrong("unlike values are never equal")
     if family(a) == "list":
-        found = [equal(x, y) for x, y in zip(a, b, strict=False)] if len(a) == len(b) else [False]
-        return all(found)
+        results = [equal(x, y) for x, y in zip(a, b, strict=False)] if len(a) == len(b) else [False]
+        return all(results)
     return type(a) is type(b) and a == b if family(a) == "callee" else bool(a == b)
 
 
@@ -112,14 +112,14 @@ def contains(item: Any, items: Any) -> bool:
         if not isinstance(item, str):
             raise Wrong("a string contains strings")
         return item in items
-    found = [likeness(item, one) for one in listed(items)]
-    if found and all(one is None for one in found):
+    results = [equal_or_none(item, element) for element in listed(items)]
+    if results and all(element is None for element in results):
         raise Wrong("nothing there is like it")
-    return True in found
+    return True in results
 
 
-def likeness(a: Any, b: Any) -> bool | None:
-    """Whether two values are equal; None if they never could be."""
+def equal_or_none(a: Any, b: Any) -> bool | None:
+    """True if two values are equal; None if they can never be."""
     try:
         return equal(a, b)
     except Wrong:
@@ -142,10 +142,10 @@ def compare(op: str, a: Any, b: Any) -> bool:
 
 
 class TooMany(Exception):  # noqa: N818
-    """There are too many architectures, or steps of one, to run all of them; or a number is too long."""
+    """Raised if there are too many architectures or steps to run, or if a number is too long."""
 
 
-MOST_BITS = 100_000
+MAX_BITS = 100_000
 """Of whole numbers that are multiplied; archir stops long before."""
 
 
@@ -160,7 +160,7 @@ def arithmetic(op: str, a: Any, b: Any) -> Any:
         raise Wrong("division by zero")
     if op == "/" and isinstance(a, int) and isinstance(b, int):
         return simple(Fraction(a, b))
-    if op == "*" and any(isinstance(one, int) and one.bit_length() > MOST_BITS for one in (a, b)):
+    if op == "*" and any(isinstance(operand, int) and operand.bit_length() > MAX_BITS for operand in (a, b)):
         raise TooMany
     rules: dict[str, Callable[[], Any]] = {
         "+": lambda: a + b,

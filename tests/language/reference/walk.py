@@ -1,4 +1,4 @@
-"""One run of a net so far: the choices that were met, the calls in progress and the graph."""
+"""The state of one run of a net: its choices, the calls in progress and the graph."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from archir.language.syntax import ast
 from tests.language.reference.operands import inferred
 from tests.language.reference.values import Tensor, Wrong
 
-MOST_STEPS = 50_000
+MAX_STEPS = 50_000
 
 
 class Excluded(Exception):  # noqa: N818
-    """The choices made so far are no architecture: a `where` says so."""
+    """Raised if a `where` excludes the current choices."""
 
 
 @dataclass
 class Walk:
-    """What came of one run: the choices that were met, and the graph or what was wrong."""
+    """The result of one run: the choices, and the graph or the mistake."""
 
     made: list[tuple[str, str]] = field(default_factory=list)
-    """The choices' names within the innermost call, and what was chosen."""
+    """Names of the choices within the innermost call, and their labels."""
     graph: Graph | None = None
     wrong: str | None = None
     kept: bool = True
@@ -38,7 +38,7 @@ class Walk:
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Those of the outputs."""
+        """Shapes of the outputs."""
         assert self.graph is not None
         return tuple(self.types[number].shape for number in self.graph.outputs.values())
 
@@ -67,7 +67,7 @@ class Frame:
 
 
 class State:
-    """What is known in the middle of a run."""
+    """The state in the middle of a run."""
 
     def __init__(self, imported: ast.File, file: ast.File, prefix: Sequence[int]) -> None:
         self.imported, self.file, self.prefix = imported, file, prefix
@@ -78,15 +78,15 @@ class State:
         self.graph = Graph()
         self.types: dict[int, TensorType] = {}
         self.frame = Frame({})
-        self.left = MOST_STEPS
+        self.left = MAX_STEPS
 
     def decide(self, key: Hashable, name: str, labels: Sequence[str], outcomes: int) -> int:
-        """The outcome of a choice; a cell's are made once."""
+        """Return the outcome of a choice; a cell's choices are made once."""
         label = name + "".join(f"[{i}]" for i in self.frame.loops)
         if self.frame.cell is not None:
-            whole = (self.frame.cell, self.frame.chain, label)
-            if whole in self.cells:
-                return self.cells[whole]
+            cell_key = (self.frame.cell, self.frame.chain, label)
+            if cell_key in self.cells:
+                return self.cells[cell_key]
         position = len(self.answers)
         outcome = self.prefix[position] if position < len(self.prefix) else 0
         self.answers.append(outcome)
@@ -94,7 +94,7 @@ class State:
         self.walk.made.append((label, labels[outcome] if labels else ""))
         self.walk.met.append(((key, self.frame.cell, self.frame.chain, self.frame.loops), self.walk.kept))
         if self.frame.cell is not None:
-            self.cells[whole] = outcome
+            self.cells[cell_key] = outcome
         return outcome
 
     def label(self, tree: ast.Choose, label: str | None) -> str:

@@ -1,4 +1,4 @@
-"""How models in int8 are made, and judged, by the tests."""
+"""Functions of the tests of int8 models: create, evaluate and change them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ from archir_onnx.quantization.batch_inference import ModelInterface, run_batches
 from archir_onnx.running.sessions import session
 
 
-def accuracy(path: Path, known: Samples, judge: Evaluator | None = None) -> float:
-    """The held-out accuracy of a model."""
-    running, entrance, judge = session(path), ModelInterface.of(onnx.load(path)), judge or known.evaluator
-    assert judge is not None
-    return judge.measured(lambda arrays: run_batches(running, entrance, arrays, known))["accuracy"]
+def accuracy(path: Path, samples: Samples, evaluator: Evaluator | None = None) -> float:
+    """Return the held-out accuracy of a model."""
+    onnx_session, interface, evaluator = (
+        session(path),
+        ModelInterface.of(onnx.load(path)),
+        evaluator or samples.evaluator,
+    )
+    assert evaluator is not None
+    return evaluator.measured(lambda arrays: run_batches(onnx_session, interface, arrays, samples))["accuracy"]
 
 
 def command(*arguments: Any) -> dict[str, Any]:
-    """What `archir quantize ... --json` prints."""
+    """Return the output of `archir quantize ... --json`."""
     result = CliRunner().invoke(main, ["quantize", *map(str, arguments), "--json"])
     assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+    output: dict[str, Any] = json.loads(result.stdout)
+    return output
 
 
 def code_of(call: Callable[[], Any]) -> str:

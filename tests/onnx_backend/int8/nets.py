@@ -1,4 +1,4 @@
-"""Networks for the digits that are quantised."""
+"""Programs of the networks for the digits that tests quantise."""
 
 NET = """
 block unit(x, channels, stride = 1) {

@@ -21,7 +21,7 @@ from archir_onnx.quantization.layers import layers
 from archir_onnx.running.sessions import session
 from archir_torch import BACKEND as TORCH
 from tests.op_cases import CASES, Case, graph_of, name_of
-from tests.portions import portion
+from tests.soak import with_soak
 
 OPEN = ("batch", "height", "width")
 LOOKED = [case for case in CASES if isinstance(case[0], Attention)]
@@ -61,7 +61,7 @@ def test_every_operation_in_every_form(case: Case, tmp_path: Path) -> None:
         assert report.sizes
 
 
-@pytest.mark.parametrize("case", portion(LOOKED, LOOKED[::4]), ids=name_of)
+@pytest.mark.parametrize("case", with_soak(LOOKED, LOOKED[::4]), ids=name_of)
 @pytest.mark.parametrize("form", ATTENTIONS)
 def test_attention_in_every_form(form: str, case: Case, tmp_path: Path) -> None:
     graph, path = graph_of(*case), tmp_path / "one.onnx"

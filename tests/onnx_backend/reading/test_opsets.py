@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import archir
-from tests.portions import portion
+from tests.soak import with_soak
 
 VERSIONS = range(7, 27)
 GENERATOR = np.random.default_rng(0)
@@ -105,7 +105,7 @@ def known() -> set[str]:
     return set()
 
 
-@pytest.mark.parametrize("version", portion(VERSIONS, [7, 9, 10, 11, 13, 18, 26]))
+@pytest.mark.parametrize("version", with_soak(VERSIONS, [7, 9, 10, 11, 13, 18, 26]))
 def test_each_version_is_the_same_network(version: int, tmp_path: Path, known: set[str]) -> None:
     """Each is compared with onnxruntime."""
     path = tmp_path / "m.onnx"

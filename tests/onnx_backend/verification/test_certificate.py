@@ -27,7 +27,7 @@ from archir_onnx.files.models import save
 from archir_onnx.lowering.model import build
 from archir_onnx.verification.certificate import certify
 from archir_torch import BACKEND as TORCH
-from tests.portions import portion
+from tests.soak import with_soak
 
 NET = """
 net small() {
@@ -99,7 +99,7 @@ def flips(path: Path, count: int) -> list[tuple[int, int]]:
     return [(place, 1 << rng.randrange(8)) for place in places]
 
 
-@pytest.mark.parametrize("count", portion([60, 400], [60]))
+@pytest.mark.parametrize("count", with_soak([60, 400], [60]))
 @pytest.mark.parametrize("name", ["net.onnx", "net.onnx.data", "net.onnx.json"])
 def test_every_byte_counts(apart: Path, name: str, count: int) -> None:
     """A flipped bit anywhere in the model, its weights or its certificate; all bytes of small files."""

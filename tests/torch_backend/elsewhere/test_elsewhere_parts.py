@@ -24,7 +24,7 @@ from archir_torch.proxies import PROXIES, make_trial
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.metrics import WINDOW, MetricsQueue
 from tests.op_cases import CASES, Case, graph_of, name_of
-from tests.portions import portion
+from tests.soak import with_soak
 from tests.torch_backend.elsewhere.gpu import REAL, gpu, here
 from tests.torch_backend.objectives.test_tasks import CASES as SUPERVISED
 from tests.torch_backend.searches import images
@@ -55,7 +55,7 @@ TOLERANCE = {"rtol": 1e-3, "atol": 1e-4} if REAL[0] else {}
 """A GPU that is there adds up in another order."""
 
 
-@pytest.mark.parametrize("precision", portion(["float32", "bf16"], ["float32"]))
+@pytest.mark.parametrize("precision", with_soak(["float32", "bf16"], ["float32"]))
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_operations(case: Case, precision: str) -> None:
     graph = graph_of(*case)

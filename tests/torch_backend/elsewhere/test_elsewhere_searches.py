@@ -17,8 +17,8 @@ from archir.search import registry as asking
 from archir_torch.lowering.replay import CALLS_BEFORE_RECORDING
 from archir_torch.search.job import STRATEGIES, Job, Strategy, create_strategy
 from archir_torch.search.run import execute
-from tests.portions import portion
-from tests.torch_backend.elsewhere.gpu import REAL, Seen, gpu, here
+from tests.soak import with_soak
+from tests.torch_backend.elsewhere.gpu import REAL, GpuEvents, gpu, here
 from tests.torch_backend.search.test_rows import FIRST, RELAXED, TAUGHT, TRIED, written
 from tests.torch_backend.searches import job, tiny
 
@@ -57,7 +57,7 @@ def job_of(name: str, options: Mapping[str, Any], **more: Any) -> Job:
     return replace(one, architecture=dict(tiny().sample(0))) if name == "train" else one
 
 
-def stepped(one: Job, count: int = 3) -> tuple[list[dict[str, float]], list[list[str]], Seen]:
+def stepped(one: Job, count: int = 3) -> tuple[list[dict[str, float]], list[list[str]], GpuEvents]:
     """Figures of some steps on the GPU, what each step waited for, and all else that was seen."""
     with gpu() as seen:
         trainee, rows, waits = create_strategy(replace(one, device="cuda")), [], []
@@ -71,7 +71,7 @@ def stepped(one: Job, count: int = 3) -> tuple[list[dict[str, float]], list[list
     return figures, waits, seen
 
 
-def agree(one: Job) -> tuple[list[list[str]], Seen]:
+def agree(one: Job) -> tuple[list[list[str]], GpuEvents]:
     trainee, rows = steps(one)
     figures, waits, seen = stepped(one)
     for ours, there in zip([*rows, trainee.evaluate(0)], figures, strict=True):
@@ -229,7 +229,7 @@ def test_every_strategy_is_looked_at() -> None:
     assert set(INHERENT) < {name for name, _ in STEPPED} < set(STRATEGIES)
 
 
-@pytest.mark.parametrize("name", portion(SEARCHES, ["told", "restored", "others"]))
+@pytest.mark.parametrize("name", with_soak(SEARCHES, ["told", "restored", "others"]))
 def test_whole_searches(name: str, tmp_path: Path) -> None:
     path = written(tmp_path, "", SEARCHES[name].format(one=1, two=2))
     asked: dict[str, Any] = {"resume": False, "fall_back": False, "overrides": {}, "callback": None}

@@ -21,7 +21,7 @@ from archir_torch.lowering.module import lower
 from archir_torch.lowering.weights import load_weights, save_weights
 from tests.conftest import EXAMPLES
 from tests.op_cases import CASES, graph_of
-from tests.portions import portion
+from tests.soak import with_soak
 from tests.torch_backend.lowering.test_lowering import inputs_of
 
 
@@ -60,7 +60,7 @@ def test_resnet50_is_short_and_imports_torch_alone(tmp_path: Path) -> None:
     assert text.count("class Bottleneck") == 2
 
 
-@pytest.mark.parametrize("fresh", portion([False, True], [False]))
+@pytest.mark.parametrize("fresh", with_soak([False, True], [False]))
 def test_the_file_runs_where_archir_is_not(
     fresh: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

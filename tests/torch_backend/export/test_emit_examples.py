@@ -20,7 +20,7 @@ from archir_torch.export.source.emit import emit
 from tests.architectures import inputs_of
 from tests.conftest import EXAMPLES
 from tests.examples import CELLS, NETS, elaborated
-from tests.portions import portion
+from tests.soak import with_soak
 from tests.torch_backend.export.test_emit import imported
 
 FEW = (
@@ -62,7 +62,7 @@ def test_all_nets_are_here() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, *SOAK])
-@pytest.mark.parametrize("net", portion(NETS, FEW))
+@pytest.mark.parametrize("net", with_soak(NETS, FEW))
 def test_files_compute_what_networks_compute(net: str, seed: int, tmp_path: Path) -> None:
     space = elaborated(net, **NETS[net])
     if seed and not space.choices:
@@ -85,7 +85,7 @@ def test_files_compute_what_networks_compute(net: str, seed: int, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "net", portion(["glit.arch", "search.arch:high", "search.arch:low", "search.arch:levels"], ["glit.arch"])
+    "net", with_soak(["glit.arch", "search.arch:high", "search.arch:low", "search.arch:levels"], ["glit.arch"])
 )
 def test_a_glit_of_twelve_blocks_is_short(net: str) -> None:
     space = archir.load(EXAMPLES / "glit" / net)

@@ -1,4 +1,4 @@
-"""Modules draw their weights from torch's own generator."""
+"""Seed torch's generator, from which modules of these tests initialise their weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 @pytest.fixture(autouse=True)
 def _the_same_weights() -> Iterator[None]:
-    """Whatever was drawn before: rounding errors of deep networks differ from seed to seed."""
+    """Seed the generator for each test, because rounding errors of deep networks depend on the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         yield

@@ -20,7 +20,7 @@ from archir_torch.lowering.kernels.library import ARGUMENTS, unavailable_reason
 from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.operations.norm import batch_norm
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
-from tests.portions import portion
+from tests.soak import with_soak
 
 pytestmark = pytest.mark.skipif(bool(unavailable_reason()), reason="there is no C++ compiler")
 
@@ -129,7 +129,7 @@ def close(found: list[list[Tensor]]) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize("seed", portion(range(2000), [*range(7), 35]))
+@pytest.mark.parametrize("seed", with_soak(range(2000), [*range(7), 35]))
 def test_any_layout_gives_what_torch_gives(seed: int) -> None:
     rng = random.Random(-seed)
     close(drawn(seed, [rng.choice(PIECES[rng.choice([*PIECES])]) for _ in range(rng.choice([1, 2, 3]))]))

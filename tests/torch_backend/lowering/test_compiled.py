@@ -28,8 +28,8 @@ from archir_torch.supernet.mixture import MixedNetwork
 from archir_torch.supernet.network import SuperNetwork
 from archir_torch.supernet.tuning import Plan, lower_with_plan
 from tests.conftest import EXAMPLES
-from tests.examples import NETS, made_small
-from tests.portions import portion
+from tests.examples import NETS, small_graph
+from tests.soak import with_soak
 from tests.torch_backend.searches import job, tiny
 
 needs_compiler = pytest.mark.skipif(bool(unavailable_reason()), reason="there is no C++ compiler")
@@ -203,9 +203,9 @@ def test_a_library_is_compiled_once_and_what_a_compiler_says_is_told(
 
 
 @needs_compiler
-@pytest.mark.parametrize("net", portion(NETS, []))
+@pytest.mark.parametrize("net", with_soak(NETS, []))
 def test_examples_run_with_kernels(net: str) -> None:
-    space = Space(made_small(net))
+    space = Space(small_graph(net))
     one = space.specialize(space.sample(1)) if space.choices else space.graph
     inputs = [random_input(kind, 4, torch.Generator().manual_seed(1)) for kind in ranged_inputs(one).values()]
     inputs = [x.double() if x.is_floating_point() else x for x in inputs]  # norms of few pixels magnify rounding

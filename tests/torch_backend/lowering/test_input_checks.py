@@ -16,7 +16,7 @@ from archir.passes.relax import relax
 from archir_torch import BACKEND
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.mixture import lower_mixed
-from tests.portions import portion
+from tests.soak import with_soak
 
 IMAGES = """
 net images() {
@@ -65,7 +65,7 @@ def test_images_of_other_shapes_are_refused(made: Callable[[], Callable[[Tensor]
         run(np.zeros((5, 3, 8, 8), np.float32))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("seed", portion(range(300), range(6)))
+@pytest.mark.parametrize("seed", with_soak(range(300), range(6)))
 def test_of_all_shapes_those_of_the_net_are_taken(seed: int) -> None:
     """Inputs of any rank and element type; one of them is then changed, in one way."""
     rng, generator = random.Random(seed), torch.Generator().manual_seed(seed)

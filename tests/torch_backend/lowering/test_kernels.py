@@ -22,8 +22,8 @@ from archir_torch.lowering.module import Network, lower
 from tests.architectures import image_of
 from tests.conftest import EXAMPLES
 from tests.op_cases import CASES, MAP, Case, graph_of, name_of
-from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
+from tests.soak import with_soak
 from tests.torch_backend.lowering.test_lowering import inputs_of
 
 MORE: list[Case] = [
@@ -94,7 +94,7 @@ def test_networks(name: str) -> None:
     assert launched(lower(graph), image_of(graph, 2)) == cost(graph).kernels
 
 
-@pytest.mark.parametrize("name", portion(SPACES, ["full_attention", "darts", "autoformer", "mobilenet_v3_ofa"]))
+@pytest.mark.parametrize("name", with_soak(SPACES, ["full_attention", "darts", "autoformer", "mobilenet_v3_ofa"]))
 def test_architectures(name: str) -> None:
     """Where operands come out of order, torch may add a bias apart, or find that an attention can be one kernel.
 

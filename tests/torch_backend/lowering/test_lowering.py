@@ -39,7 +39,7 @@ from archir_torch.lowering.module import Network, lower, missing_rules, weights_
 from archir_torch.lowering.rules import RULES, lowers
 from archir_torch.measuring.latency import random_input
 from tests.op_cases import CASES, MAP, TOKENS, VECTOR, Case, Dims, graph_of, name_of
-from tests.portions import portion
+from tests.soak import with_soak
 
 
 def run(network: Network, *inputs: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ def variants() -> Iterator[tuple[tuple[object, ...], Case]]:
                 yield (type(op).infer, "all", j), (op, tuple(other if one == shape else one for one in dims))
 
 
-@pytest.mark.parametrize("part", portion(range(PARTS), [0]))
+@pytest.mark.parametrize("part", with_soak(range(PARTS), [0]))
 def test_what_rules_accept_runs_with_the_types_and_costs_they_say(part: int) -> None:
     """Near the limits of attributes and dimensions: shapes, parameters and MACs of one sample.
 

@@ -18,7 +18,7 @@ from archir_torch.objectives.multilabel import Multilabel
 from archir_torch.objectives.objective import CombinedObjective
 from archir_torch.objectives.task import Task
 from archir_torch.training import distributed
-from tests.torch_backend.forked import apart
+from tests.torch_backend.forked import run_processes
 
 NAME = "mean_average_precision"
 
@@ -96,7 +96,7 @@ def one_of_several(rank: int, folder: Path) -> None:
 
 @pytest.mark.soak
 def test_real_processes_come_to_the_same(tmp_path: Path) -> None:
-    apart(2, one_of_several, tmp_path)
+    run_processes(2, one_of_several, tmp_path)
     wanted = repr(measured(*drawn(4, 1001))[NAME])
     assert [(tmp_path / str(rank)).read_text() for rank in range(2)] == [wanted] * 2
 

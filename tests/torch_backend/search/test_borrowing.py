@@ -17,7 +17,7 @@ from archir.recipes.start_weights import DATA_KEY
 from archir.runs import Run
 from archir_torch import BACKEND as TORCH
 from archir_torch.lowering.weights import read_weights
-from tests.portions import portion
+from tests.soak import with_soak
 from tests.torch_backend.tried import RECIPE, recipe, trials_of
 
 HEAD = RECIPE[: RECIPE.index("[[phase]]")].replace("[data]", "export = false\n\n[data]", 1)
@@ -59,7 +59,7 @@ def supernet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-@pytest.mark.parametrize("which", portion(["", ":supernet"], [":supernet"]))
+@pytest.mark.parametrize("which", with_soak(["", ":supernet"], [":supernet"]))
 def test_a_search_with_the_supernet_of_another_run(which: str, supernet: Path, tmp_path: Path) -> None:
     """It is what it would be in one run, and stays when the other one is gone."""
     other = Path(shutil.copytree(supernet, tmp_path / "other"))

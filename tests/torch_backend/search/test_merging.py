@@ -18,7 +18,7 @@ from archir_torch.lowering.module import lower
 from archir_torch.reuse import Merging, Trained, merging, start
 from archir_torch.search.job import create_strategy
 from archir_torch.supernet import SuperNetwork, extract
-from tests.portions import portion
+from tests.soak import with_soak
 from tests.torch_backend.tried import elastic, job
 
 SPACE = """
@@ -99,10 +99,10 @@ ALIKE = "net s {\n input x: f32[32, 8]\n output y = x |> linear(choose inner(6, 
 
 
 @pytest.mark.parametrize(
-    "point", portion([(1, 0), (0.1, 0), (1e-2, 0), (1e-3, 0), (1e-4, 0), (0.1, 2), (0.1, 4), (0.1, 6), (0.1, 8)],
+    "point", with_soak([(1, 0), (0.1, 0), (1e-2, 0), (1e-3, 0), (1e-4, 0), (0.1, 2), (0.1, 4), (0.1, 6), (0.1, 8)],
     [(1e-4, 0), (0.1, 8)]), ids=str,
 )  # fmt: skip
-@pytest.mark.parametrize("seed", portion(range(10), [0]))
+@pytest.mark.parametrize("seed", with_soak(range(10), [0]))
 def test_a_prediction_is_the_least_squares_where_kept_channels_are_alike(point: tuple[float, float], seed: int) -> None:
     """Channels 0 and 1, and 2 and 3, differ by `eps`; `mean` brings all sigmoids near one."""
     eps, mean = point

@@ -26,7 +26,7 @@ from archir_torch.search.job import create_strategy
 from archir_torch.supernet import extract
 from tests.conftest import EXAMPLES
 from tests.examples import NETS
-from tests.portions import portion
+from tests.soak import with_soak
 from tests.torch_backend.tried import elastic, job
 
 FEW = [
@@ -80,7 +80,7 @@ def computed(graph: Graph, weights: Mapping[str, Tensor], seed: int = 3) -> list
     return list(found.values()) if isinstance(found, dict) else [found]
 
 
-@pytest.mark.parametrize("name", portion(list(NETS), FEW))
+@pytest.mark.parametrize("name", with_soak(list(NETS), FEW))
 def test_examples_compute_the_same(name: str) -> None:
     file, net = name.split(":")
     space = archir.load(f"{EXAMPLES / file}:{net}", **NETS[name])
@@ -199,7 +199,7 @@ def assert_computes_the_same(graph: Graph, seed: int) -> None:
         assert (one - other).abs().max() <= 1e-9 * one.abs().max()
 
 
-@pytest.mark.parametrize("seed", portion(range(300), [3, 10, 41, 150]))
+@pytest.mark.parametrize("seed", with_soak(range(300), [3, 10, 41, 150]))
 def test_attention_computes_the_same(seed: int) -> None:
     """Of heads that share keys and values, and heads of one channel."""
     rng = random.Random(seed)

@@ -23,8 +23,8 @@ from archir_torch.data import Split, load, minibatch
 from archir_torch.proxies import PROXIES
 from archir_torch.proxies.untrained import Trial, make_trial
 from tests.conftest import EXAMPLES
-from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
+from tests.soak import with_soak
 
 NAMES = ["fisher", "grad_norm", "grasp", "jacob_cov", "naswot", "snip", "synflow"]
 
@@ -194,7 +194,7 @@ def test_batch_norms_use_the_minibatch_and_dropout_is_off() -> None:
     torch.testing.assert_close(module(made.batch.images), reference(made.batch.images))
 
 
-@pytest.mark.parametrize("name", portion(SPACES, ["darts", "autoformer", "nas_bench_201"]))
+@pytest.mark.parametrize("name", with_soak(SPACES, ["darts", "autoformer", "nas_bench_201"]))
 def test_every_published_space_is_scored(name: str) -> None:
     small = SPACES[name].small
     space = space_of(name, **{**small, "classes": 10} if "classes" in small else small)

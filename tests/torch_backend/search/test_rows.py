@@ -27,7 +27,7 @@ from archir_torch.search.run import execute
 from archir_torch.search.task import Task
 from archir_torch.strategies import inherit, relaxed, supernet
 from archir_torch.training.learner import Learner
-from tests.portions import portion
+from tests.soak import with_soak
 
 Rows = set[tuple[str, int]]
 """Images by their part of the source and their row there."""
@@ -301,7 +301,7 @@ TRAINS = ("weights", "norms", "proxies")
 CHOOSES = ("alphas", "stopping")
 
 
-@pytest.mark.parametrize("head", portion(SETTINGS, SETTINGS[2:]))
+@pytest.mark.parametrize("head", with_soak(SETTINGS, SETTINGS[2:]))
 @pytest.mark.parametrize("name", RECIPES)
 def test_what_scores_never_trains_and_what_tests_never_chooses(
     name: str, head: str, watched: Touched, tmp_path: Path

@@ -23,9 +23,9 @@ from archir.spaces.space import Space
 from archir_torch.search.job import Strategy
 from archir_torch.training import distributed
 from archir_torch.training.loop import Row, run
-from tests.portions import portion
+from tests.soak import with_soak
 from tests.torch_backend import forked
-from tests.torch_backend.forked import apart
+from tests.torch_backend.forked import run_processes
 from tests.torch_backend.searches import command, recipe, strategy, surroundings
 
 PROCESSES = 2
@@ -84,11 +84,11 @@ def worker(rank: int, folder: Path, cases: Sequence[str]) -> None:
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes left of the cases that are asked for."""
     path = tmp_path_factory.mktemp("searches")
-    apart(PROCESSES, worker, path, CASES if "not soak" not in request.config.getoption("markexpr") else FEW)
+    run_processes(PROCESSES, worker, path, CASES if "not soak" not in request.config.getoption("markexpr") else FEW)
     return path
 
 
-@pytest.mark.parametrize("case", portion(CASES, FEW))
+@pytest.mark.parametrize("case", with_soak(CASES, FEW))
 def test_two_processes_are_one_with_the_doubled_batch(case: str, folder: Path) -> None:
     search, rows = searched(case, 16)
     wanted = search.state().tensors
@@ -125,7 +125,7 @@ EPOCHS = 12
 OVERRIDDEN = ("--set", f"search.training.epochs={EPOCHS}")
 
 
-STARTED = portion(["torchrun", "forked"], ["forked"])
+STARTED = with_soak(["torchrun", "forked"], ["forked"])
 
 
 def said_by_two(how: str, folder: Path, name: str, *arguments: object) -> str:
@@ -135,7 +135,7 @@ def said_by_two(how: str, folder: Path, name: str, *arguments: object) -> str:
         done = subprocess.run(started, env=surroundings(), text=True, capture_output=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
-    apart(PROCESSES, forked.archir, folder, name, *map(str, arguments))
+    run_processes(PROCESSES, forked.archir, folder, name, *map(str, arguments))
     return "".join((folder / f"said-{rank}").read_text() for rank in range(PROCESSES))
 
 

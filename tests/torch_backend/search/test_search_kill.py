@@ -23,9 +23,9 @@ from archir.diagnostics.errors import ArchError
 from archir.runs import Run, summaries
 from archir.runs.lock import is_locked
 from archir.runs.manifest import NAME
-from tests.portions import portion
 from tests.runs.scenario import HAS_TENSORBOARD
 from tests.runs.test_tensorboard import needs_tensorboard, shown
+from tests.soak import with_soak
 from tests.torch_backend.forked import Command
 from tests.torch_backend.searches import recipe
 
@@ -154,7 +154,7 @@ def test_killed_at_twenty_moments(whole: Path, tmp_path: Path) -> None:
     assert kills(whole, tmp_path / "run", 20, seed=1) == 20
 
 
-@pytest.mark.parametrize("number", portion([signal.SIGINT, signal.SIGTERM], [signal.SIGTERM]))
+@pytest.mark.parametrize("number", with_soak([signal.SIGINT, signal.SIGTERM], [signal.SIGTERM]))
 def test_signals_leave_a_run_that_goes_on(number: signal.Signals, whole: Path, tmp_path: Path) -> None:
     path, folder = whole.parent / "recipe.toml", tmp_path / "run"
     code, said = signalled(path, folder, number, 0.1)

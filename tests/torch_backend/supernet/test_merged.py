@@ -25,7 +25,7 @@ from archir_torch.strategies.relaxed import Relaxed
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from archir_torch.supernet.tuning import Plan, lower_with_plan, tuned
 from tests.examples import elaborated
-from tests.portions import portion
+from tests.soak import with_soak
 from tests.torch_backend.searches import job
 
 SPACES = {
@@ -75,7 +75,7 @@ def same(one: Results, other: Results) -> None:
             torch.testing.assert_close(found[name], wanted[name], rtol=1e-8, atol=1e-10 * size, msg=name)
 
 
-@pytest.mark.parametrize("name", portion(SPACES, ["nas_bench_201"]))
+@pytest.mark.parametrize("name", with_soak(SPACES, ["nas_bench_201"]))
 def test_every_plan_computes_the_same(name: str) -> None:
     graph = relaxed(name)
     plain = lower_mixed(graph)
@@ -85,7 +85,7 @@ def test_every_plan_computes_the_same(name: str) -> None:
         same(wanted, outcome(lower_with_plan(graph, plan), state))
 
 
-@pytest.mark.parametrize("seed", portion(range(12), range(5)))
+@pytest.mark.parametrize("seed", with_soak(range(12), range(5)))
 def test_random_siblings_compute_the_same_together(seed: int) -> None:
     graph = relax(archir.loads(random_program(random.Random(seed))).graph)
     plain = lower_mixed(graph)

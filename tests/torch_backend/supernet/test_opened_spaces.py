@@ -10,7 +10,7 @@ import archir
 from archir.diagnostics.errors import ArchError
 from benchmarks.opening import compare
 from tests.language.networks import Networks
-from tests.portions import portion
+from tests.soak import with_soak
 
 CASES = {
     "depthwise, as wide as its input": (
@@ -63,7 +63,7 @@ def assert_holds(text: str, path: Path, seed: int) -> None:
     assert row.holds, row
 
 
-@pytest.mark.parametrize("seed", portion(range(2), [0]))
+@pytest.mark.parametrize("seed", with_soak(range(2), [0]))
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_opened_is_part_of_the_network(name: str, seed: int, tmp_path: Path) -> None:
     blocks, body = CASES[name]
@@ -72,6 +72,6 @@ def test_what_is_opened_is_part_of_the_network(name: str, seed: int, tmp_path: P
 
 
 @pytest.mark.parametrize("series", [False, True], ids=["maps", "series"])
-@pytest.mark.parametrize("seed", portion(range(150), FEW))
+@pytest.mark.parametrize("seed", with_soak(range(150), FEW))
 def test_what_is_opened_of_a_drawn_network_is_part_of_it(seed: int, series: bool, tmp_path: Path) -> None:
     assert_holds(Networks(seed, series).program(), tmp_path / "net.arch", seed)

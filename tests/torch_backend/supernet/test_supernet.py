@@ -16,8 +16,8 @@ from archir.spaces.space import Space
 from archir_torch.lowering.module import Network
 from archir_torch.supernet.network import SuperNetwork, extract
 from tests.architectures import image_of
-from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
+from tests.soak import with_soak
 
 MANY, FEW = 100, 2
 SOAK = pytest.param(MANY, marks=pytest.mark.soak)
@@ -47,7 +47,7 @@ def tensors(found: Tensor | dict[str, Tensor]) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("count", [FEW, SOAK])
-@pytest.mark.parametrize("name", portion(SPACES, KINDS))
+@pytest.mark.parametrize("name", with_soak(SPACES, KINDS))
 def test_it_computes_what_extracted_networks_do(name: str, count: int) -> None:
     space = space_of(name, **SPACES[name].small)
     model = supernet_of(space)
@@ -67,7 +67,7 @@ def test_a_supernet_without_parameters() -> None:
         assert torch.equal(extract(model, architecture)(image), model(image, architecture))
 
 
-@pytest.mark.parametrize("name", portion(SPACES, KINDS))
+@pytest.mark.parametrize("name", with_soak(SPACES, KINDS))
 def test_gradients_reach_what_is_used_and_nothing_else(name: str) -> None:
     space = space_of(name, **SPACES[name].small)
     model = supernet_of(space).train()
@@ -114,7 +114,7 @@ def network_name(network: Network, name: str) -> str:
 
 
 @pytest.mark.parametrize("count", [1])
-@pytest.mark.parametrize("name", portion(SPACES, KINDS))
+@pytest.mark.parametrize("name", with_soak(SPACES, KINDS))
 def test_onnx_models_agree(name: str, count: int, tmp_path: Path) -> None:
     onnx_models_agree(name, range(count), tmp_path)
 

@@ -17,7 +17,7 @@ from tests.torch_backend.tried import job, recipe
 
 @pytest.fixture(scope="session")
 def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A run of all phases, and what the command said in the end."""
+    """Return a run of all phases, and the command's last output."""
     folder = tmp_path_factory.mktemp("tried")
     arguments = ["search", str(recipe(folder)), "-o", str(folder / "run"), "--device", "cpu"]
     done = CliRunner().invoke(main, arguments, catch_exceptions=False)
@@ -27,15 +27,15 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.fixture(scope="session")
 def run(said: tuple[Path, str]) -> Run:
-    """The run."""
+    """Return the run."""
     return Run.open(said[0])
 
 
 @pytest.fixture(scope="session")
 def supernet() -> Job:
-    """A phase that takes over a supernet's weights."""
-    one = job("sandwich")
-    strategy = create_strategy(one)
+    """Return a phase that inherits a supernet's weights."""
+    phase_job = job("sandwich")
+    strategy = create_strategy(phase_job)
     through(strategy, epochs=1, steps=strategy.steps)
     outcome = strategy.outcome()
-    return replace(one, weights=outcome.weights, supernet=outcome.supernet)
+    return replace(phase_job, weights=outcome.weights, supernet=outcome.supernet)

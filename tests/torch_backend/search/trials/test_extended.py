@@ -24,7 +24,7 @@ from archir.runs.lock import is_locked
 from archir.runs.phase import Phase
 from archir.search.registry import strategies
 from tests.plugins import forgotten
-from tests.portions import portion
+from tests.soak import with_soak
 from tests.torch_backend.forked import Command
 from tests.torch_backend.search.test_search_kill import exact
 from tests.torch_backend.tried import SHORT, recipe, trials_of
@@ -145,7 +145,7 @@ def written(tmp_path: Path) -> Iterator[Write]:
         yield write
 
 
-@pytest.mark.parametrize("name", portion(ALL, ["climb", "nsga2", "successive_halving"]))
+@pytest.mark.parametrize("name", with_soak(ALL, ["climb", "nsga2", "successive_halving"]))
 def test_more_trials_are_what_all_at_once_would_be(name: str, tmp_path: Path, written: Write) -> None:
     path, more = written(name)
     search(path, tmp_path / "whole" / "run", more)
@@ -163,7 +163,7 @@ def test_more_trials_are_what_all_at_once_would_be(name: str, tmp_path: Path, wr
     assert told == {"settings": more, "phases": ["try", "retrain"]}
 
 
-@pytest.mark.parametrize("name", portion(ALL, ["climb"]))
+@pytest.mark.parametrize("name", with_soak(ALL, ["climb"]))
 def test_stopped_at_any_trial_of_an_extension(
     name: str, tmp_path: Path, written: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,7 +26,7 @@ from archir_torch.supernet.network import extract
 from archir_torch.training.feed import Feed
 from archir_torch.training.loop import run as through
 from archir_torch.training.recalibration import recalibrate
-from tests.portions import portion
+from tests.soak import with_soak
 from tests.torch_backend.tried import gone_through, job
 
 
@@ -137,7 +137,7 @@ def tried(space: Space, count: int) -> list[Trial]:
     return rows[:count]
 
 
-@pytest.mark.parametrize("trials", portion([120, 200], [120]))
+@pytest.mark.parametrize("trials", with_soak([120, 200], [120]))
 def test_a_predictor_ranks_what_it_has_not_seen(trials: int) -> None:
     space = archir.loads(ADDITIVE)
     known = tried(space, 60)

@@ -24,7 +24,7 @@ from archir_torch.search.job import Job, create_strategy
 from archir_torch.search.task import Task
 from archir_torch.strategies.trials import TrialStrategy
 from archir_torch.training.loop import run as through
-from tests.portions import portion
+from tests.soak import with_soak
 from tests.torch_backend.search.trials.test_scoring import scored_by
 from tests.torch_backend.tried import COUNTS, QUICK, RECIPE, SHORT, job, recipe, trials_of
 
@@ -102,7 +102,7 @@ class Stopping:
             raise Interrupted("that is enough")
 
 
-@pytest.mark.parametrize("name", portion([JOURNAL, "phases/plane/checkpoint-2.safetensors"], [JOURNAL]))
+@pytest.mark.parametrize("name", with_soak([JOURNAL, "phases/plane/checkpoint-2.safetensors"], [JOURNAL]))
 def test_what_is_lost_is_tried_again(name: str, run: Run, tmp_path: Path) -> None:
     """Of a checkpoint that is older than the journal, nothing: its trials are there."""
     path, torch = recipe(tmp_path), backends.get("torch")

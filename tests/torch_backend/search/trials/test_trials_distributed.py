@@ -24,7 +24,7 @@ from archir_torch.search import run as searching
 from archir_torch.search.job import Outcome
 from archir_torch.search.preparation import PreparedSearch
 from archir_torch.search.task import Task
-from tests.torch_backend.forked import apart
+from tests.torch_backend.forked import run_processes
 from tests.torch_backend.tried import PHASES, RECIPE, recipe, trials_of
 
 pytestmark = pytest.mark.soak
@@ -81,7 +81,7 @@ def worker(rank: int, folder: Path) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes left."""
     path = recipe(tmp_path_factory.mktemp("two"), TEXT).parent
-    apart(PROCESSES, worker, path)
+    run_processes(PROCESSES, worker, path)
     return path
 
 

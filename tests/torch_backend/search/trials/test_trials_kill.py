@@ -23,8 +23,8 @@ from archir.runs import Run, Trial, summaries
 from archir.runs.folder import JOURNAL
 from archir.runs.lock import is_locked
 from archir.runs.manifest import NAME
-from tests.portions import portion
 from tests.search.marked import gone, left
+from tests.soak import with_soak
 from tests.torch_backend.forked import Command
 from tests.torch_backend.search.test_search_kill import exact
 from tests.torch_backend.tried import MODULE, QUICK, SHORT, SLOW, recipe, trials_of
@@ -177,7 +177,7 @@ def disturbed(name: str, whole: Path, folder: Path, worker: int, driver: int) ->
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", portion(["processes:2", "ray"], []))
+@pytest.mark.parametrize("name", with_soak(["processes:2", "ray"], []))
 def test_a_worker_is_killed_and_then_the_driver(name: str, whole: Path, tmp_path: Path) -> None:
     disturbed(name, whole, tmp_path / "run", 3, 12)
 

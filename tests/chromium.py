@@ -22,19 +22,21 @@ _FLAGS = [
 
 
 class Chromium:
-    """A browser with one tab. Messages are JSON, ended by a zero byte; the browser reads descriptor 3 and writes 4."""
+    """A browser with one tab. Messages are JSON, terminated by a zero byte; the browser reads descriptor 3 and writes
+    4."""
 
     def __init__(self, profile: Path) -> None:
         assert PROGRAM is not None
-        ends = [*os.pipe(), *os.pipe()]
-        reads, self._write, self._read, writes = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 20) for end in ends)
+        pipe_ends = [*os.pipe(), *os.pipe()]
+        reads, self._write, self._read, writes = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 20) for end in pipe_ends)
         nothing = os.open(os.devnull, os.O_RDWR)
         moves = [
-            (os.POSIX_SPAWN_DUP2, one, other) for one, other in ((reads, 3), (writes, 4), (nothing, 1), (nothing, 2))
+            (os.POSIX_SPAWN_DUP2, source, target)
+            for source, target in ((reads, 3), (writes, 4), (nothing, 1), (nothing, 2))
         ]
         arguments = [PROGRAM, *_FLAGS, f"--user-data-dir={profile}", "about:blank"]
         self._process = os.posix_spawn(PROGRAM, arguments, os.environ, file_actions=moves, setpgroup=0)
-        for end in (*ends, reads, writes, nothing):
+        for end in (*pipe_ends, reads, writes, nothing):
             os.close(end)
         self._sent, self._buffer = 0, b""
         self._session: str | None = None

@@ -195,7 +195,7 @@ BOMBS = {
     "tags that are nearly others": net(
         "".join(
             f"x = x |> choose c{i} "
-            + " ".join(f"@t{one}g{j}x" for one in ones for j in range(20_000))
+            + " ".join(f"@t{tag}g{j}x" for tag in ones for j in range(20_000))
             + " { a: relu }\n"
             for i, ones in enumerate(("ao", "a"))
         )

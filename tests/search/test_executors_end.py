@@ -29,7 +29,16 @@ class Program:
     def __init__(self, name: str, folder: Path, seconds: float) -> None:
         self.mark = f"ARCHIR_TEST={uuid.uuid4().hex}"
         environment = os.environ | {"PYTHONPATH": PATHS} | dict([self.mark.split("=")])
-        command = [sys.executable, "-W", "error", "-m", "tests.search.ends", name, str(folder), str(seconds)]
+        command = [
+            sys.executable,
+            "-W",
+            "error",
+            "-m",
+            "tests.search.executor_program",
+            name,
+            str(folder),
+            str(seconds),
+        ]
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=environment, text=True, start_new_session=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,

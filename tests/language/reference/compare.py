@@ -42,7 +42,7 @@ def _disagreement(text: str) -> str | None:
         return _refused(error, runs)
     wrong = [walk for walk in runs if walk.wrong is not None]
     if wrong:
-        return f"archir accepts what is wrong: {wrong[0].wrong}, for {wrong[0].made}"
+        return f"archir accepts what is wrong: {wrong[0].wrong}, for {wrong[0].decisions}"
     kept = [walk for walk in runs if walk.kept]
     try:
         satisfying = space.satisfying
@@ -93,7 +93,7 @@ def _refused(error: ArchError, runs: list[Walk]) -> str | None:
 def _fits(note: str, walk: Walk) -> bool:
     """True if the combination that a note names agrees with the choices of a run, as far as both name them."""
     labels_by_name: dict[str, set[str]] = {}  # a block that calls itself makes a choice of one name several times
-    for name, label in walk.made:
+    for name, label in walk.decisions:
         labels_by_name.setdefault(name, set()).add(label)
     for part in re.split(r", (?=[\w.\[\]]+ = )", note.removeprefix("when ")):
         path, _, label = part.rpartition(" = ")
@@ -105,7 +105,7 @@ def _fits(note: str, walk: Walk) -> bool:
 
 def _read(walk: Walk) -> tuple[object, ...]:
     assert walk.graph is not None
-    return _described(walk.graph, walk.shapes, [name for name, _ in walk.made])
+    return _described(walk.graph, walk.shapes, [name for name, _ in walk.decisions])
 
 
 def _drawn(space: Space, architecture: archir.Architecture) -> tuple[object, ...]:

@@ -38,20 +38,20 @@ def arguments(op: type[Op], argument_values: list[tuple[str | None, Any]]) -> tu
     operands: list[Tensor] = []
     attributes: dict[str, Any] = {}
     positional = iter(names)
-    many = bool(op.operands) and op.operands[0].startswith("*")
+    is_variadic = bool(op.operands) and op.operands[0].startswith("*")
     for name, value in argument_values:
-        if name is None and not attributes and many and isinstance(value, (Tensor, List)):
+        if name is None and not attributes and is_variadic and isinstance(value, (Tensor, List)):
             operands += [_tensor(item) for item in (value if isinstance(value, List) else [value])]
-        elif name is None and not many and len(operands) < len(op.operands) - op.optional:
+        elif name is None and not is_variadic and len(operands) < len(op.operands) - op.optional:
             operands.append(_tensor(value))
-        elif name is None and not many and isinstance(value, Tensor) and len(operands) < len(op.operands):
+        elif name is None and not is_variadic and isinstance(value, Tensor) and len(operands) < len(op.operands):
             operands.append(value)
         else:
             name = name or next(positional, None)
             if name not in names or name in attributes:
                 raise Wrong("no such attribute")
             attributes[name] = _converted(attribute_types(op)[name], value)
-    wanted = 1 if many else len(op.operands) - op.optional
+    wanted = 1 if is_variadic else len(op.operands) - op.optional
     if len(operands) < wanted:
         raise Wrong("a tensor is missing")
     if any(f.name not in attributes and f.default is dataclasses.MISSING for f in dataclasses.fields(op)):

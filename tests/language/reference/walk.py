@@ -24,7 +24,7 @@ class Excluded(Exception):  # noqa: N818
 class Walk:
     """The result of one run: the choices, and the graph or the mistake."""
 
-    made: list[tuple[str, str]] = field(default_factory=list)
+    decisions: list[tuple[str, str]] = field(default_factory=list)
     """Names of the choices within the innermost call, and their labels."""
     graph: Graph | None = None
     wrong: str | None = None
@@ -91,7 +91,7 @@ class State:
         outcome = self.prefix[position] if position < len(self.prefix) else 0
         self.answers.append(outcome)
         self.sizes.append(outcomes)
-        self.walk.made.append((label, labels[outcome] if labels else ""))
+        self.walk.decisions.append((label, labels[outcome] if labels else ""))
         self.walk.met.append(((key, self.frame.cell, self.frame.chain, self.frame.loops), self.walk.kept))
         if self.frame.cell is not None:
             self.cells[cell_key] = outcome

@@ -1,4 +1,4 @@
-"""A program with an executor at work, to be ended in many ways: python -m tests.search.ends EXECUTOR FOLDER SECONDS."""
+"""Run an executor, to be interrupted in many ways: python -m tests.search.executor_program EXECUTOR FOLDER SECONDS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check on a GPU that everything computes what the CPU computes, and how fast, in ten minutes.
+"""Check on a GPU that all results equal the CPU's, and measure the speed, in ten minutes.
 
     python benchmarks/gpu.py [--minutes 10] [--only tests,networks,search,...] [-o benchmarks/results/gpu.txt]
 

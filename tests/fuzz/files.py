@@ -36,7 +36,7 @@ TOML = ["[", "]", "[[", "]]", "{", "}", "=", ",", ".", "\n", "'", '"', '"""', "#
 
 @kind
 def recipes(folder: Path) -> Maker:
-    """Recipes of the examples with damaged text or exchanged values, and a valid recipe with such changes."""
+    """Recipes of the examples with damaged text or exchanged values, and a valid recipe with the same changes."""
     texts = [path.read_text("utf-8") for path in sorted(EXAMPLES.rglob("*.toml"))]
 
     def make(rng: random.Random) -> Case:

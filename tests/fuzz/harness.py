@@ -60,7 +60,7 @@ def _time_limit(seconds: float) -> Generator[None, None, None]:
 
 
 def _peak_memory(reset: bool = False) -> int:
-    """Return the peak memory of this process in KiB. With `anew`, reset the peak first, which only Linux supports."""
+    """Return the peak memory of this process in KiB. With `reset`, reset the peak first, which only Linux supports."""
     try:
         if reset:
             Path("/proc/self/clear_refs").write_text("5")

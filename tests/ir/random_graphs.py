@@ -94,7 +94,7 @@ def operations(draw: Any, decisions: dict[str, Decision]) -> tuple[Op, int]:
 
 @st.composite
 def graphs(draw: Any, most_nodes: int = 14, most_choices: int = 4, odd: bool = True) -> Graph:
-    """Return a valid graph; with `odd`, names may be such that no file has."""
+    """Return a valid graph; with `odd`, names may be ones that no file can contain."""
     graph = Graph(draw(st.sampled_from(["tiny", "a net" if odd else "a_net", "case"])))
     graph.decisions = draw(choices(most_choices, odd))
     types = {}

@@ -52,7 +52,7 @@ class Grammar:
 
     text: str
     escapes: bool
-    """Whether quotes and brackets have them, as in GBNF."""
+    """True if quotes and brackets contain escapes, as in GBNF."""
     rules: dict[str, Any] = field(default_factory=dict)
     costs: dict[str, float] = field(default_factory=dict)
 

@@ -87,7 +87,7 @@ def job(
 
 
 def strategy(*arguments: Any, **more: Any) -> Strategy:
-    """Return the strategy of such a job."""
+    """Return the strategy of a job."""
     return create_strategy(job(*arguments, **more))
 
 
@@ -147,6 +147,6 @@ def command(*arguments: object, processes: int = 1, name: str = "search") -> lis
 
 
 def surroundings() -> dict[str, str]:
-    """Return the environment of such a process."""
+    """Return the environment of a command's process."""
     paths = [str(path) for path in (ROOT, ROOT / "backends", ROOT / "grammar")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}

@@ -100,7 +100,7 @@ strategy = "train"
 start = { architecture = "evolve", weights = "supernet" }
 training = { epochs = 2, batch = 32 }
 """
-"""A supernet, what is scored with its weights and without them, and a network that is trained on."""
+"""Phases: a supernet, trials with and without its weights, and the training of a network."""
 COUNTS = {"evolve": 8 + 3 * 6, "plane": 18, "halve": 4 + 2, "finals": 3}
 """Trials of each phase that tries candidates."""
 PHASES = ("supernet", "evolve", "plane", "halve", "finals", "retrain")
@@ -108,11 +108,11 @@ MODULE = "tests.torch_backend.tried"
 _SLOW = f'objective = {{ kind = "{MODULE}:Moody", mood = "slow", everywhere = true }}'
 _WEIGHTS = 'start = { weights = "supernet" }\n'
 SLOW = RECIPE.replace(_WEIGHTS, f"{_WEIGHTS}{_SLOW}\n").replace("[data]", "export = false\n\n[data]", 1)
-"""The same, where `evolve` and `plane` take most of the time."""
+"""`RECIPE` with `evolve` and `plane` taking most of the time."""
 SHORT = SLOW[: SLOW.index('[[phase]]\nname = "plane"')]
-"""Of that, the first two phases."""
+"""The first two phases of `SLOW`."""
 QUICK = ("ARCHIR_TEST_QUICK", "1")
-"""The environment of a search that nobody stops: what is slow is not."""
+"""The environment of a search that is not interrupted, in which slow tasks are fast."""
 
 
 class MoodyOptions(ClassificationSettings):

@@ -29,12 +29,12 @@ class Walk:
     graph: Graph | None = None
     wrong: str | None = None
     kept: bool = True
-    """Whether every requirement held."""
+    """True if every requirement held."""
     vague: bool = False
-    """Whether it is not said what exists: something was wrong after a requirement was broken, or a choice is made
-    only after one that is broken whenever it is met."""
+    """True if the run does not decide which architectures exist: a mistake follows a violated requirement, or a choice
+    is made only after a requirement that is violated whenever it is reached."""
     met: list[tuple[Hashable, bool]] = field(default_factory=list)
-    """The choices, each by its place in the program and the calls around it, and whether every requirement held."""
+    """The choices, each by its place in the program and the calls around it, and True if every requirement held."""
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -63,7 +63,7 @@ class Frame:
     definition: ast.Definition | None = None
     outer: Frame | None = None
     names: Mapping[str, Any] = field(default_factory=dict)
-    """Those of the file of what is called."""
+    """Names of the file in which the called block is defined."""
 
 
 class State:

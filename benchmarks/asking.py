@@ -4,8 +4,8 @@ python benchmarks/asking.py [--trials 2000] [--repeats 3] [--to FILE]
 
 Figures are microseconds of processor time per candidate of `ask` and `tell` together, after the first batch, in a space
 that is new to each search, and milliseconds until the first batch; the minimum of some equal searches. Scores are
-random. A second part does not merge architectures that compute the same (`archir.without_dedup`). The figures are kept in
-`benchmarks/results/asking_cpu.txt`.
+random. A second part does not merge architectures that compute the same (`archir.without_dedup`). The figures are kept
+in `benchmarks/results/asking_cpu.txt`.
 """
 
 from __future__ import annotations

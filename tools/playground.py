@@ -1,7 +1,7 @@
 """Write the playground, the studio as static files: python tools/playground.py FOLDER [--numpy WHEEL]
 
 Python runs in the browser. Needs node and `npm ci` in editors/studio, which brings Pyodide and the bundler. Without
-`--numpy`, numpy's wheel for this Pyodide is downloaded from Pyodide's server; its SHA-256 must be that of Pyodide's lock.
+`--numpy`, the wheel of numpy is downloaded from Pyodide's server; its SHA-256 must be that of Pyodide's lock.
 """
 
 from __future__ import annotations

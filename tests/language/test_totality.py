@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from archir import api
+from archir.api import loading
 from archir.cli import main
 from archir.diagnostics.errors import ArchError, RuleError
 from archir.diagrams import lifting
@@ -168,7 +168,7 @@ def test_failures_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a\nb \x1b[31m")
 
-    monkeypatch.setattr(api, "graphs", broken)
+    monkeypatch.setattr(loading, "graphs", broken)
     done = CliRunner().invoke(main, ["check", str(path)])
     assert done.exit_code == 70
     assert done.stderr == (
@@ -178,7 +178,7 @@ def test_failures_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for arguments in (["--traceback", "check", str(path)], ["check", str(path), "--traceback"]):
         done = CliRunner().invoke(main, arguments)
         assert isinstance(done.exception, ZeroDivisionError)
-    monkeypatch.setattr(api, "graphs", lambda *_, **__: (_ for _ in ()).throw(click.UsageError("no")))
+    monkeypatch.setattr(loading, "graphs", lambda *_, **__: (_ for _ in ()).throw(click.UsageError("no")))
     assert CliRunner().invoke(main, ["check", str(path)]).exit_code == 2
 
 

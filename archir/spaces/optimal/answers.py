@@ -39,7 +39,7 @@ class ConflictingBound:
 class Answer(Tabular):
     """Answer: the best `architectures` in order, with their `values`; no other architecture is better than `bound`.
 
-    `settled` is True if that is proved. If it is proved that no architecture is within the bounds, there are no
+    `proved` is True if that is proved. If it is proved that no architecture is within the bounds, there are no
     architectures, and `conflict` has bounds that contradict each other. `is_minimal` is True if there are architectures
     without any one of these, False if the time limit was reached before that was known.
     """

@@ -52,7 +52,7 @@ class Point:
 class Front(Tabular):
     """Pareto front: points from the best of the first objective on.
 
-    No architecture is better than a point in one objective and at least as good in the others. `settled` is False if
+    No architecture is better than a point in one objective and at least as good in the others. `complete` is False if
     the time limit or the maximum number of points was reached before the front was complete.
     """
 

@@ -27,7 +27,7 @@ TIME_LIMIT = 20.0
 class Membership:
     """The architecture that computes the same function as a network, or None.
 
-    `largest` is True if it is the one with the most multiply-accumulates. `settled` is True if all architectures that
+    `largest` is True if it is the one with the most multiply-accumulates. `proved` is True if all architectures that
     it could be were compared. If there is none, `nearest` is the architecture that has the most operations in common
     with the network, of those that were compared, and `differences` are the scopes in which they differ, with the
     operations of the network and of the architecture.

@@ -71,7 +71,7 @@ def run_sandboxed(
 ) -> dict[str, dict[str, list[float]]]:
     """Run a model in a child process on the random inputs of a certificate, and return its outputs by provider.
 
-    The ONNX checker runs first. With `run=False` the model is only checked and loaded. Raises ArchError: A0915 (the
+    The ONNX checker runs first. With `execute=False` the model is only checked and loaded. Raises ArchError: A0915 (the
     checker), A0914 (a provider, or a limit), A0916.
     """
     data_bytes = sum(file.stat().st_size for file in external.model_files(external.load_model(path), path))

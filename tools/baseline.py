@@ -101,10 +101,10 @@ def run(arguments: list[str]) -> str:
 
 def record_net(net: str, parameters: Mapping[str, Any], folder: Path) -> None:
     """One file for each command on a net, one for canonical hashes, one for an ONNX model."""
-    given = [f"-p{name}={_value(value)}" for name, value in parameters.items()]
+    options = [f"-p{name}={_value(value)}" for name, value in parameters.items()]
     for name, words in COMMANDS.items():
         subject = str(ROOT / "examples" / net)
-        (folder / f"{name}.txt").write_text(run([*(subject if word == "FILE" else word for word in words), *given]))
+        (folder / f"{name}.txt").write_text(run([*(subject if word == "FILE" else word for word in words), *options]))
     space = archir.load(ROOT / "examples" / net, **parameters)
     samples = [space.specialize(space.sample(seed)) for seed in range(3)]
     (folder / "hashes.txt").write_text("".join(f"{archir.canonical_hash(graph)}\n" for graph in samples))

@@ -130,9 +130,9 @@ def _pack(path: Path) -> None:
 def _licences(wheel: Path) -> str:
     texts = [(PAGE / "LICENSES.txt").read_text(), (ROOT / "LICENSE").read_text()]
     for name in ("lark", "networkx"):
-        found = distribution(name)
-        files = [file for file in found.files or [] if "licen" in file.name.lower()]
-        texts += [f"{name} {found.version}\n\n{file.read_text()}" for file in files]
+        package = distribution(name)
+        files = [file for file in package.files or [] if "licen" in file.name.lower()]
+        texts += [f"{name} {package.version}\n\n{file.read_text()}" for file in files]
     with zipfile.ZipFile(wheel) as packed:
         files = [name for name in packed.namelist() if ".dist-info/" in name and "licen" in name.lower()]
         texts += [f"{wheel.name}\n\n{packed.read(name).decode()}" for name in files]
@@ -147,5 +147,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--numpy", type=Path, metavar="WHEEL", help="numpy's wheel for this Pyodide")
-    given = parser.parse_args()
-    print(json.dumps(build(given.folder, given.numpy)))
+    options = parser.parse_args()
+    print(json.dumps(build(options.folder, options.numpy)))

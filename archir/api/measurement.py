@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from archir import backends
 from archir.api.loading import as_graph, require_space
-from archir.diagnostics.errors import ArchError, fail, suggest
+from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.hints import suggest
 from archir.ir.graph import Graph
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archir.api.loading import require_space
-from archir.diagnostics.errors import fail, suggest
+from archir.diagnostics.errors import fail
+from archir.diagnostics.hints import suggest
 
 if TYPE_CHECKING:
     from archir.spaces.optimal.answers import Answer

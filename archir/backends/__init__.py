@@ -12,7 +12,8 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
-from archir.diagnostics.errors import Diagnostic, fail, suggest
+from archir.diagnostics.errors import Diagnostic, fail
+from archir.diagnostics.hints import suggest
 from archir.ir.graph import Graph
 from archir.ir.op import Composite, Op
 from archir.ir.reachability import reachability_conditions

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from archir.diagnostics.errors import RuleError, suggest
+from archir.diagnostics.errors import RuleError
+from archir.diagnostics.hints import suggest
 
 COMPILE_FORMATS = {
     ".onnx": ("onnx",),

@@ -13,8 +13,9 @@ import click
 
 from archir import __version__
 from archir.cli.output import ARGUMENTS
-from archir.diagnostics.errors import ArchError, Interrupted, fail, suggest
+from archir.diagnostics.errors import ArchError, Interrupted, fail
 from archir.diagnostics.escaping import escape_unprintable
+from archir.diagnostics.hints import suggest
 from archir.utils.files import protect_outputs
 
 if TYPE_CHECKING:

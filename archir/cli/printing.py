@@ -13,7 +13,8 @@ from archir.api.loading import read_source
 from archir.cli.net_arguments import stored_parameters
 from archir.cli.options import arch_options, json_option, net_options
 from archir.cli.output import emit, format_count, say
-from archir.diagnostics.errors import ArchError, fail, join_names, suggest
+from archir.diagnostics.errors import ArchError, fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import work_budget
 from archir.diagrams.conditions import conjoin
 from archir.diagrams.mdd import Value, support, value_at

@@ -21,8 +21,9 @@ from archir.costs.rules import rule_of
 from archir.costs.sums import Term, Terms
 from archir.costs.symbolic import Rule, SymbolicCosts, network_cost
 from archir.costs.tables import MAX_SUM, Codes, Groups, Numbers, Table, group_terms, max_table, sum_table
-from archir.diagnostics.errors import ArchError, fail, suggest
+from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.escaping import escape_to_line
+from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import WORK_CODE, budget_share
 from archir.diagrams.mdd import DiagramSizeError, Value, varies
 from archir.ir.graph import Decision, Graph, NodeId

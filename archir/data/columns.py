@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from archir.data.inputs import Input, Inputs
 from archir.data.readers import sound, table, windows
 from archir.data.readers.source import Part, Source, classes_of
-from archir.diagnostics.errors import fail, join_names, suggest
+from archir.diagnostics.errors import fail, join_names
+from archir.diagnostics.hints import suggest
 
 Columns = Mapping[str, Sequence[Any]]
 

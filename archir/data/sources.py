@@ -11,7 +11,8 @@ from archir.data.inputs import Inputs, image_shape
 from archir.data.matching import match_inputs
 from archir.data.readers import digits, folder, hub, idx, npz, parquet, sound, table, windows
 from archir.data.readers.source import SOURCES, Source
-from archir.diagnostics.errors import fail, suggest
+from archir.diagnostics.errors import fail
+from archir.diagnostics.hints import suggest
 from archir.plugins.bundled import import_all
 
 

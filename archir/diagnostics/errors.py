@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from heapq import nsmallest
 from typing import Any, Literal
 
 from archir.diagnostics.escaping import escape_to_line, escape_unprintable
@@ -18,14 +16,8 @@ StyledText = tuple[str, str]
 
 _TAB = "    "
 _MAX_LINE_WIDTH = 160
-_MAX_NAME_LENGTH = 64
 _SUGGESTION = re.compile(r"did you mean `([A-Za-z_]\w*)`\?")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_MAX_NAMES = 1_000
-"""Maximum number of names that a misspelled name is compared with; those closest to it in length are taken.
-
-Comparing it with this many takes a tenth of a second.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,36 +259,6 @@ def require(condition: bool, message: str, hint: str | None = None, code: str = 
     """Raise `RuleError(message, hint, code)` unless `condition` holds."""
     if not condition:
         raise RuleError(message, hint, code)
-
-
-def suggest(name: str, candidates: Iterable[str]) -> str | None:
-    """Return the hint "did you mean `x`?" for the candidate closest to `name`, or None if no candidate is close."""
-    match = closest_name(name, candidates, 0.6)
-    return f"did you mean `{match}`?" if match is not None else None
-
-
-def closest_name(name: str, candidates: Iterable[str], cutoff: float) -> str | None:
-    """Return the candidate most similar to `name`, ignoring case, `-` and `_`, or None.
-
-    It is None if no similarity (`difflib` ratio) reaches `cutoff`, if `name` is longer than 64 characters, or
-    if the current budget has already given its maximum number of hints (`work.MAX_HINTS`).
-    """
-    from archir.diagnostics.work import current_budget  # imported late: it imports this module
-
-    budget = current_budget()
-    budget.hints_left -= 1
-    if len(name) > _MAX_NAME_LENGTH or budget.hints_left < 0:
-        return None
-    similar = nsmallest(_MAX_NAMES, set(candidates), key=lambda candidate: (abs(len(candidate) - len(name)), candidate))
-    same = next((candidate for candidate in similar if normalize_name(candidate) == normalize_name(name)), None)
-    by_folded = {candidate.replace("-", "_").casefold(): candidate for candidate in reversed(similar)}
-    close = difflib.get_close_matches(name.replace("-", "_").casefold(), by_folded, n=1, cutoff=cutoff)
-    return same or next((by_folded[candidate] for candidate in close), None)
-
-
-def normalize_name(name: str) -> str:
-    """Return a name in lower case without `-`, `_` and spaces, so that spellings of one name compare equal."""
-    return re.sub(r"[-_ ]", "", name).casefold()
 
 
 def join_names(names: Sequence[object], limit: int = 8) -> str:

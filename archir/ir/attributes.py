@@ -8,7 +8,8 @@ from dataclasses import MISSING, fields
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin
 
-from archir.diagnostics.errors import RuleError, require, suggest
+from archir.diagnostics.errors import RuleError, require
+from archir.diagnostics.hints import suggest
 from archir.diagrams.mdd import Value, leaves, varies
 from archir.ir.graph import Decision
 from archir.ir.op import OPS, Op, attribute_types

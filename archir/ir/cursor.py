@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from archir.diagnostics.errors import ArchError, RuleError, fail, join_names, suggest
+from archir.diagnostics.errors import ArchError, RuleError, fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.ir.value_io import MAX_BITS
 
 MAX_ITEMS = 1_000_000

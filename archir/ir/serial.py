@@ -15,7 +15,8 @@ from fractions import Fraction
 from math import inf, isfinite, nan
 from typing import Any
 
-from archir.diagnostics.errors import RuleError, suggest
+from archir.diagnostics.errors import RuleError
+from archir.diagnostics.hints import suggest
 from archir.diagrams.conditions import is_condition
 from archir.diagrams.mdd import Choice, Label, Value, leaves
 from archir.ir.attributes import new_op, node_errors

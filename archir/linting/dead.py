@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from archir.diagnostics.errors import Diagnostic
-from archir.language.elaboration.files import Module
+from archir.language.elaboration.module import Module
 from archir.language.elaboration.name_analysis import names_read, walk
 from archir.language.syntax import ast
 

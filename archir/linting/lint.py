@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from archir.diagnostics.errors import Diagnostic, RuleError
 from archir.ir.graph import Graph
-from archir.language.elaboration.files import Module
+from archir.language.elaboration.module import Module
 from archir.linting.alternatives import equivalent_alternatives, skip_collapse
 from archir.linting.dead import unread_results, unused_definitions
 from archir.linting.requirements import idle_requirements

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from archir.diagnostics.errors import Diagnostic, Span, closest_name
-from archir.language.elaboration.files import Module
+from archir.diagnostics.errors import Diagnostic, Span
+from archir.diagnostics.hints import closest_name
+from archir.language.elaboration.module import Module
 from archir.language.elaboration.name_analysis import walk
 from archir.language.syntax import ast
 

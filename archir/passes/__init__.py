@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from archir.diagnostics.errors import ArchError, Diagnostic, suggest
+from archir.diagnostics.errors import ArchError, Diagnostic
+from archir.diagnostics.hints import suggest
 from archir.ir.graph import Graph
 from archir.ir.verify import BrokenGraph
 from archir.ir.verify import verify as check

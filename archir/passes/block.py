@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from archir.diagnostics.errors import ArchError, fail, join_names, suggest
+from archir.diagnostics.errors import ArchError, fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.op import Op
 from archir.ir.printer import enclosing_scopes, print_graph

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from archir.diagnostics.errors import fail, suggest
+from archir.diagnostics.errors import fail
+from archir.diagnostics.hints import suggest
 from archir.passes.cost import Cost
 from archir.pictures import labels
 from archir.pictures.items import Inventory, Item, Path

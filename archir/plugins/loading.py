@@ -17,7 +17,8 @@ from pathlib import Path
 from traceback import FrameSummary, extract_tb, format_exception_only
 from types import ModuleType
 
-from archir.diagnostics.errors import ArchError, Source, Span, fail, join_names, suggest
+from archir.diagnostics.errors import ArchError, Source, Span, fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.plugins import loading
 
 

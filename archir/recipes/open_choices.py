@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names, suggest
+from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.diagrams.mdd import Choice
 from archir.passes.freeze import freeze
 from archir.spaces.architecture import Architecture

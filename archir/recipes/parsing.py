@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from archir.diagnostics.errors import ArchError, Diagnostic, fail, suggest
+from archir.diagnostics.errors import ArchError, Diagnostic, fail
+from archir.diagnostics.hints import suggest
 from archir.language.file_kinds import require_kind
 from archir.recipes.recipe import Phase, Recipe, is_external
 from archir.utils import toml

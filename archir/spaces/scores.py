@@ -18,8 +18,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from archir.diagnostics.errors import ArchError, Diagnostic, fail, suggest
+from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.diagnostics.escaping import escape_to_line
+from archir.diagnostics.hints import suggest
 from archir.diagrams.mdd import Choice
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.data.readers import npz, parquet, table
-from archir.diagnostics.errors import fail, join_names, suggest
+from archir.diagnostics.errors import fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.utils.globs import matches
 
 SUFFIXES = (".npz", ".csv", ".parquet")

@@ -10,7 +10,8 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from archir.diagnostics.errors import ArchError, Diagnostic, Span, normalize_name, suggest
+from archir.diagnostics.errors import ArchError, Diagnostic, Span
+from archir.diagnostics.hints import normalize_name, suggest
 from archir.diagnostics.work import MAX_COUNT, MAX_SEED
 
 ListAsTuple = Field(strict=False)

@@ -14,7 +14,7 @@ from archir.cli import main
 from archir.cli.main import _COMMANDS
 from archir.diagnostics.explain import codes
 from archir.ir.op import OPS, Composite
-from archir.language.elaboration.values import Block
+from archir.language.elaboration.module import Block
 from archir.tools.lsp.hover import KEYWORDS
 from archir.tools.lsp.lexer import tokenize
 from archir.tools.mcp import examples

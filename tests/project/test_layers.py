@@ -42,13 +42,6 @@ BACKENDS = {
 FRAMEWORKS = {"torch", "onnx", "onnxruntime", "safetensors", "archir_torch", "archir_onnx"}
 
 
-KNOWN_RINGS = [
-    ("archir.diagnostics.errors", "archir.diagnostics.work"),
-    ("archir.language.elaboration.values", "archir.language.elaboration.files"),
-    ("archir.language.elaboration.provenance", "archir.language.elaboration.context"),
-]
-"""Imports that close a ring, inside a function or for type checkers; no others may."""
-
 FORBIDDEN = {"pickle", "marshal", "shelve", "dill", "yaml"}
 """Formats whose reading runs code."""
 
@@ -160,7 +153,6 @@ def test_modules_do_not_import_each_other_in_rings() -> None:
         graph.add_edges_from(
             (name, other) for other in loaded(name) if name.startswith("archir_") or not other.startswith("archir_")
         )
-    graph.remove_edges_from(KNOWN_RINGS)
     rings = [sorted(ring) for ring in nx.strongly_connected_components(graph) if len(ring) > 1]
     assert not rings
 

@@ -12,7 +12,8 @@ from archir import __version__, backends
 from archir.backends.speed.measurements import LeftOut, Speeds, Subject
 from archir.backends.speed.turns import ProgressWrapper, Task, measure
 from archir.costs.latencies.machine import cores, gpu, processor
-from archir.diagnostics.errors import ArchError, fail, suggest
+from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.hints import suggest
 from archir.ir.graph import Graph
 
 T = TypeVar("T")

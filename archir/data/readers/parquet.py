@@ -19,7 +19,8 @@ from archir.data.readers.encoded import EncodedImages
 from archir.data.readers.optional_packages import require_package
 from archir.data.readers.source import MAX_CLASSES, Part, Source, check_labels, classes_of, image_part, read_error
 from archir.data.readers.table import source_of_table
-from archir.diagnostics.errors import ArchError, fail, join_names, suggest
+from archir.diagnostics.errors import ArchError, fail, join_names
+from archir.diagnostics.hints import suggest
 
 _TESTS = ("test", "val")
 """Prefixes of the names of held-out files."""

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.data.readers.source import Part, Source, classes_of, read_error
-from archir.diagnostics.errors import fail, join_names, suggest
+from archir.diagnostics.errors import fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.utils.files import read_bytes
 
 MAX_BYTES = 1 << 30

@@ -13,7 +13,8 @@ from archir.data.inputs import Input, Inputs, input_error
 from archir.data.readers import table
 from archir.data.readers.source import Part, Source, read_error
 from archir.data.selection import HELD_OUT
-from archir.diagnostics.errors import fail, join_names, suggest
+from archir.diagnostics.errors import fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.utils.files import read_bytes
 
 MAX_BYTES = 1 << 30

@@ -16,8 +16,9 @@ from archir.diagrams.lifting import lift
 from archir.diagrams.mdd import Diagram, Value, leaves, make_diagram, value_key, varies
 from archir.ir.graph import Node, NodeId
 from archir.language.elaboration.context import COPY_WORK
+from archir.language.elaboration.module import Block
 from archir.language.elaboration.network import GraphBuilder
-from archir.language.elaboration.values import Block, Items, Tensor
+from archir.language.elaboration.values import Items, Tensor
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")

@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from fractions import Fraction
 
-from archir.diagnostics.errors import ArchError, Diagnostic, Source, Span, join_names, suggest
+from archir.diagnostics.errors import ArchError, Diagnostic, Source, Span, join_names
+from archir.diagnostics.hints import suggest
 from archir.ir.graph import Constraint
 from archir.language.elaboration.cost_calls import BITS
 from archir.language.elaboration.cost_names import COSTS, latency_file

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from archir.diagnostics.errors import fail, suggest
+from archir.diagnostics.errors import fail
+from archir.diagnostics.hints import suggest
 from archir.language.elaboration.cost_names import COST_DEFAULTS, COSTS, latency_file
 
 Argument = int | str | None

@@ -8,7 +8,8 @@ from fractions import Fraction
 from functools import reduce
 from pathlib import Path
 
-from archir.diagnostics.errors import ArchError, Diagnostic, Note, RuleError, Source, Span, fail, suggest
+from archir.diagnostics.errors import ArchError, Diagnostic, Note, RuleError, Source, Span, fail
+from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import WorkError, work_budget
 from archir.diagrams.conditions import conjoin, if_else, negate
 from archir.diagrams.lifting import Excluded
@@ -20,11 +21,13 @@ from archir.ir.types import DTYPES
 from archir.ir.typing import record_types
 from archir.language.elaboration import static
 from archir.language.elaboration.choose import ChoiceEvaluator
-from archir.language.elaboration.context import Context, Frame, LimitError, Limits, ignore_value
+from archir.language.elaboration.context import Context, LimitError, Limits, ignore_value
 from archir.language.elaboration.cost_calls import cost_call, cost_call_text
 from archir.language.elaboration.cost_names import COST_DEFAULTS, COSTS, LATENCY, latency_name
-from archir.language.elaboration.files import Loader, Module
+from archir.language.elaboration.files import Loader
 from archir.language.elaboration.foreign_names import dtype_hint
+from archir.language.elaboration.frame import Frame
+from archir.language.elaboration.module import Module
 from archir.language.elaboration.name_analysis import assigned, names_read, walk
 from archir.language.elaboration.name_checks import check_names
 from archir.language.elaboration.net_arguments import bind_net_arguments

@@ -9,8 +9,9 @@ from archir.diagnostics.errors import RuleError
 from archir.diagnostics.work import spend
 from archir.diagrams.lifting import lift
 from archir.diagrams.mdd import Value
+from archir.language.elaboration.module import Block
 from archir.language.elaboration.static import is_number
-from archir.language.elaboration.values import Block, Builtin, Items, Operation, Tensor, kind
+from archir.language.elaboration.values import Builtin, Items, Operation, Tensor, kind
 
 Equality = bool | None
 """Whether two values are equal; None if their kinds are never equal."""

@@ -6,28 +6,19 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, partial
 
-from archir.diagnostics.errors import RuleError, Span, suggest
+from archir.diagnostics.errors import RuleError, Span
+from archir.diagnostics.hints import suggest
 from archir.diagrams.conditions import if_else, negate, restrict
 from archir.diagrams.lifting import Excluded
 from archir.diagrams.mdd import Value, leaves, varies
 from archir.ir.op import OPS, Op
 from archir.ir.types import TensorType
 from archir.language.elaboration import equality, static
-from archir.language.elaboration.files import Module
 from archir.language.elaboration.lists import Element, ListEvaluator
+from archir.language.elaboration.module import Library, Module
 from archir.language.elaboration.network import is_tensor
 from archir.language.elaboration.unknown_names import tensor_attribute_hint, unknown_name
-from archir.language.elaboration.values import (
-    POISON,
-    UNBOUND,
-    Builtin,
-    Items,
-    Library,
-    Operation,
-    Tensor,
-    kind,
-    not_applied,
-)
+from archir.language.elaboration.values import POISON, UNBOUND, Builtin, Items, Operation, Tensor, kind, not_applied
 from archir.language.syntax import ast
 from archir.ops.activation import Power, Scale, Shift
 from archir.ops.arithmetic import Add, Div, Mul, Sub

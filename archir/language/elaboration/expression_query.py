@@ -17,9 +17,10 @@ from archir.ir.types import TensorType
 from archir.language.elaboration.context import Context, Limits
 from archir.language.elaboration.elaborate import net_graph, relocated
 from archir.language.elaboration.files import Loader
+from archir.language.elaboration.module import Block
 from archir.language.elaboration.network import GraphBuilder
 from archir.language.elaboration.recursion import with_deep_recursion
-from archir.language.elaboration.values import Block, Tensor, hoist_choices, kind, show
+from archir.language.elaboration.values import Tensor, hoist_choices, kind, show
 from archir.language.syntax import ast
 from archir.language.syntax.parse import parse
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from archir.diagnostics.errors import suggest
+from archir.diagnostics.hints import suggest
 
 _PIPE = "operations follow one another by `|>`: `x |> conv(8) |> relu`"
 _BY_NAME = "operations are called by their own names"

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from dataclasses import fields
 from itertools import islice
 
-from archir.diagnostics.errors import Diagnostic, Note, suggest
+from archir.diagnostics.errors import Diagnostic, Note
+from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import spend
 from archir.ir.op import OPS
 from archir.language.elaboration.context import MAX_DIAGNOSTICS, WEIGHTS
 from archir.language.elaboration.evaluate import known_names
-from archir.language.elaboration.files import Module
 from archir.language.elaboration.foreign_names import attribute_hint
+from archir.language.elaboration.module import Block, Module
 from archir.language.elaboration.name_analysis import assigned, walk
 from archir.language.elaboration.never_equal import impossible_comparisons
 from archir.language.elaboration.unknown_names import unknown_name
-from archir.language.elaboration.values import Block
 from archir.language.syntax import ast
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import isfinite
 
-from archir.diagnostics.errors import fail, suggest
+from archir.diagnostics.errors import fail
+from archir.diagnostics.hints import suggest
 from archir.diagrams.mdd import Value
 from archir.ir.value_io import MAX_NESTING
 from archir.language.elaboration.choose import ChoiceEvaluator

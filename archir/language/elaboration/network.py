@@ -15,7 +15,8 @@ from archir.ir.structure import Select, require_mergeable
 from archir.ir.types import TensorType
 from archir.ir.typing import LazyTypes, infer_op, join_types, lift_rule
 from archir.ir.verify import resolve_shapes, weight_shapes
-from archir.language.elaboration.context import NODE_WORK, Context, Scope
+from archir.language.elaboration.context import NODE_WORK, Context
+from archir.language.elaboration.frame import Scope
 from archir.language.elaboration.size_sources import size_source_notes
 from archir.language.elaboration.values import POISON, UNBOUND, Tensor, kind, not_applied
 

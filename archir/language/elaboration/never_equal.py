@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from archir.diagnostics.errors import Diagnostic, suggest
+from archir.diagnostics.errors import Diagnostic
+from archir.diagnostics.hints import suggest
 from archir.language.elaboration.equality import RULES, equal
-from archir.language.elaboration.files import Module
+from archir.language.elaboration.module import Module
 from archir.language.elaboration.name_analysis import assigned, walk
 from archir.language.elaboration.values import Items, show
 from archir.language.syntax import ast

@@ -12,8 +12,8 @@ from typing import Any
 from archir.diagnostics.work import spend
 from archir.diagrams.mdd import Value
 from archir.ir.op import OPS
-from archir.language.elaboration.files import Module
-from archir.language.elaboration.values import Block, Operation
+from archir.language.elaboration.module import Block, Module
+from archir.language.elaboration.values import Operation
 from archir.language.syntax import ast
 
 BlockArgs = tuple[tuple[str, Value], ...]

@@ -18,7 +18,7 @@ from archir.language.elaboration.name_analysis import walk
 from archir.language.syntax import ast
 
 if TYPE_CHECKING:
-    from archir.language.elaboration.context import Frame
+    from archir.language.elaboration.frame import Frame
 
 _NUMBER = re.compile(r"(?<![\w./])\d{1,18}(?![\w.])")
 _SHAPE = re.compile(r"\[[\d, ]*\]")

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from archir.diagnostics.errors import Span
 from archir.diagrams.mdd import Value
-from archir.language.elaboration.context import WEIGHTS, Scope, join
+from archir.language.elaboration.context import WEIGHTS
 from archir.language.elaboration.evaluate import ExpressionEvaluator
+from archir.language.elaboration.frame import Scope, join
 from archir.language.elaboration.values import show
 
 

@@ -8,7 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from archir.diagnostics.errors import Diagnostic, closest_name, join_names, suggest
+from archir.diagnostics.errors import Diagnostic, join_names
+from archir.diagnostics.hints import closest_name, suggest
 from archir.ir.op import OPS, op_name
 from archir.language.elaboration.cost_calls import BITS
 from archir.language.elaboration.cost_names import COSTS, LATENCY
@@ -18,7 +19,7 @@ from archir.language.syntax import ast
 from archir.plugins.registry import plugin_hint
 
 if TYPE_CHECKING:
-    from archir.language.elaboration.files import Module
+    from archir.language.elaboration.module import Module
 
 _DEFINED = re.compile(r"^(?:own[ \t]+)?(?:block|cell|const)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _CHOICES = re.compile(r"\bchoose[ \t]+([A-Za-z_]\w*)")

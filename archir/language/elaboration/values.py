@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from archir.diagnostics.errors import RuleError
@@ -12,11 +11,10 @@ from archir.diagnostics.work import spend
 from archir.diagrams.lifting import lift
 from archir.diagrams.mdd import Value, describe_leaves, leaves, varies
 from archir.ir.op import Op
-from archir.language.elaboration.name_analysis import assigned
+from archir.language.elaboration.module import Block, Library
 
 if TYPE_CHECKING:
-    from archir.language.elaboration.files import Module
-    from archir.language.syntax import ast
+    pass
 
 MAX_ITEMS = 100_000
 """Maximum number of items of a list, nested lists included."""
@@ -56,24 +54,6 @@ class Tensor:
     node: int
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """A `block` or `cell` as a value, with the module that it is defined in."""
-
-    definition: ast.Definition
-    module: Module
-
-    @property
-    def name(self) -> str:
-        """Name of the block."""
-        return self.definition.name.text
-
-    @cached_property
-    def local_names(self) -> frozenset[str]:
-        """Names that the body assigns."""
-        return frozenset(assigned(self.definition.body))
-
-
 @dataclass(frozen=True, slots=True)
 class Operation:
     """An operation as a value."""
@@ -91,13 +71,6 @@ class Builtin:
     """A static function such as `len`."""
 
     name: str
-
-
-@dataclass(frozen=True, eq=False)
-class Library:
-    """An imported file under its alias."""
-
-    module: Module
 
 
 class Sentinel:

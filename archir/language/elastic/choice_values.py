@@ -7,7 +7,8 @@ from fractions import Fraction
 from math import ceil
 from typing import Literal, get_args
 
-from archir.diagnostics.errors import fail, suggest
+from archir.diagnostics.errors import fail
+from archir.diagnostics.hints import suggest
 
 Kind = Literal["widths", "depths", "heads", "kernels", "ratios", "operators"]
 """Kinds of choices, the most important first: where two cannot be combined, the less important one is not opened."""

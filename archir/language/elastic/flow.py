@@ -11,9 +11,8 @@ from functools import cached_property
 from typing import Literal
 
 from archir.ir.op import OPS, Op, attribute_names
-from archir.language.elaboration.files import Module
+from archir.language.elaboration.module import Block, Library, Module
 from archir.language.elaboration.name_analysis import walk
-from archir.language.elaboration.values import Block, Library
 from archir.language.syntax import ast
 
 Role = Literal["width", "kernel", "heads", "depth", "ratio", "follows", "groups", "order"]

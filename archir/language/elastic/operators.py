@@ -22,8 +22,8 @@ from archir.ir.op import OPS, Op
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
+from archir.language.elaboration.module import Block
 from archir.language.elaboration.name_analysis import walk
-from archir.language.elaboration.values import Block
 from archir.language.elastic.edit import apply_edits, unused_name
 from archir.language.elastic.flow import CallSite, Flow, constant
 from archir.language.elastic.scopes import label_of, matches_scope

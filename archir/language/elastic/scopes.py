@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
-from archir.diagnostics.errors import fail, join_names, suggest
+from archir.diagnostics.errors import fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.ir.graph import Graph
 
 

@@ -8,8 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from archir.diagnostics.errors import Span
-from archir.language.elaboration.files import Module
-from archir.language.elaboration.values import Block
+from archir.language.elaboration.module import Block, Module
 from archir.language.elastic.choice_values import Kind
 from archir.language.elastic.flow import CallSite, Flow, Home, Role, Setter, constant
 from archir.language.syntax import ast

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from lark import Token
 
-from archir.diagnostics.errors import Diagnostic, Source, Span, suggest
+from archir.diagnostics.errors import Diagnostic, Source, Span
+from archir.diagnostics.hints import suggest
 from archir.language.syntax.brackets import bracket_problem, mask_text
 from archir.language.syntax.foreign_syntax import foreign_syntax_hint
 

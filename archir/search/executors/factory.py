@@ -8,7 +8,8 @@ from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from archir.diagnostics.errors import ArchError, fail, suggest
+from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.hints import suggest
 from archir.search.executors.attempts import attempt, prepare
 from archir.search.executors.cluster import ActorPool
 from archir.search.executors.processes import ProcessPool

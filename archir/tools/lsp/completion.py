@@ -11,8 +11,8 @@ from archir.ir.types import DTYPES
 from archir.language.elaboration import static
 from archir.language.elaboration.cost_names import COSTS
 from archir.language.elaboration.evaluate import ATTRIBUTES
+from archir.language.elaboration.module import Block, Library
 from archir.language.elaboration.unknown_names import libraries
-from archir.language.elaboration.values import Block, Library
 from archir.tools.lsp import signatures
 from archir.tools.lsp.lexer import KEYWORDS
 from archir.tools.lsp.view import View

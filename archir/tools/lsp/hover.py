@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from archir.ir.op import OPS, Op
 from archir.language.elaboration.evaluate import ATTRIBUTES
+from archir.language.elaboration.module import Block
 from archir.language.elaboration.name_analysis import walk
-from archir.language.elaboration.values import Block
 from archir.language.syntax import ast
 from archir.tools.lsp import signatures
 from archir.tools.lsp.lexer import tokenize

@@ -8,8 +8,7 @@ from typing import Any
 
 from archir.ir.op import OPS
 from archir.language.elaboration import static
-from archir.language.elaboration.files import Module
-from archir.language.elaboration.values import Block, Library
+from archir.language.elaboration.module import Block, Library, Module
 from archir.language.syntax import ast
 
 Target = tuple[str, str, str, str]

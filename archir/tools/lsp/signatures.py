@@ -7,8 +7,7 @@ from types import UnionType
 from typing import Any, Literal, get_args, get_origin
 
 from archir.ir.op import OPS, Op
-from archir.language.elaboration.files import Module
-from archir.language.elaboration.values import Block, Library
+from archir.language.elaboration.module import Block, Library, Module
 from archir.language.source import literal
 from archir.tools.lsp.lexer import Token, code_tokens
 from archir.tools.lsp.view import View

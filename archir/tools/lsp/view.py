@@ -9,7 +9,8 @@ from pathlib import Path
 
 from archir.diagnostics.errors import ArchError, Diagnostic, Source
 from archir.diagnostics.work import MAX_WORK, work_budget
-from archir.language.elaboration.files import Loader, Module
+from archir.language.elaboration.files import Loader
+from archir.language.elaboration.module import Module
 from archir.language.syntax import ast
 from archir.language.syntax.parse import parse_partial
 from archir.language.syntax.recovery import ParseResult

@@ -13,7 +13,7 @@ from archir.ir.graph import Graph
 from archir.ir.op import Op
 from archir.ir.typing import infer
 from archir.language.elaboration.elaborate import elaborate
-from archir.language.elaboration.values import Block
+from archir.language.elaboration.module import Block
 from archir.language.formatter import canonical
 from archir.passes.cost import ADDITIVE_COSTS, costs
 from archir.spaces.space import Space

@@ -10,14 +10,15 @@ from importlib.resources import files
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.backends.lowering_sources import lowering_locations
-from archir.diagnostics.errors import fail, suggest
+from archir.diagnostics.errors import fail
 from archir.diagnostics.explain import codes, page, title
+from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import fresh_budget, work_budget
 from archir.ir.op import OPS, Op, attribute_types
-from archir.language.elaboration.files import Loader, Module
+from archir.language.elaboration.files import Loader
 from archir.language.elaboration.foreign_names import NAMES
+from archir.language.elaboration.module import Block, Module
 from archir.language.elaboration.unknown_names import same_spelling
-from archir.language.elaboration.values import Block
 from archir.language.source import literal
 from archir.tools.lsp.hover import KEYWORDS, operation_page
 from archir.tools.lsp.signatures import block_signature, describe_type, operation_signature

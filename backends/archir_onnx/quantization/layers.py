@@ -9,7 +9,8 @@ from typing import Literal
 
 import onnx
 
-from archir.diagnostics.errors import fail, join_names, suggest
+from archir.diagnostics.errors import fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.utils.globs import matches
 
 ResolvedMode = Literal["static", "dynamic"]

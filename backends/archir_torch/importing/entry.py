@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from archir.diagnostics.errors import ArchError, fail, join_names, suggest
+from archir.diagnostics.errors import ArchError, fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.plugins import loading
 from archir_torch.lowering.weights import read_weights
 

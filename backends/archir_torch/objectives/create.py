@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from archir.diagnostics.errors import ArchError, fail, suggest
+from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.hints import suggest
 from archir.plugins import loading
 from archir.reuse.teachers import TEACHER
 from archir.utils.settings import SpanOf, parse_settings

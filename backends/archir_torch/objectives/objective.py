@@ -10,7 +10,8 @@ from typing import ClassVar, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from archir.diagnostics.errors import fail, join_names, suggest
+from archir.diagnostics.errors import fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
 from archir.ir.typing import infer

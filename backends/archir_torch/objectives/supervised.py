@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
-from archir.diagnostics.errors import ArchError, Span, fail, join_names, suggest
+from archir.diagnostics.errors import ArchError, Span, fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.ir.graph import Graph, NodeId
 from archir.utils.settings import ListAsTuple, NonNegative, Settings
 from archir_torch.data import Data

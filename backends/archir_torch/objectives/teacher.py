@@ -12,7 +12,8 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from archir.diagnostics.errors import fail, suggest
+from archir.diagnostics.errors import fail
+from archir.diagnostics.hints import suggest
 from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from archir.diagnostics.errors import fail, join_names, suggest
+from archir.diagnostics.errors import fail, join_names
+from archir.diagnostics.hints import suggest
 from archir.language.elaboration.cost_calls import is_cost
 from archir.recipes.trials import TABLE, TrialOptions
 from archir.search.objectives import objective as aim

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from archir.diagnostics.errors import ArchError, Diagnostic, suggest
+from archir.diagnostics.errors import ArchError, Diagnostic
+from archir.diagnostics.hints import suggest
 from archir.spaces.space import Space
 
 

@@ -1,0 +1,106 @@
+"""Program files and what they define: modules, blocks and cells, imported libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from archir.diagrams.mdd import Value
+from archir.language.elaboration.name_analysis import assigned
+from archir.language.syntax import ast
+from archir.utils.files import read_bytes
+
+MAX_IMPORTS = 64
+"""Maximum number of imported files, and of files that are looked at in a folder for hints."""
+_MAX_HINT_BYTES = 2**16
+"""Maximum size in bytes of files that are searched for hints."""
+
+
+@dataclass(eq=False)
+class Module:
+    """A parsed file.
+
+    `names` are its own definitions and constants; `imported` maps imported names to the module that defines them.
+    Relative imports start at `folder`; None forbids them.
+    """
+
+    path: str
+    tree: ast.File
+    folder: Path | None
+    names: dict[str, Value] = field(default_factory=dict)
+    imported: dict[str, Module | Library] = field(default_factory=dict)
+    nets: dict[str, ast.Definition] = field(default_factory=dict)
+    imports: list[Module] = field(default_factory=list)
+    library: bool = False
+    """Whether it is one of archir's own libraries, which users do not fix."""
+    incomplete: bool = False
+    """Whether an import failed, so that unknown names may be its names."""
+
+    def lookup(self, name: str) -> Value | None:
+        """Return what a name stands for at the top level of the file; None if it is undefined."""
+        home = self if name in self.names else self.imported.get(name)
+        return home.names.get(name) if isinstance(home, Module) else home
+
+    def exported_names(self) -> Iterator[str]:
+        """Yield the names that importing the file defines."""
+        yield from self.names
+        yield from (const.name.text for const in self.constants() if const.name.text not in self.names)
+
+    @cached_property
+    def sibling_programs(self) -> dict[str, str]:
+        """Texts of the other programs in its folder, by file name."""
+        return {name: text for name, text in self._texts("*.arch").items() if name != Path(self.path).name}
+
+    @cached_property
+    def sibling_python(self) -> dict[str, str]:
+        """Texts of the Python files in its folder, by file name; they are read, not imported."""
+        return self._texts("*.py")
+
+    def _texts(self, pattern: str) -> dict[str, str]:
+        """Return the texts of the first `MAX_IMPORTS` files of its folder that match; large ones, and those that are no
+        readable text, are left out."""
+        if self.folder is None:
+            return {}
+        texts: dict[str, str] = {}
+        with suppress(OSError, ValueError):
+            for path in sorted(self.folder.glob(pattern))[:MAX_IMPORTS]:
+                with suppress(OSError, ValueError):
+                    if path.is_file() and path.stat().st_size <= _MAX_HINT_BYTES:
+                        texts[path.name] = read_bytes(path, _MAX_HINT_BYTES).decode("utf-8")
+        return texts
+
+    def definitions(self) -> list[ast.Definition]:
+        """Return all blocks, cells and nets."""
+        return [item for item in self.tree.items if isinstance(item, ast.Definition)]
+
+    def constants(self) -> list[ast.Const]:
+        """Return all constants."""
+        return [item for item in self.tree.items if isinstance(item, ast.Const)]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A `block` or `cell` as a value, with the module that it is defined in."""
+
+    definition: ast.Definition
+    module: Module
+
+    @property
+    def name(self) -> str:
+        """Name of the block."""
+        return self.definition.name.text
+
+    @cached_property
+    def local_names(self) -> frozenset[str]:
+        """Names that the body assigns."""
+        return frozenset(assigned(self.definition.body))
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """An imported file under its alias."""
+
+    module: Module

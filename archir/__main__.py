@@ -10,13 +10,13 @@ import sys
 from archir.cli import main
 
 SHORT_COMMANDS = {"check", "fmt", "show", "count", "sample", "diff", "cost", "explain"}
-"""Commands that run with the garbage collector off: they keep almost everything they allocate until they exit."""
+"""Commands that run with the garbage collector off, since they need almost all objects until they exit."""
 
 SPIN_COUNT = "1000"
-"""Iterations for which an OpenMP thread busy-waits for others before it sleeps (`GOMP_SPINCOUNT`).
+"""Iterations for which an OpenMP thread busy-waits for other threads before it sleeps (`GOMP_SPINCOUNT`).
 
-libgomp itself uses 1,000 where it knows of more threads than processors. Its usual 300,000 make two threads
-ten times as slow on a machine where other processes compute, too.
+libgomp itself uses 1,000 if it knows of more threads than processors. Its default of 300,000 makes two threads ten
+times as slow on a machine on which other processes compute, too.
 """
 
 

@@ -1,5 +1,5 @@
 """Python interface of every command, one module per task: load, analyse, search, lower, measure.
 
-Names in the `__all__` of a module are public and available from `archir`. The command line imports the modules that a
-command needs.
+Names in a module's `__all__` are public and can be imported from `archir`. The command line imports only the modules
+that a command needs.
 """

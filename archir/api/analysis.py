@@ -45,10 +45,10 @@ def lint(
     """Return warnings about constructs that harm a search, for all nets of a file (see docs/lint.md).
 
     `path` is a file, or `FILE:NET` for a single net. `purpose` is the kind of search that the space is meant for:
-    `"differentiable"`, `"shared"` (shared weights), or None for any. `root` is the folder that relative imports may not
-    leave, by default the file's folder; `limits` bound the size of the program and the work of checking it;
-    `parameters` are the net's. Returns `Diagnostics`, which is empty if there is nothing to warn about. Raises
-    ArchError if the file has errors.
+    `"differentiable"`, `"shared"` (shared weights), or None for any. Relative imports must stay inside the folder
+    `root`, by default the file's folder. `limits` bound the size of the program and the work of checking it.
+    `parameters` maps parameters of the net to values. Returns `Diagnostics`, which is empty if there is nothing to warn
+    about. Raises ArchError if the file has errors.
     """
     return linted(path, purpose=purpose, root=root, limits=limits, parameters=parameters)[1]
 
@@ -63,7 +63,7 @@ def linted(
 ) -> tuple[list[Graph], Diagnostics]:
     """Return the graphs of a file's nets, and the lint warnings about them.
 
-    Arguments are those of `lint`. Raises ArchError if the file has errors.
+    The arguments are the same as for `lint`. Raises ArchError if the file has errors.
     """
     from archir.linting.lint import lint
 
@@ -77,9 +77,10 @@ def linted(
 def membership(space: Space, network: Space) -> Membership:
     """Find the architecture of a space that computes the same function as a network.
 
-    `network` is a space without choices. Returns a `Membership`: the `architecture`, or None, and whether it is the
-    `largest` of the space. If there is none, `nearest` has most operations in common with the network, with
-    `differences`. Raises ArchError (A1602) if the diagrams of the space's choices become too large.
+    `network` is a space without choices. In the returned `Membership`, `architecture` is the architecture found, or
+    None, and `largest` is True if it is the space's largest architecture. If there is none, `closest` is the
+    architecture with the most operations in common with the network, among those compared, and `differences` lists how
+    the two differ. Raises ArchError (A1602) if the decision diagrams of the space's choices become too large.
     """
     from archir.spaces.optimal.membership import membership
 
@@ -91,8 +92,8 @@ def diff(
 ) -> list[Difference]:
     """Return the differences between two spaces, or between two architectures; an empty list if there are none.
 
-    `one` and `other` are both spaces, or both architectures (as objects, or as read from a file). Raises TypeError for
-    any other combination.
+    `first` and `second` are both spaces, or both architectures: objects, or architecture files as read. Raises
+    TypeError for any other combination.
     """
     from archir.spaces.architecture import Architecture, ArchitectureFile
     from archir.spaces.diff import diff_architectures, diff_spaces

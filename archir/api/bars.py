@@ -12,14 +12,14 @@ from archir.diagnostics.escaping import escape_to_line
 from archir.pictures import markup
 
 UPDATE_INTERVAL = 0.2
-"""Minimum interval in seconds between updates of a bar in a notebook."""
+"""Minimum seconds between two redraws of a progress bar in a notebook."""
 
 
 def bar(before: str, after: str) -> Any:
     """Return a progress bar with a text before and after it, or None if the output cannot be redrawn.
 
-    The texts are templates as in `rich.progress.Progress`: `{task.fields[loss]}`. The bar has that class's methods
-    `add_task`, `update`, `start` and `stop`.
+    The texts are templates as in `rich.progress.Progress`: `{task.fields[loss]}`. The returned object has the methods
+    `add_task`, `update`, `start` and `stop` of `rich.progress.Progress`.
     """
     if in_notebook():
         return CellBar(before, after)
@@ -45,7 +45,7 @@ class CellBar:
         self._handle: Any = None
 
     def add_task(self, description: str, total: int, completed: int = 0, **fields: Any) -> int:
-        """Set the number of steps, `completed` of which are already done, and the fields of the texts."""
+        """Set the total number of steps, how many of them are `completed`, and the values of template fields."""
         self._total, self._done, self._initially_done, self._fields = total, completed, completed, fields
         return 0
 
@@ -57,14 +57,15 @@ class CellBar:
         self._handle = display(self, display_id=True)
 
     def update(self, task: int, advance: int = 0, completed: int | None = None, **fields: Any) -> None:
-        """Add completed steps, or set their number, and update the fields of the texts."""
+        """Advance the bar by `advance` steps, or set it to `completed` steps, and update the values of template
+        fields."""
         self._done = completed if completed is not None else self._done + advance
         self._fields |= fields
         if time.monotonic() - self._shown >= UPDATE_INTERVAL:
             self._show()
 
     def stop(self) -> None:
-        """Show the final state, which stays visible."""
+        """Redraw the bar in its final state. It stays visible."""
         self._show()
 
     def _show(self) -> None:

@@ -1,4 +1,4 @@
-"""Classes of arguments, results and exceptions that are public, for annotations and `except`."""
+"""Public classes of arguments, results and exceptions, for use in type annotations and `except` clauses."""
 
 from archir.costs.latencies.model import LatencyModel
 from archir.costs.latencies.table import LatencyTable

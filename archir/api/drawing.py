@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 MAX_LINES = 40
-"""Maximum number of lines of a graph's text that `show` prints."""
+"""Maximum number of lines of a graph's textual form that `show` prints."""
 MAX_NODES = 2_500
-"""Maximum number of nodes of a graph that a notebook draws automatically, which takes half a second."""
+"""Maximum number of nodes of a graph that a notebook draws automatically; drawing that many takes half a second."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as SVG, with a text for displays without graphics."""
+    """A picture as SVG, with alternative text for displays without graphics."""
 
     svg: str
     text: str
@@ -71,7 +71,7 @@ def show(
 
 
 def drawable_graph(value: Graph | Space | Architecture) -> Graph:
-    """Return the graph of a graph, a space or an architecture."""
+    """Return the graph to draw: a graph itself, the graph of a space, or the network of an architecture."""
     from archir.ir.graph import Graph
     from archir.spaces.space import Space
 
@@ -81,8 +81,10 @@ def drawable_graph(value: Graph | Space | Architecture) -> Graph:
 
 
 def architecture_graph(architecture: Architecture) -> Graph:
-    """Return the graph of an architecture. Raises ArchError (A1302) if it came from another process, without its
-    space."""
+    """Return the network of an architecture as a graph.
+
+    Raises ArchError (A1302) if the architecture has no reference to its space, because it came from another process.
+    """
     from archir.passes.specialize import specialize
 
     if architecture.graph is None:
@@ -92,7 +94,10 @@ def architecture_graph(architecture: Architecture) -> Graph:
 
 
 def render(graph: Graph, file_format: str, depth: int = 1, block: str | None = None, heat: str | None = None) -> str:
-    """Return a picture in one of the formats; arguments are those of `show`. Raises ArchError (A1301, A1302, A1604)."""
+    """Return a picture as text in the format `file_format`; the other arguments are those of `show`.
+
+    Raises ArchError (A1301, A1302, A1604).
+    """
     if heat is None:
         return picture(graph, file_format, depth, block)
     from archir.costs.means import means
@@ -104,7 +109,7 @@ def render(graph: Graph, file_format: str, depth: int = 1, block: str | None = N
 
 
 def preview(graph: Graph) -> str:
-    """Return the first lines of a graph's text."""
+    """Return the first MAX_LINES lines of a graph's textual form."""
     lines = print_graph(graph).splitlines()
     shown = [repr(graph), *lines[:MAX_LINES]]
     if len(lines) > MAX_LINES:
@@ -114,7 +119,7 @@ def preview(graph: Graph) -> str:
 
 
 def html_picture(graph: Graph) -> str:
-    """Return the picture of a graph as HTML, or a hint if the graph or the picture is too large."""
+    """Return a picture of a graph as HTML, or a hint instead if the graph or the picture is too large."""
     if len(graph) > MAX_NODES:
         return markup.heading("Picture", "", "of many nodes: archir.show(graph) draws it")
     svg = render(graph, "svg")

@@ -21,10 +21,11 @@ def from_torch(
 ) -> Imported:  # fmt: skip
     """Import a torch module by `torch.export`: `from_torch(model, torch.randn(1, 3, 224, 224))`.
 
-    `example_inputs` is a tensor, a sequence of tensors, or tensors by argument name; the first axis of each is the
-    sample axis. `name` is the name of the graph, by default that of the module's class. With `partial`, operations that
-    archir cannot express are tolerated: the largest part without them is imported, and `problems` of the result lists
-    what was left out. The import is compared with the module on random inputs generated from `seed`.
+    `example_inputs` is a tensor, a sequence of tensors, or a mapping from argument names to tensors; the first axis of
+    each is the sample axis. `name` is the name of the graph, by default that of the module's class. With `partial`,
+    operations that archir cannot express are tolerated: the largest part of the network without them is imported, and
+    `problems` of the result lists what was left out. The import is compared with the module on random inputs generated
+    from `seed`.
 
     Returns an `Imported` with the graph and the weights, which are the module's own tensors rather than copies. Raises
     ArchError: A3201 to A3203, with a diagnostic for everything that archir cannot express.
@@ -37,14 +38,14 @@ def from_onnx(
 ) -> Imported:
     """Import an ONNX file: `from_onnx("model.onnx")`.
 
-    The first axis of every input is the sample axis, whether the file gives its size as 1 or leaves it open. `shapes`
-    are the other axes of inputs whose sizes the file leaves open, by name: `{"image": (3, 224, 224)}`. With `partial`,
-    operations that archir cannot express are tolerated: the largest part without them is imported, and `problems` of
-    the result lists what was left out. The import is compared with the file in onnxruntime on a random sample generated
-    from `seed`.
+    The first axis of every input is the sample axis, whether its size in the file is 1 or open. `shapes` gives, by
+    input name, the sizes of the other axes of inputs whose sizes are open in the file: `{"image": (3, 224, 224)}`. With
+    `partial`, operations that archir cannot express are tolerated: the largest part of the network without them is
+    imported, and `problems` of the result lists what was left out. The import is compared with the file in onnxruntime
+    on a random sample generated from `seed`.
 
-    Returns an `Imported` with the graph and the weights. Raises ArchError: A0916 (the file is no ONNX model), A3202 (a
-    diagnostic for everything that archir cannot express), A3203 (the import computes something else).
+    Returns an `Imported` with the graph and the weights. Raises ArchError: A0916 (the file is not an ONNX model), A3202
+    (a diagnostic for everything that archir cannot express), A3203 (the import computes something else).
     """
     file, onnx = Path(path), backends.get("onnx")
     calls, fixed_shapes = onnx.calls(
@@ -58,12 +59,12 @@ def from_onnx(
 
 
 def save_import(imported: Imported, path: str | Path, *, origin: str = "") -> Saved:
-    """Write an import as a readable program with its weights: `net.arch` and files with other suffixes.
+    """Write an import as a readable program with its weights: `net.arch`, and files with the same stem beside it.
 
-    `net.safetensors` has the weights. `net.import.json` has the name of each weight in the source and how it was
-    transformed, and `origin`, a description of the source. The program is proved to define the same network as the
-    import. Returns the written program as `Saved`. Raises ArchError: A0809 (a file exists that archir did not write, or
-    cannot be written), A0908 (the program could not be proved to be the same network).
+    `net.safetensors` holds the weights. `net.import.json` maps each weight to its name in the source model and records
+    how the weight was transformed; its `origin` describes the source. The program is proved to define the same network
+    as the import. Returns the written program as `Saved`. Raises ArchError: A0809 (an existing file was not written by
+    archir, or a file cannot be written), A0908 (the program could not be proved to define the same network).
     """
     from archir.backends.imports import save
 

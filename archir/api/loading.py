@@ -28,10 +28,10 @@ __all__ = ["check", "format", "load", "loads", "plugin"]
 def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any) -> Space:
     """Load the space of a net from a file.
 
-    `path` is `"space.arch"`, or `"spaces.arch:name"` if the file has several nets. `root` is the folder that relative
-    imports may not leave, by default the file's folder. `limits` bound the size of the program and the work of
-    elaborating it. All other keyword arguments are parameters of the net. Returns a `Space`. Raises ArchError if the
-    program has errors.
+    `path` is `"space.arch"`, or `"spaces.arch:name"` if the file has several nets. Relative imports must stay inside
+    the folder `root`, by default the file's folder. `limits` bound the size of the program and the work of elaborating
+    it. All other keyword arguments set parameters of the net. Returns a `Space`. Raises ArchError if the program has
+    errors.
     """
     from archir.spaces.space import Space
 
@@ -39,10 +39,10 @@ def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = 
 
 
 def loads(text: str, *, name: str = "<text>", net: str | None = None, **parameters: Any) -> Space:
-    """Load the space of a net from the text of a program, which can import the library, but no files.
+    """Load the space of a net from the text of a program, which can import the standard library, but no files.
 
-    `net` selects a net if the text has several; `name` is the name of the text in error messages. All other keyword
-    arguments are parameters of the net. Returns a `Space`. Raises ArchError if the program has errors.
+    `net` selects a net if the text has several; `name` stands for the file name in error messages. All other keyword
+    arguments set parameters of the net. Returns a `Space`. Raises ArchError if the program has errors.
     """
     from archir.spaces.space import Space
 
@@ -56,9 +56,10 @@ def graph(
     limits: Limits | None = None,
     parameters: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """Return the graph of a net; the path `-` reads standard input.
+    """Elaborate a net from a file and return its graph; the path `-` reads standard input.
 
-    Arguments are as for `load`, except that `parameters` is a mapping. Raises ArchError.
+    The arguments are the same as for `load`, except that `parameters` is a mapping. Raises ArchError if the program has
+    errors.
     """
     file, net = split_net(str(path))
     text, folder = read_source(file)
@@ -66,18 +67,19 @@ def graph(
 
 
 def plugin(name: str, *, folder: str | Path | None = None) -> None:
-    """Import a plugin, as the option `--plugin` does.
+    """Import a plugin module, as the command-line option `--plugin` does.
 
-    `name` is the name of a module, which may lie in the current folder or in `folder`. Afterwards, everything that it
-    registers is available, and so are its library files. Raises ArchError (A31xx) if it cannot be imported.
+    `name` is the name of the module, which may lie in the current folder or in `folder`. Afterwards, everything that
+    the plugin registers is available, including its library files. Raises ArchError (A31xx) if it cannot be imported.
     """
     loading.load_requested(name, () if folder is None else (Path(folder),))
 
 
 def read_source(file: str) -> tuple[str, Path | None]:
-    """Return the text of a program, and the folder from which its relative imports start. `-` reads standard input.
+    """Return the text of a program, and the folder that its relative imports refer to.
 
-    Raises ArchError (A0801).
+    The file `-` is standard input. The folder is None for standard input. Raises ArchError (A0801) if the file cannot
+    be read.
     """
     if file == "-":
         return sys.stdin.read(), None
@@ -90,8 +92,8 @@ def check(
 ) -> Diagnostics:
     """Check all nets of a file and return a diagnostic for every error.
 
-    Every net is elaborated, and the shapes of all its architectures are checked. `path`, `root`, `limits` and
-    `parameters` are as for `load`. Returns `Diagnostics`, which is empty if the file is correct.
+    Every net is elaborated, and the shapes of all its architectures are checked. The arguments are the same as for
+    `load`. Returns `Diagnostics`, which is empty if the file is correct.
     """
     try:
         graphs(path, root=root, limits=limits, parameters=parameters)
@@ -119,7 +121,7 @@ def load_checked(
     text: str, folder: Path | None, file: str, net: str | None, root: Path | None, limits: Limits | None,
     parameters: Mapping[str, Any] | None,
 ) -> list[Graph]:  # fmt: skip
-    """Return the graphs of all nets of a text, or of a single one, after checking them completely.
+    """Elaborate and fully check the nets of a program text, or only `net`; return their graphs.
 
     Raises ArchError with the diagnostics of all nets.
     """
@@ -154,16 +156,20 @@ def _elaborate_all(
 
 
 def architecture(path: str | Path) -> ArchitectureFile:
-    """Read an architecture file without resolving it in a space; `-` reads standard input. Raises ArchError."""
+    """Read an architecture file without resolving its labels in a space; the path `-` reads standard input.
+
+    Raises ArchError.
+    """
     from archir.spaces.architecture import read_architecture
 
     return read_architecture(sys.stdin.read() if str(path) == "-" else read_program(Path(path)), str(path))
 
 
 def format(text: str, name: str = "<text>") -> str:
-    """Return a program in the canonical layout: the same tokens and comments with other white space.
+    """Return a program in the canonical layout: the same tokens and comments, with normalized whitespace.
 
-    `text` is the program, `name` its name in error messages. Raises ArchError if it cannot be parsed.
+    `text` is the program; `name` stands for the file name in error messages. Raises ArchError if the text cannot be
+    parsed.
     """
     from archir.language.formatter import canonical
 
@@ -171,12 +177,18 @@ def format(text: str, name: str = "<text>") -> str:
 
 
 def as_graph(network: Graph | Space) -> Graph:
-    """Return a graph unchanged, and the graph of a space; choices may be left. Raises TypeError for anything else."""
+    """Return a graph unchanged, or the graph of a space, which may contain choices.
+
+    Raises TypeError for other values.
+    """
     return network if isinstance(network, Graph) else require_space(network, "a graph or a space").graph
 
 
 def require_space(space: Space, expected: str = "a space") -> Space:
-    """Return a space unchanged. Raises TypeError for anything else; `expected` describes it."""
+    """Return the argument if it is a space.
+
+    Raises TypeError, with `expected` in its message, if it is anything else.
+    """
     from archir.spaces.space import Space
 
     if not isinstance(space, Space):
@@ -185,7 +197,7 @@ def require_space(space: Space, expected: str = "a space") -> Space:
 
 
 def require_text(text: str) -> str:
-    """Return a text unchanged. Raises TypeError for anything else."""
+    """Return the argument if it is a string. Raises TypeError if it is anything else."""
     if not isinstance(text, str):
         raise TypeError(f"expected the text of a program, and got {type(text).__name__}")
     return text

@@ -69,9 +69,10 @@ def compile(graph: Graph | Space, to: str = "torch", *, seed: int | None = None)
 def block(graph: Graph | Space, name: str) -> Graph:
     """Return one block of a network as a network of its own.
 
-    `graph` is a graph, or a space without choices. `name` is the name of the block, `"hoga"`, or `"hoga@scope"` if its
-    calls differ. The inputs and outputs of the result are the tensors that the block reads and returns. Raises
-    ArchError: A0901 (choices are left), A0906 (there is no such block, or it is ambiguous).
+    `graph` is a graph, or a space without choices. `name` is the name of the block, such as `"hoga"`; if its calls
+    differ, `"hoga@scope"` selects the call at a scope. The inputs and outputs of the result are the tensors that the
+    block reads and returns. Raises ArchError: A0901 (choices are left), A0906 (there is no such block, or the name is
+    ambiguous).
     """
     return part(as_graph(graph), name)
 
@@ -97,14 +98,17 @@ def export(
 ) -> Report:
     """Write a network with a module's weights to an ONNX file, and verify the model against the module.
 
-    `graph` is a graph, or a space without choices; `path` must end in `.onnx`; `module` has the weights. The form of
-    the model: `opset` is 17 to 26. `precision` is the type of the weights; inputs and outputs are float32. `dynamic`
-    lists the axes of open size; if the batch is not among them, it has `batch` samples. `attention` selects the
-    operators that compute attention (docs/deployment.md). `deployed=False` keeps operations that act only in training.
+    `graph` is a graph, or a space without choices; `path` must end in `.onnx`; the weights are taken from `module`.
 
-    The model's inputs: with `pixels`, a mean and a standard deviation per channel, the model takes raw images, uint8
-    [N, H, W, C]. `scales` does the same for other inputs, by name: `result.images["scales"]` of a training, or
-    `{"tone": {"of": "numbers", "mean": [0.0], "std": [2.0]}}`. `metadata` are texts by name, stored in the model.
+    Format of the model: `opset` is 17 to 26. `precision` is the type of the weights; inputs and outputs are float32.
+    `dynamic` lists the axes whose sizes are left open; if it does not contain the batch axis, the batch size is fixed
+    to `batch`. `attention` selects the operators that compute attention (docs/deployment.md). `deployed=False` keeps
+    operations that have an effect only in training.
+
+    Inputs of the model: if `pixels` is given, a mean and a standard deviation per channel, the model takes raw images,
+    uint8 [N, H, W, C], and normalises them itself. `scales` does the same for inputs by name: `result.images["scales"]`
+    of a training, or `{"tone": {"of": "numbers", "mean": [0.0], "std": [2.0]}}`. `metadata` maps names to texts that
+    are stored in the model.
 
     The model is compared with the module on random inputs and on the samples in `real`, arrays [N, ...] by input name,
     on the onnxruntime `providers` (by default all available ones), up to a relative `tolerance` (by default one that
@@ -143,20 +147,20 @@ def quantize(
     keep: Sequence[str] = (),
     max_loss: float = 1.0,
 ) -> Quantised:
-    """Quantise a float32 ONNX model to int8; writes the model, a certificate and a report.
+    """Quantise a float32 ONNX model to int8; write the model, a certificate and a report.
 
-    `path` is the model and `output` the file to write. `data` is the data source on which the network was trained;
-    `calibration` of its samples, selected by `seed`, determine the ranges of activations. `objective` measures quality
-    on the held-out samples, as in training: by default classification if they have labels, otherwise nothing. With
-    `mode="static"`, ranges are determined once; with `"dynamic"`, for each input, which suits transformers; `"auto"`
-    decides.
+    `path` is the model and `output` the file to write. `data` is the data source on which the network was trained.
+    `calibration` is the number of training samples, selected by `seed`, that determine the ranges of activations.
+    `objective` measures quality on the held-out samples, as in training; by default it is classification if the samples
+    have labels, and otherwise nothing is measured. `mode="static"` determines ranges once, from the calibration
+    samples; `"dynamic"` determines them for each input, which suits transformers; `"auto"` selects one of the two.
 
-    Layers whose names match one of the patterns in `keep` stay in float. Further layers stay in float until at most
-    `max_loss` points of the objective's criterion (percent, if the criterion is no fraction) are lost on one half of
-    the held-out samples. The report is measured on the other half.
+    Layers whose names match one of the patterns in `keep` stay in float. Further layers stay in float until the loss of
+    the objective's criterion on one half of the held-out samples is at most `max_loss`: in points if the criterion is a
+    fraction, otherwise in percent. The report is measured on the other half.
 
-    Returns the report. Raises ArchError: A0809 (the output cannot be written), A0916 (the file is no model), A11xx (the
-    data), A19xx, A28xx (the model cannot be quantised, or not within `max_loss`).
+    Returns the report. Raises ArchError: A0809 (the output cannot be written), A0916 (the file is not a model), A11xx
+    (the data is invalid), A19xx, A28xx (the model cannot be quantised, or not within `max_loss`).
     """
     if Path(path).resolve() == Path(output).resolve():
         raise fail("A0809", f"cannot write {output}: it is the model that is read", None, "name another file")

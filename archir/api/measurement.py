@@ -1,4 +1,4 @@
-"""Latency of operations and of whole networks: latency tables, latency models, and side-by-side measurement."""
+"""Latency of operations and of whole networks: latency tables, latency models, and side-by-side benchmarks."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ __all__ = [
 ]  # fmt: skip
 
 _REFERENCE_NETWORKS = 256
-"""Number of random networks from which a latency model learns how much the features of a space vary."""
+"""Number of random networks from which a latency model estimates how much each feature varies over the space."""
 _SAMPLES_PER_NETWORK = 4
-"""Number of random architectures that are sampled for each one requested, as some are duplicates."""
+"""Number of architectures sampled for each one requested; duplicates among them are dropped."""
 
 BENCHES = {
     "cpu": ("torch", "cpu"), "cuda": ("torch", "cuda"),
     "onnxruntime-cpu": ("onnx", "cpu"), "onnxruntime-cuda": ("onnx", "cuda"),
 }  # fmt: skip
-"""Devices of latency tables, each with its backend and the name that the backend gives it."""
+"""Backend, and the backend's own device name, by the device name used in latency tables."""
 
 
 def bench(
@@ -57,11 +57,13 @@ def bench(
 
     `space` is a space or a graph, `path` the file of the table. `device` is `cpu`, `cuda`, `onnxruntime-cpu` or
     `onnxruntime-cuda`. Operations are timed on inputs with `batch` samples and with `threads` CPU threads, by default
-    the framework's own number. With `resume`, an existing table is completed, with its number of threads if none is
-    given. `progress`, called with items, count and label, wraps the operations and may report progress.
+    the framework's own number. With `resume`, the operations missing from an existing table are added, by default with
+    the table's number of threads. `progress(items, count, label)` wraps the iteration over operations, to report
+    progress.
 
-    Returns the table, in nanoseconds. Raises ArchError: A1501 (the existing file is no table), A1503 (it was measured
-    on another machine or with other settings), A1505 (no such device), A1506 (the file exists and `resume` is not set).
+    Returns the table, in nanoseconds. Raises ArchError: A1501 (the existing file is not a table), A1503 (it was
+    measured on another machine or with other settings), A1505 (no such device), A1506 (the file exists and `resume` is
+    not set).
     """
     from archir.costs.latencies import measurement as benches
     from archir.costs.latencies.workloads import space_workloads
@@ -91,12 +93,12 @@ def bench(
 def validate(
     table: LatencyTable, space: Space, n: int = 20, *, seed: int = 0, progress: ProgressWrapper | None = None
 ) -> Validation:
-    """Compare the sums of a latency table with measurements of whole networks.
+    """Compare latencies predicted by a latency table, as sums over operations, with measurements of whole networks.
 
-    `n` random architectures of the `space`, sampled by `seed`, are measured on the table's device. `progress`,
-    called with items, count and label, wraps them and may report progress. Returns a `Validation` with predicted and
-    measured latencies, their rank correlation and mean error. Raises ArchError, for example A1505 if the device is not
-    available.
+    `n` random architectures of the `space`, sampled with `seed`, are measured on the table's device.
+    `progress(items, count, label)` wraps the iteration over networks, to report progress. Returns a `Validation` with
+    predicted and measured latencies, their rank correlation and mean error. Raises ArchError, for example A1505 if the
+    device is not available.
     """
     from archir.costs.latencies import measurement as benches
 
@@ -117,14 +119,14 @@ def measure(
 ) -> Speeds:
     """Measure latency, throughput and memory of whole networks, side by side.
 
-    `networks` is a graph without choices, the path of an ONNX file, or several of them by name. `on` are the targets:
-    `torch`, `torch-compile`, `onnxruntime-cpu`, `torch-cuda`, `torch-compile-cuda`, `onnxruntime-cuda` and `tensorrt`;
-    by default all that are available. `batches` are the batch sizes, each measured for `seconds` with `threads` CPU
-    threads (by default one per core). `progress`, called with steps, count and label, wraps the steps and may report
-    progress.
+    `networks` is a graph without choices, the path of an ONNX file, or a mapping from names to these. `on` lists the
+    targets: `torch`, `torch-compile`, `onnxruntime-cpu`, `torch-cuda`, `torch-compile-cuda`, `onnxruntime-cuda` and
+    `tensorrt`; by default all available ones. `batches` lists the batch sizes, each measured for `seconds` with
+    `threads` CPU threads (by default one per core). `progress(steps, count, label)` wraps the iteration over steps, to
+    report progress.
 
-    Returns `Speeds`: `found` are the measurements, `left_out` the targets that were not available. Raises TypeError for
-    anything that is not a network. Raises ArchError: A1505 (no such target), A1508 (a network cannot be measured), and
+    Returns `Speeds`: `measurements`, and in `left_out` the targets that were not available. Raises TypeError if an
+    argument is not a network. Raises ArchError: A1505 (no such target), A1508 (a network cannot be measured), and
     errors of backends.
     """
     from archir.backends.speed.subjects import speeds
@@ -140,15 +142,17 @@ def measure(
 
 
 def latency_table(path: str | Path) -> LatencyTable:
-    """Read a latency table from the file `path`. Raises ArchError (A1501) if it is no valid table."""
+    """Read a latency table from the file `path`. Raises ArchError (A1501) if the file is not a valid table."""
     from archir.costs.latencies import files
 
     return files.read_table(path)
 
 
 def latency_model(path: str | Path) -> LatencyModel:
-    """Read a latency model from the file `path`, as `fit_latency` writes it. Raises ArchError (A1501) if it is no valid
-    model."""
+    """Read a latency model from a file written by `fit_latency`.
+
+    Raises ArchError (A1501) if it is not a valid model.
+    """
     from archir.costs.latencies import files
 
     return files.read_model(path)
@@ -164,13 +168,14 @@ def fit_latency(
     device: str = "",
     seed: int = 0,
 ) -> LatencyModel:
-    """Fit a model of the latency of a space's networks to measured networks.
+    """Fit a model that predicts the latency of a space's networks to measured networks.
 
-    `architectures` are n architectures of the `space`, and `nanoseconds` are their measured latencies, [n]. Several
-    kinds of models are fitted and the best one by leave-one-out error is returned; with a latency table of single
-    `operations`, models that use it take part. `device` is a note about where the networks were measured. `seed`
-    generates the random networks from which the model learns how much the networks of the space differ, and the
-    hyperparameters over which it is averaged. With a `path`, the model is written to a file.
+    `architectures` are n architectures of the `space`, and `nanoseconds` [n] their measured latencies. Several kinds of
+    models are fitted, and the one with the lowest leave-one-out error is returned; if `operations`, a latency table of
+    single operations, is given, the candidates include models that use it. `device` is a free-text note of where the
+    networks were measured. `seed` generates the random networks from which the model estimates how much the networks of
+    the space vary, and the hyperparameters over which the model averages. If `path` is given, the model is written to
+    that file.
 
     Returns a `LatencyModel`, whose `margin(0.95)` is half the width of the interval around a prediction
     that contains the latency of a new network with a probability of 95%. Raises ArchError:
@@ -198,9 +203,9 @@ def fit_latency(
 
 
 def _counts(space: Space, codes: Codes) -> RunCounts:
-    """Return how often the networks of rows of outcomes run each operation.
+    """Count how often each operation runs in the network of each row of outcome codes.
 
-    The networks are counted one by one if the diagrams of the space's choices become too large.
+    If the decision diagrams of the space's choices become too large (A1601, A1602), every network is built and counted.
     """
     from archir.costs.latencies.counts import counts_of_codes, counts_of_graphs
 
@@ -222,15 +227,15 @@ def measured_latency(
     seed: int = 0,
     progress: ProgressWrapper | None = None,
 ) -> tuple[list[Architecture], list[float]]:
-    """Measure random architectures of a space.
+    """Measure the latency of random architectures of a space.
 
-    `n` distinct architectures (fewer, if the space has fewer) are sampled by `seed`, ignoring the space's cost bounds,
-    and measured in turns on inputs with `batch` samples. `device` is `cpu`, `cuda`, `onnxruntime-cpu` or
-    `onnxruntime-cuda`; `threads` is the number of CPU threads, by default the framework's own. `progress`, called with
-    items, count and label, wraps the networks and may report progress.
+    `n` distinct architectures (fewer, if the space has fewer) are sampled with `seed`, ignoring the space's cost
+    bounds, and timed alternately on inputs with `batch` samples. `device` is `cpu`, `cuda`, `onnxruntime-cpu` or
+    `onnxruntime-cuda`; `threads` is the number of CPU threads, by default the framework's own. `progress(items, count,
+    label)` wraps the iteration over networks, to report progress.
 
-    Returns the architectures and the median latency of each in nanoseconds. Raises ArchError (A1505) for an unknown or
-    unavailable device.
+    Returns the architectures and the median latency of each in nanoseconds. Raises ArchError (A1505) if the device is
+    unknown or unavailable.
     """
     from archir.costs.latencies import measurement as benches
 
@@ -244,7 +249,10 @@ def measured_latency(
 
 
 def _bench(device: str, batch: int, threads: int | None) -> AbstractContextManager[Bench]:
-    """Return the context manager of a device's benchmark. Raises ArchError (A1505) for an unknown device."""
+    """Return the context manager that prepares a device for timing.
+
+    Raises ArchError (A1505) if the device is unknown.
+    """
     if device not in BENCHES:
         hint = suggest(device, BENCHES) or f"devices are {', '.join(BENCHES)}"
         raise fail("A1505", f"there is no device `{device}`", None, hint)

@@ -22,11 +22,11 @@ __all__ = ["Opened", "open_network"]
 
 @dataclass(frozen=True)
 class Opened:
-    """The elastic space of a network.
+    """Elastic space made from a network.
 
-    `text` is its program: the network's, with numbers replaced by choices. `space` is the space, and `full` the
-    architecture that equals the network. `opened` are the choices; `left` are the numbers that were not opened, with
-    reasons.
+    `text` is the space's program: that of the network, with numbers replaced by choices. `space` is the space, and
+    `full` its architecture that equals the network. `opened` lists the new choices; `left` lists the numbers that
+    stayed constant, with the reasons.
     """
 
     text: str
@@ -41,11 +41,10 @@ class Opened:
         return f"<Opened: {format_count(len(self.opened), 'choice')}, {len(self.left):,} left; {self.space!r}>"
 
     def save(self, path: str | Path) -> Path:
-        """Write the program to `path`, and the architecture that equals the network to `NAME.full.json` in the same
-        folder.
+        """Write the program to `path`, and the architecture that equals the network to `NAME.full.json` beside it.
 
-        Returns the path of the second file. Raises ArchError if imports of the program cannot be found from there, or
-        if the second file exists and was not written by archir (A0809).
+        Returns the path of the architecture file. Raises ArchError if the program's imports cannot be resolved from the
+        new folder, or if the architecture file exists and was not written by archir (A0809).
         """
         from archir.language.elaboration.elaborate import elaborate
 
@@ -59,17 +58,17 @@ class Opened:
 
 
 def open_network(path: str | Path, choose: str = ",".join(KINDS), *, where: str | None = None) -> Opened:
-    """Create an elastic space from a network: numbers of its program become choices.
+    """Create an elastic space from a network by turning numbers of its program into choices.
 
-    `path` is `"net.arch"`, or `"nets.arch:name"`. `choose` lists what is opened, separated by commas: `widths`,
-    `depths`, `heads`, `kernels`, `ratios`. Each may be followed by fractions of the trained value or, for kernels, by
-    sizes: `"widths=0.5,0.75,1,kernels=3,5"`. With `operators`, calls with weights get alternatives: no operation, or a
-    separable convolution. `where` is a pattern of scopes to which the changes are restricted.
+    `path` is `"net.arch"`, or `"nets.arch:name"`. `choose` is a comma-separated list of what becomes a choice:
+    `widths`, `depths`, `heads`, `kernels`, `ratios`. Each may be followed by fractions of the trained value or, for
+    kernels, by sizes: `"widths=0.5,0.75,1,kernels=3,5"`. With `operators`, calls with weights get alternatives: no
+    operation, or a separable convolution. Only scopes that match the pattern `where` are changed.
 
     Every architecture is checked, and the network is proved to be the largest one. Returns an `Opened`. Raises
     ArchError: A3211 (invalid `choose`), A3212 (no number can become a choice), A3213 (the program has choices already),
     A3214 (the network is not the largest architecture of the result), A3230 (no scope matches `where`), A3231 (no
-    consistent set of choices was found in 200 rounds), and errors of the file.
+    consistent set of choices was found in 200 rounds), and errors in the file.
     """
     from archir.language.elastic.elastic_space import make_elastic
     from archir.spaces.space import Space

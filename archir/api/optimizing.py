@@ -33,15 +33,17 @@ def optimize(
     """Find the architectures of minimum cost, or of maximum cost or scores, with a proof of optimality.
 
     Exactly one of `minimize` and `maximize` must be given. `minimize` is a cost such as `"macs"`; `maximize` is a cost,
-    a file written by `archir scores`, or `Scores`. `where` are bounds such as `"macs <= 0.5x and params <= 2M"`,
-    `fixed` are labels of choices by path, and `best` is the number of architectures. `seconds` limits the time.
+    a file written by `archir scores`, or `Scores`. `where` states bounds such as `"macs <= 0.5x and params <= 2M"`;
+    `fixed` maps paths of choices to the labels they must have. `best` is the number of architectures to return.
+    `seconds` limits the time.
 
-    Returns an `Answer` with the architectures in order. If time ran out, `settled` is False and `bound` limits how good
-    others can be. If no architecture is within the bounds, `conflict` lists bounds that contradict each other.
+    Returns an `Answer` with the architectures, best first. If time ran out, `proved` is False, and no other
+    architecture is better than `bound`. If no architecture is within the bounds, `conflict` lists bounds that
+    contradict each other.
 
-    Raises ArchError: A1604 (no such cost), A1601, A1602 (the diagrams of the space's choices become too large), A3302
-    (a bound that is no range), A3303 (no such choice or label), A3305 (both or neither of `minimize` and `maximize`),
-    A3322 (the file has no scores of this space).
+    Raises ArchError: A1604 (no such cost), A1601, A1602 (the decision diagrams of the space's choices become too
+    large), A3302 (a bound that is not a range), A3303 (no such choice or label), A3305 (both or neither of `minimize`
+    and `maximize`), A3322 (the file has no scores of this space).
     """
     from archir.spaces.optimal.answers import optimize
 
@@ -61,9 +63,9 @@ def exact_front(
     """Find the Pareto front of two or three objectives, with a proof that it is complete.
 
     `first` is a cost to minimise, or scores to maximise (`Scores`, or a file written by `archir scores`); `costs` are
-    one or two further costs to minimise. With `points`, about that many architectures are returned, spread evenly over
-    `costs`. `where` are bounds such as `"macs <= 0.5x"`, and `fixed` are labels of choices by path. After `seconds`,
-    the front found so far is returned.
+    one or two further costs to minimise. `points` is the approximate number of architectures to return, spread evenly
+    over `costs`; by default, the whole front is returned. `where` states bounds such as `"macs <= 0.5x"`; `fixed` maps
+    paths of choices to the labels they must have. After `seconds`, the front found so far is returned.
 
     Returns a `Front`. Raises ArchError as `optimize` does, and A3301 if no architecture is within the bounds.
     """
@@ -82,13 +84,15 @@ def exact_front(
 
 
 def _bounded(space: Space, where: str | None) -> Space:
-    """Return the space restricted by bounds."""
+    """Return the space restricted by the cost bounds `where`, or unchanged if `where` is None."""
     return require_space(space) if where is None else require_space(space).where(where)
 
 
 def _objective(space: Space, minimize: str | None, maximize: str | Path | Scores | None) -> Objective:
-    """Return the objective of a search. Raises ArchError: A3305 (not exactly one is given), A3322 (unsuitable
-    scores)."""
+    """Return the objective that `minimize` or `maximize` names.
+
+    Raises ArchError: A3305 (both or neither are given), A3322 (the file has no scores of this space).
+    """
     from archir.spaces.optimal.problem import Objective
     from archir.spaces.scores import read
 
@@ -103,7 +107,10 @@ def _objective(space: Space, minimize: str | None, maximize: str | Path | Scores
 
 
 def _outcomes(space: Space, fixed: Mapping[str, Any] | None) -> dict[str, int]:
-    """Convert labels of choices to outcomes, by path. Raises ArchError (A3303)."""
+    """Convert labels by choice path to outcomes by choice path.
+
+    Raises ArchError (A3303) if a choice or label is unknown.
+    """
     choices = {choice.path: choice for choice in require_space(space).choices}
     outcomes = {}
     for path, label in (fixed or {}).items():

@@ -1,4 +1,7 @@
-"""Progress reports of training and search: bars on terminals and in notebooks, elsewhere a line per epoch on stderr."""
+"""Progress reports of training and search.
+
+They are bars on terminals and in notebooks, and otherwise one line per epoch on stderr.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,20 @@ from archir.search.fronts.metric_format import format_metric, select_measures
 
 
 def _format_measures(values: Mapping[str, float]) -> str:
-    """Format measures as text; a single accuracy is shown without its name."""
+    """Format measures as text, leaving out losses if there are other measures.
+
+    An accuracy that is the only measure is shown without its name.
+    """
     named = {name: value for name, value in values.items() if "loss" not in name} or values
     texts = [(name, format_metric(name, value, 1)) for name, value in named.items()]
     return ", ".join(text if name == "accuracy" and len(texts) == 1 else f"{name} {text}" for name, text in texts)
 
 
 def remaining(seconds: float, epochs: int) -> str:
-    """Return the estimated time for `epochs` more epochs of `seconds` each, as text: `, about 3 min left`, or nothing
-    for 0."""
+    """Format the estimated time for `epochs` more epochs of `seconds` each: `, about 3 min left`.
+
+    The text is empty if no epochs are left.
+    """
     if epochs <= 0:
         return ""
     total = seconds * epochs
@@ -32,7 +40,7 @@ def remaining(seconds: float, epochs: int) -> str:
 
 
 class TrainingProgress:
-    """Progress of a training: epoch, loss, held-out measures and remaining time. A context manager."""
+    """Context manager that reports the progress of a training: epoch, loss, held-out measures and remaining time."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -49,7 +57,7 @@ class TrainingProgress:
             self._bar.stop()
 
     def start(self, epochs: int, steps: int) -> None:
-        """Start the report: `epochs` epochs, `steps` steps in total."""
+        """Start the report for a training of `epochs` epochs and `steps` steps in total."""
         self._epochs = epochs
         self._bar = bar("epoch {task.fields[epoch]}", "loss {task.fields[loss]}  held out {task.fields[accuracy]}")
         if self._bar is None:
@@ -73,7 +81,7 @@ class TrainingProgress:
 
 
 class SearchProgress:
-    """Progress of a search: phase, epoch, loss, measures and remaining time. A context manager."""
+    """Context manager that reports the progress of a search: phase, epoch, loss, measures and remaining time."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -94,12 +102,14 @@ class SearchProgress:
             self._bar = None
 
     def counts(self, unit: str) -> None:
-        """Set the name of the next phase's epochs, such as `generation`."""
+        """Set what the next phase counts instead of epochs, such as `generation`."""
         self._unit = unit
 
     def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
-        """Report the start of a phase, `done` of whose steps are already complete; the first call also shows the run's
-        folder."""
+        """Report the start of a phase with `epochs` epochs of `steps` steps.
+
+        In a resumed run, `done` steps are already complete. The first call also prints the run's folder.
+        """
         self._end()
         if self._folder is not None:
             _print_line(f"run: {self._folder}")

@@ -1,4 +1,4 @@
-"""Adapters to samplers of other libraries.
+"""Adapters to hyperparameter optimisation libraries.
 
 `archir.optuna.suggest(trial, space)` and `archir.nevergrad.parametrization(space)`.
 """

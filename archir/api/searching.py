@@ -59,16 +59,16 @@ def train(
     """Train a network without choices.
 
     `graph` is the network. `data` is a data source: a name, a path, or a Python object such as a pair of arrays, a
-    torch dataset, or parts by name (docs/data.md); image files are resized to the net's input [C, H, W]. `settings` are
-    the options of `archir train` (docs/commands.md), such as `{"epochs": 5, "lr": 1e-3, "seed": 0}`.
+    torch dataset, or a mapping from parts to data (docs/data.md); image files are resized to the net's input [C, H, W].
+    `settings` are the options of `archir train` (docs/commands.md), such as `{"epochs": 5, "lr": 1e-3, "seed": 0}`.
 
-    With a `folder`, checkpoints are written there, and `resume` continues an interrupted training. `device` is by
-    default a GPU if there is one; `threads` is the number of CPU threads. `progress` is called for steps and epochs;
-    `True` shows a progress bar. Training starts from random weights, or from the safetensors file `weights`, whose
-    names are mapped to those of the network by the file `names` (docs/search.md).
+    If `folder` is given, checkpoints are written there, and `resume` continues an interrupted training. `device` is by
+    default a GPU if there is one; `threads` is the number of CPU threads. `progress` receives a call for every step and
+    epoch; `True` shows a progress bar. Training starts from random weights, or from the safetensors file `weights`; the
+    file `names` then maps weight names of the network to those of that file (docs/search.md).
 
     Returns the module with the final weights, and a `Result` with the measures of every epoch. Raises ArchError: A11xx
-    (the data or settings), A0902 (the weights do not fit), A2220 (the map of names).
+    (invalid data or settings), A0902 (the weights do not fit), A2220 (invalid name map).
     """
     from archir.backends import weight_names
 
@@ -84,14 +84,14 @@ def train(
 
 
 def _training_progress(progress: Progress | bool) -> AbstractContextManager[Progress | None]:
-    """Return the context manager of a training's progress; `True` stands for a progress bar."""
+    """Return the context manager that reports a training's progress; `True` selects a progress bar."""
     from archir.api.progress import TrainingProgress
 
     return TrainingProgress() if progress is True else nullcontext(progress or None)
 
 
 def _search_progress(callback: Callback | bool) -> AbstractContextManager[Callback | None]:
-    """Return the context manager of a search's progress; `True` stands for progress bars."""
+    """Return the context manager that reports a search's progress; `True` selects progress bars."""
     from archir.api.progress import SearchProgress
 
     return SearchProgress() if callback is True else nullcontext(callback or None)
@@ -108,13 +108,13 @@ def run(
 ) -> Mapping[str, Any]:
     """Run a recipe in a new folder.
 
-    `recipe` is a TOML file and `folder` the new folder of the run. `overrides` replace settings of the recipe:
-    `{"search.training.epochs": "2"}`. `device` is by default a GPU if there is one. `executor` scores candidates, for
-    example `processes:4` (docs/executors.md). `progress` is called for phases, steps and epochs; `True` shows progress
-    bars.
+    `recipe` is a TOML file, and `folder` the run folder to create. `overrides` replace settings of the recipe:
+    `{"search.training.epochs": "2"}`. `device` is by default a GPU if there is one. `executor` selects where candidates
+    are scored, for example `processes:4` (docs/executors.md). `progress` receives a call for every phase, step and
+    epoch; `True` shows progress bars.
 
     Returns the summary of the results, which is also written to the folder as `summary.json`. Raises ArchError if the
-    recipe, its spaces or its data are invalid; `Interrupted` if the search was interrupted, after saving its state.
+    recipe, its spaces or its data are invalid, and `Interrupted` if the search was interrupted, after saving its state.
     """
     with _search_progress(progress) as callback:
         return backends.get("torch").search(
@@ -133,12 +133,12 @@ def check_recipe(
     """Check a recipe with its spaces and data, as `run` does before training, without writing files.
 
     `recipe`, `overrides`, `device` and `executor` are as for `run`. Modules named in the recipe are imported only with
-    `trust_code`; otherwise, phases that need a module which is not loaded are not checked, and `not_looked_at` lists
-    the modules.
+    `trust_code`. Otherwise, phases that depend on a module that is not imported are not checked, and `not_looked_at`
+    lists these modules.
 
-    Returns a dictionary by phase name with its `strategy`, the name of its `space`, and the number of `architectures`
-    that it searches: 1 if it searches none; an upper bound if costs are bounded, or if an earlier phase fixes more
-    choices. Raises ArchError if anything is invalid.
+    Returns a dictionary by phase name. Each entry has the `strategy`, the name of the `space`, and the number of
+    `architectures` that the phase searches: 1 if it does not search, and an upper bound if costs are bounded or if an
+    earlier phase fixes more choices. Raises ArchError if anything is invalid.
     """
     return backends.get("torch").check_recipe(
         Path(recipe), overrides=overrides, device=device, executor=executor, trust_code=trust_code
@@ -157,12 +157,12 @@ def resume(
     """Continue an interrupted search exactly where it stopped.
 
     `folder` is the folder of the run. `overrides` extend the search by changing options of phases that try candidates,
-    such as `{"evolve.options.trials": "200"}`: existing trials are kept, and later phases start again. With
-    `fall_back`, a damaged checkpoint is replaced by the one before it. `device`, `executor` and `progress` are as for
+    such as `{"evolve.options.trials": "200"}`: existing trials are kept, and later phases are run again. With
+    `fall_back`, a damaged checkpoint is replaced by the previous one. `device`, `executor` and `progress` are as for
     `run` and may differ from those used before.
 
-    Returns the summary of the results. Raises ArchError, in particular A2216 for overrides with which the run cannot be
-    resumed; `Interrupted` if the search was interrupted again.
+    Returns the summary of the results. Raises ArchError, in particular A2216 if the run cannot be resumed with these
+    overrides, and `Interrupted` if the search was interrupted again.
     """
     with _search_progress(progress) as callback:
         return backends.get("torch").search(
@@ -182,16 +182,16 @@ def specialize(
     executor: str | None = None,
     progress: Callback | bool = False,
 ) -> Mapping[str, Any]:
-    """Find a network within each of several budgets, all with the weights of one supernet.
+    """Derive a network for each of several cost budgets from one supernet, with the supernet's weights.
 
     `run` is the folder of the run that trained the supernet, or `RUN:PHASE` if it trained several. `where` has one text
-    per network with its bounds, such as `"macs <= 0.5x and params < 1M"`; `0.5x` is half of the space's maximum. For
-    each network, `trials` architectures are scored on the run's validation samples, or on at most `samples` of them;
-    the reported measures are from the held-out samples. `folder` is the folder of the new run; if the same run was
-    already started there, it is continued. `device`, `executor` and `progress` are as for `run`.
+    per network, which states its bounds, such as `"macs <= 0.5x and params < 1M"`; `0.5x` is half of the space's
+    maximum. For each network, `trials` architectures are scored on all of the run's validation samples, or on at most
+    `samples` of them; the reported measures are from the held-out samples. `folder` is the folder of the new run; if
+    the same run was already started there, it is continued. `device`, `executor` and `progress` are as for `run`.
 
-    Returns the summary of the results. Raises ArchError, in particular A2207 if the run has no supernet; `Interrupted`
-    if the search was interrupted.
+    Returns the summary of the results. Raises ArchError, in particular A2207 if the run has no supernet, and
+    `Interrupted` if the search was interrupted.
     """
     from archir.reuse import specializing
     from archir.runs import Run, manifest
@@ -216,8 +216,8 @@ def trials(folder: str | Path, phase: str | None = None) -> Trials:
     """Return the trials of a search as columns, such as `scores.accuracy`, `costs.macs` and `choices.PATH`.
 
     `folder` is the folder of the run, which may still be in progress; `phase` selects one phase, by default all. The
-    result has one row per trial; `to_frame()` converts it to a data frame. Raises ArchError (A1207) if there is no such
-    phase with trials.
+    result has one row per trial; `to_frame()` converts it to a data frame. Raises ArchError (A1207) if `phase` does not
+    exist or has no trials.
     """
     from archir.reuse.trial_columns import read_trials
 
@@ -225,20 +225,19 @@ def trials(folder: str | Path, phase: str | None = None) -> Trials:
 
 
 def supernet(space: Space, *, seed: int = 0, sharing: Literal["heads", "leading"] = "heads") -> SuperNetwork:
-    """Create a supernet: a module for a whole space with shared weights, called as `model(x, architecture)` with x [N,
-    ...].
+    """Create a supernet: a module for a whole space with shared weights.
 
-    `seed` generates the initial weights. `sharing` selects the channels of a smaller attention: the first channels of
-    each head (`"heads"`), or the first ones of all (`"leading"`). Raises ArchError (A0904) if an operation cannot be
-    lowered.
+    It is called as `model(x, architecture)` with x [N, ...]. `seed` generates the initial weights. `sharing` selects
+    which channels of the full attention a narrower attention uses: the first channels of each head (`"heads"`), or the
+    first channels over all heads (`"leading"`). Raises ArchError (A0904) if an operation cannot be lowered.
     """
     return backends.get("torch").supernet(require_space(space).graph, seed=seed, sharing=sharing)
 
 
 def extract(model: SuperNetwork, architecture: Architecture) -> Network:
-    """Return an architecture's own module with copies of its weights in a supernet.
+    """Return a standalone module for one architecture, with copies of the supernet weights that it uses.
 
-    `model` is the supernet, `architecture` one of its space.
+    `model` is the supernet, `architecture` an architecture of its space.
     """
     return backends.get("torch").extract(model, architecture)
 
@@ -246,7 +245,7 @@ def extract(model: SuperNetwork, architecture: Architecture) -> Network:
 def score(
     graph: Graph, proxy: str, *, seed: int = 0, data: str = "digits", batch: int = 64, device: str = "cpu"
 ) -> float:
-    """Score an untrained network by a zero-cost proxy, such as `naswot` or `synflow`; larger is better.
+    """Score an untrained network by a zero-cost proxy, such as `naswot` or `synflow`; a higher score is better.
 
     `graph` is the network and `proxy` the name of the proxy. `seed` generates the weights and selects a minibatch of
     `batch` images from the data source `data`; `device` computes the score. For many networks, use `scorer`. Raises
@@ -280,17 +279,18 @@ def scores(
     pairs: bool = False,
     samples: int | None = None,
 ) -> Scores:
-    """Compute additive scores: one score per alternative of a space, whose sum ranks architectures; larger is better.
+    """Compute additive scores: one score per alternative, whose sum ranks architectures; a higher score is better.
 
     Exactly one source must be given. `trials` is a run that tried architectures, or `RUN:PHASE`: an additive model is
-    fitted to their `score`, with `pairs` also to pairs of choices. `logits` is a run of a differentiable search. For
-    all other sources, each alternative is put alone into the largest architecture, which is then scored: with the
-    weights of the run that trained a `supernet`, on at most `samples` validation samples; by the negative of a `cost`;
-    by a zero-cost `proxy`; or by a `function` from architectures to numbers.
+    fitted to the measure `score` of its trials; with `pairs`, the model also has terms for pairs of choices. `logits`
+    is a run of a differentiable search. For all other sources, each alternative is substituted on its own into the
+    largest architecture, and the resulting architecture is scored: with the weights of the run that trained a
+    `supernet`, on at most `samples` validation samples; by the negative of a `cost`; by a zero-cost `proxy`; or by a
+    `function` from architectures to numbers.
 
     Returns `Scores`; `scores.write(path, space)` writes them to a file. Raises TypeError unless exactly one source is
-    given; ArchError: A1110 (no such proxy), A1604 (no such cost), A2207 (the run has no supernet), A3323, A3324 (the
-    run has no suitable trials or logits).
+    given, and ArchError: A1110 (no such proxy), A1604 (no such cost), A2207 (the run has no supernet), A3323, A3324
+    (the run has no suitable trials or logits).
     """
     from archir.scoring import sources
 
@@ -326,7 +326,10 @@ def scores(
 
 
 def _supernet_scores(space: Space, source: str, score: str, samples: int | None) -> Scores:
-    """Score alternatives with a supernet's weights, by a search in a temporary folder that tries all single changes."""
+    """Score alternatives with a supernet's weights, by a search in a temporary folder.
+
+    The search scores every architecture that differs from the largest one in a single choice.
+    """
     from archir.reuse import specializing
     from archir.scoring import sources
 
@@ -338,17 +341,19 @@ def _supernet_scores(space: Space, source: str, score: str, samples: int | None)
 
 
 def read_scores(path: str | Path, space: Space) -> Scores:
-    """Read scores of the alternatives of a `space` from the file `path`. Raises ArchError (A3322) if they are of
-    another space."""
+    """Read the scores of a space's alternatives from the file `path`.
+
+    Raises ArchError (A3322) if they are of another space.
+    """
     from archir.spaces.scores import read
 
     return read(Path(path), require_space(space))
 
 
 def without_dedup(space: Space) -> Space:
-    """Return the same space without deduplication: searches also try architectures that compute the same as others.
+    """Return the same space without deduplication: searches treat equivalent architectures as separate.
 
-    This is for tables of results in which such architectures have separate rows (docs/results.md).
+    Use it with tables of results that have separate rows for architectures that compute the same (docs/results.md).
     """
     from archir.search.no_dedup import without_dedup as disable_dedup
 
@@ -359,11 +364,12 @@ def results(path: str | Path, space: Space, *, map: str | Path | None = None, me
     """Read a table with results of a space's architectures.
 
     `path` is a `.npz`, `.csv` or `.parquet` file. `map` is a TOML file that assigns columns to choices and measures, by
-    default the table's path with the suffix `.toml`. `measures` selects measures, by default all.
+    default the table's path with the suffix `.toml`. `measures` lists the measures to read, by default all.
 
-    Returns `Results`: `found(architecture)` are the measures of an architecture, and `found.scored(batch)` are the
-    scores of a batch for a strategy's `tell` (docs/results.md), where `found` is the result. Raises ArchError: A2251,
-    A2252, A11xx (the table or the map is invalid); looking up an architecture without a row raises A2250.
+    Returns `Results`, which is callable: `results(architecture)` looks up the measures of an architecture, and
+    `results.scored(batch)` the scores of a batch of candidates for a strategy's `tell` (docs/results.md). Raises
+    ArchError: A2251, A2252, A11xx (the table or the map is invalid); looking up an architecture without a row raises
+    A2250.
     """
     from archir.tabular.results import read_results as read
 
@@ -371,10 +377,9 @@ def results(path: str | Path, space: Space, *, map: str | Path | None = None, me
 
 
 def strategy(name: str, space: Space, options: Mapping[str, Any] | None = None, *, seed: int = 0) -> MultiTrial:
-    """Create a search strategy that tries many architectures: `random`, `evolution`, `nsga2` and others
-    (docs/multi.md).
+    """Create a search strategy that tries many architectures: `random`, `evolution`, `nsga2`, ... (docs/multi.md).
 
-    `name` is the strategy and `space` the space to search. `options` are those of the strategy, such as `{"trials":
+    `name` is the strategy and `space` the space to search. `options` are the strategy's options, such as `{"trials":
     100}`; `seed` determines all random decisions. The strategy's `ask()` returns candidates, and `tell(...)` takes
     their scores. Raises ArchError: A2504 (no such strategy), A1109 (invalid options).
     """

@@ -1,4 +1,4 @@
-"""Shrinking of trained networks, with a comparison before and after."""
+"""Shrinking of trained networks to a cost budget, with a comparison of the network before and after."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["shrink"]
 
 BEFORE_AND_AFTER = "before_and_after.json"
-"""File in the run with the comparison of both networks."""
+"""Name of the file in the run folder that compares the networks before and after shrinking."""
 TARGETS = ("torch", "onnxruntime-cpu")
-"""Targets on which both networks are measured."""
+"""Benchmark targets on which the networks before and after shrinking are measured."""
 _SECONDS = 1.0
-"""Seconds for which each network is measured on each target."""
+"""Seconds of measurement per network and target."""
 
 
 def shrink(
@@ -46,21 +46,22 @@ def shrink(
     progress: Callback | None = None,
     said: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
-    """Make a trained network smaller, in a new folder, and compare it with the original.
+    """Shrink a trained network to a cost budget, in a new folder, and compare it with the original.
 
-    `net` is an .arch file with a single network, and `weights` is the safetensors file with its weights. `budget` are
-    bounds such as `"macs <= 0.5x"`, joined by `and`. `folder` is the folder of the run; if the same run was already
-    started there, it is continued. `space` is a file whose largest architecture is the network; by default, the network
-    is opened (`open_network`) as `choose` says. `settings` are the fields of `archir.reuse.shrinking.Plan`.
+    `net` is an .arch file with a single network, and `weights` is the safetensors file with its weights. `budget`
+    states bounds such as `"macs <= 0.5x"`, joined by `and`. `folder` is the folder of the run; if the same run was
+    already started there, it is continued. `space` is a file whose largest architecture is the network; by default,
+    `open_network(net, choose)` turns the network into such a space. `settings` are the fields of
+    `archir.reuse.shrinking.Plan`.
 
-    Channels are sorted by importance, the space's weights are refitted, or trained with the full network as teacher,
-    architectures within the budget are tried with them, and the best one is trained further. At the end, both networks
-    are measured in torch and onnxruntime and, with `int8`, quantised. `device` and `progress` are as for `run`; `said`
-    is called with a text for every step of the measurement.
+    Channels are sorted by importance. The space's shared weights are refitted, or trained with the full network as
+    teacher. Architectures within the budget are scored with these weights, and the best one is trained further. At the
+    end, both networks are measured in torch and onnxruntime and, with `int8`, quantised. `device` and `progress` are as
+    for `run`; `said` is called with a message for every step of the measurement.
 
-    Returns measures, costs and sizes of the networks `before`, `after` and `cut` (the small network before it was
-    trained further). Raises ArchError: A2224 (the network is not the space's largest architecture), A0902 (the weights
-    do not fit the network), and errors of the files, the data or the budget.
+    Returns measures, costs and sizes of three networks: `before`, `after`, and `cut`, the small network before further
+    training. Raises ArchError: A2224 (the network is not the space's largest architecture), A0902 (the weights
+    do not fit the network), and errors in the files, the data or the budget.
     """
     from archir.reuse import shrinking
     from archir.runs import Run, manifest
@@ -102,7 +103,7 @@ def shrink(
 
 
 def _open_in(net: str | Path, choose: str, folder: Path, said: Callable[[str], None]) -> str:
-    """Open a network as an elastic space in `folder`, with copies of its imports; returns `FILE:NET`."""
+    """Write the elastic space of a network to `folder`, with copies of the files it imports; return `FILE:NET`."""
     from archir.recipes.spaces import files_of
 
     result, opens = _searchable(net, choose)
@@ -117,9 +118,10 @@ def _open_in(net: str | Path, choose: str, folder: Path, said: Callable[[str], N
 
 
 def _searchable(net: str | Path, choose: str) -> tuple[Opened, str]:
-    """Open a network so that the costs of the space can be computed exactly; returns the space and what was opened.
+    """Return an elastic space of a network whose costs can be computed exactly, and the kinds of its choices.
 
-    While the diagrams of its choices are too large (A1602), the least important kind in `choose` is dropped.
+    As long as the decision diagrams of its choices are too large (A1602), the least important kind is removed from
+    `choose`.
     """
     from archir.spaces.completion import largest
 
@@ -137,7 +139,7 @@ def _searchable(net: str | Path, choose: str) -> tuple[Opened, str]:
 
 
 def _int8_results(model: Path, output: Path, data: str) -> dict[str, Any]:
-    """Quantise a network and return its size and measures; if it cannot be quantised, the reason."""
+    """Quantise a network and return its size and measures; if it cannot be quantised, return the error message."""
     try:
         quantised = quantize(model, output, data=data, max_loss=100)
     except ArchError as error:

@@ -1,7 +1,7 @@
-"""Backends, which are discovered by entry point; archir's own are registered like those of plugins.
+"""Backends, discovered by entry point; the bundled ones are registered in the same way as those of plugins.
 
-A backend is an import package with an attribute `BACKEND` that implements `Backend`, registered under the entry-point
-group `archir.backends`. Nothing in archir imports a backend by name.
+A backend is an import package with an attribute `BACKEND` that implements `Backend`, registered in the
+entry-point group `archir.backends`. archir itself imports no backend by name.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ if TYPE_CHECKING:
 GROUP = "archir.backends"
 """Entry-point group of backends."""
 _BUNDLED = {"torch": "archir_torch", "onnx": "archir_onnx"}
-"""Modules of the bundled backends, used if archir runs from a source tree that is not installed."""
+"""Modules of the bundled backends, used if archir runs from a source tree without being installed."""
 
 
 class Backend(Protocol):
-    """Interface of every backend; a backend may have further methods."""
+    """Interface that every backend implements; backends may have additional methods."""
 
     name: str
 
     def supports(self, graph: Graph) -> list[Diagnostic]:
-        """Return diagnostics for the nodes of a graph that cannot be lowered; an empty list if the graph is
-        supported."""
+        """Return a diagnostic for each node that cannot be lowered; [] if the graph is supported."""
         ...
 
     def lower(self, graph: Graph, *args: Any, **options: Any) -> Any:
@@ -48,11 +47,11 @@ class Backend(Protocol):
 def unlowered(
     graph: Graph, rules: Registry[type[Op], Any], backend: str, *, mixtures: bool = False, choices: bool = False
 ) -> list[Diagnostic]:
-    """Return diagnostics for the nodes of a graph that a backend cannot lower.
+    """Return a diagnostic for each node that a backend cannot lower.
 
-    `rules` are the operations for which the backend has lowering rules, `backend` is its name in messages. Reported are
-    operations without a rule (A0904) and unresolved choices (A0901), except relaxed choices if the backend supports
-    `mixtures`, and all choices if it supports `choices`.
+    `rules` are the operations for which the backend has lowering rules, `backend` is its name in messages.
+    Reported are operations without a rule (A0904) and choices (A0901), except relaxed choices if `mixtures` is
+    set, and all choices if `choices` is set.
     """
     problems = []
     for number in sorted(reachability_conditions(graph)):
@@ -71,19 +70,19 @@ def unlowered(
 
 
 def names() -> list[str]:
-    """Return the names of all available backends, sorted."""
+    """Return the names of all available backends in alphabetical order."""
     return sorted(modules())
 
 
 def modules() -> dict[str, str]:
-    """Return the modules of all available backends, by name."""
+    """Return the modules of all available backends, by backend name."""
     return {**_BUNDLED, **_installed(tuple(sys.path))}
 
 
 @cache
 def _installed(_: tuple[str, ...]) -> dict[str, str]:
-    """Return the modules of installed backends by name, cached for each `sys.path`: all installed packages are
-    searched."""
+    """Return the modules of installed backends, by backend name. Cached per `sys.path`, as it searches all installed
+    packages."""
     return {entry.name: entry.value for entry in entry_points(group=GROUP)}
 
 

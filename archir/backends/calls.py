@@ -1,4 +1,4 @@
-"""A network in another format as a list of operator calls: one backend reads it from a file, another one executes
+"""A network in another format as a list of operator calls: one backend reads it from a file, another executes
 it."""
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from archir.ir.types import TensorType
 
 @dataclass(frozen=True)
 class Call:
-    """An operator call on named tensors. An omitted optional operand has an empty name. `place` is its path:
-    `layer1.0`."""
+    """Operator call on named tensors. Omitted optional operands have the name "". `place` is the module path, such
+    as `layer1.0`."""
 
     operator: str
     reads: tuple[str, ...]
@@ -25,25 +25,25 @@ class Call:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     place: str = ""
     display_name: str = ""
-    """Name of the call in messages."""
+    """Name of the call for messages."""
 
 
 @dataclass(frozen=True)
 class Calls:
-    """A network: its calls in topological order, and its stored tensors."""
+    """Network as operator calls in topological order, with its stored tensors."""
 
     name: str
     inputs: Mapping[str, TensorType]
-    """Input types without the sample axis, by tensor name."""
+    """Types of the inputs without the batch axis, by tensor name."""
     outputs: Mapping[str, str]
-    """Tensor names of the outputs, by label."""
+    """Tensor name of each output, by output label."""
     calls: Sequence[Call]
     tensors: Mapping[str, NDArray[np.generic]]
     version: int = 0
-    """Version of the operator set."""
+    """Operator-set version."""
     refused: Mapping[str, Diagnostic] = field(default_factory=dict)
-    """Diagnostics for operators that are not functions of tensors, such as control flow, by operator."""
+    """Diagnostics, by operator, for operators that are not functions of tensors, such as control flow."""
     types: Mapping[str, TensorType] = field(default_factory=dict)
-    """Types of intermediate tensors without the sample axis, so far as known; used for partial imports."""
+    """Types of intermediate tensors without the batch axis, as far as known; used for partial imports."""
     input_problems: Sequence[Diagnostic] = ()
-    """Diagnostics for inputs that have no equivalent in archir and are left out."""
+    """Diagnostics for inputs that are left out because archir has no equivalent."""

@@ -1,9 +1,10 @@
-"""Certificates of exported models: a JSON file `NAME.onnx.json` or `NAME.pt2.json` with the result of verification.
+"""Certificates of exported models: JSON files `NAME.onnx.json` or `NAME.pt2.json` with the result of
+verification.
 
-A certificate has the SHA-256 of the model's files, the method and versions of its verification, and the network's
-outputs for inputs that anybody can generate again. It includes its own SHA-256. It shows that files belong together
-and are intact. It is not a signature: its author is unknown. So it is trusted only for the files whose hashes it has,
-and no code is run because of it.
+A certificate has the SHA-256 of the model's files, the method and software versions of the verification, and
+the network's outputs for reproducible inputs. It also contains its own SHA-256. It shows that files belong
+together and are intact, but it is not a signature: its author is unknown. It is therefore trusted only as to
+the files whose hashes it has, and never causes code to be run.
 """
 
 from __future__ import annotations
@@ -25,31 +26,31 @@ from archir.diagnostics.errors import fail
 from archir.utils.files import read_bytes, sha256, write_atomic
 
 SCHEMA = 2
-"""Version of the certificate format."""
+"""Format version of certificates."""
 SEED = 0
-"""Seed of the inputs whose outputs a certificate records."""
+"""Seed for the inputs whose outputs a certificate records."""
 MAX_VALUES = 64
-"""Maximum number of values of each output that a certificate records."""
+"""Maximum number of values that a certificate records per output."""
 MAX_BYTES = 1 << 23
-"""Maximum size of a certificate, in bytes."""
+"""Maximum size of a certificate in bytes."""
 MAX_TOLERANCE = 0.1
-"""Maximum tolerance of a certificate, relative to the largest magnitude of an output; a larger one would prove
+"""Maximum tolerance in a certificate, relative to the largest magnitude of an output; a larger one would prove
 nothing."""
 MAX_ELEMENTS = 1 << 25
-"""Maximum number of input elements with which a model is verified again."""
+"""Maximum number of input elements for re-verifying a model."""
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
-"""Execution providers of onnxruntime, by device option."""
+"""Maps the device option to the execution provider of onnxruntime."""
 
 _HASH = re.compile("[0-9a-f]{64}")
-"""A SHA-256 as hexadecimal digits."""
+"""Matches a hexadecimal SHA-256."""
 _FILE = re.compile(r"(?!\.\.?$)[^/\\:\0]{1,255}")
-"""A file name without a folder."""
+"""Matches a file name without directory."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Result of verifying a model again: its unchanged files, and the largest relative difference by execution
+    """Result of re-verifying a model: its unchanged files, and the largest relative difference per execution
     provider."""
 
     files: tuple[str, ...]
@@ -58,7 +59,7 @@ class Verification:
 
 
 def certificate_path(path: Path) -> Path:
-    """Return the path of a model's certificate."""
+    """Return the path of the certificate for a model."""
     return path.with_name(f"{path.name}.json")
 
 
@@ -68,15 +69,15 @@ def file_facts(file: Path) -> dict[str, Any]:
 
 
 def first_values(outputs: Mapping[str, ArrayLike]) -> dict[str, list[float]]:
-    """Return the first values of each output, as a certificate records them."""
+    """Return the first values of each output, as recorded in certificates."""
     return {name: np.asarray(array, np.float64).reshape(-1)[:MAX_VALUES].tolist() for name, array in outputs.items()}
 
 
 def compare(path: Path, provider: str, outputs: Mapping[str, ArrayLike], certificate: Mapping[str, Any]) -> float:
-    """Return the largest relative difference between outputs and those in a certificate.
+    """Return the largest relative difference between outputs and those recorded in a certificate.
 
-    `path` is the model and `provider` where it ran, for messages. Raises ArchError: A0918 (the outputs have other names
-    or sizes), A0913 (they differ by more than the certificate's tolerance).
+    `path` (the model) and `provider` (where it ran) are used in messages. Raises ArchError: A0918 (other output
+    names or sizes), A0913 (the difference exceeds the certificate's tolerance).
     """
     expected, worst = certificate["computed"]["outputs"], Difference()
     for name, numbers in {**dict.fromkeys(expected), **first_values(outputs)}.items():
@@ -89,14 +90,15 @@ def compare(path: Path, provider: str, outputs: Mapping[str, ArrayLike], certifi
 
 
 def write(path: Path, content: Mapping[str, Any]) -> Path:
-    """Write a model's certificate and return its path."""
+    """Write the certificate of a model; return its path."""
     sealed = {"schema": SCHEMA, **content}
     write_atomic(certificate_path(path), (json.dumps({**sealed, "sha256": _digest(sealed)}, indent=1) + "\n").encode())
     return certificate_path(path)
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read the certificate of a model and check that its files are unchanged. Raises ArchError (A0916 to A0918)."""
+    """Read the certificate of a model, and check that the model's files are unchanged. Raises ArchError (A0916 to
+    A0918)."""
     if not path.is_file():
         raise fail("A0916", f"{path} is no file" if path.exists() else f"there is no model {path}")
     certificate = _read(certificate_path(path))
@@ -113,7 +115,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _is_unchanged(file: Path, recorded: Mapping[str, Any]) -> bool:
-    """True if a file has the recorded hash and size."""
+    """Return True if a file has the recorded SHA-256 and size."""
     try:
         return file_facts(file) == recorded
     except OSError:
@@ -144,13 +146,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _reject_constant(word: str) -> float:
-    """Reject NaN and infinities in JSON. Raises ValueError."""
+    """Raise ValueError for NaN and infinities in JSON."""
     raise ValueError(f"{word} is no number")
 
 
 def _part_validity(content: Mapping[str, Any]) -> dict[str, bool]:
-    """Return for each part of a certificate whether it is well-formed; a valid hash proves nothing, as anybody can
-    compute it."""
+    """Return whether each part of a certificate is well-formed. A valid hash is not enough, since anyone can compute
+    it."""
     files, model, computed = (_object(content.get(name)) for name in ("files", "model", "computed"))
     return {
         "`files`": bool(files) and all(_FILE.fullmatch(name) and _is_file_facts(recorded) for name,
@@ -165,22 +167,22 @@ def _part_validity(content: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object, or an empty one instead of any other value."""
+    """Return a value if it is a JSON object, else {}."""
     return value if isinstance(value, dict) else {}
 
 
 def _is_number(value: Any) -> bool:
-    """True for finite floats, and for integers that fit into 64 bits."""
+    """Return True for finite floats, and for integers that fit into 64 bits."""
     return isfinite(value) if type(value) is float else type(value) is int and abs(value) < 2**63
 
 
 def _is_string_map(value: Any) -> bool:
-    """True for a JSON object whose values are strings."""
+    """Return True for a JSON object whose values are strings."""
     return isinstance(value, dict) and all(type(text) is str for text in value.values())
 
 
 def _is_file_facts(value: Any) -> bool:
-    """True for a JSON object with exactly a SHA-256 and a size."""
+    """Return True for a JSON object with exactly a SHA-256 and a size."""
     match value:
         case {"sha256": str(digest), "bytes": int(size)}:
             return len(value) == 2 and bool(_HASH.fullmatch(digest)) and type(size) is int and size >= 0

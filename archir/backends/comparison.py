@@ -1,4 +1,4 @@
-"""Comparison of two forms of a network: random inputs, and the largest difference of the outputs."""
+"""Compares two implementations of a network: random inputs, and the largest difference between outputs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from archir.diagnostics.errors import fail
 from archir.ir.types import TensorType
 
 _DTYPES = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
-"""numpy types of archir's element types."""
+"""Maps archir's element types to numpy's."""
 _MIN_SCALE = 1e-12
-"""Minimum magnitude of an output for relative differences, so that an output of zeros has a scale."""
+"""Minimum scale for relative differences, which prevents division by zero for an output of zeros."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Largest absolute difference of outputs, and largest difference relative to the largest magnitude of its output.
+    """Largest absolute difference between outputs, and largest difference relative to the largest magnitude of the
+    output.
 
-    Values that are NaN on both sides, or the same infinity, agree: the logarithm of a negative number is NaN in either
-    form. Both differences are NaN, which exceeds every tolerance, if only one side is not finite, and if no value of an
-    output is finite, since nothing was compared then.
+    Values that are NaN on both sides, or the same infinity, count as equal: the logarithm of a negative number is
+    NaN in either implementation. Both differences are NaN, which exceeds every tolerance, if a value is finite on
+    one side only, or if an output has no finite value at all, so that nothing was compared.
     """
 
     absolute: float = 0.0
@@ -32,7 +33,7 @@ class Difference:
 
     @staticmethod
     def of(actual: ArrayLike, expected: ArrayLike) -> Difference:
-        """Return the difference of one output; infinite if the shapes differ."""
+        """Return the difference for one output; infinity if the shapes differ."""
         left, right = np.asarray(actual, np.float64), np.asarray(expected, np.float64)
         if left.shape != right.shape:
             return Difference(np.inf, np.inf)
@@ -47,7 +48,7 @@ class Difference:
         return Difference(absolute, absolute / max(scale, _MIN_SCALE))
 
     def __or__(self, other: Difference) -> Difference:
-        """Return the elementwise maximum of two differences; NaN wins, unlike with `max`."""
+        """Return the elementwise maximum of two differences; unlike with `max`, NaN propagates."""
         return Difference(
             float(np.maximum(self.absolute, other.absolute)), float(np.maximum(self.relative, other.relative))
         )
@@ -57,10 +58,10 @@ class Difference:
 
 
 def random_input(rng: np.random.Generator, batch: int, kind: TensorType) -> NDArray[Any]:
-    """Return a random batch [batch, ...] of a type: normal numbers, or integers below the type's limit (by default 0
-    and 1).
+    """Return a random batch [batch, ...] for an input type: normally distributed numbers, or integers.
 
-    Raises ArchError (A0907) for an element type that numpy does not have.
+    Integers are below the type's limit, or 0 and 1 if it has none. Raises ArchError (A0907) for element types
+    unknown to numpy.
     """
     if kind.dtype not in _DTYPES:
         raise fail("A0907", f"an input has type {kind}, for which numpy cannot generate values to test the network")
@@ -72,6 +73,6 @@ def random_input(rng: np.random.Generator, batch: int, kind: TensorType) -> NDAr
 
 
 def random_inputs(inputs: Mapping[str, TensorType], batch: int, seed: int) -> dict[str, NDArray[Any]]:
-    """Return a random batch of each input, by name. Raises ArchError (A0907)."""
+    """Return a random batch for each input, by name. Raises ArchError (A0907)."""
     rng = np.random.default_rng(seed)
     return {name: random_input(rng, batch, kind) for name, kind in inputs.items()}

@@ -1,4 +1,4 @@
-"""Files of an import: the program, its weights, and a map between the weights and the tensors of the source.
+"""Files of an import: program, weights, and a map between the weights and the tensors of the source.
 
 With the map, weights can be converted back to the source's format.
 """
@@ -24,50 +24,50 @@ from archir.language.decompiler.imported import Array, Imported, Move, Source, a
 from archir.utils.files import read_bytes, require_overwritable, require_writable, staged_output
 
 VERSION = 1
-"""Version of the map's format."""
+"""Format version of the map."""
 MAX_BYTES = 2**28
-"""Maximum size of a map of weights, in bytes."""
+"""Maximum size of a map file in bytes."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """An imported program, with its weights and their sources by name."""
+    """Imported program, with its weights and their origins in the source, by name."""
 
     text: str
     weights: Mapping[str, Array]
     sources: Mapping[str, Source]
     leftover: Mapping[str, Array | None]
-    """Tensors of the source that the weights do not contain completely; None for those that cannot be stored in a
-    file."""
+    """Source tensors that have elements outside of all weights; None if a tensor cannot be stored in a file."""
 
     @property
     def lines(self) -> int:
-        """Number of lines of the program that are not empty."""
+        """Number of non-empty lines of the program."""
         return sum(bool(line.strip()) for line in self.text.splitlines())
 
 
 @dataclass(frozen=True)
 class Saved(Program):
-    """An imported program that was written to files."""
+    """Imported program that has been written to files."""
 
     files: tuple[Path, ...]
 
 
 def map_path(program: Path) -> Path:
-    """Return the path of an import's map of weights: `net.import.json` for `net.arch`."""
+    """Return the path of an import's map: `net.import.json` for `net.arch`."""
     return program.with_suffix(".import.json")
 
 
 def leftover_path(names: Path) -> Path:
-    """Return the path of the source's tensors that the weights do not contain completely: `net.import.safetensors`."""
+    """Return the path of the file for leftover source tensors: `net.import.safetensors` for the map
+    `net.import.json`."""
     return names.with_suffix(".safetensors")
 
 
 def save(imported: Imported, program: Path, origin: str = "") -> Saved:
     """Write an import: `net.arch`, `net.safetensors`, `net.import.json` and, if needed, `net.import.safetensors`.
 
-    The last file has the tensors of the source that the weights do not contain completely. If one file cannot be
-    written, none is. `origin` describes the source. Raises ArchError: A0809 (as `require_import_replaceable`), and
+    The last file has the source tensors with elements outside of all weights. If any file cannot be written, none
+    is. `origin` describes the source. Raises ArchError: A0809 (a file exists that archir did not write), and
     errors of decompiling.
     """
     require_import_replaceable(program)
@@ -94,14 +94,15 @@ def save(imported: Imported, program: Path, origin: str = "") -> Saved:
 
 
 def require_import_replaceable(program: Path) -> None:
-    """Raise ArchError (A0809) if one of an import's files exists and was not written by archir."""
+    """Raise ArchError (A0809) if any file of an import exists and was not written by archir."""
     for file in (program, program.with_suffix(".safetensors"), map_path(program), leftover_path(map_path(program))):
         require_overwritable(file)
     require_writable(program)
 
 
 def program_of(imported: Imported) -> Program:
-    """Decompile an import to a program, which is proved to define the same network. Raises ArchError (A0908)."""
+    """Decompile an import to a program, and verify that the program defines the same network. Raises ArchError
+    (A0908)."""
     decompiled = decompile(imported)
     names = _import_names(imported, decompiled)
     weights = {name: imported.weights[old] for name, old in names.items()}
@@ -110,7 +111,7 @@ def program_of(imported: Imported) -> Program:
 
 
 def _import_names(imported: Imported, decompiled: DecompiledProgram) -> dict[str, str]:
-    """Return the weight names of the import, by the weight names of the program."""
+    """Map the weight names of the program to those of the import."""
     graph, types = imported.graph, infer(imported.graph)
     names = {}
     for number in graph:
@@ -121,9 +122,10 @@ def _import_names(imported: Imported, decompiled: DecompiledProgram) -> dict[str
 
 
 def read_map(path: Path) -> tuple[dict[str, Source], list[str]]:
-    """Read a map: the sources of weights by name, and the names of tensors that the weights do not contain completely.
+    """Read a map: the origins of weights by name, and the names of source tensors with elements outside of all
+    weights.
 
-    Raises ArchError (A3204) for an invalid file.
+    Raises ArchError (A3204) if the file is invalid.
     """
     try:
         record = json.loads(read_bytes(path, MAX_BYTES))
@@ -138,7 +140,7 @@ def read_map(path: Path) -> tuple[dict[str, Source], list[str]]:
 
 
 def _parse_source(entry: Mapping[str, Any]) -> Source:
-    """Parse the JSON object of a weight's source. Raises ValueError, KeyError or TypeError if it is invalid."""
+    """Parse the JSON object for the origin of a weight. Raises ValueError, KeyError or TypeError if it is invalid."""
     shape = tuple(int(size) for size in entry["shape"])
     moves = []
     for kind, numbers in entry["moves"]:
@@ -152,10 +154,11 @@ def _parse_source(entry: Mapping[str, Any]) -> Source:
 def to_source_tensors(
     weights: Mapping[str, Array], sources: Mapping[str, Source], leftover: Mapping[str, Array | None]
 ) -> dict[str, Array]:
-    """Convert weights back to all tensors of the source, with its names and shapes; `leftover` is added unchanged.
+    """Convert weights back to the tensors of the source, with its names and shapes; elements outside of weights come
+    from `leftover`.
 
-    Raises ArchError (A3204) with a diagnostic for every weight that cannot be converted: the architecture must be the
-    imported one, and weights that were computed at import must not have changed since.
+    Raises ArchError (A3204) with a diagnostic for every weight that cannot be converted: the architecture must be
+    the imported one, and weights that were computed during import must be unchanged.
     """
     problems = []
     missing, more = sources.keys() - weights.keys(), weights.keys() - sources.keys()
@@ -193,12 +196,13 @@ def to_source_tensors(
 
 
 def _is_equal(a: Array, b: Array) -> bool:
-    """True if arrays are equal; NaN equals NaN."""
+    """Return True if arrays are equal; NaN counts as equal to NaN."""
     return np.array_equal(a, b, equal_nan=np.issubdtype(a.dtype, np.inexact))
 
 
 def _moved_shape(source: Source) -> tuple[int, ...]:
-    """Return the shape of a weight after the moves from its source's tensor. Raises ValueError for an invalid move."""
+    """Return the shape of a weight after applying its moves to the source tensor. Raises ValueError if a move is
+    invalid."""
     shape = source.shape
     for kind, numbers in source.moves:
         if kind == "permute":

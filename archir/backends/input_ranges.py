@@ -8,11 +8,11 @@ from archir.ir.typing import Types, infer
 
 
 def ranged_inputs(graph: Graph, types: Types | None = None) -> dict[str, TensorType]:
-    """Return the input types of a graph without choices, by name; integer types have their exclusive upper bound
-    (`below`).
+    """Return the input types of a graph by name; integer types include their exclusive upper bound
+    (`integer_limit`).
 
-    The bound is the minimum over all lookups that the input reaches, directly or through operations that only move
-    values. `types` are the node types; by default they are inferred.
+    The bound is the minimum over all table lookups that the input reaches, directly or through operations that
+    only move values. `types` are the node types (default: inferred).
     """
     types = infer(graph) if types is None else types
     below: dict[NodeId, int] = {}

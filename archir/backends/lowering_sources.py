@@ -1,4 +1,4 @@
-"""Source locations of lowering rules, found without importing a backend, which takes seconds."""
+"""Finds the source locations of lowering rules without importing a backend, which takes seconds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from archir.ir.op import Op
 from archir.utils.files import read_bytes
 
 _MAX_BYTES = 2**20
-"""Maximum size of a source file, in bytes."""
+"""Maximum size in bytes of a source file to search."""
 
 
 def lowering_locations(op: type[Op]) -> list[str]:
-    """Return the file and line of an operation's lowering rule in each backend.
+    """Return file and line of an operation's lowering rule in each backend, such as
+    `archir_torch/lowering/operations/conv.py:12`.
 
-    An example is `archir_torch/lowering/operations/conv.py:12`. A rule must be in `lowering/operations/`, in a file
-    named like the module of the operation; rules of plugins elsewhere are not found.
+    The rule must be in `lowering/operations/`, in a file with the name of the operation's module; rules
+    elsewhere, as plugins may have them, are not found.
     """
     family = op.__module__.rpartition(".")[2]
     locations = []

@@ -1,4 +1,4 @@
-"""Samples as arrays, and evaluation of models on held-out samples: what one backend passes to another."""
+"""Interfaces between backends: samples as arrays, and evaluation of models on held-out samples."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from archir.ir.structure import Input
 from archir.ir.types import TensorType
 
 Arrays = Mapping[str, NDArray[Any]]
-"""Arrays [n, ...] by the names of inputs or outputs."""
+"""Arrays [n, ...] by input or output name."""
 Call = Callable[[Arrays], Arrays]
-"""A model as a function from inputs to outputs."""
+"""Model as a function from input arrays to output arrays."""
 
 
 class Evaluator(Protocol):
-    """Held-out samples, and an objective that measures a model's outputs on them."""
+    """Held-out samples, and an objective that evaluates a model's outputs on them."""
 
     @property
     def criterion(self) -> str:
-        """The measure by which models are compared."""
+        """Measure by which models are compared."""
 
     @property
     def larger(self) -> bool:
@@ -34,19 +34,20 @@ class Evaluator(Protocol):
         """Return the number of samples."""
 
     def measured(self, call: Call) -> dict[str, float]:
-        """Return the measures of a model on all samples, the criterion first."""
+        """Return the measures of a model on all samples; the criterion comes first."""
 
     def halves(self) -> tuple[Evaluator, Evaluator]:
-        """Split into two evaluators with half of the samples each; the samples of every class alternate between
+        """Split into two evaluators with half of the samples each; within each class, samples alternate between
         them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Samples as a network takes them, with the evaluator of its held-out data.
+    """Samples as network inputs, with an evaluator for held-out data.
 
-    `training` is a part of the training samples, `held_out` a few of the others. `scales` describe the normalisation of
-    each input: `mean`, `std`, and `of`, which is `pixels` or `numbers`. `evaluator` is None if nothing can be measured.
+    `training` are some of the training samples, `held_out` some of the held-out ones. `scales` describes the
+    normalisation of each input: `mean`, `std`, and `of` (`pixels` or `numbers`). `evaluator` is None if nothing
+    can be measured.
     """
 
     training: Arrays
@@ -60,7 +61,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Interface:
-    """Types of a model's inputs and outputs without the sample axis, by name."""
+    """Input and output types of a model without the batch axis, by name."""
 
     name: str
     inputs: Mapping[str, TensorType]
@@ -68,7 +69,7 @@ class Interface:
 
     @property
     def graph(self) -> Graph:
-        """A graph that has these inputs and outputs and no operations between them."""
+        """Graph with these inputs and outputs, and no operations between them."""
         result = Graph(self.name)
         result.outputs = {
             name: result.add(Node(Input(f"output {name}", kind.shape, kind.dtype), NO_SPAN, name))

@@ -15,26 +15,27 @@ COMPILE_FORMATS = {
     ".json": ("json",),
     ".ir": ("ir",),
 }
-"""Formats that `archir compile` writes, by suffix, the default first."""
+"""Formats that `archir compile` can write, by suffix; the first is the default."""
 EXPORT_FORMATS = {".onnx": ("onnx",), ".py": ("python",), ".pt2": ("exported", "aot"), ".arch": ("program",)}
-"""Formats that `archir export` writes, by suffix, the default first."""
+"""Formats that `archir export` can write, by suffix; the first is the default."""
 ONNX_FORMATS = {".onnx": ("onnx",)}
-"""Formats that `archir.export` writes, by suffix."""
+"""Formats that `archir.export` can write, by suffix."""
 _OTHER_MEANINGS = {
     ".safetensors": "the name of a file of weights",
     ".arch": "the name of a program",
     ".pt": "the name of a file that torch.save writes",
     ".pth": "the name of a file that torch.save writes",
 }
-"""Meaning of suffixes that no output format has."""
+"""Descriptions of files with other well-known suffixes, for error messages."""
 _SUFFIX_REQUIRED = ("exported", "aot", "program")
-"""Formats whose files can be read again only with their suffix."""
+"""Formats whose files can be read back only if they have the right suffix."""
 
 
 def output_format(to: str | None, output: Path, formats: Mapping[str, tuple[str, ...]]) -> str:
-    """Return the requested format `to`, or else the default format of the file's suffix.
+    """Return the requested format `to`, or, if that is None, the default format for the file's suffix.
 
-    `formats` are the formats by suffix. Raises RuleError if the suffix has no format, or another one than `to`.
+    `formats` are the possible formats by suffix. Raises RuleError if the suffix has no format or does not fit
+    `to`.
     """
     suffix = output.suffix
     if to is not None:
@@ -54,7 +55,7 @@ def output_format(to: str | None, output: Path, formats: Mapping[str, tuple[str,
 
 
 def _require_fits(form: str, output: Path, formats: Mapping[str, tuple[str, ...]]) -> None:
-    """Raise RuleError if a file's suffix does not fit the requested format."""
+    """Raise RuleError if the suffix of a file does not fit the requested format."""
     suffix = output.suffix
     ending = next((candidate for candidate, forms in formats.items() if form in forms), None)
     if form in _SUFFIX_REQUIRED and suffix != ending:

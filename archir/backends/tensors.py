@@ -1,4 +1,4 @@
-"""Writing of safetensors files array by array, without a second copy of the data in memory."""
+"""Writes safetensors files array by array, without a second copy of the data in memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CODES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
     "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
 }  # fmt: skip
-"""Element types of safetensors, by numpy type."""
+"""Maps numpy types to the element types of safetensors."""
 HEADER_ALIGNMENT = 8
-"""The size of the header is a multiple of this number of bytes."""
+"""Alignment of the header size in bytes."""
 
 
 def write_tensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
-    """Write arrays by name, and text metadata, to a safetensors file."""
+    """Write named arrays, and text metadata, to a safetensors file."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     end = 0
     for name, array in arrays.items():

@@ -1,4 +1,4 @@
-"""Maps between the weight names of a file and those of a network."""
+"""Maps between the weight names in a file and those of a network."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from archir.utils.files import read_bytes
 from archir.utils.globs import capture_stars, fill_stars, matches
 
 MAX_BYTES = 2**22
-"""Maximum size of a map, in bytes."""
+"""Maximum size of a map file in bytes."""
 _HINT = 'a line says `"ours" = "theirs"`, such as `"layer*.conv.weight" = "blocks.*.0.weight"`'
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A pattern of weight names in the network and one in the file, with equally many stars.
+    """Renaming rule: a pattern for weight names in the network and one for names in the file, with equally many
+    stars.
 
-    Corresponding stars match the same text. Without a network pattern, the file's weights are ignored; without a file
-    pattern, the network's weights keep their initial values.
+    Corresponding stars match the same text. If the network pattern is empty, the file's weights are ignored; if
+    the file pattern is empty, the network's weights keep their initial values.
     """
 
     network_pattern: str
@@ -33,15 +34,16 @@ class Rule:
 
 @dataclass(frozen=True)
 class NameMap:
-    """Rules of a map, all of which apply. A weight that matches no rule has the same name in the file and in the
-    network."""
+    """Map of weight names as a set of rules, all of which apply. A weight that matches none has the same name in
+    file and network."""
 
     rules: tuple[Rule, ...] = ()
 
     def of(self, file_names: Iterable[str]) -> dict[str, str]:
-        """Return the name in the file of each weight of the network; `file_names` are the names in the file.
+        """Map each network weight to its name in the file; `file_names` are all names in the file.
 
-        Raises ArchError (A2220) if a rule matches nothing, or two weights of the file get the same name.
+        Raises ArchError (A2220) if a rule matches nothing, or if two weights in the file map to the same network
+        weight.
         """
         names_in_file = list(file_names)
         rules = [rule for rule in self.rules if rule.file_pattern]
@@ -72,15 +74,15 @@ class NameMap:
         return mapping
 
     def keeps_initial(self, name: str) -> bool:
-        """True if a weight of the network keeps its initial value."""
+        """Return True if a weight of the network keeps its initial value."""
         return any(not rule.file_pattern and matches(rule.network_pattern, name) for rule in self.rules)
 
 
 @dataclass(frozen=True)
 class RenamedWeights:
-    """Weights of a file under the names of a network.
+    """Weights from a file under the names of a network.
 
-    `file_names` are their names in the file, by their names in the network. All weights of the network must be there,
+    `file_names` maps each network name to the name in the file. The file must have all weights of the network,
     with the right shapes, and no others.
     """
 
@@ -91,9 +93,9 @@ class RenamedWeights:
     def mismatches(
         self, expected: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]]
     ) -> list[Diagnostic]:
-        """Return diagnostics (A0902) for weights that are missing, superfluous, or of the wrong shape.
+        """Return diagnostics (A0902) for missing weights, superfluous weights, and wrong shapes.
 
-        `expected` are the shapes in the network, `actual` the shapes in the file, both by name in the network.
+        `expected` are the shapes in the network, `actual` those in the file, both by network name.
         """
         missing = [name for name in expected if name not in actual and not self.names.keeps_initial(name)]
         superfluous = [self.file_names[name] for name in actual if name not in expected]
@@ -113,7 +115,7 @@ class RenamedWeights:
 
 
 def read(path: Path) -> NameMap:
-    """Read a map from a file. Raises ArchError (A2220)."""
+    """Read a name map from a file. Raises ArchError (A2220)."""
     try:
         text = read_bytes(path, MAX_BYTES).decode()
     except (OSError, ValueError) as error:
@@ -122,7 +124,8 @@ def read(path: Path) -> NameMap:
 
 
 def parse(text: str, name: str) -> NameMap:
-    """Parse a map: TOML, or JSON (an object or a list of pairs) if `name` ends in `.json`. Raises ArchError (A2220)."""
+    """Parse a name map: TOML, or, if `name` ends in `.json`, JSON (an object or a list of pairs). Raises ArchError
+    (A2220)."""
     if name.endswith(".json"):
         try:
             data = json.loads(text)
@@ -137,7 +140,7 @@ def parse(text: str, name: str) -> NameMap:
 
 
 def _rules(pairs: Iterable[tuple[Any, Span | None]], name: str) -> Iterator[Rule]:
-    """Yield the rules of pairs of names. Raises ArchError (A2220) with a diagnostic for every invalid pair."""
+    """Convert pairs of names to rules. Raises ArchError (A2220) with a diagnostic for every invalid pair."""
     problems = []
     for pair, span in pairs:
         network_name, file_name = pair if isinstance(pair, list | tuple) and len(pair) == 2 else (None, None)

@@ -1,4 +1,7 @@
-"""The command line `archir COMMAND`. Each command has its own module, which is imported when the command is called."""
+"""The command line `archir COMMAND`.
+
+Each command has its own module, which is imported only when the command runs.
+"""
 
 from archir.cli.main import main
 

@@ -10,10 +10,10 @@ from archir.diagnostics.errors import Diagnostic, fail
 
 
 def expand_paths(paths: Sequence[str], problems: list[Diagnostic]) -> Iterator[str]:
-    """Yield the given files and all `.arch` files below the given folders; a folder without any is reported in
-    `problems` (A0801).
+    """Yield the given files and all `.arch` files below the given folders.
 
-    Hidden folders, such as `.venv` and `.git`, are skipped unless they are named themselves.
+    A folder without `.arch` files adds a diagnostic (A0801) to `problems`. Hidden folders, such as `.venv` and `.git`,
+    are skipped unless they are given themselves.
     """
     for path in paths:
         if path != "-" and Path(path).is_dir():

@@ -33,7 +33,7 @@ from archir.backends.speed.subjects import NO_GPU
 from archir.utils.files import write_atomic
 
 _MILLI, _MICRO = 1e6, 1e3
-"""Nanoseconds per millisecond and per microsecond."""
+"""Nanoseconds per millisecond (_MILLI) and per microsecond (_MICRO)."""
 _NOISE_THRESHOLD = 0.2
 """Interquartile range, relative to the median, above which a measurement is reported as noisy."""
 
@@ -85,12 +85,12 @@ def _row(speed: Speed, with_batch: bool, unit: float) -> list[str]:
 
 
 def _number(value: float) -> str:
-    """Format with four significant digits, but keep all integer digits and at most three decimals."""
+    """Format a number with four significant digits, but keep all integer digits and at most three decimals."""
     return f"{value:,.{min(3, max(0, 3 - floor(log10(value))))}f}" if value else "0"
 
 
 _MAX_SHOWN = 10
-"""Number of the slowest operations that are printed."""
+"""Maximum number of operations that are printed, slowest first."""
 _NOISE_THRESHOLD = 0.2
 """Interquartile range, relative to the median, above which a measurement is reported as noisy."""
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
@@ -102,7 +102,7 @@ _MODE_OPTIONS = {
     "--fit with --measured": {"seed", "operations", "measured", "about", "measure", "unit"},
     "measuring whole networks": {"where", "batch", "threads", "seconds", "picture", "arch", "seed"},
 }
-"""Options that belong to each mode of the command; all other options are accepted in every mode."""
+"""Options that are valid only in some modes, by mode; all other options are accepted in every mode."""
 
 
 @click.command("bench")
@@ -283,7 +283,7 @@ def bench_command(
 def _read_measured(
     space: Space, file: Path, about: Path | None, measure: str | None, unit: str
 ) -> tuple[list[Architecture], list[float], str]:
-    """Read measured architectures from a table of results.
+    """Read architectures and their measured latencies from a table of results.
 
     Returns the architectures, the latency of each in nanoseconds, and the name of the measure.
     """
@@ -296,7 +296,7 @@ def _read_measured(
 
 
 def _print_model(path: Path, model: LatencyModel, as_json: bool) -> None:
-    """Print the errors of the latency models that were tried and a summary of the chosen one."""
+    """Print the error of every candidate latency model, and a summary of the selected one."""
     margin = model.margin()
     if as_json:
         facts = model.model_dump(include={"model", "device", "networks", "error", "rank_correlation", "tried"})
@@ -318,7 +318,7 @@ def _us(nanoseconds: float) -> str:
 def _network(
     file: str, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits
 ) -> Graph | Path:
-    """Return the path of an ONNX model, or the graph of a net without choices."""
+    """Return the path itself if it is an ONNX model, else the graph of the selected network of an .arch file."""
     return Path(file) if file.endswith(".onnx") else select_network(file, arch, seed, parameters, root, limits)[0]
 
 
@@ -347,7 +347,7 @@ def _print_table(path: Path, latency_table: LatencyTable, as_json: bool) -> None
 
 
 def _validate_table(path: Path, space: Space, count: int, seed: int, calibrate: bool, as_json: bool) -> None:
-    """Compare a latency table with measurements of whole networks, and print the errors."""
+    """Compare the predictions of a latency table with measurements of whole networks, and print the errors."""
     latency_table = measurement.latency_table(path)
     validation = measurement.validate(latency_table, space, count, seed=seed, progress=track_progress)
     if calibrate:
@@ -375,7 +375,7 @@ def _validate_table(path: Path, space: Space, count: int, seed: int, calibrate: 
 
 
 def _validation_rows(validation: Validation) -> list[tuple[str, str]]:
-    """Return the table rows of a validation."""
+    """Return the rows of the printed summary of a validation."""
     measured = sorted(network.measured.median / 1000 for network in validation.networks)
     corrected = validation.corrected_error
     return [

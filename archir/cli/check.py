@@ -89,12 +89,15 @@ class CheckResults:
         self.diagnostics: list[Diagnostic] = []
         self.nets: list[dict[str, Any]] = []
         self.import_roots: list[Path] = []
-        """Folders that the names of imported files are relative to."""
+        """Folders against which the names of imported files are resolved."""
 
     def add(
         self, file: str, lint: bool, purpose: Any, parameters: dict[str, Any], root: Path | None, limits: Limits
     ) -> Sequence[Graph]:
-        """Check one file, record its warnings and nets, and return the graphs of its nets. Raises ArchError."""
+        """Check one file, record its warnings and nets, and return the graphs of its nets.
+
+        Raises ArchError if the file has errors.
+        """
         self.import_roots.append(root or Path(split_net(file)[0]).parent)
         warnings: list[Diagnostic] = []
         with fresh_budget():  # each file has a work budget of its own
@@ -110,8 +113,10 @@ class CheckResults:
 
 
 def _fix_file(file: str, root: Path | None, limits: Limits, parameters: dict[str, Any], quiet: bool) -> None:
-    """Apply automatic fixes to a file on disk, as long as they leave fewer errors. Raises ArchError if it cannot be
-    read."""
+    """Apply automatic fixes to a file on disk if they reduce its number of errors.
+
+    Raises ArchError if it cannot be read.
+    """
     from archir.tools.fixing.repair import repair_text
     from archir.tools.lsp.checking import Checker as TextChecker
 

@@ -117,7 +117,7 @@ def compile_command(
 
 
 def _write_text(text: str, output: Path | None, description: str) -> None:
-    """Print a text, or write it to `output` and print what was written."""
+    """Print a text, or write it to the file `output` if given and print a note of what was written."""
     if output is None:
         write(text)
     else:

@@ -70,17 +70,13 @@ def cost_command(
     where: str | None, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None,
     limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
-    """Show parameters, multiply-accumulates and other costs of a net, of one architecture of a space, or of a whole
-    space.
+    """Show parameters, multiply-accumulates and other costs of a net, an architecture or a whole space.
 
     --arch or --seed selects one architecture of a space. Without them, the exact minimum and maximum of each cost over
-    all
-    architectures are printed; with --by scope, the minimum, mean and maximum of each part of the net. COST is params,
-    macs,
-    activation_bytes, kernels, flops, or a call such as 'latency("cpu.json")', 'weight_bytes("int8")' or
-    'kv_bytes(batch=1, context=4096)'. --proxy computes scores that need weights but no training, on one minibatch;
-    larger
-    is better.
+    all architectures are printed; with --by scope, the minimum, mean and maximum for each part of the net. COST is
+    params, macs, activation_bytes, kernels, flops, or a call such as 'latency("cpu.json")', 'weight_bytes("int8")' or
+    'kv_bytes(batch=1, context=4096)'. --proxy computes scores that need weights but no training, on one minibatch; a
+    higher score is better.
     """
     if not proxies:
         refuse({"data", "batch", "init_seed"}, "only applies to proxies: add --proxy NAME")
@@ -136,7 +132,7 @@ def cost_command(
 
 
 def costs_by_scope(graph: Graph, depth: int) -> dict[str, Cost]:
-    """Return the summed costs of nodes by the first `depth` components of their scopes."""
+    """Return the costs of a graph's nodes, summed by the first `depth` components of their scopes."""
     parts: dict[str, Cost] = {}
     for number, part in costs(graph).items():
         scope = scope_prefix(graph[number].scope, depth)

@@ -137,8 +137,9 @@ def sample_command(
 ) -> None:
     """Sample architectures of a space as JSON, uniformly among those that satisfy its requirements.
 
-    With --by, the -n sampled architectures are scored without training, and the --best of them, or those that reach the
-    score --at-least, are kept, best first. All are initialised with the same seed and see the same minibatch.
+    With --by PROXY, the -n sampled architectures are scored by a zero-cost proxy, without training. The --best of them,
+    or those with a score of at least --at-least, are kept, best first. All networks are initialised with the same seed
+    and scored on the same minibatch.
     """
     for option, value in {"--best": best, "--at-least": at_least}.items():
         if value is not None and by is None:
@@ -183,7 +184,7 @@ def sample_command(
 def _best(
     space: Space, architectures: list[Architecture], best: int, by: str, scorer: Callable[[Graph], dict[str, float]]
 ) -> tuple[list[Architecture], list[float]]:
-    """Return the best distinct architectures by a proxy, best first, and their scores."""
+    """Return the `best` distinct architectures with the highest proxy scores, in descending order, and their scores."""
     distinct = list(dict.fromkeys(architectures))
     scores = [
         scorer(space.specialize(architecture))[by]

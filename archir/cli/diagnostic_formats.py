@@ -46,10 +46,10 @@ def format_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def report(
     diagnostics: Sequence[Diagnostic], form: Format, import_roots: Iterable[Path] = (), extra: Mapping[str, Any] = {}
 ) -> None:
-    """Print diagnostics in a format: as text on standard error, in other formats on standard output, even if there are
-    none.
+    """Print diagnostics: as text on standard error; in all other formats on standard output, even if there are none.
 
-    `import_roots` are the folders that names of imported files are relative to; `extra` is added to the JSON object.
+    `import_roots` are the folders against which the names of imported files are resolved; `extra` is added to the JSON
+    object.
     """
     if form == "json":
         emit({"diagnostics": [diagnostic.as_json() for diagnostic in diagnostics], **extra})
@@ -63,9 +63,9 @@ def report(
 
 
 class SourcePaths:
-    """Maps sources to file paths as a code review tool needs them, relative to the top of the repository.
+    """Maps sources to file paths relative to the top of the repository, as code review tools need them.
 
-    The top is the workspace of GitHub Actions, or else the current folder.
+    The top is the folder in GITHUB_WORKSPACE (set by GitHub Actions), or else the current folder.
     """
 
     def __init__(self, import_roots: Iterable[Path] = ()) -> None:
@@ -74,8 +74,11 @@ class SourcePaths:
         self._paths: dict[int, tuple[Source, str | None]] = {}
 
     def __call__(self, span: Span | None) -> str | None:
-        """Return the path of a span's file: relative to the top if it is below it, else absolute; None if the source is
-        no file."""
+        """Return the path of the file that contains a span.
+
+        The path is relative if it is below the top of the repository, else absolute. Returns None if the source is not
+        a file.
+        """
         if span is None or span is NO_SPAN:
             return None
         source = span.source
@@ -113,8 +116,10 @@ def github(diagnostics: Iterable[Diagnostic], source_paths: SourcePaths) -> Iter
 
 
 def _message_text(diagnostic: Diagnostic, with_position: bool) -> str:
-    """Return message, notes and hint of a diagnostic; `with_position` puts its position first, for formats that cannot
-    store it."""
+    """Return message, notes and hint of a diagnostic as text.
+
+    `with_position` starts the text with the diagnostic's position, for results that have no location field.
+    """
     position = (
         f"{diagnostic.span}: "
         if with_position and diagnostic.span is not None and diagnostic.span is not NO_SPAN
@@ -126,20 +131,20 @@ def _message_text(diagnostic: Diagnostic, with_position: bool) -> str:
 
 
 def _escape_data(text: str) -> str:
-    """Escape the message of a GitHub workflow command."""
+    """Escape the message of a GitHub Actions workflow command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _escape_property(text: str) -> str:
-    """Escape a property value of a GitHub workflow command."""
+    """Escape a property value of a GitHub Actions workflow command."""
     return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def sarif(diagnostics: Sequence[Diagnostic], source_paths: SourcePaths) -> dict[str, Any]:
     """Return diagnostics as a SARIF 2.1.0 log (OASIS, 2020).
 
-    Rules are diagnostic codes with their explanations, notes become related locations, and hints that are edits become
-    fixes. Columns count characters.
+    SARIF rules are diagnostic codes with their explanations, notes become related locations, and hints that carry an
+    edit become fixes. Columns count Unicode code points.
     """
     codes = list(dict.fromkeys(diagnostic.code for diagnostic in diagnostics))
     rules = [
@@ -176,7 +181,7 @@ def _sarif_result(diagnostic: Diagnostic, rule: int, source_paths: SourcePaths) 
 
 
 def _location(span: Span | None, source_paths: SourcePaths) -> dict[str, Any] | None:
-    """Return a span as a SARIF location, or None if its source is no file."""
+    """Return a span as a SARIF location, or None if its source is not a file."""
     path = source_paths(span)
     if path is None or span is None:
         return None
@@ -193,5 +198,5 @@ def _region(span: Span) -> dict[str, int]:
 
 
 def _end(span: Span) -> Span:
-    """Return the empty span at the end of a span."""
+    """Return the empty span at the end position of a span."""
     return Span(span.source, span.end, span.end)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from archir.spaces.space import Space
 
 MAX_ROWS = 40
-"""Maximum number of rows of one kind of difference that are printed without `--all`."""
+"""Maximum number of printed rows per kind of difference; `--all` prints all rows."""
 
 
 @click.command("diff")
@@ -36,11 +36,11 @@ def diff_command(
     before: str, after: str, space: str | None, everything: bool, parameters: dict[str, Any], root: Path | None,
     limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
-    """Compare two architectures (.json files, as `sample` writes them) or two spaces (.arch files).
+    """Compare two architectures (.json files, as written by `sample`) or two spaces (.arch files).
 
-    If one file is a network without choices and the other a space, archir looks for the architecture of the space that
-    computes the same as the network. Exits with 0 if the two are equal or such an architecture exists, with 1 if they
-    differ.
+    If one file is a network without choices and the other is a space, archir looks for the architecture of the space
+    that computes the same as the network. Exits with 0 if the two files are equivalent or such an architecture exists,
+    with 1 if they differ.
     """
     files = [path.endswith(".json") for path in (before, after)]
     if files[0] != files[1]:
@@ -75,7 +75,7 @@ def diff_command(
 def _print_membership(
     network: tuple[Space, str], space: tuple[Space, str], differences: list[Difference], everything: bool, as_json: bool
 ) -> None:
-    """Print which architecture of the space equals the network, or how the nearest one differs."""
+    """Print which architecture of a space equals a network, or else how the closest architecture differs from it."""
     membership = analysis.membership(space[0], network[0])
     labels = None if membership.architecture is None else dict(membership.architecture)
     if as_json:
@@ -100,7 +100,10 @@ def _print_membership(
 def _diff_architecture_files(
     before: str, after: str, file: str | None, parameters: dict[str, Any], root: Path | None, limits: Limits
 ) -> tuple[list[Difference], str]:
-    """Return the differences of two architectures and, if their space is known, a note if both compute the same."""
+    """Return the differences between two architectures, and a note if they are known to compute the same function.
+
+    The note requires that the space of the architectures is known.
+    """
     from archir.spaces.diff import diff_architectures, diff_networks
 
     stored = [loading.architecture(path) for path in (before, after)]

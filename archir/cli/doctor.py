@@ -25,17 +25,17 @@ _PACKAGES = ("torch", "numpy", "networkx", "lark", "onnx", "safetensors", "onnxr
 
 @dataclass(frozen=True)
 class Finding:
-    """One row of the report: what was checked, the result, and the problem if there is one."""
+    """One row of the report: what was checked, the result, and a description of the problem ("" if there is none)."""
 
     what: str
     value: str
     problem: str = ""
     source: str = ""
-    """Origin of a registered name: archir, or a module and its file."""
+    """Where a registered name comes from: archir, or a module and its file."""
 
 
 def findings() -> Iterator[Finding]:
-    """Yield versions, backends, devices, plugins and registered names, with the problems found."""
+    """Yield one row each for versions, backends, devices, plugins and registered names, including any problems."""
     yield Finding("archir", __version__)
     yield Finding("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     versions = {name: _version(name) for name in _PACKAGES}
@@ -61,7 +61,7 @@ def findings() -> Iterator[Finding]:
 
 
 def _registered() -> Iterator[Finding]:
-    """Yield the installed plugins, and by registry the names that archir and each plugin register."""
+    """Yield the installed plugins, and for each registry the names registered by archir and by each plugin."""
     broken = installed.load()
     for name, problem in broken.items():
         yield Finding(f"plugin {name}", "broken", str(problem))

@@ -10,7 +10,7 @@ from archir.diagnostics.explain import codes, page
 
 
 def _complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return shell completions: all explainable names that start with the typed text."""
+    """Return shell completions: all names that can be explained and start with the typed prefix."""
     from archir.tools.mcp.explanations import list_topics, standard_libraries
 
     names = [name for rows in list_topics().values() for name, _ in rows]
@@ -43,7 +43,10 @@ def explain_command(names: tuple[str, ...]) -> None:
 
 
 def _page(name: str) -> str:
-    """Return the explanation of a name. Raises ArchError (A1201) if there is none."""
+    """Return the explanation of a name in Markdown.
+
+    Raises ArchError (A1201) if nothing with this name can be explained.
+    """
     if name.upper() in codes():  # the most frequent case, answered without slow imports
         return page(name.upper())
     from archir.tools.mcp.explanations import explanation
@@ -61,7 +64,7 @@ def _page(name: str) -> str:
 
 
 def _recipe_kind_error(name: str) -> ArchError | None:
-    """Return an error that points to the description of a recipe's strategy or objective; None for other names."""
+    """Return an error that says where a recipe's strategy or objective is documented; None for other names."""
     from archir import backends
     from archir.diagnostics.errors import join_names
 

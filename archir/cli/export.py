@@ -87,7 +87,7 @@ def export_command(
 
 
 def _compile_hint(file: Path, output: Path) -> str:
-    """Return a hint with the command that exports the network to which a file belongs, or an empty string."""
+    """Return a hint with the command that exports the network belonging to the given file; "" if there is none."""
     net = file.with_suffix(".arch")
     if file.suffix not in (".arch", ".safetensors"):
         return ""
@@ -98,8 +98,10 @@ def _compile_hint(file: Path, output: Path) -> str:
 
 
 def export_weights(source: Path, map_file: Path | None, output: Path) -> int:
-    """Write the weights of a file or run with the tensor names and shapes of the imported model; return the number of
-    tensors."""
+    """Write the weights of a file or run with the tensor names and shapes of the imported source model.
+
+    Returns the number of tensors.
+    """
     if output.suffix != ".safetensors":
         raise click.UsageError(f"the output {output} must end in .safetensors")
     if source.is_dir() and map_file is None:
@@ -114,8 +116,10 @@ def export_weights(source: Path, map_file: Path | None, output: Path) -> int:
 
 
 def export_program(run: Path, output: Path, as_json: bool) -> None:
-    """Write the network of a run's folder as a program, its weights under their names in it, and a map of these
-    names."""
+    """Write a run's network as an .arch program, with its weights and a map of the weights' names beside it.
+
+    In the weights file, the weights have the names that they have in the program.
+    """
     if output.suffix != ".arch":
         raise click.UsageError(f"the output {output} must end in .arch")
     trained = train_folder.open_run(run)

@@ -1,4 +1,4 @@
-"""Repeat an action whenever a file that it read changes."""
+"""File watcher: repeat an action whenever a file that the action read changes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ from archir.utils.files import observe_reads
 INTERVAL = 0.3
 """Minimum seconds between two scans of the files."""
 DEBOUNCE = 0.1
-"""Seconds without further changes after which a change counts as complete: an editor may write several files, or one
-file in several steps."""
+"""Seconds without further changes after which a change counts as complete.
+
+An editor may write several files, or write one file in several steps.
+"""
 MAX_SCAN_SHARE = 20
-"""Scans take at most 1 / SHARE of the time."""
+"""Minimum pause between two scans, as a multiple of a scan's duration: scans take at most 1/20 of the time."""
 Fingerprint = tuple[int, ...] | None
-"""Fingerprint of a file, (mtime_ns, size, inode), to detect changes; None if the file does not exist."""
+"""Fingerprint of a file, (mtime_ns, size, inode), that reveals changes; None if the file does not exist."""
 
 
 def watch_files(check: Callable[[], object], list_files: Callable[[], Iterable[Path]]) -> None:
-    """Call `check` now, and again whenever a file changes that it read or tried to read, until Ctrl-C.
+    """Call `check` now, and again whenever a file that it read or tried to read changes, until Ctrl-C.
 
-    `list_files` returns the files to start with; it is called before each scan, so that files that are added to a
-    folder count as changes. Changes are detected by times and sizes, which works on every system, on network drives and
-    in containers.
+    `list_files` returns further files to watch; it is called before each scan, so that new files in a folder count as
+    changes. Changes are detected by polling modification times and sizes, which works on every system, on network
+    drives and in containers.
     """
     gc.enable()  # it is disabled for short commands
     try:
@@ -59,7 +61,7 @@ def _watch_loop(check: Callable[[], object], list_files: Callable[[], Iterable[P
 
 
 def _wait_for_change(recorded: dict[Path, Fingerprint], list_files: Callable[[], Iterable[Path]]) -> list[Path]:
-    """Wait until files have changed and the change is complete; return the changed files."""
+    """Poll until files have changed and then stay unchanged for one pause; return the changed files."""
     pause, last_changes = INTERVAL, dict[Path, Fingerprint]()
     while True:
         sleep(pause)
@@ -85,7 +87,7 @@ def _fingerprints(paths: Iterable[Path]) -> dict[Path, Fingerprint]:
 
 
 def _record(recorded: dict[Path, Fingerprint], path: Path) -> None:
-    """Record the fingerprint of a file unless it is recorded already: the state before the first read counts."""
+    """Record the fingerprint of a file unless it has one already: the state before the first read is the reference."""
     path = Path(os.path.abspath(path))
     if path not in recorded:
         try:
@@ -97,6 +99,6 @@ def _record(recorded: dict[Path, Fingerprint], path: Path) -> None:
 
 
 def _display_path(path: Path) -> str:
-    """Return a path relative to the current folder if it is inside of it."""
+    """Return a path relative to the current folder if it is inside that folder, else unchanged."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

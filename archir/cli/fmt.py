@@ -52,7 +52,10 @@ def fmt_command(paths: tuple[str, ...], check: bool, diff: bool, limits: Limits,
 
 
 def _format_diagnostics(file: str, max_work: float) -> list[Diagnostic]:
-    """Return a diagnostic at the first line that is not formatted, or no diagnostic. Raises ArchError."""
+    """Return a diagnostic at the first line that is not formatted; an empty result if all lines are.
+
+    Raises ArchError if the file cannot be read or parsed.
+    """
     name, before = _read(file)
     after = canonical(before, name, max_work)
     if before == after:
@@ -67,7 +70,7 @@ def _format_diagnostics(file: str, max_work: float) -> list[Diagnostic]:
 
 
 def _format(file: str, check: bool, diff: bool, max_work: float) -> bool:
-    """Format one file; return True if that changes it. Raises ArchError."""
+    """Format one file; return True if its text changes. Raises ArchError if it cannot be read or parsed."""
     standard = file == "-"
     name, before = _read(file)
     after = canonical(before, name, max_work)
@@ -84,7 +87,7 @@ def _format(file: str, check: bool, diff: bool, max_work: float) -> bool:
 
 
 def _read(file: str) -> tuple[str, str]:
-    """Return the display name and the text of a file."""
+    """Return the name of a file for messages, and its text."""
     if file == "-":
         return "<stdin>", sys.stdin.read()
     require_kind(Path(file), ".arch", "A0801")

@@ -100,7 +100,7 @@ def import_command(
 
 
 def _report_part(imported: Imported, saved: Saved, output: Path, as_json: bool) -> None:
-    """Print the result of a partial import: files, inputs and outputs of the imported part, and what was skipped."""
+    """Print the result of a partial import: files, inputs and outputs of the imported part, and what was left out."""
     graph = loading.loads(saved.text, name=str(output)).graph
     params = analysis.cost(graph).params
     left_out = [problem.message for problem in imported.problems]
@@ -117,7 +117,7 @@ def _report_part(imported: Imported, saved: Saved, output: Path, as_json: bool) 
 
 
 def _parse_shapes(inputs: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Parse `3x48x320` or `image=3x48x320` into shapes by input name; the name "" stands for all inputs."""
+    """Parse `3x48x320` or `image=3x48x320` into shapes by input name; the key "" stands for all inputs."""
     shapes = {}
     for text in inputs:
         name, _, sizes = text.rpartition("=")

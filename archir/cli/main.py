@@ -1,4 +1,4 @@
-"""The `archir` command group: it imports a command's module when the command is called."""
+"""The `archir` command group, which imports the module of a command only when the command is called."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 
 _PROGRAMS = (".arch", ".toml")
-"""Suffixes of files that can use what a plugin registers; a plugin may be in the same folder as such a file."""
+"""Suffixes of programs and recipes. Their folders are searched for the modules that `--plugin` names."""
 
 
 def load_plugins(names: Sequence[str], arguments: Sequence[str]) -> None:
-    """Import the plugins that `--plugin` names, also from the folders of the command's files. Raises ArchError
-    (A31xx)."""
+    """Import the plugins named by `--plugin`; they may also lie in the folders of the command's files.
+
+    Raises ArchError (A31xx) if a plugin cannot be imported.
+    """
     if names:
         from archir.plugins.loading import load_requested
 
@@ -38,7 +40,7 @@ def load_plugins(names: Sequence[str], arguments: Sequence[str]) -> None:
 
 
 def plugin_fault(error: Exception) -> ArchError | None:
-    """Return the diagnostic of an exception that a plugin's own code raised, or None for other exceptions."""
+    """Return the error to report for an exception raised by a plugin's code, or None for other exceptions."""
     from archir.plugins.loading import plugin_error
 
     return plugin_error(error)
@@ -53,11 +55,11 @@ def _folders(arguments: Sequence[str]) -> Iterator[Path]:
 
 
 INTERNAL_ERROR_EXIT = 70
-"""Exit code of an internal failure of archir: EX_SOFTWARE of sysexits.h."""
+"""Exit code for internal errors of archir: EX_SOFTWARE of sysexits.h."""
 TRACEBACK = "--traceback"
 PLUGIN = "--plugin"
 MAX_TEXT = 300
-"""Maximum number of characters of an exception's text in the one-line report of an internal failure."""
+"""Maximum number of characters of the exception text in the one-line report of an internal error."""
 
 _COMMANDS = {
     "new": ("new", "Create a project: a space, a recipe, data, a test and a README, ready to run."),
@@ -108,8 +110,10 @@ An option without a command stands for those of all commands that have the curre
 
 
 class LazyCommands(click.Group):
-    """Command group that imports a command's module when it is called: `check` need not wait for what `train`
-    imports."""
+    """Command group that imports the module of a command only when that command is called.
+
+    So `check` does not pay for the imports of `train`.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the command names in the order in which they are typically used."""
@@ -141,7 +145,7 @@ class LazyCommands(click.Group):
         """Run a command and turn exceptions into exit codes.
 
         An ArchError is printed and exits with 1, an interruption that can be resumed exits with 130, and an internal
-        failure with 70 (FAULT).
+        error with 70 (INTERNAL_ERROR_EXIT).
         """
         as_json = "--json" in ctx.args
         try:
@@ -212,7 +216,7 @@ def _renamed_option_hint(command: click.Command, option: str) -> str | None:
 
 
 def _usage_message(error: click.UsageError) -> str:
-    """Return the message of a usage error in plain words, with a suggestion if a similar value is allowed."""
+    """Return the message of a usage error in plain words; if a value is not allowed, suggest a similar allowed one."""
     text = error.format_message()
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         hint = _renamed_option_hint(error.ctx.command, error.option_name)
@@ -231,7 +235,7 @@ def _usage_message(error: click.UsageError) -> str:
 
 
 def _print_diagnostics(ctx: click.Context, error: ArchError, as_json: bool) -> None:
-    """Print diagnostics in the output format that the command was called with."""
+    """Print the diagnostics of an error in the output format selected on the command line."""
     from archir.cli.diagnostic_formats import FORMAT, report
     from archir.cli.output import print_error
 
@@ -242,7 +246,7 @@ def _print_diagnostics(ctx: click.Context, error: ArchError, as_json: bool) -> N
 
 
 def _bug_report_line(error: Exception) -> str:
-    """Return the one-line report of an internal failure."""
+    """Return the one-line report of an internal error, which asks the user to report a bug."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
     short = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."

@@ -1,4 +1,4 @@
-"""Load the space or the single network that a command's FILE argument and options name."""
+"""Load the space or the network selected by a command's FILE argument and options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def space_of(
     file: str, parameters: dict[str, Any], root: Path | None, limits: Limits, where: str | None = None
 ) -> Space:
-    """Return the search space of a FILE[:NET] argument, restricted to the cost bounds `where` if there are any."""
+    """Return the search space of a FILE[:NET] argument, restricted to the cost bounds `where` if given."""
     from archir.spaces.space import Space
 
     if file.endswith((".onnx", ".pt2", ".py", ".safetensors")):
@@ -40,10 +40,10 @@ def select_network(
     limits: Limits,
     where: str | None = None,
 ) -> tuple[Graph, Architecture, Space]:
-    """Return one network, its architecture and its space.
+    """Return the selected network as a graph, with its architecture and its space.
 
     The network is a net without choices, the architecture stored in the file `arch`, or an architecture sampled with
-    `seed`. Raises ArchError (A1203) if the net has choices and neither `arch` nor `seed` is set.
+    `seed`. Raises ArchError (A1203) if the net has choices and neither `arch` nor `seed` is given.
     """
     if arch is not None and seed is not None:
         raise click.UsageError("--arch and --seed exclude each other")

@@ -14,7 +14,7 @@ from archir.cli.output import say
 from archir.cli.param_types import PathParam
 
 TEMPLATES = Path(__file__).with_name("templates")
-"""Folder of project templates, one subfolder each."""
+"""Folder of the project templates; each template is a subfolder."""
 TEMPLATE_SUFFIX, NAME_PLACEHOLDER = ".template", "__NAME__"
 _VALID_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 """Pattern of valid project names."""
@@ -52,7 +52,7 @@ def new_command(folder: Path, template: str) -> None:
 
 
 def _write(folder: Path, template: str) -> None:
-    """Write the whole project folder atomically: if anything fails, nothing is left."""
+    """Write the whole project folder atomically: if anything fails, no files are left behind."""
     draft = Path(mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
     try:
         for source in sorted((TEMPLATES / template).iterdir()):

@@ -21,7 +21,7 @@ from archir.passes.resize import trim_position_tables
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that only apply to ONNX models; the command receives them as `onnx_options`."""
+    """Decorator that adds the options that apply only to ONNX models; the command receives them as `onnx_options`."""
     listed = (
         click.option("--opset", type=int, help="ONNX opset version, 17 to 26 [23]."),
         click.option("--fp16", is_flag=True, help="Store weights and compute in float16."),
@@ -44,15 +44,14 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def refuse_onnx_options(options: dict[str, Any], form: str) -> None:
-    """Raise UsageError if options of ONNX models are used with another format."""
+    """Raise UsageError if options that apply only to ONNX models are combined with another output format."""
     used = ["on" if name == "devices" else name.replace("_", "-") for name, value in options.items() if value]
     if used:
         raise click.UsageError(f"--{used[0]} is only for ONNX models, not for --to {form}")
 
 
 def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, onnx_options: dict[str, Any]) -> None:
-    """Write the network of a run's folder as ONNX and compare it with PyTorch, on held-out images if they are
-    available."""
+    """Write a run's network as ONNX and compare it with PyTorch, also on held-out samples if they are available."""
     export_options = _export_options(onnx_options)
     from archir.cli import train_folder  # `archir compile` reads no run
 
@@ -90,7 +89,10 @@ def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, onnx_op
 
 
 def _export_options(cli_options: dict[str, Any]) -> dict[str, Any]:
-    """Return the export options that the command-line options set; all others keep their defaults. Raises ArchError."""
+    """Return the export options given on the command line; all others keep their defaults.
+
+    Raises ArchError if invalid.
+    """
     export_options = {
         name: cli_options[name] for name in ("opset", "attention", "batch") if cli_options[name] is not None
     }
@@ -113,7 +115,7 @@ def _export_options(cli_options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _held_out_samples(graph: Graph, images: Mapping[str, Any]) -> Arrays | None:
-    """Return some held-out samples, or None if their source is no longer available."""
+    """Return some held-out samples of the training data, or None if the data source is no longer available."""
     interface = Interface(graph.name, ranged_inputs(graph), {})
     try:
         samples = backends.get("torch").samples(

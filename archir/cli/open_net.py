@@ -67,14 +67,14 @@ def open_command(
 
 
 def _show(title: str, rows: Iterable[ElasticChoice]) -> None:
-    """Print a table of opened or skipped numbers."""
+    """Print a table of the numbers that became choices, or of those that were skipped."""
     shown = [[row.label or row.kind, ", ".join(row.values), _positions(row), row.reason] for row in rows]
     if shown:
         table(title, ["what", "values", "line:column", "why not more"], shown)
 
 
 def _positions(row: ElasticChoice) -> str:
-    """Return the positions of a number in the program, as line:column."""
+    """Return where a number occurs in the program, as line:column."""
     return ", ".join(f"{span.line}:{span.column}" for span in row.places)
 
 

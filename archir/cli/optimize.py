@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def _parse_fixed(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, Any]:
-    """Parse the values of `--fix PATH=LABEL` into labels by the path of the choice."""
+    """Option callback: parse the values of `--fix PATH=LABEL` into labels by choice path."""
     labels: dict[str, Any] = {}
     for text in texts:
         path, equals, label = text.rpartition("=")
@@ -108,7 +108,7 @@ def optimize_command(
 def _report_answer(
     answer: Answer, what: str, output: Path | None, parameters: dict[str, Any], as_json: bool
 ) -> None:  # fmt: skip
-    """Print the best architectures, and write the first one to `output`."""
+    """Print the best architectures, and write the best one to the file `output` if given."""
     if as_json:
         emit(_answer_json(answer))
     best = answer.best  # if there is none, the error that says why
@@ -149,7 +149,7 @@ def _print_answer(name: str, answer: Answer) -> None:
 
 
 def _row(rank: int, architecture: Any, value: Fraction, first: Any) -> tuple[str, str, str]:
-    """Return the table row of one architecture: rank, value, and the choices that differ from the first."""
+    """Return the table row of one architecture: rank, value, and the choices that differ from the best architecture."""
     differs = [f"{path} = {label}" for path, label in architecture.items() if path not in first or first[path] != label]
     return str(rank), format_value(value), ", ".join(differs[:6]) + (", ..." if len(differs) > 6 else "")
 
@@ -180,5 +180,5 @@ def json_number(value: Fraction | int) -> float | int:
 
 
 def format_value(value: Fraction) -> str:
-    """Format an exact value for people."""
+    """Format an exact value in human-readable form."""
     return f"{int(value):,}" if value.denominator == 1 else f"{float(value):.6g}"

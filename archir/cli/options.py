@@ -23,12 +23,12 @@ Command = Callable[..., Any]
 file_argument = click.argument("file", metavar="FILE[:NET]")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 SEED = click.IntRange(0, MAX_SEED)
-"""Parameter type of seeds."""
+"""Click parameter type for seeds."""
 seed_option = click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random numbers.")
 
 
 def refuse(names: Collection[str], reason: str) -> None:
-    """Raise UsageError if one of these options was given to the running command, because it would have no effect."""
+    """Raise UsageError if one of the named options was given on the command line, where it would have no effect."""
     context = click.get_current_context()
     for option in context.command.params:
         is_given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
@@ -37,8 +37,10 @@ def refuse(names: Collection[str], reason: str) -> None:
 
 
 def resolve_output_format(to: str | None, output: Path, formats: Mapping[str, tuple[str, ...]]) -> str:
-    """Return the format that `--to` or the output's suffix selects. Raises UsageError (see
-    `archir.backends.suffixes`)."""
+    """Return the format selected by `--to` or by the output's suffix.
+
+    Raises UsageError if they select none or contradict each other (see `archir.backends.suffixes`).
+    """
     try:
         return output_format(to, output, formats)
     except RuleError as error:
@@ -54,17 +56,17 @@ def parse_parameters(_: click.Context, __: click.Parameter, texts: tuple[str, ..
 
 
 WORK_FACTOR = 10
-"""Factor by which a command's work limit exceeds that of a request to a service."""
+"""Ratio of a command's default work limit to that of a single request to a service."""
 
 
 def _force(context: click.Context, _: click.Parameter, force: bool) -> None:
-    """Record --force before any output option is parsed."""
+    """Option callback: record --force before any output option is parsed, since these check existing files."""
     if (outputs := context.find_object(Outputs)) is not None:
         outputs.force = force
 
 
 def force_option(command: Command) -> Command:
-    """Add --force, which allows replacing files that archir did not write."""
+    """Decorator that adds --force, which allows replacing files that archir did not write or that were changed."""
     return click.option(
         "--force", is_flag=True, is_eager=True, expose_value=False, callback=_force,
         help="Replace existing files even if archir did not write them or they were changed since.",
@@ -85,7 +87,7 @@ BUDGETED_COMMANDS = {"check", "show", "count", "sample", "diff", "cost", "print"
 
 
 def limit_option(command: Command) -> Command:
-    """Add --max-work, which bounds the work of the command and the size of graphs."""
+    """Decorator that adds --max-work, which bounds the work of the command and the size of graphs."""
 
     @wraps(command)
     def wrapper(*args: Any, limits: Limits, **options: Any) -> Any:
@@ -102,7 +104,7 @@ def limit_option(command: Command) -> Command:
 
 
 def net_options(command: Command) -> Command:
-    """Add -p, --root and --max-work, which control how a net is elaborated."""
+    """Decorator that adds -p, --root and --max-work, which control how a net is elaborated."""
     command = limit_option(command)
     command = click.option(
         "--root",
@@ -116,13 +118,13 @@ def net_options(command: Command) -> Command:
 
 
 NET_PARAMETERS = {"parameters", "root", "limits"}
-"""Parameters that `net_options` adds."""
+"""Names of the command parameters that `net_options` adds."""
 ARCH_PARAMETERS = {"arch", "seed"}
-"""Parameters that `arch_options` adds."""
+"""Names of the command parameters that `arch_options` adds."""
 
 
 def arch_options(command: Command) -> Command:
-    """Add --arch and --seed, which select one architecture of a space."""
+    """Decorator that adds --arch and --seed, which select one architecture of a space."""
     command = click.option("--seed", type=SEED, help="Sample the architecture with this seed.")(command)
     return click.option(
         "--arch",
@@ -133,12 +135,14 @@ def arch_options(command: Command) -> Command:
 
 
 SOURCES = "digits, a file, a folder, MODULE:FUNCTION, or FORM:PATH such as csv:houses.csv#price"
-"""Values that `--data` accepts (docs/data.md)."""
+"""Help text: forms of data sources that `--data` accepts (docs/data.md)."""
 
 
 def objective_settings(_: click.Context, __: click.Parameter, text: str | None) -> dict[str, Any] | None:
-    """Option callback: parse the kind of an objective, or a TOML table such as `{kind = "regression", loss =
-    "mae"}`."""
+    """Option callback: parse an objective, given as its kind or as a TOML table of settings.
+
+    Such a table is `{kind = "regression", loss = "mae"}`.
+    """
     if text is None:
         return None
     if not text.lstrip().startswith("{"):
@@ -151,7 +155,7 @@ def objective_settings(_: click.Context, __: click.Parameter, text: str | None) 
 
 
 def proxy_options(command: Command) -> Command:
-    """Add --data and --batch, the minibatch on which zero-cost proxies are computed."""
+    """Decorator that adds --data and --batch, which determine the minibatch on which zero-cost proxies are computed."""
     command = click.option(
         "--batch", type=click.IntRange(2), default=64, show_default=True, help="Batch size for proxies."
     )(command)
@@ -162,12 +166,12 @@ def proxy_options(command: Command) -> Command:
 
 
 def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list[str]:
-    """Option callback: split comma-separated names."""
+    """Option callback: split a comma-separated list of names."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def where_option(command: Command) -> Command:
-    """Add --where, which adds bounds on costs."""
+    """Decorator that adds --where, which restricts a space to bounds on costs."""
     return click.option(
         "--where",
         metavar="BOUNDS",

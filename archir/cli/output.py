@@ -58,12 +58,15 @@ def say(text: str, err: bool = False) -> None:
 
 
 def write(text: str) -> None:
-    """Print requested content verbatim, as a file would hold it; on a terminal, unprintable characters are escaped."""
+    """Print requested content verbatim, as it would be written to a file.
+
+    On a terminal, unprintable characters are escaped.
+    """
     click.echo(escape_unprintable(text) if is_terminal() else text, nl=False, color=True)  # a file's own escapes stay
 
 
 def unified_diff_text(before: str, after: str, name: str, new: str) -> str:
-    """Return the difference of two texts in the format of `diff -u`."""
+    """Return the difference between two texts in the format of `diff -u`."""
     from difflib import unified_diff
 
     lines = unified_diff([*StringIO(before, newline="\n")], [*StringIO(after, newline="\n")], name, new)
@@ -89,7 +92,7 @@ def print_error(error: ArchError, as_json: bool = False) -> None:
 
 @contextmanager
 def resumable(command: Callable[[], str]) -> Iterator[None]:
-    """Add the command that resumes interrupted work to the message of the interruption."""
+    """Context manager that adds the command for resuming the work to the message of an `Interrupted` exception."""
     try:
         yield
     except Interrupted as stop:
@@ -97,13 +100,13 @@ def resumable(command: Callable[[], str]) -> Iterator[None]:
 
 
 def repeat_command(*more: str) -> str:
-    """Return the command line as it was called, with options appended that it lacks."""
+    """Return the current command line, with those of the options `more` appended that it does not contain."""
     arguments = click.get_current_context().find_root().meta[ARGUMENTS]
     return shlex.join(["archir", *arguments, *(option for option in more if option not in arguments)])
 
 
 def emit(data: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Print JSON; infinite and NaN numbers, such as values that were not measured, become null."""
+    """Print JSON; infinite and NaN numbers, such as missing measurements, become null."""
     click.echo(json.dumps(_finite(data), indent=2, default=str, allow_nan=False))
 
 
@@ -119,7 +122,7 @@ def _finite(data: Any) -> Any:
 
 
 def console(stderr: bool = False) -> Console:
-    """Return a rich console that respects NO_COLOR and is as wide as the terminal."""
+    """Return a rich console that respects NO_COLOR and, unless output is a terminal, does not wrap lines."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, soft_wrap=not (sys.stderr if stderr else sys.stdout).isatty())
@@ -134,8 +137,8 @@ def table(
 ) -> None:
     """Print a table.
 
-    `right` are the positions of right-aligned columns. If the table is too wide for the terminal, columns named in
-    `droppable` are dropped in that order until it fits.
+    `right` are the indices of right-aligned columns. If the table is too wide for the terminal, the columns named in
+    `droppable` are dropped, in that order, until it fits.
     """
     from rich.measure import Measurement
 
@@ -169,5 +172,5 @@ def format_count(number: int) -> str:
 
 
 def count_noun(number: int, noun: str) -> str:
-    """Format a number of things, such as `1 choice` or `2 choices`."""
+    """Format a count with its noun, such as `1 choice` or `2 choices`."""
     return f"{format_count(number)} {noun}{'' if number == 1 else 's'}"

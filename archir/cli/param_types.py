@@ -1,4 +1,4 @@
-"""Parameter types of options, stricter than those of click."""
+"""Click parameter types for options, stricter than click's own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archir.utils.files import Outputs
 
 
 class PathParam(click.Path):
-    """Path of a file or folder. An empty string is rejected: it would mean the current folder."""
+    """Parameter type: path of a file or folder. An empty string is rejected, since it would mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the path. Raises a usage error if it is empty."""
@@ -22,10 +22,10 @@ class PathParam(click.Path):
 
 
 class OutputFile(PathParam):
-    """Path of a file to write. An existing file is replaced only if archir wrote it and nobody changed it since, or
-    with --force.
+    """Parameter type: path of a file to write.
 
-    `update` names an eager flag: if it is set, the command continues the existing file.
+    An existing file may be replaced only with --force, or if archir wrote it and it has not been changed since.
+    `update` is the name of an eager flag; if that flag is set, the command continues the existing file.
     """
 
     def __init__(self, update: str = "") -> None:
@@ -41,7 +41,7 @@ class OutputFile(PathParam):
 
 
 class FiniteFloat(click.types.FloatParamType):
-    """Finite number of any size."""
+    """Parameter type: finite floating-point number of any magnitude."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number. Raises a usage error if it is infinite or NaN."""
@@ -52,7 +52,7 @@ class FiniteFloat(click.types.FloatParamType):
 
 
 class FiniteRange(click.FloatRange):
-    """Finite number in a range; click's FloatRange accepts `nan` in any range."""
+    """Parameter type: finite number in a range. In contrast, click's FloatRange accepts `nan` in any range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number. Raises a usage error if it is out of range, infinite or NaN."""
@@ -60,4 +60,4 @@ class FiniteRange(click.FloatRange):
 
 
 SAMPLE_COUNT = click.IntRange(1, 1_000_000)
-"""Number of architectures to sample; all of them are held in memory."""
+"""Parameter type for the number of architectures to sample; it is bounded, as all of them are held in memory."""

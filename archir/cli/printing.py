@@ -88,7 +88,7 @@ def print_command(
 
 
 def _chosen_condition(space: Space, chosen: Sequence[str]) -> Value:
-    """Return the condition under which choices have the outcomes that `--choose PATH=LABEL` asks for.
+    """Return the condition that choices have the outcomes required by `--choose PATH=LABEL`.
 
     Raises ArchError: A1002 (no such choice), A1003 (no such alternative).
     """
@@ -119,7 +119,7 @@ def _choices_hint(paths: Sequence[str]) -> str:
 
 
 def _count(space: Space, when: Value) -> int | None:
-    """Return the number of architectures for which a condition holds.
+    """Return the number of architectures that satisfy a condition.
 
     Returns None if the condition depends on choices that are not part of the space, or if counting exceeds the work
     limit.

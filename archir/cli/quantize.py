@@ -15,7 +15,7 @@ from archir.cli.param_types import FiniteRange, OutputFile, PathParam
 from archir.search.fronts.metric_format import format_metric as figure
 
 _MAX_SHOWN = 10
-"""Number of int8 layers that are printed, those with the largest errors."""
+"""Maximum number of int8 layers that are printed, largest error first."""
 
 
 @click.command("quantize")
@@ -56,9 +56,9 @@ def quantize_command(
 
     Weights have one scale per channel. Activation ranges are calibrated on training samples (static), or computed while
     the model runs (dynamic, for linear layers only); auto selects dynamic for transformers. If accuracy, or the
-    objective's measure, drops by more than --max-loss (points for measures that are fractions, percent for others), the
-    most sensitive layers stay in float. Half of the held-out samples select these layers; the loss is reported on the
-    other half.
+    objective's measure, drops by more than --max-loss (in points if the measure is a fraction, otherwise in percent),
+    the most sensitive layers stay in float. One half of the held-out samples determines which layers these are; the
+    loss is reported on the other half.
 
     The certificate for `archir verify` and the report OUTPUT.int8.json are written next to the model.
     """
@@ -97,7 +97,7 @@ def quantize_command(
 
 
 def _row(row: Any) -> list[str]:
-    """Return the table row of a layer."""
+    """Return the table row that describes a layer."""
     stored = f"float: {row.why}" if row.why else "int8"
     snr = "" if row.snr is None else f"{row.snr:.1f}"
     single_layer_error = "" if row.alone is None else f"{100 * row.alone:.2f}%"

@@ -20,7 +20,7 @@ from archir.runs.comparison import score_text, short_number
 from archir.runs.summaries import located_summaries
 
 _DEFAULT_FOLDER = Path("runs")
-"""Default folder of runs."""
+"""Folder whose runs are listed by default."""
 
 
 SORTS: Mapping[str, Callable[[Summary], Any]] = {
@@ -31,10 +31,10 @@ SORTS: Mapping[str, Callable[[Summary], Any]] = {
     "macs": lambda run: (run.macs is None, run.macs),
     "changed": lambda run: run.changed,
 }
-"""Sort keys of runs by the values of --sort; runs without a value come last."""
+"""Sort key of a run by the value of --sort; runs that lack the value come last."""
 _COLUMNS = ("run", "recipe", "seed", "phase", "epoch", "score", "params", "MACs", "state", "changed", "set")
 _OPTIONAL_COLUMNS = ("set", "seed", "recipe", "changed", "MACs", "params")
-"""Columns that are dropped in this order if the terminal is too narrow; `--json` keeps them."""
+"""Columns that are dropped, in this order, if the terminal is too narrow; `--json` keeps them."""
 _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
 
 
@@ -60,8 +60,8 @@ def runs_command(folders: tuple[Path, ...], sort: str, serve: bool, port: int, a
     """List the runs in each FOLDER: progress, results, and whether their files are intact.
 
     Every file of every run is checked against its recorded hash. FOLDER defaults to `runs`, and may itself be a run.
-    Scores are the latest ones on held-out samples; parameters and MACs are those of the network that was trained last;
-    `set` lists settings that override the recipe. States: running, interrupted (resume it with `archir search
+    The score is the latest one on held-out samples; parameters and MACs are those of the network that was trained last;
+    `set` lists the settings that override the recipe. States: running, interrupted (resume it with `archir search
     --resume`), finished, damaged.
     """
     if not serve:
@@ -100,7 +100,7 @@ def _serve(folders: Sequence[Path], port: int) -> None:
 
 
 def _list(runs: Sequence[Summary]) -> None:
-    """Print a table of runs, without columns that are empty for all of them."""
+    """Print a table of runs, leaving out columns that are empty for all of them."""
     rows = [_cells(summary) for summary in runs]
     kept = [i for i in range(len(_COLUMNS)) if any(row[i] for row in rows)]
     right = [position for position, i in enumerate(kept) if _COLUMNS[i] in _NUMBERS]

@@ -1,4 +1,4 @@
-"""Web server of `archir runs --serve`: pages of runs that refresh themselves, for a browser on this machine."""
+"""Local web server of `archir runs --serve`: pages that show runs and reload themselves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOST = "127.0.0.1"
 RELOAD_SECONDS = 5
 """Seconds between two automatic reloads of a page."""
 MAX_DIGITS = 6
-"""Upper limit of the length of a run's number in a URL."""
+"""Number of digits that the number of a run in a URL must stay below."""
 _STYLE = (
     ":root{color-scheme:light dark}body{margin:24px auto;max-width:1100px;padding:0 14px;font:15px/1.5 system-ui,"
     "sans-serif;overflow-wrap:anywhere}table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:5px "
@@ -27,8 +27,10 @@ _STYLE = (
 
 
 class Server(ThreadingHTTPServer):
-    """HTTP server for this machine only. The Host header must be local, which stops web pages from other sites (DNS
-    rebinding)."""
+    """HTTP server that only this machine can reach.
+
+    Requests with a non-local Host header are refused, which keeps other web sites out (DNS rebinding).
+    """
 
     daemon_threads = True
 
@@ -42,7 +44,7 @@ class Server(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}/"
 
     def runs(self) -> list[tuple[Path, Summary]]:
-        """Return the runs that exist now; a run's number in a URL is its index here."""
+        """Return the runs that currently exist; the number of a run in a URL is its index in this list."""
         return located_summaries(*self.folders)
 
 
@@ -51,7 +53,10 @@ class _Handler(BaseHTTPRequestHandler):
     server_version, sys_version = "archir", ""
 
     def do_GET(self) -> None:
-        """Answer with the list of runs, or with one run by its number. Request paths are never used as file paths."""
+        """Answer with the list of runs, or with one run, selected by its number.
+
+        The request path is never used as a file path.
+        """
         number = self.path.strip("/")
         if self.headers.get("Host") not in {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}:
             self._answer(HTTPStatus.FORBIDDEN, "<p>This page is only available on this machine.</p>")
@@ -80,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Suppress the log line of each request."""
+        """Suppress the default log line per request."""
 
 
 def _page(path: Path, summary: Summary) -> str:

@@ -46,11 +46,10 @@ def scores_command(
     cost: str | None, proxy: str | None, score: str | None, output: Path, parameters: dict[str, Any], root: Path | None,
     limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
-    """Compute a score for each alternative of FILE, such that an architecture's score is the sum, and write them as
-    JSON.
+    """Compute a score for each alternative of FILE and write them as JSON; an architecture's score is their sum.
 
-    Give exactly one source: --trials, --logits, --supernet, --cost or --proxy. Larger is better for every source: costs
-    and losses are negated.
+    Give exactly one source: --trials, --logits, --supernet, --cost or --proxy. A higher score is better for every
+    source: costs and losses are negated.
     """
     source_options = {"trials": trials, "logits": logits, "supernet": supernet, "cost": cost, "proxy": proxy}
     if sum(value is not None for value in source_options.values()) != 1:

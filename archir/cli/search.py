@@ -26,7 +26,7 @@ from archir.runs import Run
 from archir.search.fronts.metric_format import format_metric
 
 RUNS = Path("runs")
-"""Folder of new runs, unless --output names one."""
+"""Folder in which new runs are created, unless --output names one."""
 
 
 @click.command("search")
@@ -109,14 +109,14 @@ def search_command(
 
 
 def _finished_summary(folder: Path) -> Mapping[str, Any] | None:
-    """Return the summary of a finished run, or None if the run is not finished."""
+    """Return the summary of a run that has finished, else None."""
     run = Run.open(folder)
     summary: Mapping[str, Any] | None = json.loads(run.content("summary.json")) if run.finished else None
     return summary
 
 
 def _overrides(settings: tuple[str, ...]) -> dict[str, str]:
-    """Parse the values of --set into settings by their dotted key."""
+    """Option callback: parse the values of --set into a dictionary from dotted keys to values."""
     overrides = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -127,7 +127,7 @@ def _overrides(settings: tuple[str, ...]) -> dict[str, str]:
 
 
 def _unused_folder(recipe: Path) -> Path:
-    """Return a folder under `runs/` that does not exist yet, named after the recipe and its folder."""
+    """Return the path of a new folder below `runs/`, named after the recipe file and the recipe's folder."""
     parent = recipe.resolve().parent.name
     base = RUNS / (f"{parent}-{recipe.stem}" if parent else recipe.stem)
     names = chain([base], (Path(f"{base}-{i}") for i in count(2)))
@@ -184,7 +184,7 @@ def _show(summary: Mapping[str, Any]) -> None:
 
 
 _SHOWN_COLUMNS = ("epochs", "loss", "minutes")
-"""Columns of a phase that are printed besides its measures."""
+"""Columns of a phase that are printed in addition to its measures."""
 
 
 def _format_value(key: str, value: Any) -> str:

@@ -33,7 +33,7 @@ from archir.spaces.space import Space
 from archir.utils.files import write_atomic
 
 HEAT_FORMATS = ("svg", "html")
-"""Picture formats that support `--heat`."""
+"""Picture formats in which `--heat` can colour boxes by cost."""
 
 
 @click.command("show")
@@ -126,7 +126,7 @@ def _format(output: Path | None) -> str:
 
 
 def _write_text(text: str, output: Path | None, description: str) -> None:
-    """Print a text, or write it to `output` and print what was written."""
+    """Print a text, or write it to the file `output` if given and print a note of what was written."""
     if output is None:
         write(text)
     else:
@@ -135,7 +135,7 @@ def _write_text(text: str, output: Path | None, description: str) -> None:
 
 
 def _describe_model(path: Path, as_json: bool) -> str:
-    """Describe an ONNX model: inputs, outputs, and the net, architecture and recipe it was made from."""
+    """Describe an ONNX model: its inputs and outputs, and the net, architecture and recipe from which it was made."""
     description: dict[str, Any] = backends.get("onnx").describe(path)
     if as_json:
         return json.dumps(description, indent=2, default=str) + "\n"

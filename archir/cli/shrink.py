@@ -133,7 +133,7 @@ def shrink_command(
 
 
 def _show(measures: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print a table of measures: of the full network, of the extracted one, and after fine-tuning."""
+    """Print a table of the measures of three networks: the full one, the extracted one, and the fine-tuned one."""
     columns = ["before", "cut", "after"]
     names = dict.fromkeys(name for when in columns for name in measures[when] if name not in _HIDDEN_MEASURES)
     rows = [
@@ -143,7 +143,7 @@ def _show(measures: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 _HIDDEN_MEASURES = {"onnx", "epoch", "epochs", "minutes", "loss", "distillation"}
-"""Measures of training itself, which the table does not show."""
+"""Measures that the table leaves out, as they describe the training rather than the network."""
 
 
 def _format_value(name: str, value: Any) -> str:

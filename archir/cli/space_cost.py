@@ -1,4 +1,4 @@
-"""Output of `archir cost` for a whole space: extremes, distributions, and the costs of many architectures."""
+"""Output of `archir cost` for a whole space: extremes, distributions, and the costs of sampled architectures."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
     from archir.spaces.space import Space
 
 FRACTIONS = {"least": 0.0, "1%": 0.01, "10%": 0.1, "25%": 0.25, "median": 0.5, "75%": 0.75, "90%": 0.9, "99%": 0.99}
-"""Quantiles of a cost's distribution that are printed, by name."""
+"""Fractions at which quantiles of a cost's distribution are printed, by printed name."""
 BARS = 20
-"""Number of bars of a histogram."""
+"""Number of bars in a printed histogram."""
 T = TypeVar("T")
 
 
 def extremes(space: Space, as_json: bool) -> None:
-    """Print the minimum and the maximum of each cost over all architectures, or an interval where the exact value is
-    unknown."""
+    """Print the minimum and maximum of each cost over all architectures; if one is not known exactly, an interval."""
     size, satisfying = _count_within_budget(lambda: space.size), _count_within_budget(lambda: space.satisfying)
     kept = _count_within_budget(space.count) if space.has_cost_bounds else None
     with fresh_budget(3):  # the costs of nodes, which everything below reads
@@ -66,7 +65,7 @@ def extremes(space: Space, as_json: bool) -> None:
 
 
 def _extremes(space: Space, name: str) -> tuple[Extreme, Extreme]:
-    """Return the minimum and the maximum of a summed cost over all architectures."""
+    """Return the minimum and the maximum of an additive cost over all architectures."""
     with fresh_budget():
         least = space.account.extreme(name, 1)
     with fresh_budget():
@@ -74,7 +73,7 @@ def _extremes(space: Space, name: str) -> tuple[Extreme, Extreme]:
 
 
 def _peak_extremes(space: Space, name: str) -> tuple[Extreme, Extreme]:
-    """Return bounds on a cost that is a maximum over nodes, such as peak memory."""
+    """Return bounds on the minimum and maximum of a peak cost, such as peak memory: a maximum over nodes."""
     with fresh_budget():
         least, greatest = space.account.limits(name)
     codes = () if least == greatest else None  # any architecture has it
@@ -93,7 +92,7 @@ def _count_within_budget(count: Callable[[], T]) -> T | None:
 
 
 def _format_extreme(extreme: Extreme, side: str) -> str:
-    """Format an extreme: the exact value, a one-sided bound, or an interval."""
+    """Format a minimum or maximum: the exact value, a one-sided bound, or an interval."""
     if extreme.exact:
         return f"{extreme.value:,}"
     if extreme.codes is None:
@@ -103,7 +102,7 @@ def _format_extreme(extreme: Extreme, side: str) -> str:
 
 
 def scopes(space: Space, depth: int, as_json: bool) -> None:
-    """Print the minimum, mean and maximum over all architectures of each cost, for each part of the net."""
+    """Print the minimum, mean and maximum of each cost over all architectures, for each part of the net."""
     parts, total = costs_by_scope(space.account, depth), total_costs(space.account)
     if as_json:
         parts_json = {name: {scope: _plain(part[name]) for scope, part in parts.items()} for name in total}
@@ -130,7 +129,7 @@ def _share(part: CostRange, total: CostRange) -> str:
 
 
 def alternatives(space: Space, name: str, as_json: bool) -> None:
-    """Print the minimum and the maximum of a cost for each alternative of each choice."""
+    """Print the minimum and the maximum of a cost over the architectures with each alternative, for each choice."""
     marginals = [
         (choice.path, str(choice.label(outcome)) if outcome >= 0 else "(inactive)", *pair)
         for choice, level in zip(space.choices, space.account.marginals(name), strict=True)

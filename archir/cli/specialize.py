@@ -46,11 +46,11 @@ def specialize_command(
 ) -> None:  # fmt: skip
     """Derive a network for each --where budget, with the weights of the supernet that RUN trained.
 
-    RUN is a folder of `archir search`, or FOLDER:PHASE. For each --where, an evolutionary search scores architectures
-    with the supernet's weights on the validation samples of RUN. The weights of the best one are extracted, its
-    normalisation statistics are recalibrated, and the network is written as ONNX and verified. The reported figures are
-    measured on held-out samples, which no step has used for selection. `0.5x` means half of the cost of the most
-    expensive architecture of the space.
+    RUN is a folder written by `archir search`, or FOLDER:PHASE. For each --where, an evolutionary search scores
+    architectures with the supernet's weights on the validation samples of RUN. The weights of the best architecture are
+    extracted, its normalisation statistics are recalibrated, and the network is written as ONNX and verified. The
+    reported figures are measured on held-out samples, which were never used for selection. `0.5x` means half of the
+    cost of the most expensive architecture of the space.
 
     OUTPUT is a run folder as well: repeat the same command to resume an interrupted run.
     """
@@ -66,7 +66,7 @@ def specialize_command(
 
 
 def _show(summary: Mapping[str, Any], bounds: Sequence[str]) -> None:
-    """Print a table with one row per budget."""
+    """Print a table with one row per cost budget."""
     numbers = range(1, len(bounds) + 1)
     chosen = [select_measures(summary["phases"][search_name(number)], "validation_") for number in numbers]
     networks = [summary["networks"][network_name(number)] for number in numbers]
@@ -88,4 +88,4 @@ def _show(summary: Mapping[str, Any], bounds: Sequence[str]) -> None:
 
 
 _NOT_MEASURES = ("params", "macs", "epochs", "minutes")
-"""Keys of a network's record that are not measures."""
+"""Keys of a network's result record that are not measures."""

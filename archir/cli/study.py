@@ -16,7 +16,7 @@ MESSAGE_INTERVAL = 5.0
 
 
 class _ProgressPrinter:
-    """Print the number of finished searches, at most once every `MESSAGE_INTERVAL` seconds."""
+    """Callback that prints the number of finished searches, at most once every `MESSAGE_INTERVAL` seconds."""
 
     def __init__(self) -> None:
         self._last = 0.0

@@ -1,4 +1,7 @@
-"""PyTorch output of `archir compile` and `archir export`: Python files with weights next to them, and packages."""
+"""PyTorch output of `archir compile` and `archir export`.
+
+It is a Python file with a separate weights file, or a torch package.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from archir.passes.block import only_call
 from archir.utils.files import sha256, staged_output
 
 PACKAGES = ("exported", "aot")
-"""Kinds of torch packages: of torch.export, and compiled ahead of time by AOTInductor."""
+"""Kinds of torch packages: saved by torch.export, or compiled ahead of time by AOTInductor."""
 
 
 def export_run(run: Path, output: Path, form: str, block: str | None, as_trained: bool, as_json: bool) -> None:
-    """Write the network of a run's folder, with its weights, as PyTorch code or a package."""
+    """Write a run's network and its weights as PyTorch code or as a torch package."""
     if block is not None and form != "python":
         raise click.UsageError("--block is only for --to python")
     if as_trained and form == "python":
@@ -47,7 +50,7 @@ def export_run(run: Path, output: Path, form: str, block: str | None, as_trained
 
 
 def write_python(graph: Graph, output: Path, module: Any | None, block: str | None) -> list[Path]:
-    """Write a network or one of its blocks as Python, with the module's weights next to it; return the files."""
+    """Write a network or one of its blocks as Python code, with the module's weights beside it; return the paths."""
     torch = backends.get("torch")
     text = torch.emit(graph) if block is None else torch.emit_block(graph, block)
     scope = only_call(graph, block) if module is not None and block is not None else ""

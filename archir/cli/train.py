@@ -36,10 +36,10 @@ from archir.spaces.space import Space
 
 
 def load_trial(folder: Path, trial_name: str) -> tuple[Graph, Architecture, Space, Phase]:
-    """Return graph, architecture, space and phase of a trial, `17` or `PHASE:17`, of the search in a folder.
+    """Return the graph, architecture, space and phase of a trial of the search in a folder.
 
-    The phase contains the data settings of its recipe. Raises ArchError: A1207 (no such trial, or several), A18xx (the
-    run is damaged).
+    The trial is named by its number, `17`, or by `PHASE:17`. The returned phase includes the recipe's data settings.
+    Raises ArchError: A1207 (no such trial, or several with this number), A18xx (the run is damaged).
     """
     run = Run.open(folder)
     phase, _, number = trial_name.rpartition(":")
@@ -62,7 +62,7 @@ def load_trial(folder: Path, trial_name: str) -> tuple[Graph, Architecture, Spac
 
 
 def _missing_trial_error(run: Run, trial_name: str) -> tuple[str, None, str]:
-    """Return message, None and hint for a trial that does not exist."""
+    """Return the arguments (message, None, hint) of the error for a trial that does not exist."""
     counts = {phase.name: len(phase.trials()) for phase in run.phases() if phase.trials()}
     id_ranges = [f"{name}:0 to {name}:{count - 1}" if count > 1 else f"{name}:0" for name, count in counts.items()]
     hint = f"there are {', '.join(id_ranges)}" if id_ranges else "no phase of this search has trials"
@@ -70,7 +70,7 @@ def _missing_trial_error(run: Run, trial_name: str) -> tuple[str, None, str]:
 
 
 def _ambiguous_trial_error(number: str, phases: list[str]) -> tuple[str, None, str]:
-    """Return message, None and hint for a trial number that several phases have."""
+    """Return the arguments (message, None, hint) of the error for a trial number that occurs in several phases."""
     names = join_names([f"{name}:{number}" for name in phases])
     return f"several phases have a trial `{number}`", None, f"name the phase: {names}"
 
@@ -152,7 +152,7 @@ def train_command(
 ) -> None:  # fmt: skip
     """Train one network of FILE on a data set, and write a folder that `archir export` converts to ONNX.
 
-    The net, or the architecture selected by --arch, --seed or --trial, is trained from new weights, or from those of
+    The net, or the architecture selected by --arch, --seed or --trial, is trained from random weights, or from those of
     --weights. A checkpoint is written after every epoch; an interrupted run can be continued with --resume and ends
     with the same weights. To use several GPUs or machines: torchrun --nproc-per-node 8 -m archir train FILE -o FOLDER,
     with --batch samples in each process.
@@ -227,19 +227,21 @@ def train_command(
 
 
 def _is_default(context: click.Context, option: str) -> bool:
-    """Return True if an option was not given on the command line."""
+    """Return True if an option has its default value because it was not given on the command line."""
     return context.get_parameter_source(option) is ParameterSource.DEFAULT
 
 
 class _FolderProgress(TrainingProgress):
-    """Progress bar of a training, which marks the folder as unfinished when the first epoch starts."""
+    """Progress bar of a training that also marks the training folder as unfinished when the first epoch starts."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
 
     def start(self, epochs: int, steps: int) -> None:
-        """Mark the training as unfinished, now that settings, data and checkpoint have been checked, and start the
-        bar."""
+        """Mark the training as unfinished and start the bar.
+
+        At this point, settings, data and checkpoint have passed their checks.
+        """
         train_folder.mark_unfinished(self.folder)
         super().start(epochs, steps)

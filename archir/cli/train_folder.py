@@ -1,4 +1,4 @@
-"""Folder of a trained network: every file needed to use the network and to resume its training."""
+"""Training folder: every file needed to use the trained network and to resume its training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FILES = (NETWORK, ARCHITECTURE, WEIGHTS, TRAINING)
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """Network of a training folder, its architecture as JSON, and the recipe of the search that found it, if any.
+    """Network of a training folder, its architecture as JSON, and the recipe of the search that found it, or "".
 
     `images` describes the training data: `source`, `seed`, `mean`, `std`, `classes`, `scales`. It is empty if an older
     version of archir wrote the folder.
@@ -35,15 +35,16 @@ class TrainedNetwork:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """Metadata of a model exported from this network: architecture, class labels and recipe."""
+        """Metadata for a model exported from this network: architecture, class labels and recipe."""
         labels = {"labels": json.dumps(self.images["classes"])} if self.images.get("classes") else {}
         return {"architecture": self.architecture} | labels | ({"recipe": self.recipe} if self.recipe else {})
 
 
 def begin(folder: Path, graph: Graph, architecture: str, resume: bool) -> None:
-    """Write the network and its architecture to a folder.
+    """Write the network and its architecture to a training folder; with `resume`, check that they are already there.
 
-    Raises ArchError: A1204 (the folder holds another network, or one without --resume), A1205 (its files were changed).
+    Raises ArchError: A1204 (the folder holds another network, or any network without `resume`), A1205 (its files were
+    changed).
     """
     path = folder / NETWORK
     text = json.dumps(to_json(graph))
@@ -67,13 +68,16 @@ def begin(folder: Path, graph: Graph, architecture: str, resume: bool) -> None:
 
 
 def mark_unfinished(folder: Path) -> None:
-    """Mark the training in a folder as unfinished, now that all checks have passed."""
+    """Mark the training in a folder as unfinished by removing its recorded results.
+
+    Call it once all checks have passed.
+    """
     hashes.write(folder, [NETWORK, ARCHITECTURE])
     (folder / TRAINING).unlink(missing_ok=True)
 
 
 def discard(folder: Path) -> None:
-    """Remove what `begin` wrote if training wrote nothing else, so that the command can be repeated."""
+    """Remove the files that `begin` wrote if the folder has no others, so that the command can be repeated."""
     initial_files = (NETWORK, ARCHITECTURE, hashes.NAME)
     if {file.name for file in folder.iterdir()} <= {*initial_files}:
         for name in initial_files:
@@ -82,13 +86,13 @@ def discard(folder: Path) -> None:
 
 
 def finish(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Write the results of training, and the hashes of all files."""
+    """Write the results of a finished training, and the hashes of all files of the folder."""
     write_atomic(folder / TRAINING, (json.dumps(facts, indent=1) + "\n").encode())
     hashes.write(folder, _FILES)
 
 
 def open_run(folder: Path) -> TrainedNetwork:
-    """Return the network of a folder: that of a training, or the last one trained in a search.
+    """Return the network of a training folder, or the last network trained by the search in a run folder.
 
     Its weights are in `weights.safetensors`. Raises ArchError (A1205, A18xx) if the folder holds no such network.
     """
@@ -106,9 +110,10 @@ def open_run(folder: Path) -> TrainedNetwork:
 
 
 def weights_of(path: Path) -> Path:
-    """Return the weights file of a path: the path itself, or the file inside a training or search folder.
+    """Return the path of a weights file.
 
-    Raises ArchError (A1205).
+    A file path is returned unchanged; for a training or search folder, it is the weights file inside. Raises ArchError
+    (A1205) if the folder holds no trained network.
     """
     if not path.is_dir():
         return path
@@ -117,7 +122,7 @@ def weights_of(path: Path) -> Path:
 
 
 def _read_text(path: Path) -> str:
-    """Return the text of a file in a training folder. Raises ArchError (A1205)."""
+    """Return the text of a file in a training folder. Raises ArchError (A1205) if it cannot be read."""
     try:
         return read_bytes(path, hashes.MAX_BYTES).decode()
     except (OSError, ValueError) as error:
@@ -125,7 +130,10 @@ def _read_text(path: Path) -> str:
 
 
 def _training_error(folder: Path) -> tuple[str, None, str | None] | None:
-    """Return message, None and hint if a folder is not that of a finished training; None if it is."""
+    """Return the arguments (message, None, hint) of the error if a folder holds no finished training.
+
+    Returns None if it does.
+    """
     if not folder.is_dir():
         return f"there is no folder {folder}", None, None
     if not (folder / NETWORK).exists():
@@ -145,7 +153,7 @@ def _training_error(folder: Path) -> tuple[str, None, str | None] | None:
 
 
 def _search_network(run: Run) -> TrainedNetwork:
-    """Return the last network that a search trained, with its architecture if it is one of a space."""
+    """Return the network that a search trained last, with its architecture if the network belongs to a space."""
     files = run.files.manifest.files
     if NETWORK not in files:
         raise fail("A1804", *_untrained_error(run))
@@ -157,7 +165,7 @@ def _search_network(run: Run) -> TrainedNetwork:
 
 
 def _untrained_error(run: Run) -> tuple[str, None, str]:
-    """Return message, None and hint for a search that has not trained a network."""
+    """Return the arguments (message, None, hint) of the error for a search that has not trained a network."""
     if not run.finished:
         text = f"the search in {run.folder} has no network yet: it was stopped, or is still running"
         return text, None, f"resume it: `{plugins.resume_command(run)}`"

@@ -16,7 +16,7 @@ from archir.diagnostics.escaping import escape_to_line
 
 
 def _validate_digest(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
-    """Validate a SHA-256 digest in hexadecimal, as `sha256sum` and `archir export` print it."""
+    """Option callback: validate a SHA-256 digest in hexadecimal, as printed by `sha256sum` and `archir export`."""
     if value is not None and not re.fullmatch("[0-9A-Fa-f]{64}", value):
         raise click.BadParameter("a SHA-256 has 64 hexadecimal digits")
     return value

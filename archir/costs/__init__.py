@@ -1,1 +1,4 @@
-"""Costs of all architectures of a space without building any of them: sums of tables over a few choices each."""
+"""Costs of all architectures of a space, as sums of tables over a few choices each.
+
+No network is built.
+"""

@@ -1,5 +1,7 @@
-"""Costs of a space: of arrays of architectures, their minimum and maximum, and the number of architectures at each
-cost."""
+"""Costs of a space: of arrays of architectures, their extremes, and their distribution.
+
+The distribution of a cost is the number of architectures at each value.
+"""
 
 from __future__ import annotations
 
@@ -33,28 +35,32 @@ from archir.passes.cost import ADDITIVE_COSTS, peak_memory
 
 PEAK = "peak_bytes"
 PEAKS = {PEAK: False, "sram_bytes": True}
-"""Costs that are a maximum over time.
+"""Costs that are a maximum over time (peak memory) instead of a sum.
 
-The value is True if results are stored in 8 bits and operations run in place where they can.
+The value is True if results are assumed to be stored in 8 bits and operations to run in place where possible.
 """
 EXACT_WORK_FRACTION = 1 / 4
-"""Fraction of the remaining work budget for an exact attempt, before falling back to a method for interacting
-choices."""
+"""Fraction of the remaining work budget that an exact method may use before an approximate one is tried instead."""
 MAX_SMALL_STATES, MAX_SMALL_STEPS = 2_000, 50_000
-"""Numbers of states and steps up to which a chain is solved state by state; beyond them, with arrays."""
+"""Maximum numbers of states and steps of a chain that is solved state by state.
+
+Larger chains are solved with arrays.
+"""
 MAX_SAMPLING_RESIDUALS, MAX_COUNTING_RESIDUALS = 50_000, 200_000
-"""Numbers of residual budgets (what partial architectures leave of bounds) to keep apart: for sampling, and for
-counting."""
+"""Maximum numbers of distinct residual budgets, for sampling and for counting.
+
+If there are more, they are rounded. A residual budget is what a partial architecture leaves of a bound on a cost.
+"""
 MAX_SHOWN_TOTALS = 300_000
-"""Number of totals to keep apart where a distribution is displayed."""
+"""Maximum number of distinct totals in a distribution to be displayed; if there are more, totals are rounded."""
 
 
 class Account:
-    """The costs of a space, each computed when it is first asked for and then cached.
+    """The costs of a space; each is computed on first access and then cached.
 
-    `conditions` restrict which architectures exist, `sampler` samples some of them, and `rules` are the rules of
-    further costs by name. Wherever a cost's name is accepted, so is the name of a latency table, such as
-    `latency("cpu.json")`: nanoseconds.
+    `conditions` restrict which architectures exist, `sampler` samples some of them, and `rules` has the rules of
+    additional costs, by name. In place of a cost's name, all methods also accept the name of a latency table, such as
+    `latency("cpu.json")`: the latency in nanoseconds.
     """
 
     def __init__(
@@ -65,7 +71,7 @@ class Account:
         rules: Mapping[str, Rule] | None = None,
         sampler: Sampler | None = None,
     ) -> None:
-        """See the class for the arguments; `order` has the choices of the space in order."""
+        """See the class for the arguments; `order` has the space's choices in sampling order."""
         self._extreme_search = ExtremeSearch(
             order, conditions, sampler or (lambda n, rng: np.zeros((0, len(order)), np.int16))
         )
@@ -73,7 +79,7 @@ class Account:
         self._extremes: dict[tuple[str, int], Extreme] = {}
         self.graph, self.order, self.conditions = graph, order, conditions
         self.peaks: tuple[str, ...] = ()
-        """Names of the requested costs that are a maximum."""
+        """Names of the requested costs that are a maximum over time."""
         self.rules = dict(rules or {})
         self._rule_cache: dict[str, Rule] = {}
         self._resized: dict[int, Resized] = {}
@@ -103,8 +109,8 @@ class Account:
     def _symbolic(self) -> SymbolicCosts:
         """Costs of the nodes as functions of the choices.
 
-        The conditions under which nodes are needed are over-approximated if the exact ones exceed their share of the
-        work budget.
+        The conditions under which nodes are needed are exact unless that takes too much work; then they are
+        over-approximated.
         """
         try:
             with budget_share(EXACT_WORK_FRACTION):
@@ -116,17 +122,17 @@ class Account:
 
     @cached_property
     def _builtin_groups(self) -> tuple[Numbers, Groups]:
-        """Constants and tables of the built-in additive costs."""
+        """Constants and tables of the additive costs that are built in."""
         self.check_reachability()
         return group_terms(self._term_bounds[False], self._index)
 
     def check_reachability(self) -> None:
-        """Raise ArchError (A1602) if the nodes that an architecture contains cannot be determined exactly."""
+        """Raise ArchError (A1602) if it cannot be determined exactly which nodes each architecture contains."""
         if self._symbolic.overapproximated:
             raise fail("A1602", "the nodes that an architecture contains depend on too many choices at once")
 
     def _groups_of(self, name: str) -> tuple[Numbers, Groups, int]:
-        """Return the constants, the tables, and the column in both of an additive cost."""
+        """Return the constants and the tables that contain an additive cost, and the index of its column in both."""
         if name in ADDITIVE_COSTS:
             return (*self._builtin_groups, ADDITIVE_COSTS.index(name))
         if name not in self._group_cache:
@@ -135,10 +141,10 @@ class Account:
         return (*self._group_cache[name], 0)
 
     def terms(self, name: str, lower_bound: bool = False) -> Terms:
-        """Return the terms that a cost is the sum of.
+        """Return the terms that add up to a cost.
 
-        If some nodes' conditions are over-approximated, the sum is an upper bound; with `lower_bound`, it is a lower
-        bound.
+        If the conditions of some nodes are over-approximated, the sum is an upper bound of the cost or, with
+        `lower_bound`, a lower bound.
         """
         if name in ADDITIVE_COSTS:
             return self._term_bounds[lower_bound][name]
@@ -150,7 +156,7 @@ class Account:
         return terms
 
     def _node_costs(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
-        """Yield what each node contributes to the cost of a rule, for the sequence length that the rule asks for."""
+        """Yield each node with its contribution to a rule's cost, for the sequence length that the rule specifies."""
         numbers, symbolic = None, self._symbolic
         if rule.tokens is not None:
             if rule.tokens not in self._resized:
@@ -161,10 +167,9 @@ class Account:
             yield number if numbers is None else numbers[number], value
 
     def distinct_node_costs(self, rule: Rule, codes: Codes) -> Iterator[tuple[int, Numbers]]:
-        """Yield each distinct contribution of nodes to the cost of a rule: the number of nodes, and its values for
-        `codes`, [n].
+        """Yield each distinct contribution that nodes make to a rule's cost: number of nodes, and values [n].
 
-        Raises ArchError (A1602).
+        The values are those for the architectures `codes`. Raises ArchError (A1602).
         """
         self.check_reachability()
         for value, node_count in Terms(value for _, value in self._node_costs(rule)).items():
@@ -172,13 +177,18 @@ class Account:
 
     @cached_property
     def _term_bounds(self) -> tuple[Mapping[str, Terms], Mapping[str, Terms]]:
-        """Terms of the built-in additive costs: for an upper bound, and for a lower bound. The same if all is exact."""
+        """Terms of the built-in additive costs for an upper bound, and for a lower bound.
+
+        Both are the same if all conditions are exact.
+        """
         upper = self._symbolic.total_terms()
         return upper, self._symbolic.total_terms(lower_bound=True) if self._symbolic.overapproximated else upper
 
     def _rule(self, name: str) -> Rule:
-        """Return the rule of a cost: one of `rules`, a named cost, or the latency by a table whose path starts at the
-        current folder."""
+        """Return the rule of a cost: one of `rules`, a named cost, or a latency.
+
+        The path of a latency table is relative to the current folder.
+        """
         if name in self.rules:
             return self.rules[name]
         if name not in self._rule_cache and latency_file(name) is None:
@@ -190,7 +200,7 @@ class Account:
         return self._rule_cache[name]
 
     def add_cost(self, name: str) -> None:
-        """Add a cost to those that are shown. Raises ArchError (A1501, A1502, A1604, A3320, A3321)."""
+        """Add a cost to `names`, the costs to be shown. Raises ArchError (A1501, A1502, A1604, A3320, A3321)."""
         if name in PEAKS:
             self.peaks = tuple(dict.fromkeys((*self.peaks, name)))
         elif name not in ADDITIVE_COSTS:
@@ -198,7 +208,7 @@ class Account:
 
     @cached_property
     def contributions(self) -> Mapping[NodeId, Mapping[str, Terms]]:
-        """Terms that each node adds to each additive cost; weights that several nodes share count at the first of them.
+        """Terms that each node adds to each additive cost; shared weights count at the first needed node that has them.
 
         Raises ArchError (A1602).
         """
@@ -211,9 +221,9 @@ class Account:
         return node_terms
 
     def chain_of_terms(self, terms: Mapping[str, Mapping[Term, int]]) -> Chain:
-        """Return the choices as a chain whose costs are sums of terms, given with multiplicities.
+        """Return the chain of the space whose costs are these sums of terms with multiplicities.
 
-        Raises ArchError (A1601, A1602).
+        For chains, see `archir.costs.chain`. Raises ArchError (A1601, A1602).
         """
         constant, groups = group_terms(terms, self._index)
         return Chain(self.order, self.conditions, groups, constant.tolist())
@@ -225,13 +235,13 @@ class Account:
 
     @cached_property
     def _builtin_evaluator(self) -> Table | TermSums | PerNetworkCost:
-        """Table of the built-in additive costs or, if it is too large, an evaluator that computes row by row."""
+        """Table of the built-in additive costs, or a row-by-row evaluator if the table would be too large."""
         return self._table_or_evaluator(lambda: self.table, ADDITIVE_COSTS)
 
     def _table_or_evaluator(
         self, table: Callable[[], Table], names: Sequence[str]
     ) -> Table | TermSums | PerNetworkCost:
-        """Return the table of costs or, if it is too large, an evaluator that computes row by row."""
+        """Return the table of costs, or an evaluator that computes row by row if the table would be too large."""
         try:
             with budget_share(EXACT_WORK_FRACTION):
                 return table()
@@ -249,25 +259,27 @@ class Account:
         return NodeSums(self.graph, {name: node_terms}, self._index, {name: rule.base})
 
     def _network_evaluator(self, evaluate: Callable[[Graph], int]) -> PerNetworkCost:
-        """Return an evaluator that specialises the graph for each row and applies `evaluate` to the network."""
+        """Return an evaluator that specialises the graph for each row and calls `evaluate` on the resulting network."""
         return PerNetworkCost(self.graph, [decision.choice.path for decision in self.order], evaluate)
 
     def _peak_evaluator(self, name: str) -> Table | PerNetworkCost:
-        """Return the table of a peak cost or, if it is too large, an evaluator that computes row by row."""
+        """Return the table of a peak cost, or a row-by-row evaluator if the table would be too large (cached)."""
         if name not in self._peak_evaluators:
             self._peak_evaluators[name] = self._make_peak_evaluator(name)
         return self._peak_evaluators[name]
 
     def peak_table(self, name: str) -> Table:
-        """Return the table of a cost that is a maximum. Raises ArchError (A1602) if it depends on too many choices at
-        once."""
+        """Return the table of a cost that is a maximum over time.
+
+        Raises ArchError (A1602) if the cost depends on too many choices at once.
+        """
         table = self._peak_evaluator(name)
         if not isinstance(table, Table):
             raise fail("A1602", f"`{name}` depends on too many choices at once")
         return table
 
     def _make_peak_evaluator(self, name: str) -> Table | PerNetworkCost:
-        """Build the table of a peak cost or, if it is too large, an evaluator that computes row by row."""
+        """Build the table of a peak cost, or an evaluator that computes row by row if the table would be too large."""
         eight_bit = PEAKS[name]
         try:
             self.check_reachability()
@@ -280,9 +292,9 @@ class Account:
         return self._network_evaluator(lambda network: peak_memory(network, eight_bit))
 
     def at(self, codes: Codes, names: Iterable[str] | None = None) -> dict[str, Numbers]:
-        """Return the exact costs of rows of outcomes: an array [n] for each name; by default, of all additive costs.
+        """Return the exact costs of architectures, given as rows of outcomes: an array [n] for each name.
 
-        Raises ArchError (A1604) for an unknown cost.
+        By default, returns all additive costs. Raises ArchError (A1604) for an unknown cost.
         """
         requested = tuple(names) if names is not None else self.summed
         for name in requested:
@@ -305,7 +317,7 @@ class Account:
         return sum_table((name,), constant, groups, self._index)
 
     def check_cost(self, name: str, summed: bool = False) -> None:
-        """Raise ArchError (A1604) if there is no such cost or, with `summed`, if it is not additive."""
+        """Raise ArchError (A1604) if there is no cost of this name or, with `summed`, no additive one."""
         names = self.summed if summed else self.names
         candidates = dict.fromkeys(
             (*names, *(further for further in COST_DEFAULTS if not (summed and further in PEAKS)))
@@ -322,7 +334,8 @@ class Account:
             )
 
     def chain(self, *names: str) -> Chain:
-        """Return the choices as a chain with these costs. Raises ArchError (A1602, A1604)."""
+        """Return the chain (see `archir.costs.chain`) of the space with these costs. Raises ArchError (A1602,
+        A1604)."""
         for name in names:
             self.check_cost(name, summed=True)
         if names not in self._chains:
@@ -339,13 +352,13 @@ class Account:
         return self._chains[names]
 
     def stages(self, *names: str) -> Stages:
-        """Return the chain with these costs, merged into stages of a few choices each."""
+        """Return the chain with these costs, coarsened into stages of a few choices each."""
         if names not in self._stage_cache:
             self._stage_cache[names] = Stages(self.chain(*names))
         return self._stage_cache[names]
 
     def extremes(self, name: str) -> tuple[Extreme, Extreme]:
-        """Return an architecture of minimum cost and one of maximum cost.
+        """Return the minimum and the maximum of a cost, with architectures that attain them.
 
         If the choices interact too much for an exact search, these are the best architectures found, with proved
         bounds. Raises ArchError (A0510) if no architecture satisfies the conditions.
@@ -353,14 +366,15 @@ class Account:
         return self.extreme(name, 1), self.extreme(name, -1)
 
     def extreme(self, name: str, sign: int) -> Extreme:
-        """Return one extreme of a cost: the minimum (`sign` 1) or the maximum (-1)."""
+        """Return the minimum (`sign` 1) or the maximum (`sign` -1) of a cost."""
         if (name, sign) not in self._extremes:
             self.check_cost(name, summed=True)
             self._extremes[name, sign] = self._find_extreme(name, sign)
         return self._extremes[name, sign]
 
     def _find_extreme(self, name: str, sign: int) -> Extreme:
-        """Compute an extreme exactly by the chain if it is small enough, otherwise by bounds and heuristic search."""
+        """Compute an extreme: exactly by the chain if that is small enough, otherwise by bounds and heuristic
+        search."""
         chain = self._try_chain(name)
         if chain is not None:
             if chain.max_states <= MAX_SMALL_STATES and chain.max_steps <= MAX_SMALL_STEPS:
@@ -378,7 +392,7 @@ class Account:
         return _require_feasible(result)
 
     def _try_chain(self, name: str) -> Chain | None:
-        """Return the chain with a cost; None if it has too many states or exceeds its share of the work budget."""
+        """Return the chain with a cost; None if it has too many states or building it takes too much work."""
         self.terms(name)  # outside of the work limit below: the fallback needs the terms, too
         try:
             with budget_share(EXACT_WORK_FRACTION):
@@ -388,8 +402,10 @@ class Account:
         return None
 
     def limits(self, name: str) -> tuple[int, int]:
-        """Return a lower and an upper bound of a cost over all architectures; both are attained if the cost is additive
-        and exact."""
+        """Return a lower and an upper bound of a cost over all architectures.
+
+        Some architectures attain them if the cost is additive and computed exactly.
+        """
         if name not in PEAKS:
             least, greatest = self.extremes(name)
             return least.bound, greatest.bound
@@ -401,13 +417,14 @@ class Account:
         return max(least for least, _ in factor_ranges), max(greatest for _, greatest in factor_ranges)
 
     def marginals(self, name: str) -> Marginals:
-        """Return the minimum and maximum cost with each outcome of each choice."""
+        """Return, for each outcome of each choice, the minimum and maximum cost of the architectures with this
+        outcome."""
         return marginals(self.chain(name), 0)
 
     def distribution(self, name: str, low: int, high: int, entries: int | None = None) -> Distribution:
-        """Return the distribution of a cost from `low` to `high`, clipped to the costs that exist.
+        """Return the distribution of a cost in the range from `low` to `high`, clipped to the costs that exist.
 
-        At most `entries` totals on one side of the chain are kept apart.
+        Totals are rounded if more than `entries` would have to be distinguished on one side of the chain.
         """
         key = (name, low, high, entries)
         if key not in self._distributions:
@@ -417,16 +434,16 @@ class Account:
         return self._distributions[key]
 
     def count(self, name: str, low: int, high: int) -> tuple[int, int]:
-        """Return a lower and an upper bound of the number of architectures that cost from `low` to `high`.
+        """Return a lower and an upper bound of the number of architectures whose cost is from `low` to `high`.
 
-        They are equal, and exact, unless the space has more distinct totals than are kept apart.
+        They are equal, and exact, unless the space has so many distinct totals that these are rounded.
         """
         return self.distribution(name, low, high).count(low, high)
 
     def count_within(self, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-        """Return a lower and an upper bound of the number of architectures that cost within all these ranges.
+        """Return a lower and an upper bound of the number of architectures whose costs are within all these ranges.
 
-        For one range they are exact as in `count`; for several, unless residual budgets are rounded.
+        For one range they are exact as in `count`; for several ranges, unless residual budgets are rounded.
         """
         if len(ranges) == 1:
             ((name, (low, high)),) = ranges.items()
@@ -437,20 +454,20 @@ class Account:
         ), rounded_up.count
 
     def clear_range_caches(self) -> None:
-        """Clear the results cached for ranges, for callers that keep asking for new ranges."""
+        """Clear the results cached by range; for callers that query many different ranges."""
         self._residual_cache.clear()
         self._distributions.clear()
 
     def sample(self, ranges: Mapping[str, tuple[int, int]], n: int, rng: np.random.Generator) -> Codes:
-        """Sample `n` architectures uniformly from those within all ranges.
+        """Sample `n` architectures uniformly from those whose costs are within all ranges.
 
-        Where residual budgets are rounded, some samples may lie slightly outside of the ranges; no architecture within
-        them is excluded.
+        If residual budgets are rounded, some samples may lie slightly outside of the ranges, but every architecture
+        within them can occur.
         """
         return self._residuals(ranges, MAX_SAMPLING_RESIDUALS).sample(n, rng)
 
     def _residuals(self, ranges: Mapping[str, tuple[int, int]], entries: int, up: bool = True) -> ResidualBudgets:
-        """Return the cached residual budgets of the chain under bounds that keep all costs within ranges."""
+        """Return the residual budgets of the chain under the bounds that these ranges mean (cached)."""
         key = (tuple(ranges.items()), entries, up)
         if key not in self._residual_cache:
             limits = []
@@ -462,7 +479,7 @@ class Account:
         return self._residual_cache[key]
 
     def is_countable(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
-        """Return whether the chain within ranges is small enough for sampling and counting."""
+        """Return whether the architectures within these ranges are few enough (in states) to be sampled and counted."""
         try:
             if ranges:
                 self._residuals(ranges, MAX_SAMPLING_RESIDUALS)
@@ -472,10 +489,9 @@ class Account:
         return True
 
     def may_satisfy(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
-        """Return whether some architecture costs within all these ranges.
+        """Return whether some architecture has costs within all these ranges.
 
-        True may be wrong where residual budgets are rounded, or where the chain is too large to follow; False is
-        proved.
+        False is always right. True may be wrong if residual budgets are rounded, or if the chain is too large.
         """
         return all(self.may_contain(name, *pair) for name, pair in ranges.items()) and (
             len(ranges) == 1
@@ -484,7 +500,8 @@ class Account:
         )
 
     def may_contain(self, name: str, low: int, high: int) -> bool:
-        """Return whether some architecture costs from `low` to `high`. True may be wrong if they cannot be counted."""
+        """Return whether some architecture has a cost from `low` to `high`. True may be wrong if they cannot be
+        counted."""
         least, greatest = self.extremes(name)
         if high < least.bound or low > greatest.bound or low > high:
             return False
@@ -497,12 +514,12 @@ class Account:
             return True
 
     def is_always_within(self, name: str, low: int, high: int) -> bool:
-        """Return whether all architectures are proved to cost from `low` to `high`."""
+        """Return whether the cost of every architecture is proved to be from `low` to `high`."""
         least, greatest = self.extremes(name)
         return low <= least.bound and greatest.bound <= high
 
     def nearest_cost(self, name: str, low: int, high: int) -> int:
-        """Return the existing cost that is nearest to a range."""
+        """Return the cost nearest to a range that some architecture has."""
         least, greatest = (extreme.value for extreme in self.extremes(name))
         if high < least:
             return least
@@ -515,7 +532,8 @@ class Account:
         return min(neighbours, key=lambda value: max(low - value, value - high))
 
     def quantiles(self, name: str, fractions: Sequence[float]) -> list[int]:
-        """Return, for each fraction, the least cost that this fraction of all architectures does not exceed.
+        """Return, for each fraction, the smallest cost that at least this fraction of the architectures does not
+        exceed.
 
         Costs are rounded if there are many distinct totals.
         """
@@ -524,7 +542,7 @@ class Account:
 
 
 def _reraise_unless_limit(error: ArchError) -> None:
-    """Raise an error again unless it reports too many tables, states or steps, or a spent work budget."""
+    """Raise the error again unless it says that a limit is exceeded: of tables, states, steps or the work budget."""
     if error.diagnostics[0].code not in ("A1601", "A1602", WORK_CODE):
         raise error
 

@@ -1,9 +1,9 @@
 """A space as a chain: choices are made in order, and a state holds the earlier outcomes that still matter.
 
-A state is the outcomes of the earlier choices that later costs, conditions or activities depend on. Queries about all
+These are the outcomes of earlier choices that later costs, conditions or activities depend on. Queries about all
 architectures (the cheapest one, the number at each cost, uniform sampling) are recursions over the states. They are
-exact, and take time in proportion to the number of states instead of architectures: dynamic programming along a path
-decomposition of the graph that joins choices which occur in one cost or condition.
+exact, and their time is proportional to the number of states instead of architectures. This is dynamic programming
+along a path decomposition of the graph that connects the choices which occur in the same cost or condition.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from archir.ir.graph import Decision
 State = tuple[int, ...]
 
 MAX_STATES, MAX_STEPS = 200_000, 2_000_000
-"""Maximum numbers of states and of steps of a chain."""
+"""Maximum numbers of states and of steps in a chain."""
 WORK_PER_STEP = 3
-"""Units of work of one step between two states."""
+"""Work units that one step between two states costs."""
 
 
 class Step(NamedTuple):
-    """Outcome of a choice (-1: the choice is inactive), what it adds to each cost, and the next state."""
+    """Transition of a chain: a choice's outcome (-1: inactive), what it adds to each cost, and the next state."""
 
     outcome: int
     costs: tuple[int, ...]
@@ -40,7 +40,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class _Factor:
-    """Condition or cost table that is evaluated as soon as the last choice it depends on is made."""
+    """Condition or cost table; it is evaluated at the last choice that it depends on."""
 
     positions: tuple[int, ...]
     condition: Value = True
@@ -48,12 +48,15 @@ class _Factor:
 
 
 class Chain:
-    """States and steps of a space, choice by choice."""
+    """A space as a chain: the states before each choice, and the steps from each state."""
 
     def __init__(
         self, order: Sequence[Decision], conditions: Sequence[Value], groups: Groups, constant: Sequence[int]
     ) -> None:
-        """`groups` are tables of costs by the choices they depend on; `constant` is the cost of every architecture."""
+        """`groups` are cost tables by the choices that they depend on.
+
+        `constant` is added to the costs of every architecture.
+        """
         self.order, self.conditions, self.groups = order, conditions, groups
         self.constant = tuple(int(number) for number in constant)
         self._paths = [decision.choice.path for decision in order]
@@ -69,14 +72,14 @@ class Chain:
 
     @cached_property
     def levels(self) -> list[dict[State, list[Step]]]:
-        """Steps of every state before each choice.
+        """Steps from every state before each choice, computed on first access.
 
         Raises ArchError (A1602) if choices interact so much that there are too many states.
         """
         return self._explore(MAX_STEPS)
 
     def levels_within(self, max_steps: int) -> list[dict[State, list[Step]]]:
-        """Return `levels`. Raises ArchError (A1602) if there are too many states, or more than `max_steps` steps."""
+        """Return `levels`. Raises ArchError (A1602) if there are too many states or more than `max_steps` steps."""
         if "levels" not in self.__dict__:
             self.levels = self._explore(max_steps)
         elif sum(len(steps) for level in self.levels for steps in level.values()) > max_steps:
@@ -85,7 +88,7 @@ class Chain:
 
     @property
     def max_states(self) -> int:
-        """Upper bound of the number of states before any one choice."""
+        """Upper bound of the number of states before a single choice."""
         return max(prod(self.order[p].choice.outcome_count for p in live) for live in self._live_positions)
 
     @property
@@ -97,11 +100,11 @@ class Chain:
         )
 
     def _add_factor(self, factor: _Factor) -> None:
-        """Store a factor at the last choice that it depends on."""
+        """Store a factor with the last choice that it depends on."""
         self._factors[max(factor.positions)].append(factor)
 
     def _frontiers(self) -> list[tuple[int, ...]]:
-        """Return, for each number of choices made, the positions of the choices that still matter."""
+        """Return, for each number of choices made so far, the positions of those whose outcomes still matter."""
         last_use: dict[int, int] = {}
         for i in range(len(self.order)):
             used = [*self._active[i], *(p for factor in self._factors[i] for p in factor.positions)]
@@ -112,8 +115,10 @@ class Chain:
         ]
 
     def _explore(self, max_steps: int) -> list[dict[State, list[Step]]]:
-        """Compute the steps of all reachable states. Raises ArchError (A1602) for more than MAX_STATES states or
-        `max_steps` steps."""
+        """Compute the steps of all reachable states.
+
+        Raises ArchError (A1602) if there are more than MAX_STATES states or more than `max_steps` steps.
+        """
         levels: list[dict[State, list[Step]]] = []
         states: dict[State, None] = {(): None}
         total = steps = 0
@@ -129,7 +134,7 @@ class Chain:
         return levels
 
     def _steps(self, i: int, state: State) -> Iterator[Step]:
-        """Yield the steps from a state before choice `i`, without those that violate a condition."""
+        """Yield the steps from a state before choice `i` that violate no condition."""
         outcome_at = dict(zip(self._live_positions[i], state, strict=True))
         outcomes = {self._paths[position]: outcome for position, outcome in outcome_at.items()}
         decision = self.order[i]

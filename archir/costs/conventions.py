@@ -10,16 +10,16 @@ from archir.ops.conv import Convolution, ConvTranspose, Linear
 from archir.ops.routing import ExpertLinear
 
 LAYERS = (Convolution, ConvTranspose, Linear, ExpertLinear)
-"""Operations that multiply their inputs by a weight."""
+"""Operations that multiply their input by a weight."""
 
 
 def flops(graph: Graph) -> Rule:
-    """Return the rule of `flops`: two operations (a product and a sum) for each multiply-accumulate."""
+    """Return the rule of the cost `flops`: two operations for each multiply-accumulate (product and sum)."""
     return Rule(lambda op, *types: 2 * op.macs(*types))
 
 
 def macs_conv_linear(graph: Graph) -> Rule:
-    """Return the rule of `macs_conv_linear`: multiply-accumulates of convolutions and linear layers only.
+    """Return the rule of the cost `macs_conv_linear`: multiply-accumulates of convolutions and linear layers only.
 
     The matrix products of attention are not counted.
     """

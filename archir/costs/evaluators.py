@@ -1,7 +1,7 @@
-"""Costs of rows of outcomes where tables would be too large: each value is evaluated by walking its decision diagram.
+"""Costs of rows of outcomes if tables would be too large: each row walks the decision diagrams.
 
-Where the conditions under which nodes are needed are too large to compute, the needed nodes are found for each row by
-walking the graph from its outputs.
+If the conditions under which nodes are needed are too large, the needed nodes are found for each row by walking the
+graph from its outputs.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from archir.passes.specialize import specialize
 
 Flags: TypeAlias = NDArray[np.bool_]
 CELLS_PER_UNIT = 256
-"""Rows times nodes that are evaluated for one unit of work."""
+"""Number of cells (rows times nodes) that are evaluated for one work unit."""
 WORK_PER_NODE = 40
-"""Units of work for specialising one node and computing its cost."""
+"""Work units for specialising one node and computing its cost."""
 
 
 class FlatDiagram:
-    """Decision diagram of integers stored in arrays: for each inner node, the successor for each outcome of its
-    choice."""
+    """Decision diagram of integers as arrays: for each inner node, the successor for each outcome of its choice."""
 
     def __init__(self, value: Value, order: Mapping[str, int]) -> None:
-        """Flatten the diagram of `value`; `order` has the position of each choice. Raises ArchError (A1601) beyond 64
-        bits."""
+        """Flatten the diagram `value`; `order` maps each choice to its position.
+
+        Raises ArchError (A1601) if a value exceeds 64 bits.
+        """
         node_index: dict[Value, int] = {}
         leaves: dict[int, int] = {}
         stack = [value]
@@ -49,7 +50,7 @@ class FlatDiagram:
         node_index = {node: int(start) for node, start in zip(ordered, starts, strict=False)}
 
         def place(branch: Value) -> int:
-            """Return the index of an inner node in `successors`, or -1 - i for leaf i."""
+            """Return the index of an inner node in `successors`; -1 - i for leaf i."""
             if varies(branch):
                 return node_index[branch]
             if abs(branch) >= 2**62:
@@ -63,11 +64,10 @@ class FlatDiagram:
         firsts = sorted(first_by_position.items(), key=lambda level: level[1])
         level_ends = [*(first for _, first in firsts), len(self.successors)][1:]
         self.levels = {position: (first, end) for (position, first), end in zip(firsts, level_ends, strict=True)}
-        """For the position of each choice that is tested, the range of node indices that test it: first, and end
-        (exclusive)."""
+        """For the position of each tested choice, the index range of the nodes that test it: first, end (exclusive)."""
 
     def at(self, codes: Codes) -> Numbers:
-        """Return the value for each row of outcomes; an inactive choice counts as its first outcome."""
+        """Return the value for each row of outcomes; for an inactive choice, its first outcome is used."""
         nodes = np.full(len(codes), self.root, np.int64)
         for position in self.levels:
             self.advance(nodes, position, codes[:, position])
@@ -75,15 +75,17 @@ class FlatDiagram:
         return values
 
     def advance(self, nodes: Numbers, position: int, outcomes: NDArray[np.int16]) -> None:
-        """Advance the rows that are at a node testing the choice at `position`, by their outcomes; updates `nodes` in
-        place."""
+        """Move the rows that are at nodes testing the choice at `position` to the successors.
+
+        `nodes` is updated in place.
+        """
         first, end = self.levels.get(position, (0, 0))
         (rows,) = np.nonzero((nodes >= first) & (nodes < end))
         nodes[rows] = self.successors[nodes[rows] + np.maximum(outcomes[rows], 0)]
 
 
 class TermSums:
-    """Costs that are sums of terms, with the interface of a `Table`."""
+    """Evaluator of costs that are sums of terms; it has the interface of a `Table`."""
 
     def __init__(self, terms: Mapping[str, Mapping[Term, int]], order: Mapping[str, int]) -> None:
         """Raises ArchError (A1601) if a sum may exceed 64 bits."""
@@ -95,14 +97,14 @@ class TermSums:
         self.diagrams: dict[Value, FlatDiagram] = {}
 
     def at(self, codes: Codes) -> Numbers:
-        """Return the exact costs of rows of outcomes, shape [n, costs]."""
+        """Return the exact costs [n, costs] of rows of outcomes."""
         total = np.zeros((len(codes), len(self.terms)), np.int64)
         for column, terms in enumerate(self.terms.values()):
             total[:, column] += self.total(terms, codes)
         return total
 
     def total(self, terms: Mapping[Term, int], codes: Codes) -> Numbers | int:
-        """Return the sum of terms for rows of outcomes, shape [n], or one integer if no term depends on choices."""
+        """Return the sum of terms for each row of outcomes [n]; a single integer if no term depends on choices."""
         return sum(
             times * (prod(self._value(factor, codes) for factor in factors(term)) if is_varying(term) else int(term))
             for term, times in terms.items()
@@ -116,7 +118,7 @@ class TermSums:
 
 
 class NodeSums(TermSums):
-    """Costs that are sums over the nodes which each row needs; parameters of equal scopes count once."""
+    """Evaluator of costs that are sums over the nodes that each row needs; weights count once per scope."""
 
     def __init__(
         self,
@@ -125,17 +127,17 @@ class NodeSums(TermSums):
         order: Mapping[str, int],
         bases: Mapping[str, int] | None = None,
     ) -> None:
-        """`owns` has the cost of each node where it is needed, `bases` the constant cost of every network."""
+        """`owns` has each node's own costs where it is needed; `bases` has the constant costs of every network."""
         super().__init__({name: {(bases or {}).get(name, 0): 1} for name in owns}, order)
         self.graph, self.owns = graph, owns
 
     def at(self, codes: Codes) -> Numbers:
-        """Return the exact costs of rows of outcomes, shape [n, costs]."""
+        """Return the exact costs [n, costs] of rows of outcomes."""
         parts = [self._block_costs(codes[start : start + BLOCK_ROWS]) for start in range(0, len(codes), BLOCK_ROWS)]
         return np.concatenate(parts) if parts else np.zeros((0, len(self.owns)), np.int64)
 
     def _block_costs(self, codes: Codes) -> Numbers:
-        """Return the costs of one block of rows. Raises WorkError if the budget does not suffice."""
+        """Return the costs of one block of rows. Raises WorkError if the work budget is exhausted."""
         work = len(codes) * len(self.graph) * len(self.owns) / CELLS_PER_UNIT
         require_work(work)
         spend(work)
@@ -155,7 +157,7 @@ class NodeSums(TermSums):
         return total
 
     def needed(self, codes: Codes) -> dict[NodeId, Flags]:
-        """Return, for each node that some row needs, which rows need it, shape [n]."""
+        """Return, for each node that some row needs, a mask [n] of the rows that need it."""
         everywhere = np.ones(len(codes), bool)
         needing: dict[NodeId, Flags] = dict.fromkeys(self.graph.outputs.values(), everywhere)
         needing |= dict.fromkeys(self.graph.inputs.values(), everywhere)
@@ -176,15 +178,14 @@ class NodeSums(TermSums):
 
 
 class PerNetworkCost:
-    """Cost that is computed network by network: each row is specialised to the network that it stands for."""
+    """Evaluator that computes a cost network by network: each row is specialised to its network."""
 
     def __init__(self, graph: Graph, paths: Sequence[str], network_cost: Callable[[Graph], int]) -> None:
-        """`network_cost` computes the cost of a network, `paths` are the paths of the choices in the order of the
-        columns."""
+        """`network_cost` returns the cost of a network; `paths` are the paths of the choices, in column order."""
         self.graph, self.paths, self.network_cost = graph, paths, network_cost
 
     def at(self, codes: Codes) -> Numbers:
-        """Return the exact cost of each row of outcomes, shape [n, 1]."""
+        """Return the exact cost [n, 1] of rows of outcomes."""
         distinct, inverse = np.unique(codes, axis=0, return_inverse=True)
         costs = np.array([self._cost(row) for row in distinct.tolist()], np.int64)
         return costs[inverse.reshape(-1)][:, None]

@@ -1,4 +1,4 @@
-"""Exact means of costs over all architectures of a space, all equally weighted."""
+"""Exact means of costs over all architectures of a space, with equal weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archir.ir.graph import NodeId
 
 
 def means(account: Account, name: str) -> dict[NodeId, Fraction]:
-    """Return the mean contribution of each node to a cost; nodes that never contribute are left out.
+    """Return each node's mean contribution to a cost, without nodes that never contribute.
 
     Raises ArchError (A0510, A1601, A1602, A1604).
     """
@@ -28,7 +28,7 @@ def means(account: Account, name: str) -> dict[NodeId, Fraction]:
 
 
 def _term_means(account: Account, terms: Iterable[Term]) -> dict[Term, Fraction]:
-    """Return the mean of each term. Terms that depend on the same choices are computed in one pass over one chain."""
+    """Return the mean of each term; terms that depend on the same choices are computed in one pass over a chain."""
     term_means: dict[Term, Fraction] = {}
     groups: dict[frozenset[Choice], list[Term]] = {}
     for term in dict.fromkeys(terms):
@@ -64,7 +64,7 @@ def mean_totals(chain: Chain) -> list[Fraction]:
 
 
 def _path_counts(chain: Chain) -> list[dict[State, int]]:
-    """Return, for each level and state, the number of paths from the state to the end; dead ends are left out."""
+    """Return, for each level and state, the number of paths from the state to the end; dead ends are missing."""
     counts: list[dict[State, int]] = [{} for _ in chain.levels] + [{(): 1}]
     for i, level in reversed(list(enumerate(chain.levels))):
         for state, steps in level.items():

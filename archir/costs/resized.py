@@ -1,4 +1,4 @@
-"""Costs of a space for another sequence length: the same operations, which must accept it with the same weights."""
+"""Costs of a space at another sequence length: the same operations, which must accept it with their weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from archir.passes.resize import resize, token_count
 
 
 class Resized:
-    """Costs of a graph whose input sequence has `tokens` tokens.
+    """Costs of a graph whose input sequences have `tokens` tokens instead of the network's own number.
 
     Raises ArchError (A3320) if the network does not accept that length.
     """
@@ -31,8 +31,7 @@ class Resized:
             self._check_node(number, original, original_id)
 
     def _check_node(self, number: NodeId, original: SymbolicCosts, original_id: NodeId) -> None:
-        """Raise ArchError (A3320) if a node would have weights of other shapes, or would look up rows beyond a table's
-        end."""
+        """Raise ArchError (A3320) if a node would need weights of other shapes, or look up rows beyond a table."""
         op, types = self.graph[number].op, self.symbolic.types
         if number not in types:
             return
@@ -57,14 +56,13 @@ class Resized:
                 )
 
     def _length_error(self, text: str, span: Span | None) -> ArchError:
-        """Return the error (A3320) that the network does not accept this many tokens."""
+        """Return the error (A3320) that the network does not accept the number of tokens."""
         length_text = f"{self.tokens:,} token{'s' * (self.tokens != 1)}"
         return fail("A3320", f"`{self.graph.name}` does not take {length_text}: {text}", span)
 
 
 def _own_length(graph: Graph) -> int:
-    """Return the network's own sequence length. Raises ArchError (A3320) if the network does not read a token
-    sequence."""
+    """Return the sequence length of the network's input. Raises ArchError (A3320) if no input is a token sequence."""
     try:
         return token_count(graph)
     except ArchError as error:
@@ -78,13 +76,13 @@ def _weight_shapes(op: Op, *types: TensorType) -> Value:
 
 
 def _index_limits(op: Op, types: tuple[TensorType, ...]) -> tuple[int | None, ...]:
-    """Return, for each operand, the exclusive upper limit of the integers in it; None without a constant limit."""
+    """Return, for each operand, the exclusive upper bound of its integers; None if there is no constant bound."""
     limits = op.limits(*types) if type(op).limits is not Op.limits else ()
     return tuple(None if varies(limit) else limit for limit in limits)
 
 
 def _max_integer(graph: Graph, number: NodeId, symbolic: SymbolicCosts) -> int | None:
-    """Return the greatest integer that a node outputs; None if the node has no such bound, or it depends on choices."""
+    """Return the greatest integer that a node can output; None if it is unbounded or depends on choices."""
     op = graph[number].op
     if type(op).between is Op.between or op.varying_attributes:
         return None

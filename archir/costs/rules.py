@@ -1,4 +1,4 @@
-"""Lookup of the cost rule of a named cost, such as `kv_bytes(context=4096)`."""
+"""Lookup of the rule that computes a named cost, such as `kv_bytes(context=4096)`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ RULE_FACTORIES: dict[str, Callable[..., Rule]] = {
     "prefill_macs": sequences.prefill_macs,
     "decode_macs": sequences.decode_macs,
 }
-"""Functions that build the `Rule` of each additive cost from a graph and the arguments in the cost's name."""
+"""For each named cost, a function that builds its `Rule` from a graph and the arguments in the cost's name."""
 
 
 def rule_of(graph: Graph, name: str) -> Rule:
-    """Return the `Rule` of an additive cost by its name, arguments included.
+    """Return the `Rule` of an additive cost by its name, which includes arguments.
 
-    Raises ArchError: A1604 (not a named additive cost), A3320, A3321.
+    Raises ArchError: A1604 (there is no additive cost of this name), A3320, A3321.
     """
     call = parse_cost_call(name)
     if call is None or call.name not in RULE_FACTORIES:

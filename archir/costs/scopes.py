@@ -1,4 +1,4 @@
-"""Minimum, mean and maximum cost of each part of a space over all its architectures."""
+"""Minimum, mean and maximum cost of each part of a network, over all architectures of a space."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archir.costs.sums import Terms
 
 @dataclass(frozen=True)
 class CostRange:
-    """Exact minimum, mean and maximum of a cost."""
+    """Exact minimum, mean and maximum of a cost over all architectures."""
 
     least: int
     mean: Fraction
@@ -28,11 +28,10 @@ def scope_prefix(scope: str, depth: int) -> str:
 
 
 def costs_by_scope(account: Account, depth: int) -> dict[str, dict[str, CostRange]]:
-    """Return the range of each additive cost of each part of the net, grouped by the first `depth` components of
-    scopes.
+    """Return the range of each additive cost for each part of the net: the nodes whose scopes begin alike.
 
-    Parts are in the order of the graph. Weights that several nodes share count at the first of these nodes that an
-    architecture contains. Raises ArchError (A0510, A1601, A1602).
+    Scopes are compared by their first `depth` components. Parts are in graph order. Shared weights count at the first
+    node that an architecture contains. Raises ArchError (A0510, A1601, A1602).
     """
     terms: dict[str, dict[str, Terms]] = {}
     for number, costs in account.contributions.items():

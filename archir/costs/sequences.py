@@ -1,8 +1,8 @@
-"""Costs of language model decoders: key-value cache, prefill (reading the prompt) and decoding of one more token.
+"""Costs of decoder language models: key-value cache, prefill (reading the prompt), decoding of a token.
 
-A context is a number of tokens. The costs are those of the same network with an input of another length: its
-operations and their attributes are the same. Attention counts only the pairs of positions that are not masked, so the
-decoding steps add up to the cost of reading the same text at once.
+A context is a number of tokens. The costs are those of the same network with an input of that length; operations and
+attributes stay the same. Attention counts only unmasked pairs of positions, so that the costs of decoding token by
+token add up to the cost of reading the same text at once.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from archir.passes.resize import token_count
 
 
 def kv_bytes(graph: Graph, batch: int, context: int | None, dtype: str) -> Rule:
-    """Return the rule of `kv_bytes`: bytes of the keys and values of the whole context, for `batch` texts.
+    """Return the rule of the cost `kv_bytes`: bytes of the keys and values of a whole context, for `batch` texts.
 
-    A sliding window stores only the tokens within it. Attention layers that read the same keys and values with the same
-    window size share one cache.
+    With a sliding window, only the tokens within it are cached. Attention layers that read the same keys and values
+    with the same window size share one cache.
     """
     _check_decoder(graph, "kv_bytes")
     tokens = _context_tokens(graph, context)
@@ -43,7 +43,7 @@ def _cache_key(graph: Graph, number: NodeId) -> tuple[Hashable, tuple[NodeId, ..
 
 
 def prefill_macs(graph: Graph, context: int | None) -> Rule:
-    """Return the rule of `prefill_macs`: multiply-accumulates of reading the whole context."""
+    """Return the rule of the cost `prefill_macs`: multiply-accumulates for reading the whole context."""
     tokens = _context_tokens(graph, context)
 
     def op_macs(op: Op, *types: TensorType) -> int:
@@ -57,8 +57,10 @@ def prefill_macs(graph: Graph, context: int | None) -> Rule:
 
 
 def decode_macs(graph: Graph, context: int | None) -> Rule:
-    """Return the rule of `decode_macs`: multiply-accumulates of one token, the last of the context, all others being
-    cached."""
+    """Return the rule of the cost `decode_macs`: multiply-accumulates for one token, the last one of the context.
+
+    The keys and values of all other tokens are cached.
+    """
     _check_decoder(graph, "decode_macs")
     tokens = _context_tokens(graph, context)
 
@@ -71,12 +73,12 @@ def decode_macs(graph: Graph, context: int | None) -> Rule:
 
 
 def _macs_per_pair(op: Attention, query: TensorType, value: TensorType) -> int:
-    """Return the multiply-accumulates of one query-key pair in all heads: its logit, and the weighting of its value."""
+    """Return the multiply-accumulates of one query-key pair in all heads: logits, and weighting of values."""
     return query.channels + op.heads * (value.channels // op.groups)
 
 
 def _attended_positions(op: Attention, tokens: int) -> int:
-    """Return the number of positions that the last of `tokens` tokens attends to."""
+    """Return the number of positions that the last of `tokens` tokens attends to, itself included."""
     return tokens if op.window is None else min(tokens, op.window)
 
 
@@ -90,12 +92,12 @@ def _unmasked_pairs(op: Attention, queries: int, keys: int) -> int:
 
 
 def _context_tokens(graph: Graph, context: int | None) -> int:
-    """Return the number of tokens of a context; None means the network's own length."""
+    """Return `context`, or the network's own number of tokens if `context` is None."""
     return token_count(graph) if context is None else context
 
 
 def _check_decoder(graph: Graph, name: str) -> None:
-    """Raise ArchError (A3320) unless the network can generate token by token: all its attention must be causal."""
+    """Raise ArchError (A3320) unless all attention is causal, so that the network can generate token by token."""
     attentions = [number for number in graph if isinstance(graph[number].op, Attention)]
     if not attentions:
         raise fail("A3320", f"`{name}` needs a network with attention, and `{graph.name}` has none")

@@ -1,4 +1,4 @@
-"""Terms that costs are sums of: values, and products of values that have too many combinations to list."""
+"""Terms that costs are sums of: values, and products of values that are too large for one diagram."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ from archir.ir.typing import MAX_LISTED
 
 @dataclass(frozen=True)
 class Product:
-    """Product of several integers that depend on choices, kept as its factors instead of one diagram."""
+    """Product of several integers that depend on choices, stored as factors instead of one diagram."""
 
     factors: tuple[Diagram, ...]
 
 
 Term = Value
-"""A plain value, a diagram, or a `Product`."""
+"""Summand of a cost: a plain value, a diagram, or a `Product`."""
 Terms = Counter[Term]
-"""Terms, with the number of times that each one is counted."""
+"""Multiset of terms: how many times each term is added."""
 Polynomial = frozenset[tuple[Monomial, int]]
 
 
 def symbols_to_polynomials(numbers: Value) -> Value:
-    """Replace the symbols in a tuple of numbers by their polynomials, so that equal symbols become equal, hashable
-    values."""
+    """Replace the symbolic integers in a tuple by polynomials, which are hashable and compare by value."""
     return tuple([frozenset(x.terms.items()) if type(x) is SymbolicInt else x for x in numbers])
 
 
 def expand_terms(value: Value) -> Terms:
-    """Return the terms of a value whose leaves may be polynomials: one term for each monomial."""
+    """Return the terms of a value whose leaves may be polynomials: one term per monomial."""
     terms: Terms = Counter()
     monomials = {monomial: None for leaf in leaves(value) for monomial, _ in _polynomial(leaf)}
     if list(monomials) == [()] and not any(isinstance(leaf, frozenset) for leaf in leaves(value)):
@@ -48,7 +47,7 @@ def expand_terms(value: Value) -> Terms:
 
 
 def restrict_terms(terms: Terms, condition: Value) -> Terms:
-    """Return the terms multiplied by a condition: unchanged where it holds, 0 elsewhere."""
+    """Return terms whose values are unchanged where a condition holds, and 0 elsewhere."""
     restricted: Terms = Counter()
     for term, times in terms.items():
         if type(term) is Product:
@@ -74,9 +73,9 @@ def max_magnitude(term: Term) -> int:
 
 
 def lower_bound(term: Term, times: int) -> Value:
-    """Return a value that is at most `times` times a term, whatever is chosen.
+    """Return a value that is at most `times` times a term, for all outcomes of the choices.
 
-    Of a `Product`, one factor is kept as a diagram; the other factors are replaced by their extreme values.
+    Of a `Product`, one factor is kept as a diagram, and the other factors are replaced by their extreme values.
     """
     if type(term) is not Product:
         return lift(lambda leaf: leaf * times, term)
@@ -90,14 +89,15 @@ def lower_bound(term: Term, times: int) -> Value:
 
 
 def _polynomial(leaf: int | Polynomial) -> Polynomial:
-    """Return a leaf as a polynomial; an integer is a polynomial with one constant monomial."""
+    """Return a leaf as a polynomial; an integer is a polynomial with only a constant monomial."""
     return leaf if isinstance(leaf, frozenset) else frozenset({((), leaf)})
 
 
 def _add_product(terms: Terms, times: int, *values: Value) -> None:
-    """Add `times` times a product of values to the terms.
+    """Add a product of values to the terms, `times` times.
 
-    The product becomes one value if it has at most MAX_LISTED combinations of choices, otherwise a `Product`.
+    The product is computed as one value if it has at most MAX_LISTED combinations of choices; otherwise it stays a
+    `Product`.
     """
     by_choices: dict[tuple[Choice, ...], Value] = {}
     for value in values:

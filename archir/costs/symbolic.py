@@ -1,8 +1,8 @@
 """Costs of a space's nodes as functions of its choices.
 
-Each node that some architecture needs contributes a value. It depends on the few choices that decide the node's
-attributes, its operands' types and whether it is needed. Totals are sums of such values; the peak of the memory is the
-maximum, over the nodes, of the bytes that are alive while each one runs.
+Each node that some architecture needs contributes a value, which depends on the few choices that determine the node's
+attributes, its operands' types, and whether it is needed. Totals are sums of such values. Peak memory is the maximum,
+over the nodes, of the bytes that are alive while the node runs.
 """
 
 from __future__ import annotations
@@ -27,43 +27,42 @@ from archir.passes.cost import ADDITIVE_COSTS, cost_of, element_bytes
 
 @dataclass(frozen=True)
 class Rule:
-    """Rule of an additive cost beside the built-in ones."""
+    """Rule that computes an additive cost other than the built-in ones."""
 
     op_cost: Callable[..., int]
     """Cost of an operation, called as `op_cost(op, *operand_types)`."""
     base: int = 0
     """Constant cost of every network."""
     share_key: Callable[[Graph, NodeId], tuple[Hashable, tuple[NodeId, ...]]] | None = None
-    """Sharing key of a node, for costs that nodes with equal keys share: a hashable value, and operands.
+    """Function that returns a node's sharing key, a hashable value and some operands; None if no costs are shared.
 
-    Two nodes share the cost if the values are equal and the operands are the same nodes. The cost counts at the first
-    of them that an architecture contains. None: no sharing.
+    Nodes share a cost if their values are equal and their operands are the same nodes. The cost counts once, at the
+    first of these nodes that an architecture contains.
     """
     tokens: int | None = None
-    """Number of tokens of the network's input; None for the network's own number."""
+    """Number of tokens in the network's input at which the cost is computed; None for the network's own number."""
 
 
 class SymbolicCosts:
-    """Costs of the nodes of a graph: `total_terms` has the terms of totals, `live_bytes` the bytes that are alive at
-    each step.
+    """Costs of a graph's nodes: `total_terms` has the terms of totals, `live_bytes` the bytes alive at each node.
 
     With `approximate`, the condition under which a node is needed is over-approximated by the condition under which the
     program creates it.
     """
 
     def __init__(self, graph: Graph, approximate: bool = False) -> None:
-        """Infer the types and the reachability conditions of all nodes; see the class for `approximate`."""
+        """Infer the types and reachability conditions of all nodes; for `approximate`, see the class."""
         self.graph = graph
         needed = approximate_reachability(graph) if approximate else reachability_conditions(graph)
         self.overapproximated = needed.overapproximated - set(graph.inputs.values())
-        """Nodes whose condition is an over-approximation: where it holds they may be needed, elsewhere they are not."""
+        """Nodes whose condition is over-approximated: if it holds, they may be needed; if not, they are not."""
         self.types = infer_reachable(graph, needed) if approximate else infer(graph)
         self.needed = {number: condition for number, condition in needed.items() if number in self.types}
         self.needed |= dict.fromkeys(graph.inputs.values(), True)
         self._terms_cache: dict[tuple[Op, tuple[TensorType, ...], TensorType, Value], tuple[Terms, ...]] = {}
 
     def total_terms(self, lower_bound: bool = False) -> Mapping[str, Terms]:
-        """Return the terms of each additive cost.
+        """Return the terms that add up to each additive cost.
 
         If the conditions of some nodes are over-approximated, the sum is an upper bound; with `lower_bound`, these
         nodes are left out, and the sum is a lower bound.
@@ -76,7 +75,7 @@ class SymbolicCosts:
         return totals
 
     def own_terms(self) -> dict[str, dict[NodeId, Terms]]:
-        """Return, for each additive cost, the terms of each node where it is needed; shared parameters count at every
+        """Return, for each additive cost, the terms of each node where it is needed; shared weights count at every
         node."""
         own: dict[str, dict[NodeId, Terms]] = {name: {} for name in ADDITIVE_COSTS}
         for number in self._executed_nodes():
@@ -86,7 +85,7 @@ class SymbolicCosts:
         return own
 
     def contributions(self) -> Iterator[tuple[NodeId, dict[str, Terms]]]:
-        """Yield each node with its non-zero terms of each additive cost; shared parameters count at the first needed
+        """Yield each node with its non-zero terms of each additive cost; shared weights count at the first needed
         node."""
         counted: dict[str, Value] = {}
         for number in self._executed_nodes():
@@ -100,7 +99,7 @@ class SymbolicCosts:
             yield number, {name: terms for name, terms in costs.items() if terms}
 
     def rule_costs(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
-        """Yield what each node contributes to the cost of a rule; shared costs count at the first needed node."""
+        """Yield each node with its contribution to a rule's cost; shared costs count at the first needed node."""
         if rule.share_key is None:
             yield from self.own_rule_costs(rule)
             return
@@ -114,9 +113,9 @@ class SymbolicCosts:
             yield number, if_else(counts, value, 0)
 
     def _sharing_keys(self, value: Hashable, operands: Sequence[NodeId]) -> Iterator[tuple[Hashable, Value]]:
-        """Yield the sharing keys of a node, each with the condition under which it applies.
+        """Yield the possible sharing keys of a node, each with the condition under which it is the key.
 
-        A key is `value` and the actual source nodes of the operands, once selects are resolved.
+        A key consists of `value` and the nodes that the operands actually come from, after selects are resolved.
         """
         for sources in product(*map(self._sources, operands)):
             condition: Value = True
@@ -125,7 +124,7 @@ class SymbolicCosts:
             yield (value, *(source for source, _ in sources)), condition
 
     def own_rule_costs(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
-        """Yield what each node costs by a rule where it is needed; shared costs count at every node."""
+        """Yield each node with its own cost by a rule where it is needed; shared costs count at every node."""
         memo: dict[tuple[Op, tuple[TensorType, ...], Value], Value] = {}
         for number in self._executed_nodes():
             op, needed = self.graph[number].op, self.needed[number]
@@ -139,13 +138,13 @@ class SymbolicCosts:
                 yield number, memo[key]
 
     def _executed_nodes(self) -> Iterator[NodeId]:
-        """Yield the nodes that are executed: all needed nodes but selects, which only forward an operand."""
+        """Yield the nodes that are executed: all needed nodes except selects, which only pass on an operand."""
         for number in self.graph:
             if number in self.needed and not isinstance(self.graph[number].op, Select):
                 yield number
 
     def _node_terms(self, number: NodeId) -> tuple[Terms, ...]:
-        """Return the terms that a node adds to each additive cost; they are 0 where the node is not needed."""
+        """Return the terms that a node adds to each additive cost, whose value is 0 where the node is not needed."""
         op, needed = self.graph[number].op, self.needed[number]
         operands = tuple([self.types[operand] for operand in self.graph.operands(number)])
         key = (op, operands, self.types[number], needed)
@@ -173,15 +172,16 @@ class SymbolicCosts:
     def live_bytes(self, eight_bit: bool = False) -> Iterator[Terms]:
         """Yield, for each node, the terms of the bytes that are alive while it runs.
 
-        Where a node does not run, they are the bytes that stay alive since the step before. With `eight_bit`, results
-        are stored in 8 bits, and an operation that can run in place overwrites an operand that nothing else reads.
+        Where the node does not run, these are the bytes that stay alive after the previous node. With `eight_bit`,
+        results are stored in 8 bits, and an operation that can run in place overwrites an operand that no other
+        operation reads.
         """
         readers = self._readers()
         sizes: dict[NodeId, tuple[Value, Value]] = {}  # the size of a result, and its bytes that are alive at this step
         terms: Terms = Counter()
 
         def dropped(numbers: Iterable[NodeId], after: NodeId) -> None:
-            """Free the results of nodes where no node later than `after` reads them."""
+            """Free the results of nodes wherever no node after `after` reads them."""
             for result in numbers:
                 size, live = sizes[result]
                 pending = readers[result]
@@ -212,10 +212,9 @@ class SymbolicCosts:
         return if_else(self.needed[number], size, 0)
 
     def _readers(self) -> dict[NodeId, list[tuple[NodeId, Value]]]:
-        """Return, for each executed node, its readers (through selects), the last one first.
+        """Return, for each executed node, the nodes that read it, directly or through selects, the last one first.
 
-        Each reader comes with the condition that it or a later one reads the result. Outputs count as read after all
-        nodes.
+        Each has the condition that it or a later one reads the result. Outputs count as read after all nodes.
         """
         readers: dict[NodeId, list[tuple[NodeId, Value]]] = {number: [] for number in self._executed_nodes()}
         end = max(self.graph, default=0) + 1
@@ -229,8 +228,7 @@ class SymbolicCosts:
         return readers
 
     def _sources(self, number: NodeId) -> list[tuple[NodeId, Value]]:
-        """Return the nodes that a node may stand for once selects are resolved, each with the condition under which it
-        does."""
+        """Return the nodes that a node may stand for after selects are resolved, each with its condition."""
         op = self.graph[number].op
         if not isinstance(op, Select):
             return [(number, True)]
@@ -251,5 +249,5 @@ def _multiply(left: int, right: int) -> int:
 
 
 def network_cost(network: Graph, rule: Rule) -> int:
-    """Return the cost of a network without choices by a rule, for the network's own sequence length."""
+    """Return a network's cost by a rule; the network has no choices, and its own sequence length is used."""
     return rule.base + sum(int(value) for _, value in SymbolicCosts(network).rule_costs(rule))

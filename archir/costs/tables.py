@@ -1,8 +1,7 @@
-"""Values that depend on choices as dense tables: the costs of an array of architectures take a few gathers.
+"""Values that depend on choices as dense tables: costs of many architectures take only a few gathers.
 
-A factor is a table over the few choices that a value depends on. An inactive choice counts as its first outcome, since
-no value depends on it. Two factors are merged if one depends on all choices of the other, or if the merged table stays
-small.
+A factor is a table over the few choices that a value depends on. For an inactive choice the first outcome is used; no
+value depends on it. Two factors are merged if one depends on all choices of the other, or if the merged table is small.
 """
 
 from __future__ import annotations
@@ -22,38 +21,43 @@ from archir.diagnostics.work import require_work, spend
 from archir.diagrams.mdd import Choice, Value, leaves, support, varies
 
 Codes: TypeAlias = NDArray[np.int16]
-"""Architectures as rows of outcomes, a column for each choice of the space, shape [n, choices]; -1: inactive choice."""
+"""Architectures as rows of outcomes [n, choices], with a column for each choice; -1 if it is inactive."""
 Numbers: TypeAlias = NDArray[np.int64]
-"""Exact integers, 64 bits."""
+"""Exact 64-bit integers."""
 T = TypeVar("T", bound="np.generic")
 
 MAX_MERGED_CELLS = 65_536
-"""Maximum number of cells of a table that is merged from factors of different choices."""
+"""Maximum number of cells of a table that results from merging factors of different choices."""
 MAX_TABLE_CELLS = 10_000_000
 """Maximum number of cells of one table."""
 MAX_TOTAL_CELLS = 20_000_000
 """Maximum number of cells of all tables together."""
 CELLS_PER_UNIT, PRODUCTS_PER_UNIT = 16, 128
-"""Table cells that are filled for one unit of work, and cells that are multiplied or added as arrays for one."""
+"""Number of table cells that are filled for one work unit.
+
+PRODUCTS_PER_UNIT cells are multiplied or added as arrays for one.
+"""
 MAX_SUM = 2**62
-"""Exclusive maximum of the absolute value of a sum: two such sums can be added in 64 bits. Also stands for infinity."""
+"""Exclusive upper bound of a sum's absolute value, such that two sums can be added in 64 bits.
+
+Also used as infinity.
+"""
 BLOCK_ROWS = 8_192
-"""Architectures that are evaluated at a time, so that intermediate arrays stay in the CPU cache."""
+"""Number of architectures that are evaluated together, so that intermediate arrays fit in the CPU cache."""
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Table with an axis for each choice and a last axis for the costs.
+    """Table with one axis per choice, and a last axis for the costs.
 
-    `positions` are the positions of the choices in the space's order.
+    `positions` are the positions of these choices in the space's order.
     """
 
     positions: tuple[int, ...]
     table: Numbers
 
     def at(self, columns: Mapping[int, NDArray[np.int32]]) -> Numbers:
-        """Return the cells of an array of architectures, shape [n, costs]; `columns` has the outcomes [n] of each
-        choice."""
+        """Return the cells [n, costs] of an array of architectures; `columns` has the outcomes [n] of each choice."""
         first, *others = self.positions
         index = columns[first]
         for position, size in zip(others, self.table.shape[1:-1], strict=True):
@@ -64,7 +68,7 @@ class Factor:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Costs that are the sum (or the maximum) of a constant and factors."""
+    """Costs that are the sum, or the maximum, of a constant and several factors."""
 
     names: tuple[str, ...]
     constant: Numbers
@@ -73,7 +77,7 @@ class Table:
     """Operation that combines the constant and the factors: `np.add` or `np.maximum`."""
 
     def at(self, codes: Codes) -> Numbers:
-        """Return the exact costs of architectures, shape [n, costs]."""
+        """Return the exact costs [n, costs] of an array of architectures."""
         total = np.repeat(self.constant[None], len(codes), axis=0)
         used = sorted({position for factor in self.factors for position in factor.positions})
         for start in range(0, len(codes), BLOCK_ROWS):
@@ -85,10 +89,10 @@ class Table:
 
 
 def group_terms(terms: Mapping[str, Mapping[Term, int]], order: Mapping[str, int]) -> tuple[Numbers, Groups]:
-    """Split sums of terms into a constant for each sum and one table for each set of choices, shape [*outcomes, sums].
+    """Convert sums of terms to a constant per sum and a table [*outcomes, sums] for each set of choices.
 
-    `terms` has the multiplicity of each term of each sum, `order` the position of each choice. Raises ArchError (A1601)
-    for sums beyond 64 bits and for terms that depend on too many choices.
+    `terms` has the terms of each sum with their multiplicities, `order` the position of each choice. Raises ArchError
+    (A1601) for sums beyond 64 bits, and for terms that depend on too many choices.
     """
     names = tuple(terms)
     constant, magnitudes = np.zeros((2, len(names)), object)
@@ -120,10 +124,10 @@ def sum_table(names: tuple[str, ...], constant: Numbers, groups: Groups, order: 
 
 
 def max_table(name: str, candidates: Iterable[Mapping[Value, int]], order: Mapping[str, int]) -> Table:
-    """Return the table of one cost: the maximum of several sums of values, given with multiplicities.
+    """Return the table of a cost that is the maximum of several sums of values.
 
-    Sums that never exceed the largest minimum of a sum (which every architecture reaches) are left out. Raises
-    ArchError (A1601) if a sum depends on too many choices at once.
+    Values are given with multiplicities. Sums that never exceed the greatest minimum of any sum are left out, since
+    every architecture reaches it. Raises ArchError (A1601) if a sum depends on too many choices at once.
     """
     ranges: dict[Value, tuple[int, int]] = {}
     bounded: list[tuple[frozenset[tuple[Value, int]], int, int]] = []
@@ -151,8 +155,10 @@ def max_table(name: str, candidates: Iterable[Mapping[Value, int]], order: Mappi
 def _add_tables(
     terms: Iterable[tuple[tuple[Choice, ...], Numbers, int]], order: Mapping[str, int]
 ) -> tuple[tuple[Choice, ...], Numbers]:
-    """Return the sum of tables over different choices, each multiplied by its factor; tables of few choices are added
-    first."""
+    """Return the sum of tables over different choices, each multiplied by a number.
+
+    Tables of few choices are added first.
+    """
     choices: tuple[Choice, ...] = ()
     total: Numbers = np.array(0, np.int64)
     for own_choices, table, times in sorted(terms, key=lambda term: len(term[0])):
@@ -164,16 +170,19 @@ def _add_tables(
 
 
 def expand_axes(table: NDArray[T], choices: Sequence[Choice], union: Sequence[Choice]) -> NDArray[T]:
-    """Return a table with an axis for every choice of `union`: of size 1 for choices that it does not depend on."""
+    """Return a table with an axis for every choice in `union`; axes of choices it does not depend on have size 1."""
     return table.reshape([choice.outcome_count if choice in choices else 1 for choice in union])
 
 
 Groups = dict[tuple[Choice, ...], Numbers]
-"""Tables by the choices that they depend on."""
+"""Tables by the tuple of choices that they depend on."""
 
 
 def _term_table(term: Term, order: Mapping[str, int]) -> tuple[tuple[Choice, ...], Numbers]:
-    """Return a term as a table, with its choices in the space's order. Raises ArchError (A1601) if it is too large."""
+    """Return a term as a table, and the choices of its axes, in the space's order.
+
+    Raises ArchError (A1601) if the table would be too large.
+    """
     union = _term_choices(term, order)
     if type(term) is not Product:
         return union, dense_table(term, union)
@@ -193,8 +202,10 @@ def _term_choices(term: Term, order: Mapping[str, int]) -> tuple[Choice, ...]:
 
 
 def _merge_factors(groups: Groups, order: Mapping[str, int], join: np.ufunc) -> tuple[Factor, ...]:
-    """Merge tables into few factors: each table goes into the first larger one whose choices cover it or that stays
-    small."""
+    """Merge tables into few factors.
+
+    Each table is added to the first larger one that has all of its choices, or that stays small with them.
+    """
     merged: list[tuple[tuple[Choice, ...], Numbers]] = []
     for choices, table in sorted(groups.items(), key=lambda item: (-len(item[0]), [order[c.path] for c in item[0]])):
         for i, (merged_choices, merged_table) in enumerate(merged):
@@ -214,7 +225,7 @@ def _merge_factors(groups: Groups, order: Mapping[str, int], join: np.ufunc) -> 
 
 
 def _broadcast(table: Numbers, choices: Sequence[Choice], union: Sequence[Choice]) -> Numbers:
-    """Return a table broadcast to all outcomes of all choices of `union`."""
+    """Return a table broadcast to all outcomes of all choices in `union`."""
     shape = [choice.outcome_count if choice in choices else 1 for choice in union]
     full = [choice.outcome_count for choice in union]
     spread: Numbers = np.broadcast_to(table.reshape(*shape, -1), (*full, table.shape[-1]))

@@ -1,4 +1,4 @@
-"""Bytes of weights: stored in one element type, or as 8-bit weights in the flash memory of a microcontroller."""
+"""Bytes of weights: stored in one element type, or quantised to 8 bits in a microcontroller's flash memory."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from archir.ops.norm import BatchNorm
 from archir.ops.routing import ExpertLinear
 
 WORD_BYTES = 4
-"""Bytes of a bias, a scale or any other number that is not stored in 8 bits."""
+"""Bytes of a number that is not quantised to 8 bits, such as a bias or a scale."""
 
 
 def weight_bytes(graph: Graph, dtype: str) -> Rule:
-    """Return the rule of `weight_bytes`: bytes of all trained parameters stored as `dtype`.
+    """Return the rule of the cost `weight_bytes`: bytes of all trained parameters, stored as `dtype`.
 
     The size of each tensor is rounded up to whole bytes.
     """
@@ -30,11 +30,11 @@ def weight_bytes(graph: Graph, dtype: str) -> Rule:
 
 
 def flash_bytes(graph: Graph) -> Rule:
-    """Return the rule of `flash_bytes`: bytes of the weights in the flash memory of a microcontroller.
+    """Return the rule of the cost `flash_bytes`: bytes of quantised weights in a microcontroller's flash memory.
 
-    Matrices and kernels take 8 bits a weight and a scale of 4 bytes for each output channel; all other parameters take
-    4 bytes each. A batch norm is folded into the preceding layer: its scale is merged into that layer's scales, so only
-    4 bytes (the shift) for each channel remain.
+    Matrices and kernels take 8 bits per weight, and a scale of 4 bytes per output channel; all other parameters take 4
+    bytes each. A batch norm is folded into the preceding layer: its scale is merged into the layer's scales, so only
+    its shift remains, 4 bytes per channel.
     """
 
     def op_bytes(op: Op, *types: TensorType) -> int:
@@ -50,13 +50,12 @@ def flash_bytes(graph: Graph) -> Rule:
 
 
 def _scale_count(op: Op) -> int:
-    """Return the number of quantisation scales of an operation: one for each output channel (of each expert); 1 for a
-    table."""
+    """Return the number of quantisation scales: one per output channel (of each expert), 1 for a table."""
     if not isinstance(op, LAYERS):
         return 1
     return op.channels * (op.experts if isinstance(op, ExpertLinear) else 1)
 
 
 def weight_key(graph: Graph, number: NodeId) -> tuple[str, tuple[NodeId, ...]]:
-    """Return the key of a node's weights: nodes of equal scopes share their weights."""
+    """Return the sharing key of a node's weights, its scope: nodes with equal scopes share their weights."""
     return graph[number].scope, ()

@@ -1,8 +1,8 @@
-"""Data sets as arrays of raw inputs and targets, with one reader for each file format.
+"""Data sets as arrays of raw inputs and targets, with one reader per file format.
 
-`read` picks the reader by the source's name. `selection` decides which samples are used for training, for choosing and
-for the final test; `splits` applies that to a source. Conversion to what a network takes (float32, normalised, on a
-device) is left to the backend that trains.
+`read` selects the reader by the source's name. `selection` decides which samples serve for training, for
+model selection and for the final test; `splits` applies that to a source. Conversion to network inputs
+(float32, normalised, on a device) is left to the training backend.
 """
 
 from archir.data.sources import origin, read

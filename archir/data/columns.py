@@ -1,7 +1,8 @@
-"""Samples from the columns of a data set: texts and tokens, sounds, arrays named like a net's inputs, or a table.
+"""Samples from the columns of a data set: texts and tokens, sounds, arrays named like the net's inputs, or a
+table.
 
-With a target column, every row is a sample. Text without a target is joined into one long token sequence, and the
-target of each token is the next token.
+With a target column, each row is a sample. Text without targets is joined into one long token sequence, in
+which the target of each token is the next one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from archir.diagnostics.hints import suggest
 Columns = Mapping[str, Sequence[Any]]
 
 IGNORED_CLASS = -1
-"""Class number of target tokens that do not exist, because a row is shorter than the net's input; losses ignore it."""
+"""Class number for missing target tokens, where a row is shorter than the net's input; losses ignore it."""
 
 
 def source_of_columns(
@@ -31,13 +32,13 @@ def source_of_columns(
     names: Mapping[str, Sequence[str]],
     source_name: str,
 ) -> Source:
-    """Return the samples of a data set, given as one table of columns for training and, optionally, a second, held-out
+    """Convert a data set to a source. It is given as a table of columns for training and, optionally, a held-out
     one.
 
-    Columns are assigned to inputs by name; a single input takes the only column that fits its type. `targets` are
-    columns; by default `label`, or the only column that is no input. `names` maps columns to their class names.
-    `source_name` is the data set in messages. Raises ArchError: A1102 (columns are missing or unsuitable), A1103 (they
-    do not fit an input), A1104 (a sound cannot be decoded).
+    Columns are matched to inputs by name; a single input also takes the only column that fits its type. `targets`
+    are column names, by default `label` or the only column that is not an input. `names` maps columns to their
+    class names. `source_name` names the data set in messages. Raises ArchError: A1102 (columns are missing or
+    unsuitable), A1103 (they do not fit an input), A1104 (a sound cannot be decoded).
     """
     columns = [name for name in parts[0] if all(name in part for part in parts)]
     for target in targets:
@@ -95,35 +96,35 @@ def source_of_columns(
 
 
 def _column_hint(columns: Sequence[str]) -> str:
-    """Return the hint that lists the columns of a data set."""
+    """Return a hint that lists the columns of a data set."""
     return f"columns are {join_names(columns)}"
 
 
 def _takes_tokens(spec: Input) -> bool:
-    """True if an input is a sequence of tokens: one-dimensional and of integers."""
+    """Return True if an input is a token sequence: one-dimensional, of integers."""
     return spec.type.rank == 1 and spec.type.dtype in ("i32", "i64")
 
 
 def _is_text(cell: Any) -> bool:
-    """True if a cell holds text: a string, or a list of token ids."""
+    """Return True if a cell is text: a string, or a list of token ids."""
     return isinstance(cell, str) or (isinstance(cell, Sequence) and all(isinstance(token, int) for token in cell))
 
 
 def _is_sound(cell: Any) -> bool:
-    """True if a cell holds a sound, as the package `datasets` represents it."""
+    """Return True if a cell is a sound, as represented by the package `datasets`."""
     return isinstance(cell, Mapping) and ("array" in cell or "bytes" in cell)
 
 
 def _is_array(cell: Any) -> bool:
-    """True if a cell holds a list of values."""
+    """Return True if a cell is a list of values."""
     return isinstance(cell, Sequence) and not isinstance(cell, str)
 
 
 def _named_or_only_column(parts: Sequence[Columns], spec: Input, targets: Sequence[str], fits: Any) -> str | None:
-    """Return the column of an input: the column with its name, or else the only non-target column whose cells satisfy
+    """Return the column for an input: the one with its name, else the only non-target column whose cells satisfy
     `fits`.
 
-    Returns None if there is no such column, or more than one.
+    None if there is no such column, or more than one.
     """
     if spec.name in parts[0] and spec.name not in targets:
         return spec.name
@@ -132,7 +133,7 @@ def _named_or_only_column(parts: Sequence[Columns], spec: Input, targets: Sequen
 
 
 def _input_column(parts: Sequence[Columns], spec: Input, targets: Sequence[str], is_only_input: bool) -> str | None:
-    """Return the column of an input, or None if it has none. If the net has several inputs, only the name counts."""
+    """Return the column for an input, or None. If the net has several inputs, columns are matched by name only."""
     if not is_only_input:
         return spec.name if spec.name in parts[0] and spec.name not in targets else None
     if _takes_tokens(spec):
@@ -141,14 +142,14 @@ def _input_column(parts: Sequence[Columns], spec: Input, targets: Sequence[str],
 
 
 def _join_tokens(cells: Sequence[Any], display_name: str) -> NDArray[Any]:
-    """Join all texts of a column into one token sequence: UTF-8 bytes with a newline between texts, or token ids."""
+    """Join all texts of a column into one token sequence: UTF-8 bytes with newlines between strings, or token ids."""
     if all(isinstance(cell, str) for cell in cells):
         return np.frombuffer("\n".join(cells).encode(), np.uint8)
     return np.concatenate([_token_ids(cell, display_name) for cell in cells])
 
 
 def _token_ids(cell: Any, display_name: str) -> NDArray[np.int64]:
-    """Return the token ids of a cell, which are the UTF-8 bytes of a string. Raises ArchError (A1102)."""
+    """Return the token ids of a cell; for a string, its UTF-8 bytes. Raises ArchError (A1102)."""
     if isinstance(cell, str):
         return np.frombuffer(cell.encode(), np.uint8).astype(np.int64)
     if not _is_text(cell):
@@ -160,7 +161,7 @@ def _token_ids(cell: Any, display_name: str) -> NDArray[np.int64]:
 
 
 def _input_array(cells: Sequence[Any], spec: Input, display_name: str, rates: dict[int, Any]) -> NDArray[Any]:
-    """Convert a column to the array of an input, [n, ...]. Raises ArchError (A1102, A1103, A1104)."""
+    """Convert a column to an input array [n, ...]. Raises ArchError (A1102, A1103, A1104)."""
     if _takes_tokens(spec):
         return _pad_rows([_token_ids(cell, display_name) for cell in cells], spec.type.shape[0], 0)
     if len(cells) and _is_sound(cells[0]):
@@ -182,7 +183,7 @@ def _numeric_array(cells: Sequence[Any], display_name: str) -> NDArray[Any]:
 
 
 def _pad_rows(rows: Sequence[NDArray[np.int64]], length: int, fill: int) -> NDArray[np.int64]:
-    """Cut or pad rows with `fill` to a common length; returns int64 [n, length]."""
+    """Truncate rows, or pad them with `fill`, to the given length; return int64 [n, length]."""
     padded = np.full((len(rows), length), fill, np.int64)
     for i, row in enumerate(rows):
         padded[i, : len(row)] = row[:length]
@@ -190,14 +191,14 @@ def _pad_rows(rows: Sequence[NDArray[np.int64]], length: int, fill: int) -> NDAr
 
 
 def _vocabulary(parts: Sequence[Columns], name: str) -> list[str]:
-    """Return the sorted distinct words of a target column; an empty list if it holds anything but strings."""
+    """Return the sorted distinct strings in a target column; [] if it has anything but strings."""
     cells = [cell for part in parts for cell in part[name]]
     return sorted({*cells}) if all(isinstance(cell, str) for cell in cells) else []
 
 
 def _target_array(cells: Sequence[Any], words: Sequence[str], inputs: Inputs, display_name: str) -> NDArray[Any]:
-    """Convert a column to a target array: class numbers of words, one class per token (padded with LEFT_OUT), or
-    numbers."""
+    """Convert a column to a target array: class numbers of strings, one class per token (padded with IGNORED_CLASS),
+    or numbers."""
     if words:
         return np.searchsorted(words, [str(cell) for cell in cells]).astype(np.int64)
     if len(inputs) == 1 and _takes_tokens(inputs[0]) and all(_is_array(cell) and _is_text(cell) for cell in cells):

@@ -1,4 +1,4 @@
-"""Inputs of a net, as a data set must fit them."""
+"""Inputs of a net, which a data set must match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archir.ir.types import TensorType
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a net: its name, its type without the sample axis, and its place in the program."""
+    """Input of a net: its name, its type without the batch axis, and its span in the program."""
 
     name: str
     type: TensorType
@@ -23,21 +23,21 @@ class Input:
 
     @property
     def is_image(self) -> bool:
-        """True for an image input: f32 of shape [C, H, W]."""
+        """True for an image input: f32 with shape [C, H, W]."""
         return self.type.rank == 3 and self.type.dtype == "f32"
 
 
 Inputs = tuple[Input, ...]
 InputSpec = Sequence[int] | Inputs
-"""Inputs of a net; the shape [C, H, W] alone stands for a single image input."""
+"""Inputs of a net; a bare shape [C, H, W] means a single image input."""
 
 
 def inputs_of(graph: Graph) -> Inputs:
-    """Return the inputs of a net in their order.
+    """Return the inputs of a net in order.
 
-    If the height or width of an image input depends on a choice, the largest value is returned: images are resized to
-    it for training, and again for each architecture. Raises ArchError (A1103) if the net has no input, or if any other
-    size depends on a choice.
+    If the height or width of an image input depends on a choice, it is set to its largest value: images are
+    loaded in that size and resized for each architecture. Raises ArchError (A1103) if the net has no input, or if
+    any other size depends on a choice.
     """
     inputs = tuple(Input(name, kind, graph[graph.inputs[name]].span) for name, kind in ranged_inputs(graph).items())
     if not inputs:
@@ -51,7 +51,8 @@ def sample_shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
 
 
 def _with_max_size(net_input: Input) -> Input:
-    """Return an input with the largest height and width that its choices allow. Raises ArchError (A1103)."""
+    """Return an input with height and width at their largest possible values. Raises ArchError (A1103) for other
+    varying sizes."""
     if not net_input.type.is_varying:
         return net_input
     if not net_input.is_image or varies(net_input.type.dims[0]):
@@ -65,16 +66,16 @@ def _with_max_size(net_input: Input) -> Input:
 
 
 def as_inputs(spec: InputSpec) -> Inputs:
-    """Return inputs unchanged; turn a shape [C, H, W] into a single image input."""
+    """Return inputs unchanged; convert a shape [C, H, W] to a single image input."""
     if all(isinstance(item, Input) for item in spec):
         return tuple(cast(Iterable[Input], spec))
     return (Input("image", TensorType(tuple(cast(Iterable[int], spec)))),)
 
 
 def image_shape(inputs: Inputs, source_name: str) -> tuple[int, int, int]:
-    """Return the shape [C, H, W] of a net's only input, an image with 1 or 3 channels.
+    """Return the shape [C, H, W] of a net's only input, which must be an image with 1 or 3 channels.
 
-    `source_name` is the data source in messages. Raises ArchError (A1103) if the net has any other inputs.
+    `source_name` names the data source in messages. Raises ArchError (A1103) if the net has other inputs.
     """
     if len(inputs) != 1 or not inputs[0].is_image:
         types = ", ".join(str(net_input.type) for net_input in inputs)
@@ -90,5 +91,5 @@ def image_shape(inputs: Inputs, source_name: str) -> tuple[int, int, int]:
 
 
 def input_error(net_input: Input, why: str, hint: str | None = None) -> ArchError:
-    """Return the error (A1103) for data that do not fit an input; it points at the input in the program."""
+    """Return the error (A1103) for data that do not fit an input; its span is the input in the program."""
     return fail("A1103", f"the input `{net_input.name}` is {net_input.type}, but {why}", net_input.span, hint)

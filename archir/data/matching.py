@@ -1,4 +1,4 @@
-"""Match the raw arrays of a source to the inputs of a net: by name, axis order, shape and range of values."""
+"""Matches raw arrays of a source to the inputs of a net: names, axis order, shapes, and value ranges."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from archir.data.readers.source import Part, Source
 from archir.diagnostics.errors import fail
 
 _CHUNK_ELEMENTS = 1 << 24
-"""Maximum number of elements that are checked for NaN at once."""
+"""Maximum number of elements checked for NaN and infinity at once."""
 
 
 def match_inputs(source: Source, inputs: Inputs, source_name: str) -> Source:
-    """Return a source whose inputs have the names and shapes that a net expects.
+    """Return a source with the input names and shapes that a net expects.
 
-    `source_name` is the source in messages. Raises ArchError: A1102 (arrays of different lengths, or values that are
-    not finite), A1103 (an array does not fit an input).
+    `source_name` names the source in messages. Raises ArchError: A1102 (arrays of different lengths, or
+    non-finite values), A1103 (an array does not fit an input).
     """
     parts = [Part(_by_input_name(part.inputs, inputs, source_name), part.targets) for part in source.parts]
     for part in parts:
@@ -34,7 +34,7 @@ def match_inputs(source: Source, inputs: Inputs, source_name: str) -> Source:
 
 
 def _by_input_name(arrays: Mapping[str, Raw], inputs: Inputs, source_name: str) -> dict[str, Raw]:
-    """Return the arrays by the net's input names: a single array goes to a single input, others are matched by name."""
+    """Return the arrays by input name: a single array for a single input, others matched by name."""
     if len(arrays) == len(inputs) == 1:
         (array,) = arrays.values()
         return {inputs[0].name: _fit_array(array, inputs[0], source_name)}
@@ -66,9 +66,9 @@ def _fit_array(array: Raw, net_input: Input, source_name: str) -> Raw:
 
 
 def _fit_images(array: NDArray[Any], net_input: Input, source_name: str) -> NDArray[Any]:
-    """Convert images to [n, C, H, W]: uint8 pixels stay, other numbers become float32.
+    """Convert images to [n, C, H, W]; uint8 stays, other numbers become float32.
 
-    Accepts [n, H, W], [n, H, W, C] and [n, C, H, W] with any height and width. Raises ArchError (A1102, A1103).
+    Accepts [n, H, W], [n, H, W, C] and [n, C, H, W] of any height and width. Raises ArchError (A1102, A1103).
     """
     channels = net_input.type.shape[0]
     channel_counts = {channels, 1, 3} if channels in (1, 3) else {channels}
@@ -89,7 +89,7 @@ def _fit_images(array: NDArray[Any], net_input: Input, source_name: str) -> NDAr
 
 
 def as_float32(array: NDArray[Any], net_input: Input, source_name: str) -> NDArray[np.float32]:
-    """Convert to float32. Raises ArchError: A1103 (no numbers), A1102 (NaN or infinity)."""
+    """Convert an array to float32. Raises ArchError: A1103 (not numeric), A1102 (NaN or infinity)."""
     if array.dtype.kind not in "fiub":
         raise input_error(net_input, f"{source_name} holds {array.dtype}")
     require_finite(array, f"the input `{net_input.name}` of {source_name}")
@@ -99,8 +99,7 @@ def as_float32(array: NDArray[Any], net_input: Input, source_name: str) -> NDArr
 
 
 def as_indices(array: NDArray[Any], net_input: Input, source_name: str) -> NDArray[Any]:
-    """Check that an array holds integers from 0 to below the size of the embedding tables they index; returns it
-    unchanged.
+    """Check that an array has integers that are valid indices into the net's embedding tables; return it unchanged.
 
     Raises ArchError (A1103).
     """
@@ -117,7 +116,7 @@ def as_indices(array: NDArray[Any], net_input: Input, source_name: str) -> NDArr
 
 
 def require_finite(array: NDArray[Any], display_name: str) -> None:
-    """Raise ArchError (A1102) naming the first sample that holds NaN or infinity."""
+    """Raise ArchError (A1102) if an array has NaN or infinity; the message names the first such sample."""
     if array.dtype.kind != "f":
         return
     rows = max(1, _CHUNK_ELEMENTS // max(1, array[:1].size))

@@ -1,7 +1,7 @@
-"""Data sets that are Python objects: arrays, torch datasets, iterables.
+"""Data sets given as Python objects: arrays, torch datasets, or iterables.
 
-All samples are read once, in order, into arrays, so that they are the same on every access; splits and resumed runs
-depend on that. Tensors, PIL images and numbers are converted by numpy.
+All samples are read once, in order, into arrays, so that every access sees the same samples; splits and
+resumed runs depend on that. Tensors, PIL images and numbers are converted by numpy.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from archir.diagnostics.errors import ArchError, fail
 from archir.plugins import loading
 
 MAX_BYTES = 1 << 32
-"""Maximum size of all samples of a dataset together, in bytes (4 GiB)."""
+"""Maximum total size of all samples of a data set, in bytes (4 GiB)."""
 MAX_SECONDS = 1800
-"""Maximum time in seconds that a function `MODULE:FUNCTION` may take to return its data."""
+"""Maximum time in seconds that a data function `MODULE:FUNCTION` may take."""
 _SAMPLE_HINT = "a sample is a pair, inputs and targets: each an array, or arrays by name"
 
 
 def read(data: Any, source_name: str) -> Source:
-    """Return the source that a Python object holds.
+    """Read a data set that is given as a Python object.
 
-    `data` is arrays by name; a pair of inputs and targets; a dataset, a data loader (its `dataset` is read) or an
-    iterable of such pairs; or `{"train": ..., "test": ...}` with any of these. `source_name` is its name in messages.
-    Raises ArchError (A1102, A1115).
+    `data` is a mapping of named arrays; a pair of inputs and targets; a dataset, data loader (its `dataset` is
+    read) or iterable of such pairs; or `{"train": ..., "test": ...}` with any of these. `source_name` is its name
+    in messages. Raises ArchError (A1102, A1115).
     """
     if isinstance(data, Source):
         return data
@@ -53,10 +53,11 @@ def read(data: Any, source_name: str) -> Source:
 
 
 def call_function(name: str) -> Source:
-    """Return the data of the function `MODULE:FUNCTION`.
+    """Read the data set that the function `MODULE:FUNCTION` returns.
 
-    The module must already be imported, by whoever trusts it: a name in a recipe that came from elsewhere runs no code.
-    Raises ArchError (A1115), also if the function raises or takes more than MAX_SECONDS.
+    The module must already have been imported, by someone who trusts it, so that a name in a recipe from
+    elsewhere does not run code. Raises ArchError (A1115), also if the function raises or takes more than
+    MAX_SECONDS.
     """
     module, _, attribute = name.partition(":")
     if not loading.is_allowed(module):
@@ -75,9 +76,10 @@ def call_function(name: str) -> Source:
 
 @contextmanager
 def _time_limit(name: str) -> Iterator[None]:
-    """Raise ArchError (A1115) in the block after `MAX_SECONDS`.
+    """Context manager that raises ArchError (A1115) in its block after `MAX_SECONDS`.
 
-    Works in the main thread on systems with SIGALRM, and does nothing elsewhere. A process that the block forked exits.
+    It works in the main thread on systems with SIGALRM, and has no effect elsewhere. If the block forks, the
+    child process exits at the end of the block.
     """
     own = os.getpid()
 
@@ -100,7 +102,7 @@ def _time_limit(name: str) -> Iterator[None]:
 
 
 def _to_part(data: Any, source_name: str) -> Part:
-    """Convert a Python object to a part: arrays, a pair of arrays, or a dataset of samples. Raises ArchError (A1102,
+    """Convert a Python object to a part: named arrays, a pair of arrays, or a dataset. Raises ArchError (A1102,
     A1115)."""
     if isinstance(data, Mapping) or _is_array(data):
         source = (
@@ -131,8 +133,8 @@ def _to_part(data: Any, source_name: str) -> Part:
 
 
 def _samples(data: Any, source_name: str) -> Iterator[Any]:
-    """Yield all samples in order. Raises ArchError (A1115) if the dataset raises, or its length is not its sample
-    count."""
+    """Yield all samples in order. Raises ArchError (A1115) if the dataset raises, or yields more or fewer samples
+    than its length."""
     count: int | None = None
     try:
         count = len(data)
@@ -157,9 +159,10 @@ def _samples(data: Any, source_name: str) -> Iterator[Any]:
 
 
 def _stack_samples(samples: Iterator[Any], source_name: str) -> Part:
-    """Stack samples, each an input or a pair of inputs and targets, into a part.
+    """Stack samples (input, or pair of inputs and targets) into a part.
 
-    Raises ArchError: A1115 (a sample has other names or shapes than the others, or all exceed MAX_BYTES), A1102 (none).
+    Raises ArchError: A1115 (names or shapes differ between samples, or the total exceeds MAX_BYTES), A1102 (no
+    samples).
     """
     rows: tuple[dict[str, list[NDArray[Any]]], dict[str, list[NDArray[Any]]]] = ({}, {})
     bytes_left = MAX_BYTES
@@ -202,22 +205,22 @@ def _stack_samples(samples: Iterator[Any], source_name: str) -> Part:
 
 
 def _by_name(value: Any, default_name: str) -> dict[str, Any]:
-    """Return named arrays as they are; a single array gets the name `default_name`."""
+    """Return named arrays unchanged; give a single array the name `default_name`."""
     return {str(name): item for name, item in value.items()} if isinstance(value, Mapping) else {default_name: value}
 
 
 def _is_array(value: Any) -> bool:
-    """True for arrays and tensors."""
+    """Return True for arrays and tensors."""
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def _is_arrays(value: Any) -> bool:
-    """True for an array, or for a mapping whose values are all arrays."""
+    """Return True for an array, and for a mapping whose values are all arrays."""
     return all(map(_is_array, value.values())) if isinstance(value, Mapping) else _is_array(value)
 
 
 def _to_array(value: Any, display_name: str) -> NDArray[Any]:
-    """Convert a value to a numpy array of numbers. Raises ArchError (A1115)."""
+    """Convert a value to a numeric numpy array. Raises ArchError (A1115)."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
     try:
@@ -235,5 +238,5 @@ def _to_array(value: Any, display_name: str) -> NDArray[Any]:
 
 
 def _foreign_error(display_name: str, error: BaseException) -> ArchError:
-    """Return the error (A1115) for an exception raised by foreign code."""
+    """Return the error (A1115) for an exception raised by user code."""
     return fail("A1115", f"{display_name} raised {type(error).__name__}: {error}")

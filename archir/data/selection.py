@@ -1,6 +1,6 @@
-"""Choice of the samples that are used for training, choosing and testing.
+"""Selects the samples for training, model selection and testing.
 
-All functions depend on labels and seeds only, so that every machine selects the same samples.
+All functions depend only on labels and seeds, so that every machine selects the same samples.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from archir.utils.seeds import derive_seed, permutation_stream
 Indices = NDArray[np.int64]
 
 HELD_OUT = 0.2
-"""Fraction of the samples that is held out if the source has no held-out part."""
+"""Fraction of samples to hold out if a source has no held-out part."""
 
 
 def split_held_out(labels: Indices, min_gap: int | None = None) -> tuple[Indices, Indices]:
-    """Split samples into rows to train on and held-out rows, both ascending; every class contributes the same fraction.
+    """Split samples into training rows and held-out rows, both ascending, stratified by class.
 
-    The split does not depend on a seed: otherwise one run would be tested on samples that another run trained on or
-    chose by. For time series (`min_gap` is given), the last rows are held out, at least `min_gap` rows after the
-    others.
+    The split is independent of any seed: otherwise, one run would be tested on samples that another run used for
+    training or model selection. For time series (with `min_gap`), the last rows are held out, at least `min_gap`
+    rows after the others.
     """
     if min_gap is not None:
         rows = np.arange(len(labels))
@@ -41,9 +41,9 @@ def split_held_out(labels: Indices, min_gap: int | None = None) -> tuple[Indices
 
 
 def stratified_rows(labels: Indices, count: int, seed: int, purpose: str) -> Indices:
-    """Sample `count` rows, ascending; every class contributes the same fraction, up to one sample.
+    """Sample `count` rows, returned in ascending order, stratified by class to within one sample.
 
-    `labels` is [n]. `purpose` is mixed into the seed.
+    `labels` has shape [n]; `purpose` is mixed into the seed.
     """
     permute = permutation_stream(derive_seed(seed, purpose))
     share, seen, taken, rows = Fraction(count, len(labels)), 0, 0, []
@@ -57,14 +57,15 @@ def stratified_rows(labels: Indices, count: int, seed: int, purpose: str) -> Ind
 
 
 def sample_classes(names: tuple[str, ...], count: int, seed: int) -> Indices:
-    """Sample `count` of the class numbers by a seed, ascending. Raises ArchError (A1113)."""
+    """Sample `count` class numbers with a seed; return them in ascending order. Raises ArchError (A1113)."""
     if not 2 <= count <= len(names):
         raise fail("A1113", f"cannot choose {count} of {len(names)} classes", None, "choose at least two classes")
     return np.sort(permutation_stream(derive_seed(seed, "classes"))(len(names))[:count])
 
 
 def limit_rows(labels: Indices, limit: int | None, seed: int) -> Indices:
-    """Return all rows, or at most `limit` of them with the same fraction of every class. Raises ArchError (A1113)."""
+    """Return all rows, or a stratified sample of `limit` rows if there are more. Raises ArchError (A1113) if `limit`
+    is below 1."""
     if limit is not None and limit < 1:
         raise fail("A1113", f"at least one image is needed, not {limit}")
     if limit is None or limit >= len(labels):
@@ -75,12 +76,11 @@ def limit_rows(labels: Indices, limit: int | None, seed: int) -> Indices:
 def split_for_search(
     labels: Indices, share: float, seed: int, rows: Indices | None = None, min_gap: int | None = None
 ) -> tuple[Indices, Indices]:
-    """Split the training samples of a search: rows on which weights are trained, and rows by which architectures are
-    chosen.
+    """Split the training samples of a search into rows for training weights and rows for selecting architectures.
 
-    `share` is the fraction for weights; every class is split alike by the seed. For time series (`min_gap` is given),
-    the first samples are for weights; `rows` are then the positions of the samples in the series. Raises ArchError
-    (A1113) if one side would be empty.
+    `share` is the fraction for weights; the seeded split is stratified by class. For time series (with
+    `min_gap`), the first samples are for weights, and `rows` are the positions of the samples in the series.
+    Raises ArchError (A1113) if either side would be empty.
     """
     count, everything = round(share * len(labels)), np.arange(len(labels))
     if 0 < count < len(labels) and min_gap is not None:
@@ -94,6 +94,6 @@ def split_for_search(
 
 
 def split_by_time(rows: Indices, count: int, min_gap: int) -> tuple[Indices, Indices]:
-    """Split ascending rows in time: positions of the first `count` rows, and of all rows at least `min_gap` after the
-    last one."""
+    """Split ascending rows by time: indices of the first `count` rows, and of all rows at least `min_gap` after the
+    last of them."""
     return np.arange(count), (rows >= rows[count - 1] + min_gap).nonzero()[0]

@@ -1,4 +1,4 @@
-"""Sources of data by name: choice of the reader by prefix, file suffix or content of a folder."""
+"""Reads data sources by name; the reader is selected by prefix, file suffix or folder content."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from archir.plugins.bundled import import_all
 def read(source: Any, inputs: Inputs) -> Source:
     """Read a source and match it to the inputs of a net.
 
-    `source` is a name (`digits`, a path, `PREFIX:REST`, `MODULE:FUNCTION`), a Path, or a Python object such as arrays
-    or a dataset. Image files are decoded to the size of the net's input. Raises ArchError (A11xx).
+    `source` is a name (`digits`, a path, `PREFIX:REST` or `MODULE:FUNCTION`), a Path, or a Python object such as
+    arrays or a dataset. Image files are decoded to the size of the net's input. Raises ArchError (A11xx).
     """
     if isinstance(source, PurePath):
         source = str(source)
@@ -30,12 +30,12 @@ def read(source: Any, inputs: Inputs) -> Source:
 
 
 def source_label(source: Any) -> str:
-    """Return the name of a source in messages."""
+    """Return the name of a source for use in messages."""
     return f"`{source}`" if isinstance(source, str | PurePath) else "`data`"
 
 
 def _read_named(source: str, inputs: Inputs) -> Source:
-    """Read a source by its name. Raises ArchError (A11xx)."""
+    """Read a source given by name. Raises ArchError (A11xx)."""
     if source == "digits":
         image_shape(inputs, "`digits`")
         return digits.read()
@@ -47,15 +47,17 @@ def _read_named(source: str, inputs: Inputs) -> Source:
 
 
 def module_of(source: Any) -> str | None:
-    """Return the module of a source written as `MODULE:FUNCTION`, or None for any other source."""
+    """Return the module of a source written `MODULE:FUNCTION`; None for any other source."""
     module, colon, function = source.partition(":") if isinstance(source, str) else ("", "", "")
     named = colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
     return module if named and SOURCES.find(module) is None else None
 
 
 def origin(source: Any) -> str:
-    """Return the location of a source's samples without its options: sources with the same origin have the same
-    samples."""
+    """Return where a source's samples come from, without options such as target columns.
+
+    Sources with the same origin have the same samples.
+    """
     text = str(source) if isinstance(source, str | PurePath) else f"data {id(source)}"
     prefix, colon, location = text.partition(":")
     prefix_name, name = (prefix, location) if colon and SOURCES.find(prefix) else ("", text)
@@ -70,8 +72,7 @@ def origin(source: Any) -> str:
 
 
 def _detect_format(path: Path) -> str:
-    """Return the prefix of the reader for a path, by its suffix or the content of the folder. Raises ArchError
-    (A1101)."""
+    """Return the reader prefix for a path, based on its suffix or folder content. Raises ArchError (A1101)."""
     if path.suffix in (".npz", ".npy", ".parquet"):
         return path.suffix[1:]
     suffix = path.suffix.partition("#")[0]
@@ -102,7 +103,7 @@ def _detect_format(path: Path) -> str:
 
 
 def _read_parquet(name: str, inputs: Inputs) -> Source:
-    """Read a Parquet source: images with labels if the net takes one image, otherwise a table."""
+    """Read a Parquet source: images with labels if the net takes a single image, otherwise a table."""
     path, _, column = name.partition("#")
     if len(inputs) != 1 or not inputs[0].is_image:
         return parquet.read_tabular(_existing_path(path), table.split_targets(name)[1])
@@ -116,7 +117,7 @@ def _read_hub(name: str, inputs: Inputs) -> Source:
 
 
 def _existing_path(name: str) -> Path:
-    """Return a name as a path. Raises ArchError (A1101) if nothing exists there."""
+    """Convert a name to a path. Raises ArchError (A1101) if it does not exist."""
     if not Path(name).exists():
         raise fail("A1101", f"there is no file or folder {name}")
     return Path(name)
@@ -135,7 +136,7 @@ _READERS: dict[str, Callable[[str, Inputs], Source]] = {
     "text": lambda name, inputs: windows.read_text(_existing_path(name), inputs),
     "wav": lambda name, inputs: sound.read(_existing_path(name), inputs),
 }
-"""archir's own readers, by the prefix of the source's name."""
+"""Built-in readers, by the prefix in the source's name."""
 
 for _prefix, _reader in _READERS.items():
     SOURCES.register(_prefix, _reader)

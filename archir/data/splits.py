@@ -1,4 +1,4 @@
-"""Training and held-out samples of a source, as rows of its parts."""
+"""Training and held-out samples of a source, as row subsets of its parts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from archir.utils.seeds import permutation_stream
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A subset of a part's rows.
+    """Subset of the rows of a part.
 
-    `inputs` are the raw inputs of the whole part, `targets` those of the rows only. `labelled` says that the only
-    target is a label. For time series, rows at least `min_gap` from each other share no values; otherwise it is None.
+    `inputs` are the raw inputs of the whole part, `targets` those of the subset only. `labelled`: the only target
+    is a label. For time series, rows at least `min_gap` apart share no values; otherwise it is None.
     """
 
     inputs: Mapping[str, Raw]
@@ -35,31 +35,31 @@ class Rows:
 
     @classmethod
     def of(cls, part: Part, source: Source) -> Rows:
-        """Return all rows of a source's part."""
+        """Return the subset with all rows of a source's part."""
         return cls(part.inputs, np.arange(len(part)), part.targets, bool(source.classes), source.min_gap)
 
     @property
     def strata(self) -> Indices:
-        """Group numbers [n] by which samples are split evenly: labels, or zeros if there are none."""
+        """Stratum of each row [n]: its label, or 0 if there are no labels."""
         if not self.labelled:
             return np.zeros(len(self.rows), np.int64)
         labels: Indices = next(iter(self.targets.values())).astype(np.int64)
         return labels
 
     def chosen(self, rows: Indices) -> Rows:
-        """Return the subset at the given positions, in this order."""
+        """Return the subset at the given positions in this subset, in the given order."""
         return replace(self, rows=self.rows[rows], targets={name: array[rows] for name, array in self.targets.items()})
 
     def of_classes(self, numbers: Indices) -> Rows:
-        """Return the subset of the given classes, which are renumbered from 0."""
+        """Return the subset with the given classes, renumbered from 0."""
         kept = self.chosen(np.isin(self.strata, numbers).nonzero()[0])
         return replace(kept, targets={name: np.searchsorted(numbers, array) for name, array in kept.targets.items()})
 
 
 def split_source(source: Any, inputs: Inputs, labelled: bool = True) -> tuple[Rows, Rows, tuple[str, ...]]:
-    """Return the training rows, the held-out rows and the class names of a source.
+    """Return the training rows, held-out rows and class names of a source.
 
-    With `labelled=False`, integer targets are numbers rather than labels, and there are no class names. Raises
+    With `labelled=False`, integer targets are numbers and not labels, and there are no class names. Raises
     ArchError (A11xx).
     """
     data = read(source, inputs)
@@ -75,10 +75,11 @@ def selected(
     source: Any, inputs: Inputs, *, seed: int = 0, limit: int | None = None, classes: int | None = None,
     labelled: bool = True,
 ) -> tuple[Rows, Rows, tuple[str, ...]]:  # fmt: skip
-    """Return the training rows, the held-out rows and the class names of a source, reduced by a seeded selection.
+    """Return training rows, held-out rows and class names of a source, after a seeded selection of classes and
+    samples.
 
-    `classes` is the number of classes to keep, `limit` the maximum number of samples in each part; both are sampled by
-    the seed. `labelled` is as for `split_source`. Raises ArchError (A11xx).
+    `classes` is the number of classes to keep, `limit` the maximum number of samples per part; both are sampled
+    with the seed. `labelled`: see `split_source`. Raises ArchError (A11xx).
     """
     train, test, names = split_source(source, inputs, labelled)
     if classes is not None:
@@ -94,7 +95,7 @@ def selected(
 
 
 def minibatch(source: Any, inputs: Inputs, count: int, seed: int) -> tuple[Rows, Indices]:
-    """Return the training part of a source, and `count` of its rows sampled by a seed. Raises ArchError (A11xx)."""
+    """Return the training part of a source, and `count` of its rows sampled with a seed. Raises ArchError (A11xx)."""
     train, _, _ = split_source(source, inputs)
     if not 2 <= count <= len(train.rows):
         raise fail("A1111", f"a minibatch of {source_label(source)} has 2 to {len(train.rows)} samples, not {count}")
@@ -102,7 +103,7 @@ def minibatch(source: Any, inputs: Inputs, count: int, seed: int) -> tuple[Rows,
 
 
 class Recorded(Protocol):
-    """Samples of a split, with their rows in the source if these are known."""
+    """Samples of a split, with their row numbers in the source if known."""
 
     def __len__(self) -> int:
         """Return the number of samples."""
@@ -113,11 +114,11 @@ class Recorded(Protocol):
 
     @property
     def rows(self) -> ArrayLike | None:
-        """Row numbers [n] in the part of the source, or None."""
+        """Row numbers [n] in the part of the source; None if unknown."""
 
 
 def record(source: str, seed: int, splits: Mapping[str, Recorded]) -> dict[str, Any]:
-    """Return what identifies the splits of a run, for JSON: sample counts, and SHA-256 of rows and targets."""
+    """Return JSON data that identify the splits of a run: sample counts, and SHA-256 of rows and targets."""
     return {
         "source": source,
         "seed": seed,
@@ -129,7 +130,7 @@ def record(source: str, seed: int, splits: Mapping[str, Recorded]) -> dict[str, 
 
 
 def verify(stored: Mapping[str, Any], source: str, seed: int, splits: Mapping[str, Recorded]) -> None:
-    """Check that splits are the recorded ones. Raises ArchError (A1114) naming those that differ."""
+    """Check that splits equal the recorded ones. Raises ArchError (A1114) that names those that differ."""
     now = record(source, seed, splits)
     before = stored.get("splits")
     before = before if isinstance(before, dict) else {}
@@ -141,7 +142,7 @@ def verify(stored: Mapping[str, Any], source: str, seed: int, splits: Mapping[st
 
 
 def _hash(*arrays: ArrayLike | None) -> str:
-    """Return the SHA-256 of arrays, as float64 or int64 in little-endian order."""
+    """Return the SHA-256 of arrays, converted to little-endian float64 or int64."""
     digest = hashlib.sha256()
     for array in arrays:
         values = np.asarray(array if array is not None else [])

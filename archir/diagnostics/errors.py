@@ -12,7 +12,10 @@ from archir.diagnostics.escaping import escape_to_line, escape_unprintable
 
 Severity = Literal["error", "warning"]
 StyledText = tuple[str, str]
-"""A pair of a style name (a key of `_COLOURS`, or another) and a text, as `Diagnostic.styled_text` yields it."""
+"""A style name and the text that has this style, as `Diagnostic.styled_text` yields them.
+
+The style is a key of `_COLOURS`; text of any other style stays uncoloured.
+"""
 
 _TAB = "    "
 _MAX_LINE_WIDTH = 160
@@ -22,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A source text and the file name (or other label) that messages show for it."""
+    """A source text, and the label (usually a file name) that messages show for it."""
 
     name: str
     text: str = field(repr=False)
@@ -75,9 +78,9 @@ class Span:
         return f"{self.source.name}:{self.line}:{self.column}"
 
     def excerpt(self) -> list[str]:
-        """Return the source line and a line of carets that underlines the span.
+        """Return the source line that the span is on, and below it a line of carets that underlines the span.
 
-        Of a span over several lines, only the first line is shown; of a long line, the part around the span.
+        If the span covers several lines, only the first is shown; a long line is cropped to the part around the span.
         """
         line, column = self.source.line(self.line), self.column
         width = max(1, min(self.end - self.start, len(line) - column + 1))
@@ -100,13 +103,15 @@ NO_SPAN = Span(Source("<none>", ""), 0, 0)
 
 @dataclass(frozen=True)
 class Note:
-    """A remark that helps to understand a diagnostic, with a second source location if it has one."""
+    """An additional remark on a diagnostic, optionally with a second source location."""
 
     text: str
     span: Span | None = None
     outcomes: tuple[tuple[str, int], ...] = ()
-    """The combination of choices that the note names, as pairs of a choice's path and an outcome's index; empty if
-    it names none."""
+    """The combination of choices that the note is about: pairs of a choice's path and the index of its outcome.
+
+    Empty if the note is not about a combination.
+    """
 
 
 @dataclass(frozen=True)
@@ -122,8 +127,10 @@ class Diagnostic:
 
     @property
     def edit(self) -> tuple[Span, str] | None:
-        """The hint as a text edit (span, replacement) if it is "did you mean `name`?" about a name in the source; else
-        None."""
+        """The hint as a text edit (span, replacement), for editors that offer quick fixes.
+
+        None unless the hint is "did you mean `name`?" and the span contains the misspelled name.
+        """
         suggestion = _SUGGESTION.fullmatch(self.hint or "")
         is_name = self.span is not None and self.span is not NO_SPAN and _NAME.fullmatch(self.span.text)
         return (self.span, suggestion[1]) if suggestion and is_name and self.span is not None else None
@@ -150,7 +157,7 @@ class Diagnostic:
         return escape_to_line(f"<{self.severity} {self.code}{place}: {self.message}>")
 
     def as_json(self) -> dict[str, object]:
-        """Return the diagnostic as a JSON object; line and column count from 1."""
+        """Return the diagnostic as a JSON object; lines and columns are counted from 1."""
         place: dict[str, object] = {}
         if self.span is not None and self.span is not NO_SPAN:
             place = {"file": self.span.source.name, "line": self.span.line, "column": self.span.column}
@@ -172,22 +179,22 @@ def _styled_excerpt(span: Span | None) -> Iterator[StyledText]:
 _COLOURS = {
     "place": "1", "error": "1;31", "warning": "1;33", "message": "1", "caret": "31", "note": "34", "hint": "32",
 }  # fmt: skip
-"""ANSI colour codes by style name; terminals and notebooks know these."""
+"""ANSI colour codes by style name; terminals and notebooks both display these."""
 
 
 def coloured(styled: StyledText) -> str:
-    """Return a styled text with the ANSI codes of its terminal colour."""
+    """Return the text wrapped in the ANSI escape codes of its style's colour."""
     style, text = styled
     line = text.rstrip("\n")
     return text if style not in _COLOURS else f"\x1b[{_COLOURS[style]}m{line}\x1b[0m{text[len(line) :]}"
 
 
 class Diagnostics(list[Diagnostic]):
-    """A list of diagnostics; notebooks display it as the command line does."""
+    """A list of diagnostics that notebooks display in the same form as the command line."""
 
 
 class ArchError(Exception):
-    """An invalid input: carries all diagnostics about it, not only the first."""
+    """An error in the input (program, file or setting): carries every diagnostic found, not only the first."""
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__(*diagnostics)
@@ -222,7 +229,7 @@ class RuleError(ArchError):
         self.message, self.hint, self.code, self.span = message, hint, code, span
 
     def with_span(self, span: Span) -> ArchError:
-        """Return this error as an ArchError at `span`; an error that already has a span keeps its own."""
+        """Return this error as an ArchError located at `span`; if the error already has a span, that one is used."""
         return self if self.span is not None else ArchError(replace(self.diagnostics[0], span=span))
 
     def __reduce__(self) -> Any:
@@ -233,21 +240,21 @@ class RuleError(ArchError):
 
 
 def _unpickled(kind: type[RuleError], diagnostics: tuple[Diagnostic, ...]) -> RuleError:
-    """Return an error without attributes: subclasses are initialised by other arguments than diagnostics."""
+    """Return a RuleError without initialising its attributes: `__init__` of subclasses takes other arguments."""
     return kind.__new__(kind, *diagnostics)
 
 
 FAULTS = (ArithmeticError, ValueError, LookupError, MemoryError)
-"""Exceptions that a rule may raise instead of RuleError for numbers that it cannot work with."""
+"""Exceptions that a rule may raise instead of RuleError if it cannot compute with its numbers."""
 
 
 def unexpected_error(error: Exception) -> RuleError:
-    """Convert one of `FAULTS` into a RuleError (A0607)."""
+    """Return the RuleError (A0607) that reports one of the exceptions in `FAULTS`."""
     return RuleError(f"this cannot be computed: {error or type(error).__name__}", code="A0607")
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user stopped long work whose results so far are saved, so that it can be resumed."""
+    """The user interrupted a long computation that can be resumed, since its results so far are saved."""
 
 
 def fail(code: str, message: str, span: Span | None = None, hint: str | None = None) -> ArchError:
@@ -262,7 +269,10 @@ def require(condition: bool, message: str, hint: str | None = None, code: str = 
 
 
 def join_names(names: Sequence[object], limit: int = 8) -> str:
-    """Join names for a sentence and cut the tail after `limit` of them: "`a`, `b` and 3 more"."""
+    """Join names into one phrase.
+
+    After `limit` names, only the number of the others is given: "`a`, `b` and 3 more".
+    """
     shown = [f"`{name}`" for name in names[:limit]]
     if len(names) > limit:
         return f"{', '.join(shown)} and {len(names) - limit} more"

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 def escape_unprintable(text: str) -> str:
-    """Replace characters that do not print by Python's escape sequences; line breaks and tabs stay."""
+    """Replace unprintable characters by Python's escape sequences; line breaks and tabs are kept."""
     return "".join(map(_escape, text)) if _needs_escaping(text) else text
 
 
 def escape_to_line(text: str) -> str:
-    """Like `escape_unprintable`, but escape line breaks and tabs, too, so that the result is one line."""
+    """Replace unprintable characters, line breaks and tabs by escape sequences, so that the result is one line."""
     return escape_unprintable(text).replace("\t", r"\t").replace("\n", r"\n")
 
 
 def rich_text(text: str) -> Text:
-    """Return an escaped text as a `rich.text.Text`, in which `rich` interprets no markup."""
+    """Return a text as a `rich.text.Text`, with unprintable characters escaped and markup not interpreted."""
     from rich.text import Text
 
     return Text(escape_unprintable(text))
@@ -40,5 +40,4 @@ def _escape(char: str) -> str:
 
 
 _PLAIN_SPACES = {0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000}
-"""Code points of Unicode spaces that are only blank: they neither control the terminal nor reorder the text
-after them."""
+"""Code points of Unicode spaces that need no escape: they neither control the terminal nor reorder text."""

@@ -13,9 +13,9 @@ _MAX_NAME_LENGTH = 64
 
 
 _MAX_NAMES = 1_000
-"""Maximum number of names that a misspelled name is compared with; those closest to it in length are taken.
+"""Maximum number of candidates that a misspelled name is compared with: those closest to it in length.
 
-Comparing it with this many takes a tenth of a second.
+Comparing a name with this many candidates takes a tenth of a second.
 """
 
 
@@ -28,8 +28,8 @@ def suggest(name: str, candidates: Iterable[str]) -> str | None:
 def closest_name(name: str, candidates: Iterable[str], cutoff: float) -> str | None:
     """Return the candidate most similar to `name`, ignoring case, `-` and `_`, or None.
 
-    It is None if no similarity (`difflib` ratio) reaches `cutoff`, if `name` is longer than 64 characters, or
-    if the current budget has already given its maximum number of hints (`work.MAX_HINTS`).
+    None is returned if no similarity (`difflib` ratio) reaches `cutoff`, if `name` is longer than 64 characters, or
+    if `work.MAX_HINTS` names have already been looked up within the current work budget.
     """
 
     budget = current_budget()

@@ -1,4 +1,4 @@
-"""Tracebacks reduced to the user's own frames."""
+"""Tracebacks filtered to the frames of the user's own code."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _ARCHIR = Path(__file__).resolve().parent.parent
 
 
 def user_calls(error: BaseException) -> Iterator[str]:
-    """Yield a line for each of the user's calls that led into archir: function, line number and source.
+    """Yield a line for each frame of user code in the call stack that led into archir.
 
-    Frames of IPython itself are left out.
+    A line has function, line number and source. Frames of IPython are left out.
     """
     for frame in takewhile(_is_outside, traceback.extract_tb(error.__traceback__)):
         of_ipython = "IPython" in Path(frame.filename).parts or "run_cell_magic" in (frame.line or "")

@@ -1,9 +1,8 @@
-"""Work budget: a fuel counter that bounds parsing, elaboration, proving, counting and drawing of untrusted
-programs.
+"""Work budget: a fuel counter that bounds the work done for untrusted programs.
 
-One unit is about a microsecond of one processor, and at most a few hundred bytes of memory. Code that loops
-as often as a program demands spends units of the current budget (a context variable); without a current
-budget, work is unbounded.
+It bounds parsing, elaboration, proving, counting and drawing. One unit is about a microsecond on one processor, and
+stands for at most a few hundred bytes of memory. Loops whose length the program controls spend units of the current
+budget (a context variable). Without a current budget, work is unbounded.
 """
 
 from __future__ import annotations
@@ -17,16 +16,19 @@ from typing import Any
 from archir.diagnostics.errors import RuleError
 
 MAX_WORK = 1_600_000
-"""Maximum work of one request to a service, in units: a fifth more than the largest example needs.
+"""Maximum work of one request to a service, in units: 20% more than the largest example needs.
 
-A command has ten times as much.
+A command of the command line gets ten times as much.
 """
 WORK_CODE = "A0602"
-"""Diagnostics code of an exhausted work budget."""
+"""Diagnostic code that reports an exhausted work budget."""
 MAX_HINTS = 100
-"""Maximum number of misspelled names per budget for which the closest name is searched, which is slow."""
+"""Maximum number of misspelled names per budget that get a "did you mean" hint.
+
+Finding the closest name is slow.
+"""
 MAX_COUNT = 10**6
-"""Maximum of settings that are counts; a larger value is a mistake or an attempt to waste resources."""
+"""Maximum value of a setting that is a count; anything larger is a mistake or a denial-of-service attempt."""
 MAX_SEED = 2**62
 """Maximum seed: the sum of two seeds fits in 64 bits."""
 MAX_THREADS = 1024
@@ -34,14 +36,14 @@ MAX_THREADS = 1024
 
 
 class WorkError(RuleError):
-    """The work budget is exhausted; every later `spend` on it raises this, too."""
+    """The work budget is exhausted. Every later `spend` on the same budget raises this error again."""
 
     def __init__(self) -> None:
         super().__init__("this exceeds the work limit", "raise the limit with --max-work UNITS", WORK_CODE)
 
 
 class WorkBudget:
-    """A work budget with the units that are left, and a cache of results that were computed within it."""
+    """A work budget: the units left, and a cache of results that were computed within it."""
 
     __slots__ = ("cache", "hints_left", "left", "limit", "outer")
 
@@ -50,7 +52,7 @@ class WorkBudget:
         self.hints_left = MAX_HINTS
         self.cache: dict[Hashable, Any] = {} if outer is None else outer.cache
         self.outer = outer
-        """The enclosing budget that this one temporarily replaces, if any; both share one `cache`."""
+        """The enclosing budget that this one replaces for the duration of a block, or None; both share one `cache`."""
 
     @property
     def spent(self) -> float:
@@ -66,8 +68,10 @@ class WorkBudget:
 
 _current: ContextVar[WorkBudget | None] = ContextVar("work", default=None)
 budget_or_none = _current.get
-"""Return the current budget, or None: for inner loops in which a call of `spend` would cost more than the work
-itself."""
+"""Return the current budget, or None if there is none.
+
+For inner loops that subtract units themselves, because a call of `spend` would cost more than the work it counts.
+"""
 
 
 def current_budget() -> WorkBudget:
@@ -85,7 +89,7 @@ def spend(amount: float) -> None:
 
 
 def spend_up_to(amount: float) -> None:
-    """Subtract `amount` units from the current budget, at most what is left, and never raise.
+    """Subtract `amount` units from the current budget, or all units left if there are fewer; never raise WorkError.
 
     For callers that check themselves how much work is left.
     """
@@ -95,17 +99,16 @@ def spend_up_to(amount: float) -> None:
 
 
 def require_work(amount: float) -> None:
-    """Raise WorkError if fewer than `amount` units are left; subtract nothing."""
+    """Raise WorkError if fewer than `amount` units are left, without subtracting any."""
     if current_budget().left < amount:
         raise WorkError
 
 
 @contextmanager
 def budget_share(fraction: float) -> Iterator[None]:
-    """Limit the work inside the `with` block to a fraction of the units left; the rest stays for the code after
-    the block.
+    """Limit the work in the `with` block to a fraction of the units left.
 
-    Raises WorkError where the block exceeds its fraction.
+    The remainder is kept for the code after it. Raises WorkError if the block exceeds its fraction.
     """
     budget = current_budget()
     reserved = 0.0 if isinf(budget.left) else budget.left * (1 - fraction)
@@ -118,7 +121,7 @@ def budget_share(fraction: float) -> Iterator[None]:
 
 @contextmanager
 def fresh_budget(factor: float = 1) -> Iterator[None]:
-    """Run the `with` block with a separate budget, `factor` times as large as the current one was at its start."""
+    """Run the `with` block with a separate budget of `factor` times the limit of the current one."""
     outer = current_budget()
     budget = WorkBudget(outer.limit * factor, outer)
     token = _current.set(budget)
@@ -144,13 +147,14 @@ def work_budget(max_work: float = MAX_WORK) -> Iterator[WorkBudget]:
 
 
 _EXHAUSTED = -1e300
-"""Number of units left in an exhausted budget: negative, finite, and so large that every fraction of it is
-negative, too."""
+"""Number of units left in an exhausted budget.
+
+It is negative, finite, and so large in magnitude that every fraction of it is still negative.
+"""
 
 
 def exhaust_budget(context: Context) -> None:
-    """Exhaust all budgets of a context in which another thread works: that thread raises WorkError at its next
-    `spend`."""
+    """Exhaust all budgets of another thread's context, so that this thread raises WorkError at its next `spend`."""
     budget = context.get(_current)
     while budget is not None:
         budget.limit = budget.left = _EXHAUSTED

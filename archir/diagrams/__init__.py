@@ -1,1 +1,1 @@
-"""Values that depend on choices: multi-valued decision diagrams, conditions, and functions lifted to them."""
+"""Values that depend on choices: decision diagrams, boolean conditions, and functions lifted to diagrams."""

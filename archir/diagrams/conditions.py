@@ -1,5 +1,7 @@
-"""Conditions (boolean decision diagrams): conjunction, disjunction, projection, satisfiability, and values
-restricted to conditions."""
+"""Conditions: diagrams with boolean leaves, and the operations on them.
+
+These are conjunction, disjunction, projection, satisfiability, and simplification of a value under a condition.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,10 @@ from archir.diagrams.mdd import (
 
 
 def conjoin_assumptions(condition: Value, assumptions: Sequence[Value]) -> Value:
-    """Conjoin a condition with the assumptions that share choices with it (True with all of them).
+    """Return the conjunction of a condition with the assumptions that share choices with it.
 
-    The result is False if condition and assumptions cannot hold together.
-
-    Assumptions that would make the diagram exceed its size limit are left out, so that the result may be
-    weaker.
+    If the condition is True, all assumptions are conjoined. The result is False if the condition contradicts the
+    assumptions. An assumption that would make the diagram exceed its size limit is left out; the result is then weaker.
     """
     left = [assumption for assumption in assumptions if assumption is not True]
     try:
@@ -59,17 +59,16 @@ def conjoin_assumptions(condition: Value, assumptions: Sequence[Value]) -> Value
 
 
 def restrict(value: Value, condition: Value) -> Value:
-    """Return a value that equals `value` where the condition holds, and is arbitrary elsewhere so that the diagram
-    is small.
+    """Return a smaller diagram that equals `value` where the condition holds; elsewhere its value is arbitrary.
 
-    Where that exceeds the size limit, the value is returned unchanged. (The restrict operator of Coudert and
+    If the computation exceeds the size limit, `value` is returned unchanged. (The restrict operator of Coudert and
     Madre.)
     """
     return value if type(value) is not Diagram or condition is True else Restrictor().restrict(value, condition)
 
 
 class Restrictor:
-    """Applies `restrict` to many values and caches the results for their subdiagrams."""
+    """Applies `restrict` to many values, and caches the results for their subdiagrams."""
 
     def __init__(self) -> None:
         self._cache: dict[tuple[Diagram, Diagram], Value] = {}
@@ -124,7 +123,7 @@ class Restrictor:
 
 
 def possible_outcomes(choice: Choice, condition: Value) -> set[int]:
-    """Return the outcomes that a choice can have where a condition holds."""
+    """Return the outcomes that a choice can have when a condition holds."""
     possible: set[int] = set()
     seen: set[int] = set()
     stack = [condition]
@@ -155,9 +154,9 @@ def disjoin(left: Value, right: Value) -> Value:
 
 
 def _combine(left: Value, right: Value, absorbing: bool) -> Value:
-    """Return the conjunction of two conditions (`absorbing` False) or their disjunction (`absorbing` True).
+    """Return the conjunction (`absorbing` is False) or the disjunction (`absorbing` is True) of two conditions.
 
-    `absorbing` is the operand that decides the result alone.
+    `absorbing` is the absorbing element: an operand with this value decides the result alone.
     """
     memo: dict[tuple[Diagram, Diagram], Value] = {}
 
@@ -227,7 +226,10 @@ def if_else(condition: Value, if_true: Value, if_false: Value) -> Value:
 
 
 def switch(choice: Choice, values: Sequence[Value]) -> Value:
-    """Return the value that is `values[i]` under outcome i of the choice; each may itself depend on any choices."""
+    """Return the value that is `values[i]` when the choice has outcome i.
+
+    Each `values[i]` may depend on any choices.
+    """
     memo: dict[Hashable, Value] = {}
 
     def walk(values: tuple[Value, ...]) -> Value:
@@ -249,13 +251,18 @@ def switch(choice: Choice, values: Sequence[Value]) -> Value:
 
 
 def may_hold_together(*conditions: Value) -> bool:
-    """Return whether some combination of outcomes satisfies all conditions; also True if deciding it takes too
-    many steps."""
+    """Return whether some combination of outcomes satisfies all conditions.
+
+    Also returns True if deciding this would take too many steps.
+    """
     return check_satisfiable(conditions, MAX_STEPS) is not False
 
 
 def check_satisfiable(conditions: Iterable[Value], max_steps: int) -> bool | None:
-    """Return whether some combination satisfies all conditions; None if that is undecided after `max_steps` steps."""
+    """Return whether some combination of outcomes satisfies all conditions.
+
+    None if undecided after `max_steps` steps.
+    """
     refuted: set[tuple[Value, ...]] = set()
 
     def walk(remaining: tuple[Value, ...]) -> bool | None:
@@ -283,9 +290,9 @@ def check_satisfiable(conditions: Iterable[Value], max_steps: int) -> bool | Non
 
 
 def project(condition: Value, choices: Container[Choice]) -> Value:
-    """Project a condition onto `choices`: the strongest condition on these that holds wherever `condition` does.
+    """Project a condition onto `choices` by existential quantification of all other choices.
 
-    All other choices are quantified existentially.
+    The result is the strongest condition on `choices` that holds wherever `condition` holds.
     """
     memo: dict[int, Value] = {}
 
@@ -303,21 +310,20 @@ def project(condition: Value, choices: Container[Choice]) -> Value:
 
 
 def is_condition(value: Value) -> bool:
-    """Return whether a value is a boolean under all outcomes of the choices it depends on."""
+    """Return whether every leaf of a value is a boolean."""
     return type(value) is bool or (varies(value) and all(type(leaf) is bool for leaf in leaves(value)))
 
 
 MAX_DESCRIBED = 4
-"""Maximum number of nested choices in the description of a condition, and of alternatives `; or` on each
-level."""
+"""Maximum nesting of choices in the description of a condition, and of alternatives (`; or`) per level."""
 MAX_LISTED_OUTCOMES = 32
-"""Maximum number of outcomes of a choice that a description lists."""
+"""Maximum number of outcomes of one choice that the description of a condition lists."""
 
 
 def describe_condition(condition: Value) -> str:
     """Describe a condition in words, such as `depth is 2 or 3, and op[0] is conv`.
 
-    The result is empty if the condition always holds. If the description would be too long, it only names the
+    The text is empty if the condition always holds. If a full description would be too long, the text only names the
     choices that the condition depends on.
     """
     if type(condition) is not Diagram:
@@ -327,7 +333,7 @@ def describe_condition(condition: Value) -> str:
 
 
 def _describe_branches(condition: Diagram, levels: int) -> list[str]:
-    """Return descriptions of the combinations under which a condition holds; an empty list if there are too many."""
+    """Return a description of each combination of outcomes for which a condition holds; [] if there are too many."""
     labels: dict[Value, list[object]] = {}
     for outcome, branch in enumerate(condition.branches[: MAX_LISTED_OUTCOMES + 1]):
         if branch is not False:

@@ -29,7 +29,7 @@ from archir.diagrams.mdd import (
 
 @dataclass(frozen=True, eq=False)
 class _Failure:
-    """Leaf that marks a combination for which the rule raised an error."""
+    """Leaf that marks a combination of outcomes for which the rule raised an error."""
 
     error: RuleError
 
@@ -37,8 +37,8 @@ class _Failure:
 class CombinationError(RuleError):
     """A rule raised an error for some combination of outcomes.
 
-    `assignment` (choice to outcome) is the smallest such combination; it is empty if the rule fails for all
-    combinations.
+    `assignment` (choice to outcome) is the smallest such combination: the one with the fewest choices. It is empty if
+    the rule fails for all combinations.
     """
 
     def __init__(self, error: RuleError, assignment: Mapping[Choice, int]) -> None:
@@ -48,18 +48,18 @@ class CombinationError(RuleError):
             self.diagnostics = (replace(self.diagnostics[0], notes=(self.note(),)),)
 
     def note(self, span: Span | None = None) -> Note:
-        """Return a note that names the combination."""
+        """Return a note for the diagnostic that names the failing combination."""
         outcomes = tuple((choice.path, outcome) for choice, outcome in self.assignment.items())
         return Note(f"when {self.combination}", span, outcomes)
 
     @property
     def combination(self) -> str:
-        """The combination in words, such as `layer[2].op = conv5`."""
+        """The failing combination as text, such as `layer[2].op = conv5`."""
         return describe_assignment(self.assignment)
 
 
 def describe_assignment(assignment: Mapping[Choice, int]) -> str:
-    """Describe an assignment in words, such as `layer[2].op = conv5, width = 64`."""
+    """Return an assignment as text, such as `layer[2].op = conv5, width = 64`."""
     parts = []
     for choice, outcome in assignment.items():
         label = choice.label(outcome)
@@ -68,18 +68,19 @@ def describe_assignment(assignment: Mapping[Choice, int]) -> str:
 
 
 class Excluded(Exception):  # noqa: N818  (no error: the code is unreachable)
-    """The assumptions exclude every combination for which the rule would be applied."""
+    """Raised by `lift` if the assumptions exclude every combination for which the rule would be applied."""
 
 
 def lift(rule: Callable[..., Value], *values: Value, under: Value = True, assumptions: Sequence[Value] = ()) -> Value:
-    """Apply `rule` to every combination of leaves of `values` for which the condition `under` holds, and return
-    the diagram.
+    """Apply `rule` to every combination of leaves of `values`, and return the diagram of the results.
 
-    The rule may itself return a diagram. Combinations outside `under`, and those that `assumptions` exclude and
-    for which the rule fails, get an arbitrary value that keeps the result small. Raises CombinationError with
-    the smallest failing combination if the rule raises RuleError or one of `FAULTS` for any other combination;
-    RuleError if it has no choices to name; Excluded if no combination is left; DiagramSizeError (A0605) beyond
-    `MAX_STEPS` states.
+    Combinations for which the condition `under` does not hold are skipped. A result may itself be a diagram. The
+    returned diagram has an arbitrary value, chosen to keep it small, where `under` does not hold, and where the
+    rule fails but `assumptions` exclude the combination.
+
+    If the rule raises RuleError or one of `FAULTS` for any other combination, raises CombinationError with the smallest
+    failing combination, or RuleError if no choice is involved. Raises Excluded if no combination is left, and
+    DiagramSizeError (A0605) beyond `MAX_STEPS` states.
     """
     for value in values:
         if type(value) is Diagram:
@@ -104,7 +105,7 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True, assump
 def _apply_plain(
     rule: Callable[..., Value], values: tuple[Value, ...], under: Value, assumptions: Sequence[Value]
 ) -> Value:
-    """Apply `rule` to plain values."""
+    """Apply `rule` to values of which none is a diagram."""
     spend(2)
     try:
         return rule(*values)
@@ -120,11 +121,11 @@ def _apply_plain(
 
 
 class _NotLeafwise(Exception):  # noqa: N818  (no error: the general algorithm is used instead)
-    """The rule fails on a leaf, or its result for a leaf depends on choices: the leafwise shortcut cannot be used."""
+    """The leafwise shortcut (`_LeafMap`) cannot be used: the rule fails for a leaf, or returns a diagram for one."""
 
 
 class _LeafMap:
-    """Applies a rule to every leaf of a single value, without a condition."""
+    """Shortcut of `lift` for a single value without a condition: applies the rule to each leaf."""
 
     __slots__ = ("memo", "rule")
 
@@ -133,7 +134,8 @@ class _LeafMap:
         self.memo: dict[int, Value] = {}
 
     def apply(self, value: Value) -> Value:
-        """Return the diagram whose leaves are the rule's results. Raises _NotLeafwise."""
+        """Return the diagram whose leaves are the rule's results. Raises _NotLeafwise if the shortcut cannot be
+        used."""
         if type(value) is not Diagram:
             spend(1)
             try:
@@ -159,14 +161,14 @@ class _LeafMap:
 def _lift_product(
     rule: Callable[..., Value], values: tuple[Value, ...], under: Value, assumptions: Sequence[Value]
 ) -> Value:
-    """Apply `rule` to the product of the diagrams of `values` and `under`."""
+    """Apply `rule` by walking the product of the diagrams of `values` and `under`."""
     failed = False
     nested: dict[int, _NestedDiagram] = {}
     memo: dict[Hashable, Value] = {}
     work = budget_or_none()
 
     def walk(state: tuple[Value, ...]) -> Value:
-        """Return the result for a state: the cofactor of `under`, followed by the cofactors of the values."""
+        """Return the result for one state: the cofactors of `under` and of the values, in this order."""
         nonlocal failed
         condition = state[0]
         if condition is False:
@@ -218,17 +220,17 @@ class _NestedDiagram:
 
 
 def _flatten(outer: Value, nested: list[_NestedDiagram]) -> Value:
-    """Flatten a diagram whose leaves may be nested diagrams, which may test choices of an earlier order than the
-    nodes above.
+    """Replace the nested diagrams in the leaves of a diagram by their contents.
 
-    All nested diagrams are walked together, so that the time is proportional to the size of the result.
+    A nested diagram may test choices that come earlier in the variable order than those of the nodes above it. All
+    nested diagrams are walked together, so that the time is proportional to the size of the result.
     """
     nested_below: dict[int, tuple[int, ...]] = {}
     memo: dict[Hashable, Value] = {}
     positions = {id(diagram): position for position, diagram in enumerate(nested)}
 
     def reach(value: Value) -> tuple[int, ...]:
-        """Return the positions of the nested diagrams below a value, sorted."""
+        """Return the sorted indices (in `nested`) of the nested diagrams below a value."""
         if type(value) is _NestedDiagram:
             return (positions[id(value)],)
         if type(value) is not Diagram:
@@ -240,7 +242,7 @@ def _flatten(outer: Value, nested: list[_NestedDiagram]) -> Value:
         return nested_below[id(value)]
 
     def walk(value: Value, inner: tuple[Value, ...]) -> Value:
-        """Return the flattened value; `inner` are the cofactors of the nested diagrams at the positions
+        """Return the flattened value; `inner` has the cofactors of the nested diagrams with the indices
         `reach(value)`."""
         if type(value) is not Diagram:
             return inner[0] if type(value) is _NestedDiagram else value
@@ -268,8 +270,10 @@ def _flatten(outer: Value, nested: list[_NestedDiagram]) -> Value:
 
 
 def _join_branches(choice: Choice, branches: list[Value]) -> Value:
-    """Return the diagram with branches that may be unreachable or failures; unreachable ones are filled with the
-    first branch that is neither, if there is one."""
+    """Return the diagram with these branches, of which some may be unreachable or failures.
+
+    Unreachable branches are filled with the first branch that is neither unreachable nor a failure, if there is one.
+    """
     filler = next(
         (branch for branch in branches if branch is not UNREACHABLE and type(branch) is not _Failure), UNREACHABLE
     )
@@ -277,9 +281,10 @@ def _join_branches(choice: Choice, branches: list[Value]) -> Value:
 
 
 def _check_failures(result: Value, under: Value, assumptions: Sequence[Value]) -> Value:
-    """Return a result without its failures if the assumptions exclude all of them; else raise the smallest one.
+    """Return a result without its failures if the assumptions exclude all of them.
 
-    Raises CombinationError for a failure that is not excluded, and Excluded if nothing but failures is left.
+    Otherwise, raises CombinationError for the smallest failing combination that they do not exclude. Raises Excluded if
+    the result consists of failures only.
     """
     failing = conjoin(under, lift(lambda leaf: type(leaf) is _Failure, result))
     remaining = conjoin_assumptions(failing, assumptions)

@@ -1,10 +1,10 @@
 """Multi-valued decision diagrams (MDDs): values that depend on choices.
 
-A *choice* is a variable with finitely many outcomes. A value that depends on choices is a `Diagram`: a
-reduced, ordered multi-valued decision diagram whose leaves are plain values. Diagrams are hash-consed, so
-equal ones are one object. `lifting` applies functions of plain values to them; `conditions` has the
-operations on boolean ones. Shape proofs, counting and uniform sampling of architectures and the
-construction of `select` nodes all use these diagrams.
+A *choice* is a variable with finitely many outcomes. A value that depends on choices is a `Diagram`: a reduced, ordered
+multi-valued decision diagram whose leaves are plain values. Diagrams are hash-consed: equal diagrams are the same
+object. `lifting` applies functions of plain values to diagrams, and `conditions` has the operations on diagrams with
+boolean leaves. Shape proofs, counting and uniform sampling of architectures, and the construction of `select` nodes are
+all built on them.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ Label = int | str
 """The label of an alternative in an architecture file."""
 
 MAX_CHOICES = 128
-"""Maximum number of choices on one path of a diagram, which is its depth."""
+"""Maximum depth of a diagram: the number of choices on one path from the root to a leaf."""
 MAX_STEPS = 20_000
-"""Maximum number of states (combinations of subdiagrams) that one operation on diagrams visits."""
+"""Maximum number of states (combinations of subdiagrams) that one operation on diagrams may visit."""
 MAX_CACHED = 16_384
-"""Maximum number of entries in each cache of diagram operations; programs repeat themselves and so do their
-conditions."""
+"""Maximum number of entries in each cache of diagram operations.
+
+Caching pays since programs repeat the same blocks, and so do their conditions.
+"""
 MAX_OUTCOMES = 20_000
-"""Maximum number of outcomes of one choice."""
+"""Maximum number of outcomes that one choice may have."""
 
 
 def subset_count(n: int, k: int) -> int:
-    """Return the number of k-subsets of n elements; once it exceeds 10^18, a lower bound of it."""
+    """Return the number of k-subsets of n elements; a lower bound of it if the number exceeds 10^18."""
     ways = 1
     for i in range(min(k, n - k)):
         ways = ways * (n - i) // (i + 1)
@@ -50,7 +52,7 @@ def subset_count(n: int, k: int) -> int:
 class Choice:
     """A decision variable: pick one of `alternatives`, or an unordered subset of `k` of them.
 
-    `path` identifies it. `order` is its place in the order of creation, which is also the variable order of
+    `path` identifies the choice. `order` is its rank in the order of creation, which is also the variable order of
     diagrams.
     """
 
@@ -58,20 +60,20 @@ class Choice:
     alternatives: tuple[Label, ...]
     order: int
     k: int | None = None
-    """Size of the subset that is picked; None for a choice of one alternative."""
+    """Number of alternatives that are picked; None for a choice of a single alternative."""
     tags: frozenset[str] = frozenset()
     span: Span = field(default=NO_SPAN, repr=False)
     alternative_spans: tuple[Span, ...] = field(default=(), repr=False)
-    """The span of each alternative in the source; empty if the alternatives have no span of their own."""
+    """The source span of each alternative; empty if the alternatives have no spans of their own."""
 
     @cached_property
     def outcome_count(self) -> int:
-        """The number of outcomes: of alternatives, or of their subsets of size `k`."""
+        """The number of outcomes: that of the alternatives or, if `k` is set, of their subsets of size `k`."""
         return len(self.alternatives) if self.k is None else subset_count(len(self.alternatives), self.k)
 
     @cached_property
     def subsets(self) -> tuple[tuple[int, ...], ...]:
-        """For each outcome, the positions of the alternatives that it picks."""
+        """For each outcome, the indices of the alternatives that it picks."""
         return tuple(combinations(range(len(self.alternatives)), 1 if self.k is None else self.k))
 
     def label(self, outcome: int) -> Label | list[Label]:
@@ -95,19 +97,25 @@ class Choice:
 
 
 _MAX_SHOWN = 4
-"""Maximum depth of a diagram that `str` writes in full: as a tree, a diagram can be exponentially larger."""
+"""Maximum depth of a diagram that `str` shows in full.
+
+It is shown as a tree, which can be exponentially larger than the diagram.
+"""
 
 
 class Diagram:
-    """A value for each outcome of a choice: the root node of a decision diagram. Only `make_diagram` creates it,
-    so that equal diagrams are identical."""
+    """A decision diagram, given by its root node: a choice, and a branch for each of its outcomes.
+
+    A branch is a value: a diagram, or a plain value as a leaf. Only `make_diagram` creates diagrams; this ensures that
+    equal diagrams are identical.
+    """
 
     __slots__ = ("__weakref__", "branches", "choice", "depth", "support")
 
     def __init__(self, choice: Choice, branches: tuple[Value, ...], depth: int) -> None:
         self.choice, self.branches, self.depth = choice, branches, depth
         self.support: tuple[Choice, ...] = ()
-        """The choices that the diagram depends on, unordered; empty until `support` has computed them."""
+        """Cached set of the choices that the diagram depends on; empty until the function `support` fills it."""
 
     def __str__(self) -> str:
         if self.depth > _MAX_SHOWN:
@@ -118,14 +126,14 @@ class Diagram:
 
 
 class _Reference(ref[Diagram]):
-    """Weak reference to a hash-consed diagram, with its key in `_interned`."""
+    """Weak reference to a hash-consed diagram, with the diagram's key in `_interned`."""
 
     __slots__ = ("key",)
     key: Hashable
 
 
 _interned: dict[Hashable, _Reference] = {}
-"""Hash-consing table: every live diagram by its choice and the keys of its branches.
+"""Hash-consing table: maps a choice and the keys of the branches to the live diagram that has them.
 
 A WeakValueDictionary would do the same in twice the time.
 """
@@ -137,21 +145,19 @@ def _remove_interned(reference: _Reference) -> None:
 
 
 def varies(value: Value) -> TypeGuard[Diagram]:
-    """Return whether a value depends on choices, that is, whether it is a diagram."""
+    """Return whether a value depends on choices, i.e. is a diagram."""
     return type(value) is Diagram
 
 
 SELF_KEYED = {Diagram, int, str}
-"""Types of values that are their own keys."""
+"""Types whose values can serve as their own `value_key`."""
 _SIMPLE_TYPES = SELF_KEYED | {bool, type(None)}
-"""Types of values that are identical if their types are and they compare equal."""
+"""Types for which two values of the same type are identical if and only if `==` holds."""
 _TRUE_KEY, _FALSE_KEY = object(), object()
 
 
 def value_key(value: Value) -> Hashable:
-    """Return a hashable key that distinguishes values that Python's `==` does not: `1`, `1.0` and `True`; 0.0 and
-    -0.0.
-    """
+    """Return a hashable key of a value that, unlike `==`, distinguishes `1`, `1.0` and `True`, and 0.0 and -0.0."""
     if type(value) in SELF_KEYED:
         itself: Hashable = value
         return itself
@@ -166,7 +172,7 @@ def value_key(value: Value) -> Hashable:
 
 
 def tuple_key(values: tuple[Value, ...]) -> Hashable:
-    """Return a hashable key of a tuple of values; it distinguishes what `value_key` does."""
+    """Return a hashable key of a tuple of values, which distinguishes the same values as `value_key`."""
     kinds = set(map(type, values))
     if kinds <= _SIMPLE_TYPES:
         return values, bool in kinds and (int not in kinds or tuple(map(type, values)))
@@ -183,11 +189,10 @@ def same(left: Value, right: Value) -> bool:
 
 
 def make_diagram(choice: Choice, branches: Iterable[Value]) -> Value:
-    """Return the value that has `branches` under the outcomes of `choice`; if all branches are the same, that
-    branch.
+    """Return the diagram with `branches` for the outcomes of `choice`.
 
-    Branches may only depend on choices of a later order. Raises DiagramSizeError (A0605) if the diagram would
-    be deeper than `MAX_CHOICES`.
+    If all branches are the same, return that branch. Branches may only depend on choices later in the variable order.
+    Raises DiagramSizeError (A0605) if the diagram would be deeper than `MAX_CHOICES`.
     """
     branches = tuple(branches)
     first = branches[0]
@@ -222,7 +227,7 @@ def make_diagram(choice: Choice, branches: Iterable[Value]) -> Value:
 
 
 def outcome_in(choice: Choice, outcomes: Iterable[int]) -> Value:
-    """Return the condition that `choice` has one of `outcomes`."""
+    """Return the condition that `choice` has one of the outcomes `outcomes`."""
     branches = [False] * choice.outcome_count
     for outcome in outcomes:
         branches[outcome] = True
@@ -234,12 +239,14 @@ class _Unreachable:
 
 
 UNREACHABLE = _Unreachable()
-"""Placeholder leaf of combinations that cannot be reached."""
+"""Placeholder leaf for combinations of outcomes that cannot occur."""
 
 
 def fill_unreachable(choice: Choice, branches: list[Value], filler: Value = UNREACHABLE) -> Value:
-    """Return the diagram with these branches, in which unreachable ones are replaced by `filler` or by the first
-    reachable one."""
+    """Return the diagram with these branches, in which unreachable ones are replaced.
+
+    The replacement is `filler` or, if that is unreachable itself, the first reachable branch.
+    """
     if UNREACHABLE not in branches:
         return make_diagram(choice, branches)
     if filler is UNREACHABLE:
@@ -252,7 +259,10 @@ def fill_unreachable(choice: Choice, branches: list[Value], filler: Value = UNRE
 
 
 class DiagramSizeError(RuleError):
-    """A diagram exceeds the size limit: more than `MAX_CHOICES` choices on a path, or `MAX_STEPS` states (A0605)."""
+    """A diagram exceeds a size limit (A0605).
+
+    It has more than `MAX_CHOICES` choices on a path, or needs more than `MAX_STEPS` states.
+    """
 
     def __init__(self, count: str = "too many") -> None:
         hint = "let it depend on fewer choices, such as a sum over fewer layers"
@@ -260,27 +270,28 @@ class DiagramSizeError(RuleError):
 
 
 def cofactors(values: Iterable[Value], choice: Choice) -> Iterator[tuple[Value, ...]]:
-    """Yield the cofactors of values for each outcome of `choice`: what the values are once the outcome is fixed.
+    """Yield, for each outcome of `choice`, the cofactors of the values: what they are once the outcome is fixed.
 
-    No value may depend on a choice of an earlier order.
+    The values must not depend on choices before `choice` in the variable order.
     """
     return zip(*[v.branches if type(v) is Diagram and v.choice is choice else repeat(v) for v in values], strict=False)
 
 
 def choice_order(choice: Choice) -> int:
-    """Return the place of a choice in the variable order of diagrams."""
+    """Return the rank of a choice in the variable order of diagrams."""
     return choice.order
 
 
 def cofactor(value: Value, choice: Choice, outcome: int) -> Value:
-    """Return the cofactor of a value for one outcome of `choice`; the value must not depend on choices of an
-    earlier order."""
+    """Return the cofactor of a value for one outcome of `choice`: what the value is once the outcome is fixed.
+
+    The value must not depend on choices before `choice` in the variable order.
+    """
     return value.branches[outcome] if type(value) is Diagram and value.choice is choice else value
 
 
 def smallest_assignment(value: Value, predicate: Callable[[Value], bool]) -> dict[Choice, int] | None:
-    """Return an assignment of the fewest choices that leads to a leaf satisfying `predicate`; None if there is no
-    such leaf."""
+    """Return the assignment of the fewest choices that leads to a leaf satisfying `predicate`; None if no leaf does."""
     memo: dict[int, dict[Choice, int] | None] = {}
 
     def walk(value: Value) -> dict[Choice, int] | None:
@@ -299,7 +310,7 @@ def smallest_assignment(value: Value, predicate: Callable[[Value], bool]) -> dic
 
 
 def leaves(value: Value) -> Iterator[Value]:
-    """Yield the distinct leaves of a value, each once."""
+    """Yield each distinct leaf of a value once."""
     if type(value) is not Diagram:
         yield value
         return
@@ -320,14 +331,14 @@ def leaves(value: Value) -> Iterator[Value]:
 
 
 def first_leaf(value: Value) -> Value:
-    """Return the leaf that the first outcome of every choice leads to."""
+    """Return the leaf that is reached if every choice has its first outcome."""
     while type(value) is Diagram:
         value = value.branches[0]
     return value
 
 
 def leaf_conditions(value: Value) -> list[tuple[Value, Value]]:
-    """Return the distinct leaves of a value, each with the condition under which the value is that leaf."""
+    """Return each distinct leaf of a value, with the condition under which the value equals that leaf."""
     memo: dict[Diagram, dict[Hashable, Value]] = {}
 
     def walk(value: Value) -> dict[Hashable, Value]:
@@ -347,7 +358,7 @@ def leaf_conditions(value: Value) -> list[tuple[Value, Value]]:
 
 
 def diagram_size(value: Value) -> int:
-    """Return the number of distinct nodes of a diagram, leaves not counted."""
+    """Return the number of distinct inner nodes of a diagram."""
     seen: set[int] = set()
     stack = [value]
     while stack:
@@ -359,7 +370,7 @@ def diagram_size(value: Value) -> int:
 
 
 def describe_leaves(value: Value, show: Callable[[Value], str] = str) -> str:
-    """Describe the leaves of a value for a message: `16`, `16 or 32`, `16, 32, 48 or others`."""
+    """Return the leaves of a value as text for a message: `16`, `16 or 32`, `16, 32, 48 or others`."""
     words = list(dict.fromkeys(show(leaf) for leaf in islice(leaves(value), _MAX_SHOWN + 1)))
     if len(words) > _MAX_SHOWN:
         words = [*words[: _MAX_SHOWN - 1], "others"]
@@ -367,7 +378,7 @@ def describe_leaves(value: Value, show: Callable[[Value], str] = str) -> str:
 
 
 def support(*values: Value) -> list[Choice]:
-    """Return the choices that values depend on, in variable order."""
+    """Return the choices that the values depend on, in variable order."""
     choices: dict[Choice, None] = {}
     for value in values:
         if type(value) is Diagram:
@@ -392,10 +403,9 @@ def _compute_support(value: Diagram) -> tuple[Choice, ...]:
 
 
 def value_at(value: Value, outcomes: Mapping[str, int]) -> Value:
-    """Return the leaf for an architecture, given as outcomes by the path of the choice.
+    """Return the leaf for an architecture, which is given as outcomes by the paths of its active choices.
 
-    A choice without an outcome is inactive in the architecture: it cannot affect the leaf, and its first branch
-    is taken.
+    For an inactive choice, which has no outcome, the first branch is taken; it cannot affect the leaf.
     """
     while type(value) is Diagram:
         value = value.branches[outcomes.get(value.choice.path, 0)]

@@ -1,9 +1,8 @@
-"""Symbolic integers: a rule is run once with them instead of once for each of many values.
+"""Symbolic integers: they let a rule run once instead of once for each of many values.
 
-A symbolic integer stands for an integer that depends on choices and lies in a known interval. Sums,
-differences and products of symbolic integers are polynomials. A comparison that the intervals decide has
-its result; every other operation that needs the value raises ValueNeededError, and the caller then runs the
-rule on the listed values.
+A symbolic integer stands for an integer that depends on choices and lies in a known interval. Sums, differences and
+products of symbolic integers are polynomials. A comparison has a plain result if the intervals decide it. Any other
+operation that needs the actual value raises ValueNeededError; the caller then runs the rule once for each value.
 """
 
 from __future__ import annotations
@@ -18,11 +17,14 @@ from archir.diagrams.lifting import lift
 from archir.diagrams.mdd import Diagram, Value, leaves
 
 Monomial = tuple[Diagram, ...]
-"""A product of diagrams of integers, sorted by `id`; the empty product is 1."""
+"""A product of integer diagrams, sorted by their `id`; the empty product is 1."""
 
 
 class ValueNeededError(Exception):
-    """A rule needs the concrete value of a symbolic integer; `variables` are the diagrams it depends on."""
+    """A rule needs the concrete value of a symbolic integer.
+
+    `variables` are the diagrams that this integer depends on.
+    """
 
     def __init__(self, variables: set[Diagram]) -> None:
         super().__init__("a rule needs the concrete value of a symbolic integer")
@@ -30,8 +32,10 @@ class ValueNeededError(Exception):
 
 
 class SymbolicInt:
-    """A polynomial over integers that depend on choices; at least one monomial other than the constant has a
-    factor not 0."""
+    """A polynomial whose variables are integer diagrams (integers that depend on choices).
+
+    At least one monomial other than the constant has a non-zero coefficient.
+    """
 
     __slots__ = ("_bounds", "terms")
 
@@ -50,8 +54,7 @@ class SymbolicInt:
         return {value for monomial in self.terms for value in monomial}
 
     def value(self) -> Value:
-        """Return the diagram that the polynomial stands for; it is computed by lifting unless it is one of the
-        variables."""
+        """Return the diagram of the polynomial's value; it is computed by lifting unless it is one of the variables."""
         if len(self.terms) == 1:
             ((monomial, factor),) = self.terms.items()
             if factor == 1 and len(monomial) == 1:
@@ -60,12 +63,12 @@ class SymbolicInt:
         return lift(lambda *numbers: self.at(dict(zip(variables, numbers, strict=True))), *variables)
 
     def at(self, assignment: Mapping[Diagram, Any]) -> Any:
-        """Evaluate the polynomial where the variables have these values: integers, or arrays of integers."""
+        """Evaluate the polynomial for these values of its variables, which are integers or arrays of integers."""
         return sum(factor * prod(assignment[value] for value in monomial) for monomial, factor in self.terms.items())
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """An interval (least, greatest) that contains the value, by interval arithmetic."""
+        """An interval (minimum, maximum) that contains the value, by interval arithmetic."""
         if self._bounds is None:
             low = high = 0
             for monomial, factor in self.terms.items():
@@ -79,7 +82,7 @@ class SymbolicInt:
         return self._bounds
 
     def value_needed(self) -> ValueNeededError:
-        """Return the ValueNeededError to raise where the concrete value is needed."""
+        """Return the ValueNeededError to raise if an operation needs the concrete value."""
         return ValueNeededError(self.variables)
 
     # arithmetic
@@ -138,7 +141,7 @@ class SymbolicInt:
     # comparisons
 
     def _difference_bounds(self, other: Any) -> tuple[int, int] | None:
-        """Return an interval that contains `self - other`; None if `other` is no integer."""
+        """Return an interval that contains `self - other`; None if `other` is not an integer."""
         if not _is_integer(other):
             return None
         difference = self - other
@@ -198,13 +201,13 @@ def _terms(value: Any) -> Mapping[Monomial, int]:
 
 
 def _simplify(terms: Mapping[Monomial, int]) -> SymbolicInt | int:
-    """Drop the zero terms; return a plain integer if only the constant is left."""
+    """Return the polynomial without its zero terms; a plain integer if only the constant is left."""
     nonzero = {monomial: factor for monomial, factor in terms.items() if factor}
     return nonzero.get((), 0) if not nonzero.keys() - {()} else SymbolicInt(nonzero)
 
 
 def leaf_bounds(value: Diagram) -> tuple[int, int]:
-    """Return the least and the greatest leaf of a diagram of integers (cached)."""
+    """Return the smallest and the largest leaf of an integer diagram (cached)."""
     if value not in _leaf_bounds:
         numbers = list(leaves(value))
         _leaf_bounds[value] = min(numbers), max(numbers)
@@ -215,15 +218,15 @@ _leaf_bounds: WeakKeyDictionary[Diagram, tuple[int, int]] = WeakKeyDictionary()
 
 
 LONG_RANGE = 64
-"""Number of outcomes of a choice above which an integer that depends on it counts as a long range."""
+"""Number of outcomes of a choice above which an integer that depends on it is treated as a long range."""
 
 
 def is_long_range(value: Diagram) -> bool:
-    """Return whether a diagram is a long range of integers that depends on one choice."""
+    """Return whether an integer diagram depends on exactly one choice, with more than `LONG_RANGE` outcomes."""
     branches = value.branches
     return len(branches) > LONG_RANGE and value.depth == 1 and all(type(leaf) is int for leaf in branches)
 
 
 def concrete_value(value: Any) -> Value:
-    """Return the value that a symbolic integer stands for; any other value is returned as it is."""
+    """Return the diagram or integer that a symbolic integer stands for; other values are returned unchanged."""
     return value.value() if type(value) is SymbolicInt else value

@@ -1,1 +1,1 @@
-"""Equivalence of networks: canonical forms that are equal for networks that compute the same."""
+"""Equivalence of networks: canonical forms, which are equal only for networks that compute the same function."""

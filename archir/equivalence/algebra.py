@@ -1,4 +1,8 @@
-"""Networks as terms: equal expressions are stored once, and simplified by the laws of sums, products and zeros."""
+"""Networks as hash-consed terms, simplified by the algebraic laws of sums, products and zeros.
+
+Hash-consing stores equal expressions once. A sum or product consists of parts, each with a coefficient: its factor in
+the sum, or its exponent in the product.
+"""
 
 from __future__ import annotations
 
@@ -39,25 +43,28 @@ from archir.ops.windows import collapse_sizes
 from archir.passes.fold import FOLDING, FoldSite
 
 MAX_PARTS = 256
-"""Maximum number of different parts of a nested sum or product that is flattened into the one around it."""
+"""Maximum number of different parts up to which a nested sum or product is flattened into the enclosing one."""
 
 MAX_COEFFICIENT = 2**64
-"""Maximum numerator and denominator of the coefficients of a nested sum or product that is flattened."""
+"""Maximum numerator and denominator of the coefficients up to which a nested sum or product is flattened."""
 MAX_DEPTH = 32
-"""Maximum length of a chain of element-wise operations that data movement is moved before."""
+"""Maximum length of a chain of element-wise operations up to which data movement is moved before the chain."""
 
 Coefficient = int | Fraction
-"""Coefficient of a part: its factor in a sum, or its exponent in a product."""
+"""Coefficient of a part of a sum (its factor) or of a product (its exponent)."""
 Coefficients = dict[NodeId, Coefficient]
-"""Coefficients of the parts of a sum or product; those of subtracted parts are negative.
+"""Coefficients of a sum or product, by part; those of subtracted parts are negative.
 
-They are exact fractions of the decimal numbers in the program: 0.1 and 0.2 are 0.3.
+They are exact fractions of the decimal numbers in the program, so 0.1 and 0.2 add up to exactly 0.3.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Facts about an operation on operands of given types: the result's type, its label, and whether it has weights."""
+    """Facts about an operation on operands of given types: result type, label, whether it has weights.
+
+    The label is the canonical text of name and attributes.
+    """
 
     type: TensorType
     label: bytes
@@ -65,13 +72,13 @@ class Fact:
 
 
 class FactTable:
-    """Cache of facts: the fact of each operation and operand types is computed once."""
+    """Cache of facts: those about an operation on operands of given types are computed once."""
 
     def __init__(self) -> None:
         self._facts: dict[tuple[Op, tuple[TensorType, ...]], Fact] = {}
 
     def lookup(self, op: Op, types: tuple[TensorType, ...]) -> Fact:
-        """Return the fact of an operation on operands of these types."""
+        """Return the facts about an operation on operands of these types."""
         fact = self._facts.get((op, types))
         if fact is None:
             result = op.infer(*types)
@@ -81,13 +88,13 @@ class FactTable:
 
 
 class Terms:
-    """Hash-consing table of terms: used like a graph that nodes are added to, but equal nodes share one number."""
+    """Hash-consing table of terms: nodes are added as to a graph, but equal nodes get the same number."""
 
     def __init__(self, facts: FactTable, shared_norms: Collection[str] = ()) -> None:
         self.vertices: list[Vertex] = []
         self.types: dict[NodeId, TensorType] = {}
         self.shared_norms = shared_norms
-        """Scopes of batch norms that are called several times: the statistics depend on the operands of all calls."""
+        """Scopes of batch norms that are called several times; their statistics depend on the operands of all calls."""
         self._facts = facts
         self._scopes: dict[NodeId, str] = {}  # scopes of the terms with weights
         self._nodes: list[Node] = []
@@ -107,14 +114,14 @@ class Terms:
         return self.vertices[number].ordered
 
     def put(self, node: Node, *operands: NodeId) -> NodeId:
-        """Return the term of a node with these operands, folded if possible."""
+        """Return the term of a node with these operands, after folding (`archir.passes.fold`) if possible."""
         if type(node.op) not in FOLDING or isinstance(node.op, Add | Sub | Zero):
             return self.add(node, *operands)
         type_ = self._facts.lookup(node.op, tuple([self.types[operand] for operand in operands])).type
         return FoldSite(self, self.types, operands, type_).add_folded(node)
 
     def add(self, node: Node, *operands: NodeId) -> NodeId:
-        """Return the term of a node that cannot be folded, simplified by the algebraic laws and rewrite rules."""
+        """Return the term of a node, simplified by the algebraic laws and by the rewrite rules, but not folded."""
         op = node.op
         fact = self._facts.lookup(op, tuple([self.types[operand] for operand in operands]))
         if isinstance(op, Add | Sub):
@@ -147,8 +154,10 @@ class Terms:
     def _term(
         self, node: Node, vertex: Vertex, type_: TensorType, call_id: object = None, has_parameters: bool = False
     ) -> NodeId:
-        """Return the number of a term; add it if there is no equal one. Terms with different `call_id` are never
-        equal."""
+        """Return the number of the term for a vertex; add the term unless an equal one exists.
+
+        Terms with different `call_id` are never equal.
+        """
         key = (vertex.label, vertex.ordered, vertex.unordered, call_id)
         number = self._numbers.get(key)
         if number is None:
@@ -163,14 +172,15 @@ class Terms:
         return number
 
     def _unit(self, type_: TensorType) -> NodeId:
-        """Return the term of the number 1, with dimensions of 1 that broadcast to the type."""
+        """Return the term of the constant 1, whose dimensions of 1 broadcast to `type_`."""
         narrow = type_.with_dims(*[1] * type_.rank)
         number = self._term(_UNIT, Vertex(f"one {narrow}".encode()), narrow)
         self._ones.add(number)
         return number
 
     def _product(self, type_: TensorType, operands: tuple[NodeId, ...]) -> NodeId:
-        """Return a product whose constant factors are moved to the front of it."""
+        """Return the product of the operands, with the constant factors of all operands multiplied into one
+        coefficient."""
         factor: Coefficient = 1
         factors = []
         for operand in operands:
@@ -186,22 +196,27 @@ class Terms:
     # interface of the rewrite rules (`movement.TermBuilder`)
 
     def parts(self, number: NodeId) -> Mapping[NodeId, object] | None:
-        """Return the parts of a sum or product; None if it is neither, or a part other than a constant has another
-        type."""
+        """Return the parts of a sum or product; None if the term is neither.
+
+        Also None if a part, other than a constant, must be broadcast because its type differs from that of the term.
+        """
         counts = self._coefficients.get(number)
         if counts is None or any(self.types[part] != self.types[number] and part not in self._ones for part in counts):
             return None
         return counts
 
     def with_parts(self, number: NodeId, replacements: Mapping[NodeId, NodeId], type_: TensorType) -> NodeId:
-        """Return a sum or product with the same coefficients, and other parts where `replacements` has them."""
+        """Return a sum or product with the same coefficients, in which each part is replaced as `replacements` says.
+
+        A part without a replacement is a constant; it gets the type `type_`.
+        """
         parts = [
             (replacements.get(part, self._unit(type_)), times) for part, times in self._coefficients[number].items()
         ]
         return self._sum_or_product(self._nodes[number], type_, parts)
 
     def without_constant(self, number: NodeId) -> NodeId:
-        """Return a sum without its constant."""
+        """Return a sum without its constant summand; any other term unchanged."""
         counts = self._coefficients.get(number, {})
         if self._nodes[number] is not _ADD or self._ones.isdisjoint(counts):
             return number
@@ -209,7 +224,8 @@ class Terms:
         return self._sum_or_product(_ADD, self.types[number], [*remaining, (self._zero(self.types[number]), 1)])
 
     def is_shallow(self, number: NodeId) -> bool:
-        """Return whether at most MAX_DEPTH element-wise operations follow each other up to this term."""
+        """Return whether the chain of element-wise operations that ends at this term has at most MAX_DEPTH
+        operations."""
         return self._depths.get(number, 0) <= MAX_DEPTH
 
     def _zero(self, type_: TensorType) -> NodeId:
@@ -219,7 +235,7 @@ class Terms:
         return self._zeros[type_]
 
     def _is_zero(self, op: Op, operands: tuple[NodeId, ...]) -> bool:
-        """Return whether the result is zero for all weights."""
+        """Return whether an operation's result is zero whatever its weights are."""
         if isinstance(op, Zero) or (isinstance(op, Scale) and op.factor == 0):
             return True
         if isinstance(op, Constant):
@@ -232,8 +248,10 @@ class Terms:
         return bool(zeros) and all(zeros) and keeps_zero(op)
 
     def _sum_or_product(self, kind: Node, type_: TensorType, parts: Iterable[tuple[NodeId, Coefficient]]) -> NodeId:
-        """Return the sum or product (`kind`) of parts, with nested ones flattened; zeros and parts that cancel are
-        dropped."""
+        """Return the sum or product (`kind`) of parts.
+
+        Nested sums or products are flattened; zeros, and parts whose coefficients cancel, are dropped.
+        """
         counts: Coefficients = {}
         for part, times in parts:
             for term, coefficient in self._flattened(kind, part).items():
@@ -261,12 +279,14 @@ class Terms:
         return number
 
     def _flattened(self, kind: Node, number: NodeId) -> Coefficients:
-        """Return the coefficients of a nested sum or product of this kind if it can be flattened, else of the term
-        itself."""
+        """Return the coefficients of a nested sum or product if it is of this kind and can be flattened.
+
+        Otherwise, the term itself is the only part, with coefficient 1.
+        """
         return self._coefficients[number] if self._nodes[number] is kind and self._can_flatten(number) else {number: 1}
 
     def _can_flatten(self, number: NodeId) -> bool:
-        """Return whether a sum or product is small enough to be flattened into the one around it."""
+        """Return whether a sum or product is small enough to be flattened into the enclosing one."""
         counts = self._coefficients[number]
         return len(counts) <= MAX_PARTS and all(
             abs(times.numerator) <= MAX_COEFFICIENT and times.denominator <= MAX_COEFFICIENT
@@ -274,18 +294,20 @@ class Terms:
         )
 
     def _broadcast_type(self, counts: Coefficients) -> TensorType:
-        """Return the type that the parts broadcast to."""
+        """Return the type to which the parts' types broadcast."""
         return reduce(broadcast, {self.types[part] for part in counts})
 
     def calls(self, norms: Mapping[NodeId, int]) -> NodeId:
-        """Return a term that reads the calls of norms with shared statistics, with the number of times that each is
-        made."""
+        """Append a term that reads all calls of norms with shared statistics, and return it.
+
+        Each call has its multiplicity.
+        """
         self.vertices.append(Vertex(b"calls", (), tuple(sorted(norms.items()))))
         self._nodes.append(_CALLS)
         return len(self.vertices) - 1
 
     def text(self, roots: Mapping[str, NodeId]) -> str:
-        """Return the canonical text of the terms that the roots can reach."""
+        """Return the canonical text of the terms that are reachable from the roots."""
         live = reachable(self.vertices, roots.values())
         uses = Counter(self._scopes[number] for number in live if number in self._scopes)
         shared = [scope for scope, times in uses.items() if times > 1]
@@ -295,8 +317,11 @@ class Terms:
         return canonical_text(vertices, {name: number + len(shared) for name, number in roots.items()})
 
     def _with_weights(self, shared: Mapping[str, int]) -> list[Vertex]:
-        """Return the vertices, preceded by one vertex per scope with shared weights, which its terms read as their last
-        operand."""
+        """Return the vertices with sharing of weights made explicit.
+
+        For each scope in `shared` there is one more vertex, in front of all others, which the terms of this scope read
+        as their last operand.
+        """
         vertices = [Vertex(b"weights")] * len(shared)
         for number, vertex in enumerate(self.vertices):
             ordered = tuple([operand + len(shared) for operand in vertex.ordered])
@@ -309,11 +334,11 @@ class Terms:
 
 
 _ADD, _MUL, _ZERO, _UNIT, _CALLS = Node(Add()), Node(Mul()), Node(Zero()), Node(Shift(1.0)), Node(Identity())
-"""Nodes of terms without a node of their own: sums, products, zeros, the number 1, and groups of calls."""
+"""Placeholder nodes of terms without a graph node: sums, products, zeros, the constant 1, norm calls."""
 
 
 def _exact(number: float) -> Coefficient:
-    """Return a number as the exact fraction of its decimal notation."""
+    """Return a float as the exact fraction of its shortest decimal notation; an integer if it is whole."""
     exact = Fraction(repr(float(number)))
     return exact.numerator if exact.denominator == 1 else exact
 
@@ -323,12 +348,14 @@ _NONLINEAR_ZERO_PRESERVING = (
     activation.Mish, activation.HardSwish, activation.Tanh, MaxPool, AdaptiveMaxPool, GlobalMaxPool, MaxOver, Dropout,
     DropPath, activation.Sqrt, activation.Abs, activation.Sin, activation.Prelu, Normalize,
 )  # fmt: skip
-"""Operations that are not linear, but map zero to zero."""
+"""Operations that are not linear but map zeros to zeros."""
 
 
 def keeps_zero(op: Op) -> bool:
-    """Return whether the result is zero if all operands are zero. False for a batch norm, whose statistics are
-    learned."""
+    """Return whether an operation maps zeros to zeros.
+
+    False for a batch norm, since it subtracts learned statistics.
+    """
     if isinstance(op, AffineOp):
         return not op.bias
     if isinstance(op, LayerNorm | GroupNorm | InstanceNorm):
@@ -339,7 +366,7 @@ def keeps_zero(op: Op) -> bool:
 
 
 def label(op: Op, types: tuple[TensorType, ...], result: TensorType) -> str:
-    """Return an operation's name and attributes as a text that is equal for attributes of equal meaning."""
+    """Return an operation's name and normalised attributes as text; attributes of equal meaning give equal texts."""
     if isinstance(op, Reshape | Flatten):
         return f"reshape {result}"
     kinds = attribute_types(type(op))
@@ -349,7 +376,7 @@ def label(op: Op, types: tuple[TensorType, ...], result: TensorType) -> str:
 
 
 def _window_attributes(op: Convolution | MaxPool | AvgPool) -> Mapping[str, object]:
-    """Return the attributes of a sliding window in normal form. A kernel of one position has no dilation."""
+    """Return the attributes of a sliding window in normal form; a kernel of size 1 has no dilation."""
     attributes: dict[str, object] = {
         "kernel": collapse_sizes(op.kernel),
         "stride": collapse_sizes(op.stride),
@@ -367,7 +394,7 @@ def _window_attributes(op: Convolution | MaxPool | AvgPool) -> Mapping[str, obje
 
 
 def _resolved_attributes(op: Op, types: tuple[TensorType, ...], result: TensorType) -> Mapping[str, object]:
-    """Return the values of attributes that follow from other attributes or from the types."""
+    """Return the actual values of attributes that depend on other attributes or on the types, such as default axes."""
     match op:
         case Convolution() | MaxPool() | AvgPool():
             return _window_attributes(op)

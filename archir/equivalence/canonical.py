@@ -1,4 +1,4 @@
-"""Canonical forms: one text for all networks that compute the same, however they are written."""
+"""Canonical forms: equal texts for networks that compute the same function, however they are written."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from archir.ops.norm import BatchNorm
 from archir.passes.specialize import resolve_selects
 
 DIGITS = 16
-"""Number of hexadecimal digits of a hash: among 100 million networks, two have equal hashes with a probability of
-0.0003."""
+"""Number of hexadecimal digits of a hash.
+
+The probability that any two of 100 million different networks have equal hashes is 0.0003.
+"""
 
 
 def canonical_hash(graph: Graph) -> str:
-    """Return a short hash of what a network without choices computes, the same in every process.
+    """Return a short hash of the function that a network without choices computes, the same in every process.
 
-    It is equal for networks that differ in numbering, names of scopes, dead code, operations without effect, order and
-    brackets of sums and products, factors and constants, expressions computed twice, terms that are zero, or the place
-    where data is moved. Sharing of weights matters: one convolution used twice differs from two convolutions, and
+    It ignores the numbering of nodes, names of scopes, dead code, operations without effect, the order and bracketing
+    of sums and products, where factors and constants are applied, repeated expressions, terms that are zero, and the
+    place where data is moved. Sharing of weights matters: one convolution used twice differs from two convolutions, and
     networks differ if calls of a batch norm with shared statistics are added or dropped, or their operands shifted.
-    Networks with equal hashes compute the same; some networks with different hashes do, too.
+    Networks with equal hashes compute the same function; some networks that compute the same function have different
+    hashes.
 
     Raises ArchError (A0708) if the graph has choices.
     """
@@ -40,7 +43,7 @@ def canonical_hash(graph: Graph) -> str:
 
 
 class Canonical:
-    """Canonical forms of all architectures of one graph; facts about operations are computed once for all of them."""
+    """Canonical forms of the architectures of one graph; facts about operations are computed once for all of them."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -50,17 +53,17 @@ class Canonical:
         self._varied = {
             number: {choice.path for choice in support(*values.values())} for number, values in varied.items() if values
         }
-        """By node, the paths of the choices that its attributes depend on."""
+        """For each node, the paths of the choices on which its attributes depend."""
         self._norms = {number: graph[number].scope for number in graph if isinstance(graph[number].op, BatchNorm)}
 
     def hash(self, outcomes: Mapping[str, int]) -> str:
-        """Return the hash of an architecture, given by the outcomes of its choices, by path."""
+        """Return the hash of an architecture, which is given as outcomes by the paths of its choices."""
         return sha256(self.text(outcomes).encode()).hexdigest()[:DIGITS]
 
     def live(self, outcomes: Mapping[str, int]) -> set[str]:
-        """Return the paths of the choices that the network of an architecture depends on.
+        """Return the paths of the choices on which an architecture's network depends.
 
-        Any other outcomes of the remaining choices give the same network.
+        Changing the outcomes of all other choices gives the same network.
         """
         graph, paths = self._graph, set[str]()
         for number in (*resolve_selects(graph, outcomes), *graph.inputs.values()):
@@ -71,13 +74,15 @@ class Canonical:
         return paths
 
     def text(self, outcomes: Mapping[str, int]) -> str:
-        """Return the canonical text of an architecture: equal for equal networks, and for no others."""
+        """Return the canonical text of an architecture; networks with equal texts compute the same function."""
         terms, roots = self._terms(outcomes)
         return terms.text(roots)
 
     def _terms(self, outcomes: Mapping[str, int]) -> tuple[Terms, dict[str, NodeId]]:
-        """Return the terms of an architecture, and their roots: outputs, inputs, and calls of norms with shared
-        statistics."""
+        """Return the terms of an architecture, and the terms' roots by name: outputs, inputs and norm calls.
+
+        Only the calls of norms with shared statistics are roots.
+        """
         graph = self._graph
         replacements = resolve_selects(graph, outcomes)
         numbers = sorted({*replacements.values(), *graph.inputs.values()})

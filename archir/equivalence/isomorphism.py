@@ -1,10 +1,10 @@
 """Canonical texts of labelled directed acyclic graphs: equal if and only if the graphs are isomorphic.
 
 Colours are digests. Bottom-up, a vertex is coloured by its label and the colours of the vertices it reads. Vertices
-that still have equal colours are refined by the colours of their readers, repeatedly (Weisfeiler and Leman 1968).
-Vertices that stay equal are divided into connected parts, each of which is described separately. Only in a part that
-contains several vertices of one colour is one of them individualised, each in turn, and the smallest description wins
-(McKay and Piperno 2014, section 2).
+whose colours are still equal are refined repeatedly by the colours of their readers (Weisfeiler and Leman 1968). The
+vertices that remain equal are divided into connected parts, and each part is described separately. If a part contains
+several vertices of one colour, each of these in turn is individualised (gets a colour of its own), and the smallest of
+the resulting descriptions is used (McKay and Piperno 2014, section 2).
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ from fractions import Fraction
 from hashlib import sha256
 
 MAX_STEPS = 500_000
-"""Maximum number of visits of a neighbour. After that, vertices with equal colours are ordered by their number in the
-graph: the texts of isomorphic graphs may then differ, but those of other graphs are still never equal."""
+"""Maximum number of visits to neighbours; after that, vertices of equal colours are ordered by their numbers.
+
+The texts of isomorphic graphs may then differ, but those of other graphs are still never equal.
+"""
 
 Colour = bytes
-"""A digest; vertices of different colours are distinguishable."""
+"""A digest; vertices with different colours are distinguishable."""
 Colours = Mapping[int, Colour]
-"""Colours by the number of the vertex."""
+"""Colours by vertex number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vertex:
-    """A vertex: its label, the vertices it reads in order, and the vertices it reads in any order, each with its
-    multiplicity."""
+    """A vertex: its label, the vertices that it reads in a fixed order, and those that it reads in any order.
+
+    Each of the latter has a multiplicity.
+    """
 
     label: bytes
     ordered: tuple[int, ...] = ()
@@ -36,8 +40,10 @@ class Vertex:
 
 
 def canonical_text(vertices: Sequence[Vertex], roots: Mapping[str, int]) -> str:
-    """Return the canonical text of the vertices that named roots can reach. Vertices must come after those they
-    read."""
+    """Return the canonical text of the vertices reachable from the named roots.
+
+    A vertex must come after those it reads.
+    """
     live = reachable(vertices, roots.values())
     colours: dict[int, Colour] = {}
     for number in live:
@@ -55,7 +61,7 @@ def canonical_text(vertices: Sequence[Vertex], roots: Mapping[str, int]) -> str:
 
 
 def reachable(vertices: Sequence[Vertex], roots: Iterable[int]) -> list[int]:
-    """Return the vertices that can be reached from roots, readers last."""
+    """Return the vertices that are reachable from the roots; a vertex comes after those it reads."""
     visited: set[int] = set()
     stack = list(roots)
     while stack:
@@ -73,24 +79,24 @@ def _multiplicity(count: int | Fraction) -> bytes:
 
 
 def _digest(*parts: bytes) -> Colour:
-    """Return the digest of several byte strings."""
+    """Return one digest of several byte strings."""
     return sha256(b"|".join(parts)).digest()
 
 
 def _ambiguous(part: Iterable[int], colours: Colours) -> list[int]:
-    """Return the vertices of a part whose colour another vertex of the part has, too."""
+    """Return the vertices whose colour is not unique within the part."""
     part = list(part)
     sizes = Counter([colours[number] for number in part])
     return [number for number in part if sizes[colours[number]] > 1]
 
 
 def _individualised(numbers: Sequence[int], colours: Colours) -> Colours:
-    """Return colours in which each of these vertices has a colour of its own."""
+    """Return colours in which each of these vertices has a unique colour."""
     return {**colours, **{vertex: _digest(b"%d!" % i, colours[vertex]) for i, vertex in enumerate(numbers)}}
 
 
 class _Labelling:
-    """One run of the labelling: edges in both directions, and the number of steps that are left."""
+    """One run of the canonical labelling: edges in both directions, and the number of steps left."""
 
     def __init__(self, vertices: Sequence[Vertex], live: Sequence[int], roots: Mapping[str, int]) -> None:
         self.names: dict[int, list[bytes]] = defaultdict(list)
@@ -106,10 +112,10 @@ class _Labelling:
         self.steps = MAX_STEPS
 
     def describe(self, part: Sequence[int], colours: Colours, first: bool = False) -> str:
-        """Return the text of a part and of its edges; vertices outside have unique colours or no edge to the part.
+        """Return the text of a part and its edges.
 
-        With `first`, only the first candidate is individualised, which is canonical only if all candidates are
-        equivalent.
+        Vertices outside of the part must have unique colours, or no edge to it. With `first`, only the first candidate
+        of each part is individualised; the text is then canonical only if all candidates are equivalent.
         """
         colours = self._refined(part, colours)
         lines = sorted(self._signature(number, colours).hex() for number in part)
@@ -117,7 +123,7 @@ class _Labelling:
         return "\n".join([*lines, *sorted(f"({self._part(connected, colours, first)})" for connected in components)])
 
     def _part(self, part: Sequence[int], colours: Colours, first: bool) -> str:
-        """Return the text of a connected part, individualising one of its ambiguous vertices if there are any."""
+        """Return the text of a connected part; if it has ambiguous vertices, one of them is individualised."""
         ambiguous = _ambiguous(part, colours)
         if not ambiguous:
             return self.describe(part, colours)
@@ -137,10 +143,10 @@ class _Labelling:
         return min(self.describe(part, _individualised([vertex], colours)) for vertex in distinct.values())
 
     def _refined(self, part: Sequence[int], colours: Colours) -> Colours:
-        """Refine colours until they distinguish vertices with differently coloured neighbours.
+        """Refine colours until vertices with differently coloured neighbours have different colours.
 
-        Each round visits the vertices top-down, then bottom-up, and uses colours as soon as they change. So a
-        difference at one end of a chain reaches the other end in one round.
+        Each round visits the vertices top-down, then bottom-up, and uses changed colours immediately, so that a
+        difference at one end of a chain reaches the other end within one round.
         """
         colours = dict(colours)
         count = 0
@@ -151,7 +157,8 @@ class _Labelling:
         return colours
 
     def _signature(self, number: int, colours: Colours) -> bytes:
-        """Return the colour, root names and coloured edges of a vertex; costs one step, and one per edge."""
+        """Return the colour, root names and coloured edges of a vertex as bytes; uses one step, and one more per
+        edge."""
         edges = self.edges[number]
         self.steps -= 1 + len(edges)
         return b"|".join(
@@ -159,7 +166,7 @@ class _Labelling:
         )
 
     def _connected(self, part: Sequence[int]) -> list[list[int]]:
-        """Return the connected components of a part."""
+        """Return the connected components of the subgraph of these vertices."""
         import networkx as nx
 
         inside = set(part)

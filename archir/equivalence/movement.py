@@ -1,5 +1,7 @@
-"""Rewrite rules for data movement: it moves before element-wise operations, and is merged into as few steps as
-possible."""
+"""Rewrite rules for data movement (reshape, transpose, slice, ...): it is moved before element-wise operations.
+
+Consecutive movements are merged into as few steps as possible.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,19 @@ POINTWISE = (
     activation.Softplus, activation.Clamp, activation.Log, activation.Sqrt, activation.Abs, activation.Power,
     activation.Sin, activation.Cos,
 )  # fmt: skip
-"""Element-wise functions."""
+"""Element-wise functions of one tensor."""
 
 _MOVING = (Reshape, Flatten, Transpose, Slice, ToTokens, ToMap, ChannelShuffle, Upsample)
-"""Operations of one tensor whose result contains the operand's numbers, or some of them, in other places."""
+"""Operations that move all or some elements of one tensor to other positions."""
 MAX_PARTS = 256
-"""Maximum number of parts of a concatenation that is flattened into another one. It bounds the growth of repeated
-concatenations of a tensor with itself."""
+"""Maximum number of parts up to which a concatenation is flattened into the enclosing one.
+
+It bounds the growth when a tensor is repeatedly concatenated with itself.
+"""
 
 
 class TermBuilder(Protocol):
-    """Interface of terms that rewrite rules use."""
+    """Interface through which rewrite rules read and create terms; `archir.equivalence.algebra.Terms` implements it."""
 
     types: dict[NodeId, TensorType]
     shared_norms: Collection[str]
@@ -43,25 +47,32 @@ class TermBuilder(Protocol):
         """Return the operands of a term that is neither a sum nor a product."""
 
     def put(self, node: Node, *operands: NodeId) -> NodeId:
-        """Return the term of a node with these operands."""
+        """Return the term of a node with these operands, simplified."""
 
     def parts(self, number: NodeId) -> Mapping[NodeId, object] | None:
-        """Return the parts of a sum or product; None if it is neither, or a part other than a constant has another
-        type."""
+        """Return the parts of a sum or product; None if the term is neither.
+
+        Also None if a part, other than a constant, must be broadcast because its type differs from that of the term.
+        """
 
     def with_parts(self, number: NodeId, replacements: Mapping[NodeId, NodeId], type_: TensorType) -> NodeId:
-        """Return a sum or product with the same coefficients, and other parts where `replacements` has them."""
+        """Return a sum or product with the same coefficients, in which each part is replaced as `replacements` says.
+
+        A part without a replacement is a constant; it gets the type `type_`.
+        """
 
     def without_constant(self, number: NodeId) -> NodeId:
-        """Return a sum without its constant."""
+        """Return a sum without its constant summand; any other term unchanged."""
 
     def is_shallow(self, number: NodeId) -> bool:
-        """Return whether the chain of element-wise operations that ends here is short."""
+        """Return whether the chain of element-wise operations that ends at this term is short."""
 
 
 def rewrite(terms: TermBuilder, node: Node, operands: tuple[NodeId, ...], type_: TensorType) -> NodeId | None:
-    """Apply the first rewrite rule that matches a node on these operands, and return the resulting term; None if none
-    does."""
+    """Apply the first matching rewrite rule to a node with these operands.
+
+    Returns the new term, or None if no rule matches.
+    """
     match node.op, operands:
         case Dropout(rate=0) | DropPath(rate=0), (operand,):
             return operand
@@ -78,7 +89,10 @@ def rewrite(terms: TermBuilder, node: Node, operands: tuple[NodeId, ...], type_:
 
 
 def _remove_bias(terms: TermBuilder, norm: Node, operand: NodeId) -> NodeId | None:
-    """Drop a bias or constant before a batch norm, which subtracts the mean of each channel; None if there is none."""
+    """Drop a bias or constant before a batch norm, which subtracts each channel's mean anyway.
+
+    Returns None if there is neither.
+    """
     node = terms[operand]
     if isinstance(node.op, AffineOp) and node.op.bias:
         bare = Node(replace(node.op, bias=False), node.span, node.scope)
@@ -88,8 +102,10 @@ def _remove_bias(terms: TermBuilder, norm: Node, operand: NodeId) -> NodeId | No
 
 
 def _move_before_pointwise(terms: TermBuilder, node: Node, operand: NodeId, type_: TensorType) -> NodeId | None:
-    """Swap data movement with the element-wise operation, sum or product before it, or simplify a slice; None if
-    neither applies."""
+    """Move a data movement before the element-wise operation, sum or product that it reads, or simplify a slice.
+
+    Returns None if nothing applies.
+    """
     inner = terms[operand]
     if isinstance(inner.op, POINTWISE) and terms.is_shallow(operand):
         return terms.put(inner, terms.put(node, *terms.operands(operand)))
@@ -104,8 +120,10 @@ def _move_before_pointwise(terms: TermBuilder, node: Node, operand: NodeId, type
 
 
 def _sliced(terms: TermBuilder, node: Node, op: Slice, operand: NodeId) -> NodeId | None:
-    """Merge a slice with a slice or concatenation before it, or sort slices of two axes by axis; None if neither
-    applies."""
+    """Merge a slice into the slice or concatenation that it reads, or sort slices of different axes by axis.
+
+    Returns None if nothing applies.
+    """
     axis, start, stop = op.bounds(terms.types[operand])
     inner = terms[operand].op
     if isinstance(inner, Slice):
@@ -131,12 +149,12 @@ def _sliced(terms: TermBuilder, node: Node, op: Slice, operand: NodeId) -> NodeI
 
 
 def _slice(node: Node, axis: int, start: int, stop: int) -> Node:
-    """Return a slice node with the span of another node."""
+    """Return a new node that slices an axis, with the span of `node`."""
     return Node(Slice(start, stop, axis), node.span)
 
 
 def _concat_axis(op: Concat, type_: TensorType) -> int:
-    """Return the non-negative axis of a concatenation."""
+    """Return the axis of a concatenation as a non-negative index."""
     return (op.axis if op.axis is not None else type_.channel_axis) % type_.rank
 
 
@@ -157,7 +175,7 @@ def _rewrite_concat(terms: TermBuilder, node: Node, operands: tuple[NodeId, ...]
 
 
 def _flattened(terms: TermBuilder, operand: NodeId, axis: int) -> Iterator[NodeId]:
-    """Yield the parts that an operand concatenates along the axis, or the operand itself."""
+    """Yield the parts of an operand that is itself a concatenation along the axis; otherwise the operand."""
     node = terms[operand]
     if isinstance(node.op, Concat) and _concat_axis(node.op, terms.types[operand]) == axis:
         parts = terms.operands(operand)
@@ -169,7 +187,10 @@ def _flattened(terms: TermBuilder, operand: NodeId, axis: int) -> Iterator[NodeI
 
 
 def _merge_slices(terms: TermBuilder, first_part: NodeId, second_part: NodeId, axis: int) -> NodeId | None:
-    """Merge two adjacent slices of one tensor, under equal element-wise operations; None if they are no such slices."""
+    """Merge two adjacent slices of the same tensor, possibly with equal element-wise operations applied to both.
+
+    Returns None if the parts are not such slices.
+    """
     first, second = terms[first_part], terms[second_part]
     if isinstance(first.op, POINTWISE) and first.op == second.op and terms.is_shallow(first_part):
         source = _merge_slices(terms, terms.operands(first_part)[0], terms.operands(second_part)[0], axis)

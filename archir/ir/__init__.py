@@ -1,1 +1,1 @@
-"""The intermediate representation: operations, graphs of them, their types, and their text and JSON forms."""
+"""The intermediate representation: operations, graphs, tensor types, and the text and JSON formats."""

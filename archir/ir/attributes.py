@@ -1,5 +1,4 @@
-"""Checks of operations that are read from text or JSON: attribute types, number of operands, references to
-choices."""
+"""Checks of operations read from text or JSON: attribute types, operand counts, and references to choices."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ from archir.ir.structure import Input, Select
 from archir.ir.types import DTYPES
 
 _TYPE_WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string", type(None): "none"}
-"""Python types as error messages call them."""
+"""Names of Python types in error messages."""
 
 
 def has_type(value: Value, type_: Any) -> bool:
-    """Return whether a plain value has a declared type. As in type checkers, an integer is accepted as a float."""
+    """Return whether a plain value has a declared type; an integer is also accepted as a float, as in type checkers."""
     if isinstance(type_, UnionType):
         return any(has_type(value, option) for option in get_args(type_))
     if get_origin(type_) is Literal:
@@ -32,7 +31,7 @@ def has_type(value: Value, type_: Any) -> bool:
 
 
 def attribute_error(op: type[Op], name: str, value: Value) -> str | None:
-    """Return the error message about the value of an attribute; None if the value is valid."""
+    """Return the error message for the value of an attribute; None if the value is valid."""
     declared: Any = op  # mypy considers classes of dataclasses unhashable
     type_ = attribute_types(declared)[name]
     if op.internal and op is not Input and varies(value):
@@ -73,8 +72,10 @@ def new_op(name: str, attributes: Mapping[str, Value]) -> Op:
 
 
 def node_errors(op: Op, operand_count: int, decisions: Mapping[str, Decision]) -> Iterator[str]:
-    """Yield an error message for each violation of a node: number of operands, dtype and dimensions of an input,
-    choice and cases of a `select`."""
+    """Yield an error message for each violation in a node.
+
+    Checked are the number of operands, the dtype and dimensions of an input, and the choice and cases of a `select`.
+    """
     names = type(op).operands
     variadic = names[:1] != () and names[0].startswith("*")
     low, high = (1, operand_count) if variadic else (len(names) - op.optional, len(names))

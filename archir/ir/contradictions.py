@@ -1,4 +1,4 @@
-"""Contradictory constraints: a minimal set of constraints that no architecture satisfies together."""
+"""Minimal sets of contradictory constraints, found to explain why a space has no architecture."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from archir.diagrams.conditions import conjoin_assumptions
 from archir.ir.graph import Constraint
 
 IsEmpty = Callable[[Sequence[Constraint]], bool]
-"""Returns whether no architecture satisfies all given constraints."""
+"""Function that returns whether no architecture satisfies all of the given constraints."""
 
 
 def minimal_conflict(constraints: Sequence[Constraint], is_empty: IsEmpty) -> list[Constraint]:
-    """Return a minimal unsatisfiable subset of `constraints`: leaving out any one of them makes it satisfiable.
+    """Return a minimal unsatisfiable subset of `constraints`: without any one of them, the subset is satisfiable.
 
-    All constraints together must be unsatisfiable. The search bisects, so that a few among many are found fast.
+    All constraints together must be unsatisfiable. The search is a bisection, so it is fast if only a few of many
+    constraints are in conflict.
     """
     needed: list[Constraint] = []
     candidates = list(constraints)
@@ -33,10 +34,9 @@ def minimal_conflict(constraints: Sequence[Constraint], is_empty: IsEmpty) -> li
 
 
 def is_contradictory(constraints: Sequence[Constraint]) -> bool:
-    """Return whether the constraints on choices (not on costs) contradict each other.
+    """Return whether the constraints on choices contradict each other; constraints on costs are ignored.
 
-    The answer is exact unless a diagram exceeds the size limit; then it may be False for contradictory
-    constraints.
+    True is always right. False may be wrong if a diagram exceeds the size limit.
     """
     return (
         conjoin_assumptions(True, [constraint.condition for constraint in constraints if constraint.cost is None])
@@ -45,8 +45,10 @@ def is_contradictory(constraints: Sequence[Constraint]) -> bool:
 
 
 def contradiction(constraints: Sequence[Constraint], is_empty: IsEmpty) -> Diagnostic:
-    """Return the diagnostic (A0510) for constraints that no architecture satisfies; it names a minimal subset of
-    them."""
+    """Return the diagnostic (A0510) that no architecture satisfies the constraints.
+
+    It names a minimal subset of them.
+    """
     conflict = sorted(minimal_conflict(constraints, is_empty), key=lambda constraint: constraint.span.start)
     if len(conflict) == 1:
         return Diagnostic("A0510", "no architecture satisfies this", conflict[0].span)

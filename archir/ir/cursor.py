@@ -1,4 +1,4 @@
-"""Reader of untrusted JSON: checks types, and reports errors with the path of the part that is wrong."""
+"""Reader of untrusted JSON: checks types, and reports errors with the JSON path of the invalid part."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from archir.diagnostics.hints import suggest
 from archir.ir.value_io import MAX_BITS
 
 MAX_ITEMS = 1_000_000
-"""Maximum number of items of one list or object."""
+"""Maximum number of items in one list or object."""
 _TYPE_WORDS: dict[type, str] = {
     dict: "an object", list: "a list", str: "a string", int: "an integer", bool: "true or false", float: "a number",
     type(None): "null",
 }  # fmt: skip
-"""JSON types as error messages call them."""
+"""Names of JSON types in error messages."""
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """A part of a JSON value with its path (`$.nodes[3].scope`). All methods raise ArchError (A0705) for invalid
-    values."""
+    """A part of a JSON document, with its path (`$.nodes[3].scope`).
+
+    All methods raise ArchError (A0705) on invalid values.
+    """
 
     value: Any
     path: str = "$"
 
     def error(self, message: str, hint: str | None = None) -> ArchError:
-        """Return an ArchError (A0705) about this part."""
+        """Return an ArchError (A0705) that is located at this part by its path."""
         return fail("A0705", f"{self.path}: {message}", hint=hint)
 
     @contextmanager
     def report_rule_errors(self) -> Iterator[None]:
-        """Convert a RuleError of the `with` block into an ArchError (A0705) about this part."""
+        """Convert a RuleError that the `with` block raises into an ArchError (A0705) located at this part."""
         try:
             yield
         except RuleError as problem:
@@ -53,7 +55,7 @@ class Cursor:
         return int(self.value)
 
     def one_of(self, *names: str) -> str:
-        """Return the value, which must be one of the strings `names`."""
+        """Return the value, which must be one of the strings in `names`."""
         if self.value not in names:
             raise self.error(f"expected one of {join_names(names)}")
         return self.text()
@@ -72,9 +74,9 @@ class Cursor:
         return {name: Cursor(item, self.path + suffixes[name]) for name, item in self.value.items()}
 
     def fields(self, *required: str, **optional: Any) -> dict[str, Cursor]:
-        """Return cursors to the entries of an object that has no other keys than `required` and `optional`.
+        """Return cursors to the entries of an object with the keys in `required` and any of those in `optional`.
 
-        `optional` maps keys to default values.
+        Other keys are errors. `optional` maps keys to the default values of missing entries.
         """
         entries = self.entries()
         for name in entries:

@@ -1,8 +1,7 @@
-"""Nodes and graphs: the central data structure, between the front end, the passes and the backends.
+"""Nodes and graphs: the central data structure of the front end, the passes and the backends.
 
-A node is immutable. A graph stores nodes with their operands, and offers them as a `networkx.MultiDiGraph`
-whose edge keys are operand positions. Derived values such as types are kept by the code that computes them,
-never on nodes.
+A node is immutable. A graph stores nodes with their operands, and is also available as a `networkx.MultiDiGraph` whose
+edge keys are operand positions. Derived values such as types are stored by the code that computes them, never on nodes.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ NodeId = int
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operation in a scope. `scope` is a path such as `layer[2][0].op.conv3`; nodes of equal scopes share
-    weights."""
+    """An operation in a scope: a path such as `layer[2][0].op.conv3`. Nodes with equal scopes share weights."""
 
     op: Op
     span: Span = field(default=NO_SPAN, compare=False, repr=False)
@@ -39,7 +37,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A choice of a graph with the condition (on other choices) under which it is active."""
+    """A choice in a graph, with the condition on other choices under which it is active."""
 
     choice: Choice
     active: Value = True
@@ -49,7 +47,8 @@ class Decision:
 class Constraint:
     """A condition that architectures must satisfy: `where` defines the space, `require` narrows it.
 
-    With a `cost`, the constraint says: where the condition holds, the cost compares to `limit` by `relation`.
+    If `cost` is set, the constraint is that wherever the condition holds, the cost is in `relation` (such as `<=`) to
+    `limit`.
     """
 
     condition: Value
@@ -60,15 +59,15 @@ class Constraint:
     relation: str = ""
     limit: Value = 0
     table: Path | None = field(default=None, compare=False, repr=False)
-    """The table file that the cost is looked up in, if any."""
+    """The path of the table file in which the cost is looked up, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergedScopes:
-    """The scopes of the original nodes that one node replaces; their weights are saved under these scopes.
+    """The scopes of the original nodes that one merged node replaces; their weights are saved under these scopes.
 
-    The node's weights are the originals' concatenated along the first axis, in this order; if `is_shared`, each
-    original has all of the node's weights.
+    The merged node's weights are those of the originals, concatenated along the first axis in this order. If
+    `is_shared` is set, they are not concatenated: each original has all of the merged node's weights.
     """
 
     scopes: tuple[str, ...]
@@ -76,8 +75,7 @@ class MergedScopes:
 
 
 class Graph:
-    """A directed acyclic graph of nodes, with named inputs and outputs, and the choices and constraints of a
-    space.
+    """A directed acyclic graph of nodes, with named inputs and outputs, choices and constraints.
 
     Nodes are numbered so that operands come before their consumers; `add` is the only way to insert a node.
     """
@@ -88,14 +86,16 @@ class Graph:
         self.constraints: list[Constraint] = []
         self.outputs: dict[str, NodeId] = {}
         self.blocks: dict[str, str] = {}
-        """Name of the block or cell that was called, by scope."""
+        """Name of the block or cell that was called in each scope, by scope."""
         self.parameters: dict[str, Any] = {}
-        """Values of the net's parameters."""
+        """Values of the net's parameters, by name."""
         self.merged_scopes: dict[str, MergedScopes] = {}
-        """The original scopes of nodes that replace several, by the scope of the replacement."""
+        """Scopes of the original nodes of each merged node (one that replaces several), by its own scope."""
         self.creation_conditions: dict[NodeId, Value] = {}
-        """Conditions under which the elaborated program creates nodes, where they are recorded. Outside of its
-        condition a node is never needed."""
+        """Condition under which the elaborated program creates each node, if recorded.
+
+        Wherever this condition does not hold, the node is not needed.
+        """
         self._inputs: dict[str, NodeId] = {}
         self._nodes: dict[NodeId, Node] = {}
         self._operands: dict[NodeId, tuple[NodeId, ...]] = {}
@@ -108,13 +108,13 @@ class Graph:
 
     @property
     def signature(self) -> str:
-        """Inputs with their types, and outputs: `image f32[3, 32, 32] -> logits`."""
+        """Inputs with their types, and names of the outputs: `image f32[3, 32, 32] -> logits`."""
         ops = [node.op for node in map(self._nodes.__getitem__, self._inputs.values())]
         inputs = [f"{op.label} {TensorType(op.axes, op.dtype)}" for op in ops if isinstance(op, Input)]
         return f"{', '.join(inputs)} -> {', '.join(self.outputs)}"
 
     def add(self, node: Node, *operands: NodeId) -> NodeId:
-        """Append a node that reads `operands` and return its number."""
+        """Append a node that reads the nodes `operands`, and return its number."""
         number = self._next
         self._next += 1
         self._nodes[number] = node
@@ -127,7 +127,7 @@ class Graph:
 
     @property
     def nx(self) -> MultiDiGraph[NodeId]:
-        """The graph as a networkx graph. It is built on first access: it takes more memory than everything else in the
+        """The graph as a networkx graph, built on first access, since it takes more memory than the rest of the
         graph."""
         if self._nx is None:
             from networkx import MultiDiGraph
@@ -159,12 +159,14 @@ class Graph:
         return self._operands[number]
 
     def consumers(self, number: NodeId) -> list[NodeId]:
-        """Return the nodes that read `number`; a node that reads it at several positions occurs as often."""
+        """Return the nodes that read node `number`; one that reads it at several operand positions occurs once for
+        each."""
         return [consumer for _, consumer in self.nx.out_edges(number)]
 
     @property
     def assumptions(self) -> tuple[Value, ...]:
-        """Conditions on choices that every architecture of the space satisfies: the constraints that have no cost."""
+        """Conditions on choices that hold in every architecture of the space: those of the constraints without a
+        cost."""
         return tuple(
             constraint.condition
             for constraint in self.constraints
@@ -188,14 +190,13 @@ class Graph:
 
 
 Step = Callable[[Graph, Node, tuple[NodeId, ...]], NodeId]
-"""Function of a rewrite: adds nodes to the copy and returns the one that replaces the original node."""
+"""Rewrite step: adds nodes to the new graph for one original node, and returns the number of its replacement."""
 
 
 def rebuild(graph: Graph, step: Step) -> Graph:
-    """Return a copy of a graph that is built by calling `step(copy, node, operands)` for every node, operands
-    first.
+    """Return a rewritten copy of a graph: `step(copy, node, operands)` is called for every node, operands first.
 
-    The step adds nodes to the copy and returns the number of the node that replaces the original.
+    The step adds nodes to the copy, and returns the number of the node that replaces the original one.
     """
     copy = graph.empty_copy()
     new_numbers: dict[NodeId, NodeId] = {}
@@ -213,8 +214,10 @@ def copy_node(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
 
 
 def state_name(scope: str, weight: str) -> str:
-    """Return the name of a weight in state dicts and models: `layer[2].op.conv3`, `weight` ->
-    `layer.2.op.conv3.weight`."""
+    """Return the name of a weight in state dicts.
+
+    For scope `layer[2].op.conv3` and name `weight`, it is `layer.2.op.conv3.weight`.
+    """
     return _path(scope) + weight
 
 

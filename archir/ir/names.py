@@ -1,5 +1,7 @@
-"""Valid names and scopes. Graphs are also read from files, so names are checked before code is generated from
-them."""
+"""Validation of names and scopes, which matters since graphs may come from untrusted files.
+
+Code is generated from the names.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,17 @@ _SCOPE = re.compile(rf"{_NAME.pattern}{_INDEX}(\.{_NAME.pattern}{_INDEX})*")
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text is a name: ASCII letters, digits and `_`, not beginning with a digit."""
+    """Return whether a text is a valid name: ASCII letters, digits and `_`, and no digit first."""
     return len(text) <= MAX_NAME_LENGTH and bool(_NAME.fullmatch(text))
 
 
 def is_scope(text: str) -> bool:
-    """Return whether a text is a scope or the path of a choice, such as `layer[2][0].op.conv3`."""
+    """Return whether a text is a valid scope or path of a choice, such as `layer[2][0].op.conv3`."""
     return len(text) <= MAX_NAME_LENGTH and bool(_SCOPE.fullmatch(text))
 
 
 def require_names(graph: Graph) -> None:
-    """Raise ArchError (A0908) unless all names and scopes in a graph are valid: generated code contains them."""
+    """Raise ArchError (A0908) unless all names and scopes in a graph are valid, since generated code contains them."""
     for kind, text in _invalid_names(graph):
         hint = "names are made of letters, digits and `_`, as in .arch files"
         raise fail("A0908", f"{text[:100]!r} is not a valid {kind}: no code can be generated with it", None, hint)

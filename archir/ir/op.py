@@ -1,7 +1,6 @@
-"""Base classes of operations: an operation is a frozen dataclass that defines everything about it but its
-lowerings.
+"""Base classes of operations: frozen dataclasses that define everything about an operation except its lowerings.
 
-`infer`, `weights`, `macs` and the other rules are methods; backends add a lowering each.
+The rules (`infer`, `weights`, `macs` and so on) are methods. Each backend adds its own lowering.
 """
 
 from __future__ import annotations
@@ -25,23 +24,22 @@ OPS: Registry[str, type[Op]] = Registry("operation", "operations")
 Init = Literal["zeros", "ones", "lecun", "fan_in", "token", "slope"]
 """Initialization of a weight.
 
-`lecun` is normal with variance 1/fan_in, which preserves the variance of activations, so that networks
-without normalization neither explode nor vanish; `fan_in` is uniform in +-1/sqrt(fan_in), torch's default;
-`token` is normal with standard deviation 0.02, truncated at two standard deviations, as is usual for
-embeddings; `slope` is the constant 0.25, for learned slopes (PReLU).
+`lecun` is normal with variance 1/fan_in, which preserves the variance of activations, so that they neither explode nor
+vanish in networks without normalization. `fan_in` is uniform in +-1/sqrt(fan_in), torch's default. `token` is normal
+with standard deviation 0.02, truncated at two standard deviations, as is usual for embeddings. `slope` is the constant
+0.25, for learned slopes (PReLU).
 """
 
 
 Role = Literal["result", "operand", "leading", "centred"]
-"""The role of an axis of a weight, which decides where the weight of a smaller architecture lies inside a
-shared weight.
+"""The role of a weight's axis, which decides which part of a shared weight a smaller architecture uses along it.
 
-`result` and `operand` are the channels of the result and of the first operand; their positions follow from
-how the channels are used (see `archir.passes.sharing`). On a `leading` axis the smaller weight is a prefix,
-on a `centred` axis it is the centre crop.
+`result` and `operand`: the axis holds the channels of the result or of the first operand; which of them are used
+follows from the use of the channels elsewhere in the network (see `archir.passes.sharing`). `leading`: a prefix is
+used. `centred`: the centre crop is used.
 """
 Port = int | None
-"""A tensor of an operation: an operand by its position, or the result (None)."""
+"""A tensor that an operation reads or writes: the position of an operand, or None for the result."""
 
 
 class AliasMap(NamedTuple):
@@ -52,7 +50,7 @@ class AliasMap(NamedTuple):
 
 
 class SplitMap(NamedTuple):
-    """Channel map: the channels of `part` are one of `parts` equal slices of the channels of `source`."""
+    """Channel map: the channels of `part` are one of `parts` equal, consecutive slices of the channels of `source`."""
 
     source: Port
     part: Port
@@ -60,7 +58,7 @@ class SplitMap(NamedTuple):
 
 
 class ConcatMap(NamedTuple):
-    """Channel map: the channels of the result are those of these operands, concatenated."""
+    """Channel map: the channels of the result are those of these operands, concatenated in this order."""
 
     operands: tuple[int, ...]
 
@@ -73,28 +71,28 @@ class RepeatMap(NamedTuple):
 
 
 class GroupMap(NamedTuple):
-    """Channel map: each `factor` consecutive channels of the operand become one channel of the result."""
+    """Channel map: every `factor` consecutive channels of the operand become one channel of the result."""
 
     operand: int
     factor: int
 
 
 class ShuffleMap(NamedTuple):
-    """Channel map: the operand's channels, divided into `groups` groups and interleaved (channel shuffle)."""
+    """Channel map: channel shuffle; the operand's channels are divided into `groups` groups and interleaved."""
 
     operand: int
     groups: int
 
 
 ChannelMap = AliasMap | SplitMap | ConcatMap | RepeatMap | GroupMap | ShuffleMap
-"""How the channels of the result relate to those of operands."""
+"""How the channels of an operation's tensors (operands and result) are related."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A tensor that belongs to an operation: a parameter, or a `buffer`, which is not trained.
+    """A tensor that an operation owns: a parameter, or a `buffer`, which is not trained.
 
-    `fan_in` is the number of inputs of one output, which the initialization uses.
+    `fan_in` is the number of inputs that each output is computed from; the initialization depends on it.
     """
 
     shape: tuple[int, ...]
@@ -109,41 +107,43 @@ class Weight:
 
 
 def op_name(name: str) -> str:
-    """Return an operation's name in `.arch` files from the name of its class: `GlobalAvgPool` ->
-    `global_avg_pool`."""
+    """Return an operation's name in `.arch` files for the name of its class: `GlobalAvgPool` -> `global_avg_pool`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 @dataclass(frozen=True)
 class Op:
-    """An operation. A subclass's dataclass fields are its attributes; its name in snake case is its name in
-    `.arch` files.
+    """An operation; a subclass's dataclass fields are its attributes.
 
-    Rules only see plain attributes and types; `archir.ir.typing` lifts them over values that depend on choices.
-    Attributes have their declared types and operands are as many as declared (`archir.ir.attributes`); `infer` refuses
-    what else is wrong, and the other rules are asked about operands that it accepts. Shapes have no batch axis.
+    Its name in `.arch` files is the name of the class in snake case. Rules are only called with plain attributes and
+    types; `archir.ir.typing` lifts them over values that depend on choices. Shapes have no batch axis.
     """
 
     name: ClassVar[str] = ""
     operands: ClassVar[tuple[str, ...]] = ("x",)
-    """Names of the tensor operands; a single `*name` accepts any number."""
+    """Names of the tensor operands; a single `*name` stands for any number of operands."""
     optional: ClassVar[int] = 0
-    """Number of operands, counted from the last, that may be omitted."""
+    """Number of trailing operands that may be omitted."""
     commutative: ClassVar[bool] = False
     """Whether the order of the operands does not matter."""
     linear: ClassVar[bool] = False
     """Whether the result is a linear function of the operands."""
     random: ClassVar[bool] = False
-    """Whether it draws random numbers in training (dropout, for example)."""
+    """Whether the operation samples random numbers in training, as dropout does."""
     in_place: ClassVar[bool] = False
-    """Whether a lowering may overwrite the operand with the result, element by element."""
+    """Whether a lowering may write each element of the result over the same element of the operand."""
     any_kind: ClassVar[bool] = False
-    """Whether it accepts gates and kernels, which `infer` then checks; other operations accept only features."""
+    """Whether operands may also be gates and kernels, not only features.
+
+    `infer` then has to check their kinds.
+    """
     any_element: ClassVar[bool] = False
-    """Whether it accepts integer and boolean tensors, which `infer` then checks; other operations accept only
-    floating point."""
+    """Whether operands may also be integer or boolean, not only floating point.
+
+    `infer` then has to check their element types.
+    """
     internal: ClassVar[bool] = False
-    """Whether only the compiler creates it; `.arch` programs cannot call it."""
+    """Whether only the compiler may create the operation; `.arch` programs cannot call it."""
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
         super().__init_subclass__()
@@ -157,49 +157,56 @@ class Op:
         raise RuleError(f"`{self.name}` has no type rule")
 
     def weights(self, *operands: Any) -> dict[str, Weight]:
-        """Return the operation's weights by name, for operands of these types."""
+        """Return the weights that the operation owns, by name, for operands of these types."""
         return {}
 
     def roles(self, *operands: Any) -> dict[str, tuple[Role, ...]]:
-        """Return the roles of the axes of each weight, by name. By default each weight has one axis: the channels of
-        the result."""
+        """Return the role of each axis of each weight, by the weight's name.
+
+        By default, each weight has one axis, which holds the channels of the result.
+        """
         return dict.fromkeys(self.weights(*operands), ("result",))
 
     def ties(self, *operands: Any) -> tuple[ChannelMap, ...]:
-        """Return how the channels of operands and result relate; by default all of them have the same channels."""
+        """Return the channel maps between operands and result; by default, all of them have the same channels."""
         return (AliasMap((*range(len(operands)), None)),)
 
     def macs(self, *operands: Any) -> int:
-        """Return the multiply-accumulates for one sample: those of convolutions, linear maps and matrix products."""
+        """Return the number of multiply-accumulates for one sample, in convolutions, linear maps and matrix
+        products."""
         raise RuleError(f"the cost of `{self.name}` is not known")
 
     def kernels(self, *operands: Any) -> int:
         """Return the number of kernels that the torch backend launches in evaluation, for contiguous operands.
 
-        Kernels that compute or move elements count; views, allocations and copies that make a tensor contiguous do
-        not.
+        Counted are kernels that compute or move elements; not counted are views, allocations, and copies that make a
+        tensor contiguous.
         """
         return 1
 
     def limits(self, *operands: Any) -> tuple[int | None, ...]:
-        """Return, for each operand, the number that its integers must be below; None where there is no limit."""
+        """Return, for each operand, the exclusive upper bound of the integers it may contain; None if there is no
+        bound."""
         return (None,) * len(operands)
 
     def between(self, result: Any, *operands: Any) -> tuple[int, int] | None:
-        """Return the least and the greatest integer in the result, given the types of the result and of the operands.
+        """Return the smallest and the largest integer that the result may contain.
 
-        None if the integers are moved from an operand, or come from outside.
+        The arguments are the types of the result and of the operands. None if the integers are copied from an operand
+        or come from a network input, so that the operation sets no bounds.
         """
         return None
 
     def narrowed(self, part: int) -> Op:
-        """Return the operation for one of `part` equal slices of the channels. Raises RuleError if its attributes do
-        not divide."""
+        """Return this operation for 1 / `part` of the channels.
+
+        Raises RuleError if the attributes do not divide by `part`.
+        """
         return self
 
     @property
     def varying_attributes(self) -> dict[str, Value]:
-        """Attributes whose values depend on choices, by name."""
+        """Attributes whose values depend on choices (are diagrams), by name."""
         varying = {}
         for name in attribute_names(type(self)):
             value = getattr(self, name)
@@ -208,21 +215,21 @@ class Op:
         return varying
 
     def at(self, outcomes: Mapping[str, int]) -> Op:
-        """Return the operation of one architecture, given as outcomes by the path of the choice."""
+        """Return the operation as it is in one architecture, which is given as outcomes by the paths of choices."""
         varying = self.varying_attributes
         return (
             replace(self, **{name: value_at(value, outcomes) for name, value in varying.items()}) if varying else self
         )
 
     def restrict(self, under: Value) -> Op:
-        """Return the operation with its attributes simplified under a condition that is known to hold."""
+        """Return the operation with its attributes simplified under the assumption that the condition `under` holds."""
         return replace(
             self, **{name: lift(lambda leaf: leaf, v, under=under) for name, v in self.varying_attributes.items()}
         )
 
     @property
     def choices(self) -> set[str]:
-        """Paths of the choices that attributes depend on."""
+        """Paths of the choices that the attributes depend on."""
         return {choice.path for choice in support(*self.varying_attributes.values())}
 
     def attributes(self) -> dict[str, Value]:
@@ -231,16 +238,20 @@ class Op:
 
 
 class Composite(Op, abstract=True):
-    """An operation that expands into simpler ones, which depend on its operands' types. Backends only see the
-    simpler ones."""
+    """An operation that is replaced by simpler operations, which depend on the types of its operands.
+
+    Backends only have to implement the simpler operations.
+    """
 
     def expand(self, add: Callable[..., Any], operands: Sequence[Any], types: Sequence[TensorType]) -> Any:
-        """Build the equivalent of this operation: `add(op, *operands)` creates a node of a simpler operation; return
-        the result."""
+        """Build the equivalent of this operation from simpler operations, and return the node of the result.
+
+        `add(op, *operands)` creates a node and returns it.
+        """
         raise RuleError(f"`{self.name}` has no `expand` rule")
 
     def kernels(self, *operands: Any) -> int:
-        """Return the kernels of the operations that it expands into."""
+        """Return the number of kernels launched by the operations that this one expands into."""
         node_types: list[TensorType] = list(operands)
         total = 0
 
@@ -256,7 +267,7 @@ class Composite(Op, abstract=True):
 
 
 class Free(Op, abstract=True):
-    """An operation without multiply-accumulates: activations, additions, data movement."""
+    """An operation without multiply-accumulates, such as an activation, an addition or a movement of data."""
 
     def macs(self, *operands: Any) -> int:
         """Return 0."""
@@ -264,8 +275,10 @@ class Free(Op, abstract=True):
 
 
 class View(Free, abstract=True):
-    """An operation that computes nothing in evaluation: the result is the same elements under another shape or
-    name."""
+    """An operation that computes nothing in evaluation.
+
+    Its result is the operand's elements under another shape or name.
+    """
 
     def kernels(self, *operands: Any) -> int:
         """Return 0."""
@@ -301,6 +314,6 @@ def attribute_types(op: type[Op]) -> dict[str, Any]:
 
 @OPS.subscribe
 def _clear_caches(name: str, op: type[Op]) -> None:
-    """Clear the caches of attributes: a class that is defined again may have others."""
+    """Clear the caches of attribute names and types: a class that is registered again may have others."""
     _attribute_names.cache_clear()
     _attribute_types.cache_clear()

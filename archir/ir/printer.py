@@ -1,4 +1,7 @@
-"""The text form of graphs: deterministic; `archir.ir.reader` parses it back without loss."""
+"""Printer of the text form of graphs.
+
+It is deterministic, and `archir.ir.reader` parses its output without loss.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ _RESERVED = {"true", "false", "case"}
 
 
 def print_graph(graph: Graph, types: Types | None = None) -> str:
-    """Return the text form of a graph.
+    """Return the text form of a graph, with nodes annotated by their types.
 
-    Nodes are annotated with `types`, by default the inferred ones; without any if inference fails.
+    `types` defaults to the inferred types; if inference fails, nodes have no annotations.
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"expected a graph, such as `space.graph`, and got {type(graph).__name__}")
@@ -39,17 +42,17 @@ def _inferred_types(graph: Graph) -> Types:
 
 
 def quote(text: str) -> str:
-    """Return a text as a JSON string in which characters that do not print are escaped."""
+    """Return a text as a JSON string in which unprintable characters are escaped."""
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
 def quote_name(name: str) -> str:
-    """Return a name, as a JSON string unless it consists of letters, digits, `_`, `.` and indices."""
+    """Return a name; quoted as a JSON string unless it consists of letters, digits, `_`, `.` and indices only."""
     return name if _BARE.fullmatch(name) and name not in _RESERVED else quote(name)
 
 
 def enclosing_scopes(scope: str) -> Iterator[str]:
-    """Yield the scopes that enclose a scope, outermost first, and the scope itself: `a`, `a.b`, `a.b.c`."""
+    """Yield a scope and the scopes around it, outermost first: `a`, `a.b`, `a.b.c`."""
     for i, char in enumerate(scope):
         if char == ".":
             yield scope[:i]
@@ -79,11 +82,11 @@ class ValueWriter(Writer[str]):
         return f"<{getattr(value, 'name', type(value).__name__)}>"
 
     def inline(self, path: str, branches: list[str]) -> str:
-        """Write a diagram in place: `case(layer[0].op: 3, 5)`."""
+        """Write a diagram at the place where it is used: `case(layer[0].op: 3, 5)`."""
         return f"case({quote_name(path)}: {', '.join(branches)})"
 
     def reference(self, number: int) -> str:
-        """Write a reference to a definition: `$0`."""
+        """Write a reference to a diagram that has a numbered definition: `$0`."""
         return f"${number}"
 
     def type(self, type_: TensorType) -> str:
@@ -123,7 +126,7 @@ class _Printer(ValueWriter):
         self._lines.append(f"  {line}")
 
     def _add_definitions(self) -> None:
-        """Emit definitions of large diagrams before the first line that refers to them."""
+        """Print the definitions of large diagrams that have not been printed yet; the next line refers to them."""
         for number, definition in enumerate(self.definitions[self._defined :], self._defined):
             self._lines.append(f"  {self.reference(number)} = {definition}")
         self._defined = len(self.definitions)

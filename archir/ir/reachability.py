@@ -1,4 +1,4 @@
-"""Reachability: which nodes an output needs, and under which condition on the choices."""
+"""Reachability: which nodes the outputs need, and under which condition on the choices."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 
 MAX_EXACT_SIZE, MAX_EXACT_SIZE_PER_NODE = 50_000, 50
-"""Maximum total size of exact conditions, in diagram nodes: this many, and `MAX_EXACT_SIZE_PER_NODE` more per
-graph node."""
+"""Maximum total size of the exact conditions of a graph, in diagram nodes.
+
+It is `MAX_EXACT_SIZE` plus `MAX_EXACT_SIZE_PER_NODE` for each node of the graph.
+"""
 MAX_OUTCOMES_PER_NODE = 20
-"""Maximum number of outcomes per node that `reachable_nodes` copies along the paths that it follows."""
+"""Maximum number of outcomes that `reachable_nodes` copies along its paths, per node of the graph."""
 MAX_SELECT_NODES = 20_000
-"""Maximum number of nodes of a graph for which `always_reachable` looks through `select` nodes."""
+"""Maximum size of a graph, in nodes, for which `always_reachable` analyses `select` nodes."""
 WORK_FRACTION = 1 / 2
-"""Fraction of the work budget left that computing exact conditions may use."""
+"""Fraction of the units left in the work budget that the computation of exact conditions may use."""
 
 
 class Reachability(dict[NodeId, Value]):
-    """The condition under which each node is needed by an output; nodes that are never needed are missing.
+    """The condition under which an output needs each node; nodes that are never needed are missing.
 
-    For nodes in `overapproximated` the exact condition exceeded the size limit: the stored one holds wherever
-    the node is needed, but may also hold where it is not.
+    For nodes in `overapproximated` the exact condition exceeded the size limit: the stored one holds wherever the node
+    is needed, but may also hold where the node is not needed.
     """
 
     def __init__(self) -> None:
@@ -39,15 +41,15 @@ _cache: WeakKeyDictionary[Graph, tuple[Hashable, Reachability]] = WeakKeyDiction
 
 
 def reachability_state(graph: Graph) -> Hashable:
-    """Return what the conditions depend on and a caller may still change: nodes, outputs, decisions."""
+    """Return a key for caches: what conditions depend on and callers may change (nodes, outputs, choices)."""
     return len(graph), *graph.outputs.values(), *(id(decision.choice) for decision in graph.decisions.values())
 
 
 def reachability_conditions(graph: Graph, exact: bool = False) -> Reachability:
     """Return the conditions under which the nodes of a graph are needed (cached by graph).
 
-    With `exact`, conditions stay exact until the work budget or a diagram's size limit is reached; without it,
-    only while they are small.
+    Conditions are exact as long as they are small. With `exact`, they stay exact until the work budget is spent or a
+    diagram exceeds its size limit.
     """
     state = reachability_state(graph)
     cached = _cache.get(graph)
@@ -57,10 +59,10 @@ def reachability_conditions(graph: Graph, exact: bool = False) -> Reachability:
 
 
 def reachable_nodes(graph: Graph) -> Set[NodeId] | None:
-    """Return the nodes that some architecture needs, without the conditions; None where that cannot be decided
-    quickly.
+    """Return the nodes that some architecture needs, or None if this cannot be decided quickly.
 
-    A node is needed if there are outcomes that lead from an output to it; only one such path per node is tried.
+    Conditions are not computed. A node is needed if some outcomes of the choices connect an output to it. Only one such
+    path is tried for each node.
     """
     assignments: dict[NodeId, Mapping[str, int]] = {number: {} for number in graph.outputs.values()}
     undecided: set[NodeId] = set()
@@ -89,8 +91,8 @@ def reachable_nodes(graph: Graph) -> Set[NodeId] | None:
 def always_reachable(graph: Graph) -> set[NodeId]:
     """Return nodes that every architecture needs.
 
-    In a graph of more than `MAX_SELECT_NODES` nodes, those that are reached only through `select` nodes are
-    left out.
+    In a graph of more than `MAX_SELECT_NODES` nodes, needed nodes that are connected to the outputs only through
+    `select` nodes are missing from the result.
     """
     if len(graph) > MAX_SELECT_NODES:
         always = set(graph.outputs.values())
@@ -111,7 +113,7 @@ def always_reachable(graph: Graph) -> set[NodeId]:
 
 
 class _ReachabilityAnalysis:
-    """Computes reachability conditions in one backward pass over a graph."""
+    """Computation of reachability conditions, in one backward pass over a graph."""
 
     def __init__(self, graph: Graph, exact: bool) -> None:
         self.graph, self.exact = graph, exact
@@ -137,8 +139,10 @@ class _ReachabilityAnalysis:
         return self.reachability
 
     def _add_consumer(self, number: NodeId, operand: NodeId, path: str, outcomes: list[int] | None) -> None:
-        """Record that `operand` is needed where `number` is needed and the choice `path` has one of `outcomes` (None:
-        always)."""
+        """Record that node `number` reads `operand`, which adds to the condition under which `operand` is needed.
+
+        With `outcomes`, it reads `operand` only if the choice `path` has one of these outcomes; None means always.
+        """
         condition, loose = self.reachability[number], self.reachability.overapproximated
         previous = self.reachability.get(operand, False)
         if previous is True:
@@ -171,16 +175,16 @@ class _ReachabilityAnalysis:
             self.reachability[operand] = condition
 
     def _overapproximate(self, compute: Callable[[], Value]) -> Value:
-        """Return the weakened condition that `compute` returns; True if it exceeds the size limit."""
+        """Return the condition that `compute` returns, weakened by `_weaken`; True if it exceeds the size limit."""
         try:
             return self._weaken(compute())
         except DiagramSizeError:
             return True
 
     def _weaken(self, condition: Value) -> Value:
-        """Return a weaker condition that depends only on choices that attributes depend on: rules depend on no others.
+        """Return the projection of a condition onto the choices that attributes depend on; rules depend on no others.
 
-        If less than half of the reserved work is left, the result is True wherever the condition can hold.
+        To save time, returns True for every satisfiable condition once less than half of the reserved work is left.
         """
         if current_budget().left < self.reserved_work / 2:
             return condition is not False
@@ -196,11 +200,9 @@ class _ReachabilityAnalysis:
 
 
 def approximate_reachability(graph: Graph) -> Reachability:
-    """Return over-approximated reachability conditions from the conditions under which the program creates the
-    nodes.
+    """Return over-approximated reachability conditions: those under which the program creates the nodes.
 
-    This is fast however many choices interact. Only nodes that every architecture needs have an exact
-    condition.
+    This is fast however many choices interact. Only nodes that every architecture needs have an exact condition.
     """
     always = always_reachable(graph)
     reachability = Reachability()
@@ -212,7 +214,7 @@ def approximate_reachability(graph: Graph) -> Reachability:
 
 
 def _read_by_outputs(graph: Graph) -> list[NodeId]:
-    """Return the nodes on a path to an output, in order, whatever is chosen."""
+    """Return the nodes from which a path leads to an output, through any alternative of any choice; in graph order."""
     reached = set(graph.outputs.values())
     for number in reversed(list(graph)):
         if number in reached:

@@ -1,6 +1,6 @@
 """Parser of the text form of graphs, the inverse of `archir.ir.printer`.
 
-It looks operations up in `archir.ir.op.OPS`: import `archir.ops` first, which registers them.
+It looks up operations in `archir.ir.op.OPS`; `archir.ops`, which registers them, must be imported before.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from archir.ir.verify import checked_types
 MAX_CHARACTERS = 2**24
 """Maximum length of a text, in characters."""
 MAX_DIAGNOSTICS = 50
-"""Maximum number of diagnostics before reading stops."""
+"""Maximum number of diagnostics; once it is reached, reading stops."""
 
 _SPECIAL_FLOATS = {
     "inf": inf,
@@ -44,16 +44,16 @@ _TOKEN_WORDS = {
     "NODE": "a node such as `%0`", "REFERENCE": "a reference such as `$0`", "DEFINITION": "a name such as `<relu>`",
     "DTYPE": "an element type", "KIND": "a kind", "$END": "the end of the text",
 }  # fmt: skip
-"""Terminals of the grammar as error messages call them."""
+"""Names of the grammar's terminals in error messages."""
 
 Part = Any
-"""A `Token` or a `Tree` of them."""
+"""A node of the syntax tree: a `Token`, or a `Tree` of parts."""
 
 
 def parse_graph(text: str, name: str = "<ir>") -> Graph:
     """Parse the text form of a graph.
 
-    Raises ArchError: A0701 (syntax), A0702 (operations and values), A0703 (names), A0704 (types that differ
+    Raises ArchError: A0701 (syntax), A0702 (operations and values), A0703 (names), A0704 (annotated types that differ
     from the inferred ones).
     """
     source = Source(name, text)
@@ -93,9 +93,9 @@ def _unexpected(source: Source, error: UnexpectedToken) -> Diagnostic:
 
 
 class _Reader:
-    """Builds the graph statement by statement and collects diagnostics.
+    """Builder of the graph, statement by statement; collects diagnostics.
 
-    A statement that uses a definition which failed is skipped without a diagnostic of its own.
+    A statement that refers to a definition with an error is skipped, without a diagnostic of its own.
     """
 
     def __init__(self, source: Source) -> None:
@@ -109,7 +109,7 @@ class _Reader:
         self._types: list[tuple[NodeId, TensorType, Span]] = []
 
     def read(self, tree: Part) -> Graph:
-        """Return the graph. Raises ArchError with all diagnostics."""
+        """Build and return the graph. Raises ArchError with all diagnostics."""
         name, parameters, *statements = tree.children
         self.graph.name = self._name(name)
         with self._checked():
@@ -141,7 +141,7 @@ class _Reader:
 
     @contextmanager
     def _at(self, part: Part, code: str = "A0702") -> Iterator[None]:
-        """Convert a RuleError of the `with` block into an ArchError at a part of the text."""
+        """Convert a RuleError that the `with` block raises into an ArchError located at a part of the text."""
         try:
             yield
         except RuleError as error:
@@ -287,8 +287,7 @@ class _Reader:
         return TensorType(values, str(dtype), kind_value)
 
     def _compare_types(self) -> None:
-        """Report annotated types that differ from the inferred ones. The text form has types only for its human
-        readers."""
+        """Report annotated types that differ from the inferred ones; annotations are only for human readers."""
         if not self._types:
             return
         types = checked_types(self.graph, "A0704")

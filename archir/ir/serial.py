@@ -1,11 +1,10 @@
-"""The JSON form of graphs, for other programs. It holds what the text form holds, except for types.
+"""The JSON form of graphs, for other programs. It has the same content as the text form, but no types.
 
     {"schema": 1, "name": "tiny", "parameters": {}, "choices": [...], "values": [...], "constraints": [...],
      "nodes": [{"op": "relu", "operands": [0], "scope": "relu", "attributes": {}}, ...],
      "outputs": {"y": 1}, "blocks": {}}
 
-`values` are large diagrams that other values refer to, by index. Operations must be registered (`import
-archir.ops`).
+`values` are large diagrams, to which other values refer by index. Operations must be registered (`import archir.ops`).
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def to_json(graph: Graph) -> dict[str, Json]:
 
 
 def from_json(data: Json) -> Graph:
-    """Return the graph of a JSON value. Raises ArchError (A0705) with the JSON path of the part that is wrong."""
+    """Build a graph from a JSON value. Raises ArchError (A0705) with the JSON path of the invalid part."""
     return _Reader().read(Cursor(data))
 
 
@@ -124,7 +123,7 @@ class _Reader:
         return graph
 
     def _choice(self, item: Cursor) -> Cursor:
-        """Declare a choice; return a cursor to its condition, which is read once all values are defined."""
+        """Declare a choice; return a cursor to its condition, to be read once all values are defined."""
         parts = item.fields("path", "alternatives", take=None, tags=[], active=True)
         path = _scope(parts["path"])
         if path in self._choices:
@@ -189,7 +188,7 @@ class _Reader:
         return item.integer()
 
     def _special(self, item: Cursor, nesting: int) -> Value:
-        """Return a value that JSON has no literal for: an object of one key, or a diagram."""
+        """Return a value that JSON has no literal for; it is encoded as an object with one key, or is a diagram."""
         parts = item.entries()
         match sorted(parts):
             case ["branches", "case"]:
@@ -240,7 +239,7 @@ def _scope(item: Cursor) -> str:
 
 
 def _checked_entries(item: Cursor, is_valid: Callable[[str], bool]) -> Iterator[tuple[str, Cursor]]:
-    """Yield the entries of an object whose keys must be names or scopes, as the predicate `is_valid` says."""
+    """Yield the entries of an object; every key must be a valid name or scope, as the predicate `is_valid` decides."""
     for name, part in item.entries().items():
         if not is_valid(name):
             raise item.error(f"{name[:100]!r} is not a valid {'name' if is_valid is is_name else 'scope'}")

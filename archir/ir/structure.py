@@ -1,5 +1,4 @@
-"""Operations that every graph is built with: inputs, `select` (a choice between nodes) and `mix` (a relaxed
-choice)."""
+"""Operations that graphs are built from: inputs, `select` (a choice between nodes) and `mix` (a relaxed choice)."""
 
 from __future__ import annotations
 
@@ -17,8 +16,10 @@ from archir.ir.types import TensorType
 
 @dataclass(frozen=True)
 class Input(View):
-    """An input tensor of the network. In a space its dimensions may depend on choices; in an architecture they are
-    integers."""
+    """An input tensor of the network.
+
+    In a space, its dimensions may depend on choices; in an architecture, they are integers.
+    """
 
     operands: ClassVar[tuple[str, ...]] = ()
     internal: ClassVar[bool] = True
@@ -47,7 +48,7 @@ class Input(View):
 
 @dataclass(frozen=True)
 class Select(View):
-    """The operand that the outcome of a choice selects: outcome i reads operand `cases[i]`."""
+    """The operand that a choice selects: if the choice has outcome i, the result is operand `cases[i]`."""
 
     operands: ClassVar[tuple[str, ...]] = ("*alternatives",)
     any_element: ClassVar[bool] = True
@@ -56,8 +57,8 @@ class Select(View):
     cases: tuple[int, ...]
 
     def infer(self, *operands: Any) -> TensorType:
-        """Return the common type of the operands. (`archir.ir.typing` handles operands whose dimensions or kinds
-        differ.)"""
+        """The common type of the operands. If dimensions or kinds differ, `archir.ir.typing` infers the type
+        instead."""
         require(len(set(operands)) == 1, "the alternatives have different types")
         first: TensorType = operands[0]
         return first
@@ -65,12 +66,12 @@ class Select(View):
 
 @dataclass(frozen=True)
 class Mix(Free):
-    """A weighted sum of its operands: the relaxation of a `select`.
+    """A weighted sum of the operands: the continuous relaxation of a `select`.
 
-    The weight of operand i is a product over j of a factor for `mixed[j]`: the sum of the choice's weights at
-    the positions `shares[i][j]`, or 1 if there are no positions. `mixed[j]` is the path of a choice, with a
-    weight per outcome; or the path and `*`, with a weight per alternative, for a choice that picks several
-    alternatives.
+    The weight of operand i is a product of one factor for each choice `mixed[j]`. The factor is the sum of the choice's
+    architecture weights at the indices `shares[i][j]`, or 1 if there are no indices. `mixed[j]` is the path of a
+    choice, which has one weight per outcome; or the path followed by `*`, for a choice that picks several alternatives
+    and has one weight per alternative.
     """
 
     operands: ClassVar[tuple[str, ...]] = ("*terms",)
@@ -86,15 +87,17 @@ class Mix(Free):
         return {name.removesuffix("*") for name in self.mixed}
 
     def infer(self, *terms: TensorType) -> TensorType:
-        """Return the type that all terms have. Raises RuleError if their types differ."""
+        """The type of the operands. Raises RuleError if their types differ."""
         for term in terms[1:]:
             require(term == terms[0], f"terms differ: {terms[0]} and {term}", code="A0401")
         return terms[0]
 
 
 def require_mergeable(types: list[TensorType]) -> None:
-    """Raise RuleError (A0403) unless the alternatives agree in rank and element type; dimensions and kinds may
-    differ."""
+    """Raise RuleError (A0403) unless the alternatives of a choice have equal ranks and element types.
+
+    Their dimensions and kinds may differ.
+    """
     first = types[0]
     for type_ in types[1:]:
         if (type_.rank, type_.dtype) != (first.rank, first.dtype):

@@ -11,10 +11,9 @@ from archir.diagnostics.errors import RuleError
 from archir.diagrams.mdd import Diagram, describe_leaves, leaves, value_at, varies
 
 Dim = int | Diagram
-"""A dimension: an integer, or a diagram of integers."""
+"""A dimension: an integer, or a diagram with integer leaves."""
 Kind = Literal["feature", "gate", "kernel"]
-"""The purpose of a tensor: a feature, a gate that multiplies features, or a bank of depthwise kernels per
-sample."""
+"""What a tensor is used for: a feature, a gate for features, or a bank of per-sample depthwise kernels."""
 
 KINDS: tuple[Kind, ...] = ("feature", "gate", "kernel")
 """All kinds."""
@@ -23,26 +22,29 @@ DTYPES = {"f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "bool": 1}
 """Element types with their sizes in bytes."""
 
 INTEGER_DTYPES = ("i64", "i32")
-"""Integer element types; operations use such tensors only as indices."""
+"""Integer element types; operations use integer tensors only as indices."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """The type of a tensor: `f32[C, H, W]` for a map, `f32[N, D]` for tokens, `f32[D]` for a vector.
 
-    Dimensions and kind may depend on choices; the kind of a choice between kinds is their union.
+    Dimensions and kind may depend on choices. A choice between tensors of different kinds has a kind that depends on
+    it.
     """
 
     dims: tuple[Dim, ...]
     dtype: str = "f32"
     kind: Kind | Diagram = "feature"
     integer_limit: int | None = field(default=None, compare=False)
-    """Exclusive upper bound of an input's integers, where `archir.backends.input_ranges` infers one; ignored in
-    comparisons."""
+    """Exclusive upper bound of an input's integers, if `archir.backends.input_ranges` inferred one.
+
+    Comparisons ignore it.
+    """
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The dimensions as integers; the type must not depend on choices."""
+        """The dimensions as integers; only for types that do not depend on choices."""
         assert Diagram not in map(type, self.dims), "this type depends on choices"
         return cast(tuple[int, ...], self.dims)
 
@@ -58,7 +60,7 @@ class TensorType:
 
     @property
     def channel_axis(self) -> int:
-        """Index of the channel axis: the first of a map, the last of tokens and vectors."""
+        """Index of the channel axis: the first axis of a map, the last one of tokens and vectors."""
         return 0 if self.rank >= 3 else self.rank - 1
 
     @property
@@ -68,17 +70,20 @@ class TensorType:
 
     @property
     def is_floating(self) -> bool:
-        """Whether the elements are floating-point numbers; integers and booleans are only used as indices and masks."""
+        """Whether the elements are floating-point numbers, rather than integers or booleans (indices and masks)."""
         return self.dtype not in (*INTEGER_DTYPES, "bool")
 
     @property
     def spatial(self) -> tuple[int, ...]:
-        """Sizes of all axes but the channel axis: height and width of a map, the number of tokens."""
+        """Sizes of all axes except the channel axis: height and width of a map, the number of tokens."""
         axis = self.channel_axis
         return (*self.shape[:axis], *self.shape[axis + 1 :])
 
     def with_spatial(self, channels: int, *sizes: int) -> TensorType:
-        """Return the type with other channels and other sizes of the spatial axes; the order of the axes stays."""
+        """Return the type with this number of channels and these sizes of the spatial axes.
+
+        The order of the axes is kept.
+        """
         return self.with_dims(*((channels, *sizes) if self.channel_axis == 0 else (*sizes, channels)))
 
     @property
@@ -87,7 +92,7 @@ class TensorType:
         return varies(self.kind) or any(varies(dim) for dim in self.dims)
 
     def at(self, outcomes: Mapping[str, int]) -> TensorType:
-        """Return the type in one architecture, given as outcomes by the path of the choice."""
+        """Return the type as it is in one architecture, which is given as outcomes by the paths of choices."""
         return TensorType(
             tuple(value_at(dim, outcomes) for dim in self.dims), self.dtype, value_at(self.kind, outcomes)
         )
@@ -116,12 +121,11 @@ def is_map(x: TensorType) -> tuple[int, int, int]:
 
 
 AXES_NAMES = {1: "tokens [N, D]", 2: "a map [C, H, W]", 3: "a volume [C, D, H, W]"}
-"""Names of tensor types by the number of their axes other than the channel axis."""
+"""Names of tensors in messages, by the number of axes other than the channel axis."""
 
 
 def require_axes(x: TensorType, *spatial: int, hint: str | None = None) -> None:
-    """Raise RuleError (A0402), with the hint, unless the number of axes other than the channel axis is one of
-    `spatial`."""
+    """Raise RuleError (A0402) with `hint` unless the number of axes other than the channel axis is in `spatial`."""
     if x.rank - 1 not in spatial:
         hint = "there is no axis for the batch" if x.rank > 3 and x.rank - 2 in spatial else hint
         raise RuleError(f"expected {' or '.join(AXES_NAMES[count] for count in spatial)}, got {x}", hint, "A0402")

@@ -1,4 +1,4 @@
-"""Type inference: the `infer` rules of operations, lifted over everything that depends on choices."""
+"""Type inference: applies the `infer` rules of operations, lifted over values that depend on choices."""
 
 from __future__ import annotations
 
@@ -34,21 +34,26 @@ from archir.ir.structure import Input, Select, require_mergeable
 from archir.ir.types import AXES_NAMES, TensorType
 
 Types = Mapping[NodeId, TensorType]
-"""Types of nodes."""
+"""Types by node number."""
 
 MAX_LISTED = 4_096
-"""Maximum number of combinations of choices that are listed one by one although symbolic integers could be
-used."""
+"""Maximum number of combinations of choices for which a rule is run once for each combination.
+
+Above it, the rule is run on symbolic integers where possible.
+"""
 OPERAND_WORK = 15
-"""Work units of one call of a rule, for each operand and for the result."""
+"""Work units that one call of a rule costs for each operand and for the result."""
 INTEGER_HINT = "things are looked up by integers: `tokens |> embedding(vocabulary, channels)`, `gather(x, positions)`"
-"""Hint for integer tensors where floating-point ones are expected."""
+"""Hint of the error about an integer tensor where a floating-point one is expected."""
 MAX_ELEMENTS = 2**63 - 1
-"""Maximum number of elements of a tensor; no backend can represent the size of a larger one."""
+"""Maximum number of elements of a tensor; backends cannot represent the size of larger ones."""
 
 
 class NodeError(RuleError):
-    """A rule failed at a node; `combination` names the choices for which it fails (empty: for all architectures)."""
+    """A rule failed at a node.
+
+    `combination` has the outcomes for which it fails; empty if it fails in all architectures.
+    """
 
     def __init__(self, number: NodeId, error: RuleError, span: Span | None = None) -> None:
         super().__init__(f"%{number}: {error.message}", error.hint, error.code, error.span or span)
@@ -66,13 +71,13 @@ def lift_rule(
     resolve: Callable[[Value], Value] | None = None,
     max_combinations: int | None = None,
 ) -> Value:
-    """Compute `rule(op, *types)` for every reachable combination of the choices that attributes and dimensions
-    depend on.
+    """Compute `rule(op, *types)` for every reachable combination of the choices that attributes and types depend on.
 
-    Failures that `assumptions` exclude are ignored (see `archir.diagrams.lifting`). With `resolve`, which
-    replaces the symbolic integers in a result by their values, long ranges of integers are not listed, unless
-    the rule needs their value or there are at most `max_combinations` combinations. Raises CombinationError
-    (the rule fails for some combinations) or RuleError (for all).
+    Failures for combinations that `assumptions` exclude are ignored (see `archir.diagrams.lifting`). With `resolve`,
+    the rule is called with symbolic integers for long ranges of integers, and `resolve` replaces those in its result by
+    their values. The rule is still called for each single value if it needs the value, or if there are at most
+    `max_combinations` combinations. Raises CombinationError if the rule fails for some combinations, RuleError if it
+    fails for all.
     """
     attributes = op.varying_attributes
     parts: list[Value] = [part for x in types for part in (x.kind, *x.dims)]
@@ -124,8 +129,10 @@ def _lift_symbolic(
     under: Value,
     assumptions: Sequence[Value],
 ) -> Value:
-    """Lift a rule with symbolic integers for the long ranges whose value it does not need; the other values are
-    listed."""
+    """Lift a rule with symbolic integers for long ranges, as far as the rule does not need their values.
+
+    For all other values that depend on choices, the rule is run once for each combination.
+    """
     symbols = {value: SymbolicInt.of(value) for value in values if varies(value) and is_long_range(value)}
     while symbols:
         listed = [value for value in values if value not in symbols]
@@ -152,7 +159,7 @@ def _apply_symbolic(
     symbols: Mapping[Value, SymbolicInt],
     *listed: Value,
 ) -> Value:
-    """Apply a rule to symbolic integers, and to `listed` for the other values."""
+    """Apply a rule to the symbolic integers `symbols`, and to plain values `listed` in place of the others."""
     remaining = iter(listed)
     return resolve(rule(*(symbols[value] if value in symbols else next(remaining) for value in values)))
 
@@ -164,7 +171,7 @@ def infer_op(
     choice: Choice | None = None,
     assumptions: Sequence[Value] = (),
 ) -> TensorType:
-    """Return the type of a node's result, which may depend on choices; `choice` is the choice of a `select`."""
+    """Return the type of an operation's result, which may depend on choices; `choice` is the choice of a `select`."""
     if isinstance(op, Select):
         assert choice is not None
         return _select(op, choice, types, under)
@@ -178,8 +185,10 @@ def infer_op(
 
 
 def _other_rank_hint(op: Op, types: Sequence[TensorType]) -> str | None:
-    """Return a hint to the variant of an operation for operands of this rank, such as `conv1d` instead of `conv`;
-    or None."""
+    """Return a hint that names the operation for operands of this rank, or None.
+
+    For example, it is `conv1d` instead of `conv`.
+    """
     base_name = op.name.removesuffix("1d").removesuffix("3d")
     if not types:
         return None
@@ -196,9 +205,10 @@ def _other_rank_hint(op: Op, types: Sequence[TensorType]) -> str | None:
 
 
 def _unify_types(number: Value, types: Sequence[TensorType], under: Value, assumptions: Sequence[Value]) -> TensorType:
-    """Return the single type that a diagram of type numbers stands for.
+    """Return the single type that stands for all types of a node, whose index in `types` depends on choices.
 
-    Raises RuleError (A0403) if the types differ in rank or element type.
+    `number` is the diagram of these indices; dimensions and kind of the result depend on the same choices. Raises
+    RuleError (A0403) if the types differ in rank or element type.
     """
     if not varies(number):
         plain: TensorType = types[number]
@@ -241,15 +251,17 @@ def _infer(op: Op, *types: TensorType) -> TensorType:
 
 
 def _concrete_dims(x: TensorType, under: Value) -> TensorType:
-    """Return a type with its symbolic integers replaced by diagrams."""
+    """Return a type in which each symbolic integer is replaced by the diagram of its value."""
     if not any(isinstance(dim, SymbolicInt) for dim in x.dims):
         return x
     return replace(x, dims=tuple(restrict(concrete_value(dim), under) for dim in x.dims))
 
 
 def _select(op: Select, choice: Choice, types: Sequence[TensorType], under: Value) -> TensorType:
-    """Return the type of a `select`: dimensions and kinds that differ between the alternatives become diagrams of
-    the choice."""
+    """Return the type of a `select`.
+
+    Where dimensions or kinds of the alternatives differ, they depend on the choice.
+    """
     require_mergeable(list(types))
     possible = possible_outcomes(choice, under)
     reached = [i in possible for i in range(choice.outcome_count)]
@@ -262,9 +274,9 @@ def _select(op: Select, choice: Choice, types: Sequence[TensorType], under: Valu
 
 
 def _branch_by_outcome(choice: Choice, branches: list[Value], reached: list[bool]) -> Value:
-    """Return the value that is `branches[i]` under outcome i of the choice; branches may depend on any choices.
+    """Return the value that is `branches[i]` for outcome i of the choice; branches may depend on any choices.
 
-    `reached` says which outcomes are possible; the branches of others are arbitrary.
+    `reached[i]` is False if outcome i is impossible; its branch may then be replaced by another one.
     """
     if not any(varies(branch) for branch in branches):
         filler = branches[reached.index(True)] if True in reached else branches[0]
@@ -274,20 +286,20 @@ def _branch_by_outcome(choice: Choice, branches: list[Value], reached: list[bool
 
 @lru_cache(MAX_CACHED)
 def _cached_switch(choice: Choice, sizes: tuple[Value, ...]) -> Value:
-    """Cached `switch`: many alternatives have the same sizes."""
+    """Return `switch(choice, sizes)`, cached, since many alternatives have the same sizes."""
     return switch(choice, sizes)
 
 
 _inferred: WeakKeyDictionary[Graph, tuple[Hashable, Types]] = WeakKeyDictionary()
-"""Inferred types of graphs, each with the state of the graph for which they hold."""
+"""Cache of inferred types by graph, each with the state of the graph for which they are valid."""
 
 
 def infer(graph: Graph) -> Types:
-    """Infer the type of every node that is needed (cached by graph). Raises NodeError at the first node whose rule
-    fails.
+    """Infer the types of all nodes that are needed (cached by graph).
 
-    Failures that the constraints exclude are ignored; a node that is needed only under excluded conditions gets
-    no type. Results are cached by operation and operand types, since networks repeat themselves.
+    Raises NodeError at the first node whose rule fails. Failures that the constraints exclude are ignored. A node that
+    is needed only in excluded combinations gets no type. Results are also cached by operation and operand types, since
+    networks repeat their layers.
     """
     state = reachability_state(graph), *graph.assumptions
     cached = _inferred.get(graph)
@@ -297,7 +309,10 @@ def infer(graph: Graph) -> Types:
 
 
 def _infer_needed(graph: Graph) -> Types:
-    """Infer the type of every node that is needed, or restrict the types that were recorded."""
+    """Infer the types of all nodes that are needed.
+
+    If types were recorded during construction, these are simplified instead.
+    """
     needed = reachability_conditions(graph)
     if graph in _recorded and _recorded[graph].covered == len(graph):
         return _restrict_types(_recorded[graph], graph, needed)
@@ -310,7 +325,7 @@ def _infer_needed(graph: Graph) -> Types:
 
 
 class LazyTypes(dict[NodeId, TensorType]):
-    """Types of nodes, some of which are computed on first access: most are never asked for."""
+    """Types of nodes, some computed on first access, since most of them are never accessed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -326,7 +341,7 @@ class LazyTypes(dict[NodeId, TensorType]):
         return type_
 
     def alias(self, number: NodeId, other: LazyTypes, other_number: NodeId) -> None:
-        """Give a node the type of node `other_number` of another graph, whose types are `other`."""
+        """Give a node the same type as node `other_number` of another graph, whose types are `other`."""
         if other_number in other:
             self[number] = other[other_number]
         else:
@@ -334,14 +349,14 @@ class LazyTypes(dict[NodeId, TensorType]):
 
     @property
     def covered(self) -> int:
-        """Number of nodes whose type is known or can be computed."""
+        """Number of nodes whose type is known or has a function that computes it."""
         return len(self) + len(self._deferred)
 
 
 def join_types(value: Value, type_of: Callable[[Value], TensorType]) -> TensorType:
-    """Join the types that the leaves of `value` stand for into one, whose dimensions and kind depend on choices.
+    """Join the types of the leaves of `value` into one, whose dimensions and kind depend on choices.
 
-    `type_of` maps a leaf to its type; all types have the same rank and element type.
+    `type_of` maps a leaf to its type; all types must have the same rank and element type.
     """
     types = [type_of(leaf) for leaf in leaves(value)]
     first = types[0]
@@ -357,25 +372,26 @@ def join_types(value: Value, type_of: Callable[[Value], TensorType]) -> TensorTy
 
 @lru_cache(MAX_CACHED)
 def _join_parts(value: Value, parts: tuple[Value, ...]) -> Value:
-    """Replace the leaves of a value by `parts`, in order. Cached: repeated nodes join the same parts, as do height
-    and width."""
+    """Return a value with its leaves replaced by `parts`, in order.
+
+    Cached, since repeated nodes join the same parts, and so do height and width.
+    """
     return lift(dict(zip(leaves(value), parts, strict=True)).__getitem__, value)
 
 
 _recorded: WeakKeyDictionary[Graph, LazyTypes] = WeakKeyDictionary()
-"""Types of graphs that were recorded when the graphs were built."""
+"""Types that were recorded during the construction of a graph, by graph."""
 
 
 def record_types(graph: Graph, types: LazyTypes) -> None:
-    """Record the types of all nodes of a graph, which were found while it was built, so that `infer` need not
-    compute them."""
+    """Record the types of all nodes, found while the graph was built, so that `infer` need not compute them."""
     _recorded[graph] = types
 
 
 def copy_types(graph: Graph, copy: Graph, new_numbers: Mapping[NodeId, NodeId]) -> None:
-    """Record the types of a copy from the recorded types of the original graph.
+    """Record the types of a copied graph, taken from those recorded for the original.
 
-    `new_numbers` maps nodes of the original to nodes of the copy with the same operation and operands.
+    `new_numbers` maps nodes of the original to nodes of the copy that have the same operation and operands.
     """
     if graph in _recorded and _recorded[graph].covered == len(graph):
         _recorded[copy] = LazyTypes()
@@ -384,7 +400,7 @@ def copy_types(graph: Graph, copy: Graph, new_numbers: Mapping[NodeId, NodeId]) 
 
 
 def _restrict_types(types: Types, graph: Graph, needed: Reachability) -> dict[NodeId, TensorType]:
-    """Return the types of the needed nodes, simplified under the conditions under which these are needed."""
+    """Return the types of the needed nodes, each simplified under the condition under which its node is needed."""
     restricted: dict[NodeId, TensorType] = {}
     restriction = Restrictor()
     cache: dict[tuple[TensorType, Value], TensorType] = {}
@@ -399,7 +415,10 @@ def _restrict_types(types: Types, graph: Graph, needed: Reachability) -> dict[No
 
 
 def infer_reachable(graph: Graph, needed: Reachability) -> dict[NodeId, TensorType]:
-    """Infer the types of nodes under the conditions `needed`. Raises NodeError, and WorkError."""
+    """Infer the types of all nodes that have a condition in `needed`, each under that condition.
+
+    Raises NodeError if a rule fails, and WorkError if the work budget is exhausted.
+    """
     types: dict[NodeId, TensorType] = {}
     cache: dict[tuple[Op, tuple[TensorType, ...], Value], TensorType] = {}
     assumptions = graph.assumptions
@@ -427,7 +446,7 @@ def infer_reachable(graph: Graph, needed: Reachability) -> dict[NodeId, TensorTy
 
 
 def _undecided_error(refusal: RuleError) -> RuleError:
-    """Return the error for a rule that fails at a node that may be unreachable (A0605)."""
+    """Return the error (A0605) for a rule that fails at a node for which it is unknown whether it is reachable."""
     message = (
         "could not decide within the limit on diagram sizes whether any architecture uses this; "
         f"if one does: {refusal.message}"
@@ -436,7 +455,10 @@ def _undecided_error(refusal: RuleError) -> RuleError:
 
 
 def _operand_types(graph: Graph, number: NodeId, types: Types) -> list[TensorType]:
-    """Return the types of a node's operands; an alternative that is never selected gets the type of another one."""
+    """Return the types of a node's operands.
+
+    An operand without a type (never selected) gets the type of another one.
+    """
     operands = graph.operands(number)
     operand_types = [types[operand] for operand in operands if operand in types]
     return [types.get(operand, operand_types[0]) for operand in operands]

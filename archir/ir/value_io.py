@@ -1,7 +1,7 @@
 """Values, choices and diagrams in the text and JSON forms of graphs.
 
-As a tree, a diagram may be exponentially larger. So a `Writer` writes small diagrams in place and numbers
-large ones: each is defined once, after those it refers to.
+A diagram written as a tree may be exponentially larger. So a `Writer` writes only small diagrams in place. Large ones
+get numbered definitions; each comes after the definitions that it refers to.
 """
 
 from __future__ import annotations
@@ -16,26 +16,29 @@ from archir.diagnostics.errors import NO_SPAN, RuleError, Span, require
 from archir.diagrams.mdd import MAX_OUTCOMES, Choice, Diagram, Label, Value, make_diagram, varies
 
 MAX_NESTING = 100
-"""Maximum nesting of brackets in a value that is read."""
+"""Maximum nesting of brackets in an input value."""
 MAX_DEPTH = 160
-"""Maximum nesting of diagrams and tuples in a value that is read, references included."""
+"""Maximum nesting of diagrams and tuples in an input value, including those that it refers to."""
 MAX_INLINE = 16
-"""Maximum number of leaves (of the diagram as a tree) that are written in place."""
+"""Maximum number of leaves, counted in the diagram as a tree, of a diagram that is written in place."""
 MAX_BITS = 4096
-"""Maximum size of an integer that is read, in bits; the same as in `.arch` files."""
+"""Maximum size of an integer in the input, in bits; the same as in `.arch` files."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A block or operation that was the value of a net's parameter; text and JSON keep only its name."""
+    """The value of a net's parameter that is a block or an operation; the text and JSON forms keep only its name."""
 
     name: str
 
 
 class Writer(ABC, Generic[T]):
-    """Base class of writers of values; `definitions` are the large diagrams written so far, by number."""
+    """Base class of value writers.
+
+    `definitions` are the large diagrams written so far, in the order of their numbers.
+    """
 
     def __init__(self) -> None:
         self.definitions: list[T] = []
@@ -48,11 +51,11 @@ class Writer(ABC, Generic[T]):
 
     @abstractmethod
     def inline(self, path: str, branches: list[T]) -> T:
-        """Write a diagram in place, given its choice's path and its written branches."""
+        """Write a diagram in place, given the path of its choice and its branches as already written."""
 
     @abstractmethod
     def reference(self, number: int) -> T:
-        """Write a reference to a diagram that was defined before."""
+        """Write a reference to the diagram with this number in `definitions`."""
 
     def write(self, value: Value) -> T:
         """Write a value; a large diagram is added to `definitions` and written as a reference."""
@@ -82,7 +85,7 @@ class Writer(ABC, Generic[T]):
 def new_choice(
     path: str, alternatives: Sequence[Label], order: int, k: int | None, tags: Sequence[str], span: Span = NO_SPAN
 ) -> Choice:
-    """Create a choice that was read from outside. Raises RuleError unless `.arch` programs could declare it."""
+    """Create a choice from untrusted input. Raises RuleError unless a `.arch` program could declare it."""
     count = len(alternatives)
     require(0 < count <= MAX_OUTCOMES, f"a choice has 1 to {MAX_OUTCOMES} alternatives, not {count}")
     require(len({str(label) for label in alternatives}) == count, f"`{path}` has an alternative twice")
@@ -93,10 +96,10 @@ def new_choice(
 
 
 def new_diagram(choice: Choice, branches: Sequence[Value]) -> Value:
-    """Create a diagram that was read from outside.
+    """Create a diagram from untrusted input.
 
-    Raises RuleError unless it has a branch per outcome, its branches depend on later choices only, and it nests
-    no deeper than `MAX_DEPTH`.
+    Raises RuleError unless it has one branch per outcome, its branches depend only on choices later in the variable
+    order, and its nesting is at most `MAX_DEPTH`.
     """
     depth = 1 + max(map(_depth, branches), default=0)
     require(depth <= MAX_DEPTH, f"cases and tuples nest deeper than {MAX_DEPTH} levels")
@@ -112,7 +115,7 @@ def new_diagram(choice: Choice, branches: Sequence[Value]) -> Value:
 
 
 _depths: WeakKeyDictionary[Diagram, int] = WeakKeyDictionary()
-"""Nesting of each diagram that was read, tuples included."""
+"""Nesting depth of each diagram that was read, counting tuples."""
 
 
 def _depth(value: Value) -> int:

@@ -1,4 +1,4 @@
-"""The verifier: checks that a graph satisfies the invariants of the IR, whichever code built it."""
+"""The verifier: checks that a graph satisfies the invariants of the IR, whatever code built it."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ def verify(graph: Graph) -> None:
 
 
 def checked_types(graph: Graph, code: str | None = None) -> Types:
-    """Infer the types of all nodes that are needed. Raises ArchError, with this code or the rule's own, if a rule
-    fails."""
+    """Infer the types of all needed nodes.
+
+    Raises ArchError if a rule fails, with the rule's own code or else `code`.
+    """
     try:
         return infer(graph)
     except NodeError as refusal:
@@ -149,7 +151,7 @@ def _check_choices(graph: Graph) -> Iterator[Diagnostic]:
 
 
 def _unknown_choices(graph: Graph, *values: Value) -> Iterator[str]:
-    """Yield a message for each choice that values depend on but the graph does not have."""
+    """Yield a message for each choice that values depend on but that the graph does not have."""
     for choice in support(*values):
         decision = graph.decisions.get(choice.path)
         if decision is None:
@@ -159,8 +161,7 @@ def _unknown_choices(graph: Graph, *values: Value) -> Iterator[str]:
 
 
 def _check_weights(graph: Graph, types: Types) -> Iterator[Diagnostic]:
-    """Check that nodes with weights have a scope, and that nodes of the same scope have weights of the same names
-    and shapes."""
+    """Check that nodes with weights have a scope, and that equal scopes have weights of equal names and shapes."""
     needed = reachability_conditions(graph)
     first: dict[str, tuple[NodeId, Value]] = {}
     for number in types:

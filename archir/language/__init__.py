@@ -1,2 +1,1 @@
-"""The `.arch` language: parsing, elaboration to graphs, the standard library, formatting, and writing graphs as
-programs."""
+"""The `.arch` language: parser, elaboration of programs to graphs, standard library, formatter, and decompiler."""

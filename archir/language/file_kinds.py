@@ -1,4 +1,4 @@
-"""Recognise files by suffix, for the error messages of commands that were passed a file of the wrong kind."""
+"""Recognises file kinds by suffix, for error messages of commands that got a file of the wrong kind."""
 
 from __future__ import annotations
 
@@ -15,27 +15,25 @@ _KINDS = {
     ".safetensors": ("a file of weights", "`archir compile NET.arch --weights {file}` takes it, with its network"),
     ".py": ("Python", "`archir import --torch {stem}:FUNCTION` takes a torch module"),
 }  # fmt: skip
-"""For each file suffix: a description of the file, and a hint with the command that takes such a file.
+"""Maps each file suffix to a description and a hint naming the command that takes such files.
 
-The hints are format strings with the fields `file` (path), `name` (file name) and `stem` (file name without suffix).
+The hints are format strings with the fields `file` (path), `name` (file name) and `stem` (file name without
+suffix).
 """
 _EXPECTED = {".arch": "a program that ends in .arch", ".toml": "a recipe that ends in .toml"}
-"""For each suffix that `require_kind` checks: a description of the file that the command expects."""
+"""Maps each suffix that `require_kind` can require to a description of such a file."""
 
 
 def non_json_kind(name: str) -> str | None:
-    """Return a description of a file that was expected to be JSON, by its suffix.
-
-    Returns None for `.json` and for unknown suffixes.
-    """
+    """Return a description of a file that was expected to be JSON but has another known suffix; else None."""
     suffix = Path(name).suffix
     return _KINDS[suffix][0] if suffix in _KINDS and suffix != ".json" else None
 
 
 def require_kind(path: Path, suffix: str, code: str) -> None:
-    """Raise ArchError with `code` if the suffix of `path` is that of another known kind of file than `suffix`.
+    """Raise ArchError with `code` if an existing file does not have the given suffix but another one in `_KINDS`.
 
-    Files that do not exist and unknown suffixes are accepted here: the function that reads the file reports them.
+    Missing files and unknown suffixes pass; the function that reads the file reports those.
     """
     if path.suffix == suffix or path.suffix not in _KINDS or not path.is_file():
         return

@@ -1,4 +1,4 @@
-"""Write graphs without choices as `.arch` programs."""
+"""Writes graphs without choices as flat `.arch` programs, with one statement per node."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from archir.language.formatter import canonical
 
 
 def to_source(graph: Graph) -> str:
-    """Return a program with one net that elaborates to the same graph: one assignment for each node, named after its
-    scope.
+    """Write a graph as a program with one net that elaborates to an equal graph, with one assignment per node.
 
-    The names of weights differ from those of the space, since the scopes of blocks are gone. Raises RuleError if the
-    graph still has choices, ArchError (A0908) for names that no program can have.
+    Variables are named after scopes. Weights get other names than in the original program, because the scopes of
+    blocks are lost. Raises RuleError if the graph has choices, ArchError (A0908) if a name is not valid in
+    programs.
     """
     require_names(graph)
     names = _Names()
@@ -53,7 +53,7 @@ class _Names:
         self.taken: set[str] = set()
 
     def new(self, wanted: str, reserved: Iterable[str] = ()) -> str:
-        """Return `wanted`, with `_2`, `_3`, ... appended if it is taken or reserved, and mark the name as taken."""
+        """Return `wanted`, with `_2`, `_3`, ... appended if it is taken or reserved; the name is then taken."""
         name, number = wanted, 1
         while name in self.taken or name in reserved:
             number += 1
@@ -63,16 +63,16 @@ class _Names:
 
 
 def _variable_name(scope: str, op: Op) -> str:
-    """Return the variable of a node: `stage[0].layer[1].conv_2` -> `stage_0_layer_1_conv_2_out`.
+    """Return the variable name of a node: `stage[0].layer[1].conv_2` -> `stage_0_layer_1_conv_2_out`.
 
-    The suffix `_out` keeps it distinct from keywords and operations.
+    The suffix `_out` avoids clashes with keywords and operations.
     """
     words = re.sub(r"\W+", "_", scope).strip("_")
     return f"{words or op.name}_out"
 
 
 def _call(op: Op, operands: list[str]) -> str:
-    """Return the text of an operation's call: operands, then the attributes that differ from their defaults."""
+    """Return the text of a call of an operation: operands, then attributes without a default or not equal to it."""
     attributes = []
     for field in fields(op):
         value = getattr(op, field.name)
@@ -82,7 +82,7 @@ def _call(op: Op, operands: list[str]) -> str:
 
 
 def literal(value: Any) -> str:
-    """Return the text of a constant in the language. Raises RuleError for values that have no literal."""
+    """Return the source text of a constant. Raises RuleError if there is no literal for it."""
     match value:
         case None:
             return "none"

@@ -1,1 +1,1 @@
-"""Lint rules: warnings about valid programs and their spaces, without building any architecture."""
+"""Lint rules: warnings about valid programs and their spaces; no architecture is built for them."""

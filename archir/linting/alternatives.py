@@ -1,4 +1,4 @@
-"""Lint rules that compare the alternatives of a choice: which compute the same, and which do nothing."""
+"""Lint rules that compare the alternatives of a choice: equivalent ones, skip connections and zeros."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from archir.ops.activation import Identity, Zero
 class CanonicalForm:
     """Canonical form of what an alternative computes.
 
-    `text` is equal for alternatives that compute the same; `roots` are the operations that its results come from.
+    `text` is equal for equivalent alternatives; `roots` are the operations that produce its results.
     """
 
     text: str
@@ -28,10 +28,10 @@ class CanonicalForm:
 
 
 def equivalent_alternatives(subject: Subject) -> Iterator[Diagnostic]:
-    """A1402: warn about alternatives that compute the same, with weights of their own. A1403: all alternatives do.
+    """A1402: warn about equivalent alternatives that have separate weights. A1403: all alternatives are equivalent.
 
-    They have the same operations with the same attributes and sizes on the same operands, up to the rewrites of
-    `archir.equivalence.canonical`.
+    Alternatives are equivalent if they apply operations with the same attributes and sizes to the same operands,
+    after the rewrites of `archir.equivalence.canonical`.
     """
     for choices in subject.choices_by_place:
         groups = [(choice, group) for choice in choices for group in equivalent_groups(subject, choice)]
@@ -50,7 +50,7 @@ def equivalent_alternatives(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def equivalent_groups(subject: Subject, choice: Choice) -> list[list[int]]:
-    """Return groups of a choice's alternatives that compute the same at every `Select` of the choice."""
+    """Return groups of alternatives that are equivalent at every `Select` node of the choice."""
     selects = subject.selects.get(choice.path, [])
     if choice.k is not None or not selects or choice.path in subject.attribute_choices:
         return []
@@ -65,7 +65,7 @@ def equivalent_groups(subject: Subject, choice: Choice) -> list[list[int]]:
 
 
 def _groups(subject: Subject, choice: Choice, alternatives: Sequence[int], selects: list[NodeId]) -> list[list[int]]:
-    """Group alternatives by their canonical form at some `Select` nodes; groups have two or more alternatives."""
+    """Group alternatives by their canonical form at the given `Select` nodes; return the groups of two or more."""
     groups: dict[str, list[int]] = defaultdict(list)
     for alternative in alternatives:
         computed = canonical_form(subject, choice, alternative, selects)
@@ -75,7 +75,7 @@ def _groups(subject: Subject, choice: Choice, alternatives: Sequence[int], selec
 
 
 def _is_closed(subject: Subject, choice: Choice, alternative: int) -> bool:
-    """Return whether the nodes of an alternative affect the graph only through `Select` nodes of its choice."""
+    """Return True if the nodes of an alternative are read outside it only by `Select` nodes of its choice."""
     graph, inside = subject.graph, subject.owned_nodes.get((choice.path, alternative), set())
     for node_id in inside:
         for consumer in graph.consumers(node_id):
@@ -89,9 +89,10 @@ def _is_closed(subject: Subject, choice: Choice, alternative: int) -> bool:
 def canonical_form(
     subject: Subject, choice: Choice, alternative: int, selects: Sequence[NodeId]
 ) -> CanonicalForm | None:
-    """Return the canonical form of an alternative's results at some `Select` nodes; nodes outside of it are inputs.
+    """Return the canonical form of an alternative's results at the given `Select` nodes; nodes outside it become
+    inputs.
 
-    Returns None if it depends on further choices, or on weights that other nodes share.
+    None if they depend on other choices, or use weights that nodes outside the alternative share.
     """
     graph, inside = subject.graph, subject.owned_nodes.get((choice.path, alternative), set())
     roots = [_selected(subject, select, alternative) for select in selects]
@@ -119,15 +120,15 @@ def canonical_form(
 
 
 def _selected(subject: Subject, select: NodeId, outcome: int) -> NodeId:
-    """Return the operand that a `Select` node takes for an outcome."""
+    """Return the operand that a `Select` node selects for an outcome."""
     op = subject.graph[select].op
     assert isinstance(op, Select)
     return subject.graph.operands(select)[op.cases[outcome]]
 
 
 def _dependencies(subject: Subject, roots: Sequence[NodeId], inside: set[NodeId]) -> list[NodeId]:
-    """Return the roots and the nodes they depend on, operands first: those in `inside`, and the first ones outside of
-    it."""
+    """Return, operands first, the nodes in `inside` on which the roots depend, and the nodes outside that those read
+    directly."""
     nodes: set[NodeId] = set()
     stack = list(roots)
     while stack:
@@ -140,8 +141,8 @@ def _dependencies(subject: Subject, roots: Sequence[NodeId], inside: set[NodeId]
 
 
 def skip_collapse(subject: Subject) -> Iterator[Diagnostic]:
-    """A1404: warn about a skip connection or a zero among alternatives with weights, in a choice that gradients
-    decide."""
+    """A1404: warn about a skip connection or zero beside alternatives with weights, in a choice that is searched by
+    gradients."""
     for choices in subject.choices_by_place:
         collapsing = []
         for choice in choices:
@@ -163,7 +164,7 @@ def skip_collapse(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def _idle_alternatives(subject: Subject, choice: Choice) -> str:
-    """Name the alternatives that are skip connections or zero; empty if no alternative has weights."""
+    """Describe the alternatives that are skip connections or zeros; "" if no alternative has weights."""
     selects = subject.selects.get(choice.path, [])[:1]
     words, has_weights = [], False
     for alternative in range(choice.outcome_count) if selects else ():
@@ -178,8 +179,7 @@ def _idle_alternatives(subject: Subject, choice: Choice) -> str:
 
 
 def _root(subject: Subject, choice: Choice, alternative: int, select: NodeId) -> Op:
-    """Return the operation that an alternative's result comes from; an `Input` if it is a node outside of the
-    alternative."""
+    """Return the operation that produces an alternative's result; an `Input` if a node outside the alternative does."""
     computed = canonical_form(subject, choice, alternative, [select])
     if computed is not None:
         return computed.roots[0]

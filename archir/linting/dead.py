@@ -1,4 +1,4 @@
-"""Lint rules for values and definitions that nothing reads."""
+"""Lint rules for unread values and unused definitions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from archir.language.syntax import ast
 
 
 def unread_results(module: Module) -> Iterator[Diagnostic]:
-    """A1409: warn about an input, or an assigned value, that nothing reads before the name is assigned again.
+    """A1409: warn about an input or assigned value that is not read before the name is reassigned.
 
-    Also warns if each iteration of a loop assigns a new value and no iteration reads it, so that only the last one
-    counts. If a statement assigns several names, it is enough that one of them is read. Assignments of a `choose` are
-    left to A1403.
+    Also warns if every iteration of a loop assigns a new value that no iteration reads, so that only the last one
+    matters. For a statement that assigns several names, reading one of them suffices. Assignments of a `choose`
+    are left to A1403.
     """
     for definition in module.definitions():
         flow = _Liveness()
@@ -39,34 +39,33 @@ def unread_results(module: Module) -> Iterator[Diagnostic]:
 
 
 Names = frozenset[str]
-"""Names that are live at a point of the program: their current values may be read later."""
+"""Names live at some point of the program, that is, whose current values may be read later."""
 
 
 class _Liveness:
-    """Liveness analysis: walks the statements of a body from the last to the first, with the names that are live after
-    each."""
+    """Liveness analysis: processes the statements of a body backwards, tracking the names that are live after each."""
 
     def __init__(self) -> None:
         self._assigned: dict[int, ast.Assign | ast.Input] = {}
         self._read: set[int] = set()
         self._reads: dict[int, Names] = {}
         self.overwritten: list[ast.Assign] = []
-        """Assignments in loops whose values are only read after the loop."""
+        """Assignments in loops whose values are read only after the loop."""
 
     @property
     def unread(self) -> list[ast.Assign | ast.Input]:
-        """The assignments and inputs whose values nothing reads, in source order."""
+        """Assignments and inputs whose values are never read, in source order."""
         statements = [statement for key, statement in self._assigned.items() if key not in self._read]
         return sorted(statements, key=lambda statement: statement.span.start)
 
     def body(self, body: ast.Body, live: Names) -> Names:
-        """Return the names that are live before a body, given those that are live after it."""
+        """Return the names live before a body, given those live after it."""
         for statement in reversed(body):
             live = self._statement(statement, live)
         return live
 
     def _statement(self, statement: ast.Statement, live: Names) -> Names:
-        """Return the names that are live before a statement, given those that are live after it."""
+        """Return the names live before a statement, given those live after it."""
         match statement:
             case ast.Assign(targets=targets, value=value):
                 self._assign(statement, {target.text for target in targets}, live)
@@ -88,8 +87,7 @@ class _Liveness:
                 return live | names_read(statement)
 
     def _read_in(self, statement: ast.Statement) -> Names:
-        """Return the names that are read in a statement; in a loop, these may have been assigned in the iteration
-        before."""
+        """Return the names read in a statement; in a loop, they may have been assigned in the previous iteration."""
         if id(statement) not in self._reads:
             inner: tuple[ast.Statement, ...] = ()
             match statement:
@@ -103,21 +101,21 @@ class _Liveness:
         return self._reads[id(statement)]
 
     def _assign(self, statement: ast.Assign | ast.Input, names: set[str], live: Names) -> None:
-        """Record an assignment; it counts as read if one of its names is live, or if all names begin with `_`."""
+        """Record an assignment. It counts as read if one of its names is live or all of them start with `_`."""
         self._assigned[id(statement)] = statement
         if names & live or all(name.startswith("_") for name in names):
             self._read.add(id(statement))
 
 
 def _chooses(tree: ast.Expr) -> bool:
-    """Return whether an expression contains a `choose`."""
+    """Return True if an expression contains a `choose`."""
     return any(isinstance(part, ast.Choose) for part in walk(tree))
 
 
 def unused_definitions(module: Module) -> Iterator[Diagnostic]:
-    """A1410: warn about a block, cell or constant that nothing uses, in a file with nets.
+    """A1410: warn about an unused block, cell or constant in a file with nets.
 
-    No warning if another file of the folder imports this one, as it may use them.
+    No warning if another file in the folder imports this one, since that may use it.
     """
     if not module.nets or _is_imported(module):
         return
@@ -130,11 +128,11 @@ def unused_definitions(module: Module) -> Iterator[Diagnostic]:
 
 
 def _imported_files(text: str) -> set[str]:
-    """Return the names of the files that a program imports by path."""
+    """Return the file names of all imports by path in a program text."""
     return {Path(name).name for name in re.findall(r'^import[ \t]+"([^"\n]*)"', text, re.MULTILINE)}
 
 
 def _is_imported(module: Module) -> bool:
-    """Return whether another file of the folder imports this one."""
+    """Return True if another file in the folder imports this one."""
     name = Path(module.path).name
     return any(name in _imported_files(text) for text in module.sibling_programs.values())

@@ -1,4 +1,4 @@
-"""Run the lint rules: warnings about valid programs that make searches fail or waste time. Rules are listed here."""
+"""Runs the lint rules listed here, which warn about valid programs that make searches fail or waste time."""
 
 from __future__ import annotations
 
@@ -40,8 +40,7 @@ FILE_RULES: list[Callable[[Module], Iterator[Diagnostic]]] = [
 
 
 def lint(module: Module, graphs: Iterable[Graph], purpose: Purpose | None = None) -> list[Diagnostic]:
-    """Return the warnings about a file and the graphs of its nets, ordered by place, without duplicates of code and
-    place."""
+    """Return the warnings about a file and the graphs of its nets, in source order, at most one per code and span."""
     warnings = [diagnostic for rule in FILE_RULES for diagnostic in rule(module)]
     for graph in graphs:
         subject = Subject(graph, purpose)
@@ -57,6 +56,6 @@ def lint(module: Module, graphs: Iterable[Graph], purpose: Purpose | None = None
 
 
 def _sort_key(diagnostic: Diagnostic) -> tuple[str, int, str]:
-    """Return the key by which warnings are sorted: file, position, code."""
+    """Return the sort key of a warning: file, position, code."""
     assert diagnostic.span is not None, "every warning has a place"
     return diagnostic.span.source.name, diagnostic.span.start, diagnostic.code

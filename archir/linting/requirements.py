@@ -1,4 +1,4 @@
-"""Lint rule for requirements that exclude no architecture."""
+"""Lint rule for `require`s that exclude no architecture."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from archir.spaces.space import Space
 
 
 def idle_requirements(subject: Subject) -> Iterator[Diagnostic]:
-    """A1408: warn about a `require`, or a part of one joined by `and`, that every architecture satisfies, in all
-    iterations of loops.
+    """A1408: warn about a `require`, or an operand of `and` in one, that every architecture satisfies.
 
-    Requirements that name a parameter of the net are left out: other values of the parameter may need them.
+    In a loop, it must be satisfied in all iterations. Requirements that mention a parameter of the net are left
+    out, since other parameter values may need them.
     """
     space = Space(subject.graph)
     wheres = [constraint.condition for constraint in subject.graph.constraints if constraint.keyword == "where"]
@@ -40,7 +40,7 @@ def idle_requirements(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def _idle_reason(space: Space, wheres: Sequence[Value], constraint: Constraint) -> str | None:
-    """Return why no architecture breaks a requirement; None if one does, or may."""
+    """Return why no architecture violates a requirement; None if one does or may."""
     if constraint.cost is not None:
         return _idle_bound_reason(space, constraint)
     if constraint.condition is True:
@@ -55,7 +55,7 @@ def _idle_reason(space: Space, wheres: Sequence[Value], constraint: Constraint) 
 
 
 def _idle_bound_reason(space: Space, bound: Constraint) -> str | None:
-    """Return why no architecture breaks a bound on a cost; None if one does, or may."""
+    """Return why no architecture violates a cost bound; None if one does or may."""
     name = str(bound.cost)
     if bound.condition is not True or varies(bound.limit) or name not in space.bounds.account.summed:
         return None

@@ -1,4 +1,5 @@
-"""Lint rules for shapes: asymmetric padding, channels-last inputs, and alternatives of different shapes."""
+"""Lint rules for shapes: asymmetric padding, channels-last inputs, and an alternative whose shape differs from
+the others."""
 
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ from archir.ops.windows import Window
 
 
 def uneven_padding(subject: Subject) -> Iterator[Diagnostic]:
-    """A1412: warn about a window with an even kernel and `same` padding, which covers more pixels on one side than on
-    the other.
+    """A1412: warn about a window with an even kernel and `same` padding, which then pads one side more than the
+    other.
 
-    No warning if the stride makes the padding unnecessary: a pool of size 2 and stride 2 is symmetric.
+    No warning if no padding is needed: a pool of size 2 and stride 2 is symmetric.
     """
     windows: dict[str, tuple[Span, Op]] = {}
     for node_id, condition in subject.needed.items():
@@ -37,7 +38,7 @@ def uneven_padding(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def _may_be_uneven(op: Op) -> bool:
-    """Return whether some values of the attributes `kernel` and `padding` may lead to asymmetric padding."""
+    """Return True if the padding may be asymmetric for some values of the attributes `kernel` and `padding`."""
     attributes = vars(op)
     sizes = [leaf if isinstance(leaf, tuple) else (leaf,) for leaf in leaves(attributes.get("kernel", 1))]
     even = any(kernel % 2 == 0 for leaf in sizes for kernel in leaf)
@@ -45,18 +46,18 @@ def _may_be_uneven(op: Op) -> bool:
 
 
 def _has_uneven_padding(op: Any, x: TensorType) -> bool:
-    """Return whether the padding of an operation is asymmetric on some axis, for an operand of type `x`."""
+    """Return True if an operation's padding is asymmetric on some axis of an operand of type `x`."""
     return op.padding == "same" and any(map(_is_uneven, op.windows, x.spatial))
 
 
 def _is_uneven(window: Window, size: int) -> bool:
-    """Return whether the padding of a window is asymmetric on an axis of `size`."""
+    """Return True if a window's padding is asymmetric on an axis of length `size`."""
     covered = (window.output_size(size, "axis") - 1) * window.stride + window.span
     return window.kernel % 2 == 0 and window.before != covered - window.before - size
 
 
 def channels_last(subject: Subject) -> Iterator[Diagnostic]:
-    """A1414: warn about an input that looks like an image whose last axis has the channels."""
+    """A1414: warn about an input that looks like an image with the channels on the last axis."""
     for node_id in subject.graph:
         node = subject.graph[node_id]
         match node.op:
@@ -67,10 +68,11 @@ def channels_last(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def unlike_shapes(subject: Subject) -> Iterator[Diagnostic]:
-    """A1413: warn about an alternative whose result differs in shape from the results of all others, which agree.
+    """A1413: warn about an alternative whose output shape differs from that of all others, which have equal shapes.
 
-    For two alternatives, only if their spatial sizes differ: different widths are obvious in the program. No warning if
-    the alternatives' operands differ in shape, as in a cell that chooses between its inputs.
+    With only two alternatives, only different spatial sizes count; different widths are obvious in the program.
+    No warning if the alternatives read operands of different shapes, as in a cell that chooses between its
+    inputs.
     """
     for choices in subject.choices_by_place:
         odd_choices = [(choice, odd) for choice in choices if (odd := _odd_alternative(subject, choice)) is not None]
@@ -87,7 +89,7 @@ def unlike_shapes(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def _odd_alternative(subject: Subject, choice: Choice) -> tuple[int, int] | None:
-    """Return the outcome of the alternative that differs in shape, and the outcome of another one; None if there is
+    """Return the outcome of the alternative with a different shape, and the outcome of another one; None if there is
     none."""
     selects = subject.selects.get(choice.path, [])
     if choice.k is not None or not selects:
@@ -109,8 +111,8 @@ def _odd_alternative(subject: Subject, choice: Choice) -> tuple[int, int] | None
 
 
 def _operand_types_outside(subject: Subject, select: NodeId, path: str, outcome: int) -> set[TensorType]:
-    """Return the types of the operands that an alternative reads from outside of itself; if it is a tensor, the type of
-    that."""
+    """Return the types of the nodes outside an alternative that it reads; if it is itself an outside node, the type
+    of that."""
     graph, op = subject.graph, subject.graph[select].op
     assert isinstance(op, Select)
     pending, seen, types = [graph.operands(select)[op.cases[outcome]]], set(), set()
@@ -127,7 +129,7 @@ def _operand_types_outside(subject: Subject, select: NodeId, path: str, outcome:
 
 
 def _selected_type(subject: Subject, select: NodeId, outcome: int) -> TensorType:
-    """Return the type of the operand that a `Select` node takes for an outcome."""
+    """Return the type of the operand that a `Select` node selects for an outcome."""
     op = subject.graph[select].op
     assert isinstance(op, Select)
     return subject.types[subject.graph.operands(select)[op.cases[outcome]]]

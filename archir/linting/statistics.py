@@ -1,4 +1,4 @@
-"""Lint rule for batch norms whose statistics alternatives share."""
+"""Lint rule for batch norms whose running statistics are shared by several alternatives."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from archir.ops.norm import BatchNorm
 
 
 def shared_statistics(subject: Subject) -> Iterator[Diagnostic]:
-    """A1405: warn about a batch norm whose operand is selected by a choice from results of different operations.
+    """A1405: warn about a batch norm whose operand is chosen from the results of different operations.
 
-    In a supernet, its running statistics mix those of all alternatives and fit none of them.
+    In a supernet, its running statistics mix those of all alternatives and suit none of them.
     """
     graph = subject.graph
     norms: dict[str, list[tuple[NodeId, NodeId, list[str]]]] = {}
@@ -46,7 +46,7 @@ def _choice_of(subject: Subject, select: NodeId) -> Choice:
 
 
 def _operation_names(subject: Subject, number: NodeId) -> set[str]:
-    """Return the names of the operations whose results a node may be, depending on choices."""
+    """Return the names of the operations that may produce a node's value, depending on choices."""
     op = subject.graph[number].op
     if not isinstance(op, Select):
         return {op.name}

@@ -1,4 +1,4 @@
-"""The subject of lint rules: a graph, with the facts about it that several rules need."""
+"""The graph that lint rules check, with cached analyses that several rules need."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from archir.ir.typing import Types, lift_rule
 from archir.ir.verify import checked_types
 
 Purpose = Literal["differentiable", "shared"]
-"""How a space will be searched, if it is known: `differentiable` (gradients of architecture weights) or `shared` (a
-single-path supernet)."""
+"""How a space will be searched, if known: `differentiable` (by gradients of architecture parameters) or `shared`
+(with a single-path supernet)."""
 Owner = tuple[str, int]
-"""Alternative of a choice: the path of the choice, and the position of the alternative."""
+"""Alternative of a choice: (path of the choice, index of the alternative)."""
 
 
 class Subject:
-    """Graph that lint rules check, facts about it that are computed when first used, and the purpose of the space."""
+    """Graph checked by lint rules, with lazily computed analyses, and the purpose of the space."""
 
     def __init__(self, graph: Graph, purpose: Purpose | None = None) -> None:
         self.graph, self.purpose = graph, purpose
@@ -34,12 +34,12 @@ class Subject:
 
     @cached_property
     def needed(self) -> dict[NodeId, Value]:
-        """The reachability condition of each node; unreachable nodes are missing."""
+        """Reachability condition of each node; unreachable nodes are missing."""
         return reachability_conditions(self.graph)
 
     @cached_property
     def types(self) -> Types:
-        """The type of each reachable node."""
+        """Type of each reachable node."""
         return checked_types(self.graph)
 
     def operand_types(self, node_id: NodeId) -> tuple[TensorType, ...]:
@@ -47,7 +47,7 @@ class Subject:
         return tuple([self.types[operand] for operand in self.graph.operands(node_id)])
 
     def has_parameters(self, node_id: NodeId) -> bool:
-        """Return whether a node has trainable weights, for some combination of choices."""
+        """Return True if a node has trainable weights for some combination of choices."""
         key = self.graph[node_id].op, self.operand_types(node_id)
         if key not in self._has_parameters:
             trained = lift_rule(_has_trainable_weights, *key, self.needed[node_id], self.graph.assumptions)
@@ -56,13 +56,13 @@ class Subject:
 
     @cached_property
     def owners(self) -> dict[int, list[Owner]]:
-        """For each reachability condition, by `id`: the alternatives that it implies."""
+        """Maps the `id` of each reachability condition to the alternatives that it implies."""
         distinct = {id(condition): condition for condition in self.needed.values()}
         return {name: list(_implied(condition)) for name, condition in distinct.items()}
 
     @cached_property
     def owned_nodes(self) -> dict[Owner, set[NodeId]]:
-        """For each alternative, the nodes that are reachable only if it is chosen."""
+        """Maps each alternative to the nodes that are reachable only if it is chosen."""
         nodes: dict[Owner, set[NodeId]] = defaultdict(set)
         for node_id, condition in self.needed.items():
             for owner in self.owners[id(condition)]:
@@ -71,7 +71,7 @@ class Subject:
 
     @cached_property
     def selects(self) -> dict[str, list[NodeId]]:
-        """The reachable `Select` nodes of each choice, by its path."""
+        """Maps the path of each choice to its reachable `Select` nodes."""
         nodes: dict[str, list[NodeId]] = defaultdict(list)
         for node_id in self.graph:
             op = self.graph[node_id].op
@@ -81,12 +81,12 @@ class Subject:
 
     @cached_property
     def attribute_choices(self) -> set[str]:
-        """The paths of the choices that attributes of operations depend on."""
+        """Paths of the choices on which operation attributes depend."""
         return {path for node_id in self.needed for path in self.graph[node_id].op.choices}
 
     @cached_property
     def scopes(self) -> dict[str, set[NodeId]]:
-        """The reachable nodes of each scope; those of the same scope share their weights."""
+        """Maps each scope to its reachable nodes; nodes with the same scope share weights."""
         nodes: dict[str, set[NodeId]] = defaultdict(set)
         for node_id in self.needed:
             nodes[self.graph[node_id].scope].add(node_id)
@@ -94,25 +94,25 @@ class Subject:
 
     @cached_property
     def choices_by_place(self) -> list[list[Choice]]:
-        """The choices, grouped by their place in the source: a `choose` in a loop makes several."""
+        """Choices grouped by source position: a `choose` in a loop makes several choices."""
         choices: dict[str, list[Choice]] = defaultdict(list)
         for decision in self.graph.decisions.values():
             choices[str(decision.choice.span)].append(decision.choice)
         return list(choices.values())
 
     def searched(self, choice: Choice, purpose: Purpose) -> bool:
-        """Return whether a choice is searched in the way of `purpose`: the space is, or the choice has that tag."""
+        """Return True if a choice is searched in the given way: the whole space is, or the choice has that tag."""
         return self.purpose == purpose or purpose in choice.tags
 
     def holds_for(self, condition: Value, choice: Choice, alternative: int) -> bool:
-        """Return whether `condition` holds whenever `choice` is active and has the alternative."""
+        """Return True if `condition` holds whenever `choice` is active and selects the alternative."""
         chosen = outcome_in(choice, (outcome for outcome, subset in enumerate(choice.subsets) if alternative in subset))
         chosen_and_active = conjoin(self.graph.decisions[choice.path].active, chosen)
         return chosen_and_active is condition or conjoin(chosen_and_active, negate(condition)) is False
 
 
 def _has_trainable_weights(op: Op, *types: TensorType) -> bool:
-    """Return whether an operation has weights that are not buffers."""
+    """Return True if an operation has weights other than buffers."""
     return any(not weight.buffer for weight in op.weights(*types).values())
 
 
@@ -125,5 +125,5 @@ def _implied(condition: Value) -> Iterable[Owner]:
 
 
 def more_note(count: int) -> tuple[Note, ...]:
-    """Return a note that the same warning holds for `count` more choices of the same place; none if `count` is 0."""
+    """Return a note that the warning also applies to `count` more choices at the same position; () if `count` is 0."""
     return (Note(f"the same holds for {count} more at this place"),) if count else ()

@@ -1,4 +1,4 @@
-"""Lint rule for tags that look like misspellings of other tags."""
+"""Lint rule for tags that look like misspellings of others."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from archir.language.elaboration.name_analysis import walk
 from archir.language.syntax import ast
 
 _MIN_SIMILARITY = 0.8
-"""Minimum similarity (as in `difflib`) of a tag and its correction."""
+"""Minimum similarity (as in `difflib`) between a tag and its correction."""
 COMMON_TAGS = ("operation", "width", "depth", "kernel", "heads", "expansion", "ratio", "edges", "attention", "layer")
-"""Tags that are common in the examples."""
+"""Tags that are common in the example spaces."""
 _MIN_LENGTH = 5
-"""Minimum length of the shorter of two tags in which a typing error is looked for."""
+"""Minimum length of the shorter of two tags for one to count as a misspelling of the other."""
 DIGITS = "0123456789"
 
 
 def misspelled_tags(module: Module) -> Iterator[Diagnostic]:
-    """A1411: warn about a tag that is used once in a file and its imports, and looks like a misspelling.
+    """A1411: warn about a tag that occurs once in a file and its imports, and looks like a misspelling.
 
-    The correction is a similar tag that is used more often, or an earlier or common tag that differs by a typing error.
-    Tags that differ only in digits are taken to be different on purpose.
+    The correction is a similar tag that occurs more often, or an earlier or common tag that differs by a typical
+    typo. Tags that differ only in digits are considered intentional.
     """
     places: dict[str, list[Span]] = defaultdict(list)
     for file in [module, *_imported(module, set())]:
@@ -52,9 +52,9 @@ def misspelled_tags(module: Module) -> Iterator[Diagnostic]:
 
 
 def _is_typo(tag: str, other: str) -> bool:
-    """Return whether two tags differ by a typing error: two neighbouring letters swapped, or a letter missing inside.
+    """Return True if two tags differ by a typical typo: two adjacent letters swapped, or one inner letter missing.
 
-    Other differences are taken to be on purpose: other letters (`@conv_w`, `@conv_h`), or letters added at an end
+    Other differences are considered intentional: another letter (`@conv_w`, `@conv_h`), or one added at an end
     (`@width`, `@widths`).
     """
     shorter, longer = sorted((tag, other), key=len)
@@ -70,7 +70,7 @@ def _is_typo(tag: str, other: str) -> bool:
 
 
 def _tags_of(tree: ast.Choose) -> Iterator[tuple[str, Span]]:
-    """Yield the tags of a choice with their spans, in source order."""
+    """Yield (tag, span) for the tags of a choice, in source order."""
     source, end = tree.span.source, tree.span.start
     for tag in tree.tags:
         start = max(source.text.find(f"@{tag}", end), end)
@@ -79,7 +79,7 @@ def _tags_of(tree: ast.Choose) -> Iterator[tuple[str, Span]]:
 
 
 def _imported(module: Module, seen: set[str]) -> Iterator[Module]:
-    """Yield the modules that a module imports, directly or not, each once."""
+    """Yield the modules that a module imports, directly or transitively, each once."""
     for other in module.imports:
         if other.path not in seen:
             seen.add(other.path)
@@ -88,7 +88,9 @@ def _imported(module: Module, seen: set[str]) -> Iterator[Module]:
 
 
 def _closest(tag: str, frequent: list[str]) -> str | None:
-    """Return the tag of `frequent` that is most similar to `tag`, unless they differ only in digits at the end; None if
-    none is similar enough."""
+    """Return the tag in `frequent` most similar to `tag`; None if none is similar enough.
+
+    Tags that differ from it only in trailing digits are not considered.
+    """
     plain = tag.rstrip(DIGITS)
     return closest_name(tag, (other for other in frequent if other.rstrip(DIGITS) != plain), _MIN_SIMILARITY)

@@ -1,4 +1,4 @@
-"""Lint rule for choices whose alternatives differ very much in cost."""
+"""Lint rule for choices whose alternatives differ greatly in cost."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from archir.ir.typing import lift_rule
 from archir.linting.subject import Owner, Subject, more_note
 
 MAX_RATIO = 20
-"""Maximum ratio of the costs of two alternatives."""
+"""Largest ratio between the costs of two alternatives that causes no warning."""
 COSTS = ("parameters", "multiply-accumulates")
-"""The costs that are compared, as messages call them."""
+"""The compared costs, as named in messages."""
 
 Pair = tuple[int, int]
-"""Both costs: number of trainable weights, and multiply-accumulates."""
+"""Both costs: (number of trainable weights, multiply-accumulates)."""
 CostRange = tuple[Pair, Pair]
-"""Minimum and maximum of both costs."""
+"""(minimum, maximum) of both costs."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class _Total:
     scopes: set[str] = field(default_factory=set)
 
     def add(self, share: _Share, scope: str) -> None:
-        """Add the share of a node. Weights of a scope are counted once."""
+        """Add the contribution of a node; weights of a scope count once."""
         for cost in range(len(COSTS)):
             if cost == 0 and share.maximum[cost] > 0:
                 if scope in self.scopes:
@@ -48,8 +48,8 @@ class _Total:
 
 @dataclass(frozen=True)
 class _Gap:
-    """Two alternatives of a choice, and their costs: the maximum of the cheap one and the minimum of the expensive
-    one."""
+    """Two alternatives of a choice with very different costs: the maximum of the cheap one, the minimum of the
+    expensive one."""
 
     choice: Choice
     cost: str
@@ -60,16 +60,17 @@ class _Gap:
 
     @property
     def ratio(self) -> float:
-        """Lower bound of the ratio of the two costs."""
+        """Lower bound on the ratio between the two costs."""
         return self.expensive_min / self.cheap_max
 
 
 def unbalanced_costs(subject: Subject) -> Iterator[Diagnostic]:
-    """A1401: warn if an alternative costs more than 20 times as much as another, for all combinations of other choices.
+    """A1401: warn if an alternative costs more than 20 times as much as another, whatever the other choices are.
 
-    The cost of an alternative is that of the nodes that are reachable only if it is chosen, and of nodes whose sizes
-    depend on it. Alternatives without cost are left out: they are skip connections, pools and the like. For choices
-    among integers, only the sizes that depend on them count: depths and counts obviously multiply the cost.
+    The cost of an alternative includes all nodes that are reachable only if it is chosen, and all nodes whose
+    sizes depend on it. Alternatives without cost, such as skip connections and pools, are left out. For choices
+    between integers, only sizes that depend on them count: it is obvious that depths and counts multiply the
+    cost.
     """
     totals = _totals(subject)
     for choices in subject.choices_by_place:
@@ -90,8 +91,7 @@ def unbalanced_costs(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def _widest_gap(choice: Choice, totals: dict[Owner, _Total]) -> _Gap | None:
-    """Return the pair of alternatives of a choice with the largest ratio of costs; None if it is at most
-    `MAX_RATIO`."""
+    """Return the pair of alternatives with the largest cost ratio; None if that is at most `MAX_RATIO`."""
     totals_by_position = [
         (i, totals[choice.path, i]) for i in range(len(choice.alternatives)) if (choice.path, i) in totals
     ]
@@ -107,7 +107,7 @@ def _widest_gap(choice: Choice, totals: dict[Owner, _Total]) -> _Gap | None:
 
 
 def _totals(subject: Subject) -> dict[Owner, _Total]:
-    """Return the costs of every alternative that has any."""
+    """Return the costs of each alternative that has any."""
     totals: dict[Owner, _Total] = defaultdict(_Total)
     shares: dict[tuple[Op, tuple[TensorType, ...], int], list[_Share]] = {}
     for node_id, condition in subject.needed.items():
@@ -123,8 +123,8 @@ def _totals(subject: Subject) -> dict[Owner, _Total]:
 
 @dataclass(frozen=True)
 class _Share:
-    """Contribution of a node to the cost of an alternative: its minimum, its maximum, and whether the node is always
-    reachable if the alternative is chosen."""
+    """Contribution of a node to the costs of an alternative: minimum and maximum; `always` is True if the node is
+    always reachable when the alternative is chosen."""
 
     owner: Owner
     minimum: Pair
@@ -133,7 +133,7 @@ class _Share:
 
 
 def _shares(subject: Subject, value: Value, condition: Value) -> Iterator[_Share]:
-    """Yield the shares of a node, given its costs and its reachability condition."""
+    """Yield a node's contributions to the costs of alternatives, given its costs and its reachability condition."""
     if value == (0, 0):
         return
     owners = subject.owners[id(condition)]
@@ -151,7 +151,7 @@ def _shares(subject: Subject, value: Value, condition: Value) -> Iterator[_Share
 
 
 def _cost_ranges(value: Value) -> tuple[CostRange, dict[Choice, list[CostRange]]]:
-    """Return the range of both costs, and their range for each outcome of each choice that they depend on."""
+    """Return the overall range of both costs, and their ranges per outcome of each choice on which they depend."""
     choices = support(value)
     level = {choice: i for i, choice in enumerate(choices)}
     memo: dict[Diagram, CostRange] = {}
@@ -183,7 +183,7 @@ def _cost_ranges(value: Value) -> tuple[CostRange, dict[Choice, list[CostRange]]
 
 
 def _union(first: CostRange | None, second: CostRange | None) -> Any:
-    """Return the smallest range that contains both ranges; None is an empty range."""
+    """Return the smallest range that contains both ranges; None stands for an empty one."""
     if first is None or second is None:
         return first or second
     (a, b), (c, d) = first
@@ -192,10 +192,11 @@ def _union(first: CostRange | None, second: CostRange | None) -> Any:
 
 
 def _is_integer_choice(choice: Choice) -> bool:
-    """Return whether a choice is among integers, such as depths, which say how often a part is repeated."""
+    """Return True if a choice selects one of several integers, such as depths, which say how often a part is
+    repeated."""
     return choice.k is None and all(isinstance(label, int) for label in choice.alternatives)
 
 
 def _node_costs(op: Op, *types: TensorType) -> Pair:
-    """Return the number of trainable weights and the multiply-accumulates of an operation."""
+    """Return the number of trainable weights, and the multiply-accumulates, of an operation."""
     return sum(weight.elements for weight in op.weights(*types).values() if not weight.buffer), op.macs(*types)

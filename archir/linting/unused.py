@@ -1,4 +1,4 @@
-"""Lint rules for choices, parameters and imports that have no effect."""
+"""Lint rules for choices, parameters and imports without effect."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from archir.linting.subject import Subject, more_note
 
 
 def unused_choices(subject: Subject) -> Iterator[Diagnostic]:
-    """A1403: warn about a choice that no node, constraint or other effective choice depends on, or that has a single
-    outcome.
+    """A1403: warn about a choice with a single outcome, or on which no node, constraint or other effective choice
+    depends.
 
-    A single outcome is fine if the same line makes choices with more: the first node of a cell may have two inputs to
-    choose two of.
+    A single outcome is fine if the same source line also makes choices with more: the first node of a cell may
+    have only two inputs to choose two of.
     """
     graph = subject.graph
     used = subject.attribute_choices | subject.selects.keys()
@@ -43,9 +43,9 @@ def unused_choices(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def unused_parameters(module: Module) -> Iterator[Diagnostic]:
-    """A1406: warn about a parameter that a net, or a block called in this file, does not read.
+    """A1406: warn about an unread parameter of a net, or of a block that is called in this file.
 
-    Blocks that are passed as values are left out: their callers decide which parameters they must have.
+    Blocks passed as values are left out, since the callee determines which parameters they must have.
     """
     called, passed = _uses(module)
     for definition in module.definitions():
@@ -60,7 +60,7 @@ def unused_parameters(module: Module) -> Iterator[Diagnostic]:
 
 
 def unused_imports(module: Module) -> Iterator[Diagnostic]:
-    """A1407: warn about an import of which the file uses no name."""
+    """A1407: warn about an import none of whose names is used in the file."""
     read = names_read(module.tree)
     imports = [item for item in module.tree.items if isinstance(item, ast.Import)]
     for item, imported_module in zip(imports, module.imports, strict=True):

@@ -15,7 +15,7 @@ MAX_F32 = (2 - 2**-23) * 2.0**127
 
 @dataclass(frozen=True)
 class _Activation(Free, abstract=True):
-    """Base of functions that keep the type of their operand."""
+    """Base of element-wise functions and other functions whose result has the type of the operand."""
 
     in_place: ClassVar[bool] = True
 
@@ -36,20 +36,19 @@ class Relu6(_Activation):
 
 @dataclass(frozen=True)
 class LeakyRelu(_Activation):
-    """x where positive, slope * x elsewhere."""
+    """x where it is positive, slope * x elsewhere."""
 
     slope: float = 0.01
 
 
 @dataclass(frozen=True)
 class Elu(_Activation):
-    """x where positive, exp(x) - 1 elsewhere."""
+    """x where it is positive, exp(x) - 1 elsewhere."""
 
 
 @dataclass(frozen=True)
 class Gelu(_Activation):
-    """x times the cumulative distribution function of the normal distribution; with `approximate`, the tanh
-    approximation."""
+    """x times the standard normal cumulative distribution function of x; with `approximate`, its tanh approximation."""
 
     approximate: bool = False
 
@@ -66,7 +65,7 @@ class Mish(_Activation):
 
 @dataclass(frozen=True)
 class Softplus(_Activation):
-    """log(1 + exp(x)): a smooth and always positive relu."""
+    """log(1 + exp(x)), a smooth approximation of `relu` that is always positive."""
 
 
 @dataclass(frozen=True)
@@ -101,34 +100,34 @@ class Log(_Activation):
 
 @dataclass(frozen=True)
 class Sqrt(_Activation):
-    """Square root. Of a plain number, `sqrt` is the built-in function of that name."""
+    """Square root of each element. (Applied to a plain number, `sqrt` is the built-in function of that name.)"""
 
 
 @dataclass(frozen=True)
 class Abs(_Activation):
-    """Absolute value. Of a plain number, `abs` is the built-in function of that name."""
+    """Absolute value of each element. (Applied to a plain number, `abs` is the built-in function of that name.)"""
 
 
 @dataclass(frozen=True)
 class Power(_Activation):
-    """x raised to a fixed power; `x ** 2` in `.arch`, and `1 / x` is `x ** -1`."""
+    """x raised to a fixed power. `.arch` syntax: `x ** 2`; `1 / x` is `x ** -1`."""
 
     exponent: float
 
 
 @dataclass(frozen=True)
 class Sin(_Activation):
-    """Sine, of radians."""
+    """Sine of x in radians."""
 
 
 @dataclass(frozen=True)
 class Cos(_Activation):
-    """Cosine, of radians."""
+    """Cosine of x in radians."""
 
 
 @dataclass(frozen=True)
 class Clamp(_Activation):
-    """min(max(x, low), high); either bound may be left out."""
+    """x limited to the range from `low` to `high`: min(max(x, low), high). Either bound may be omitted."""
 
     low: float | None = None
     high: float | None = None
@@ -145,7 +144,7 @@ class Clamp(_Activation):
 
 @dataclass(frozen=True)
 class Softmax(_Activation):
-    """Softmax over an axis, counted without the batch axis; the default is the last axis."""
+    """Softmax along one axis, by default the last. Axes are counted without the batch axis."""
 
     in_place: ClassVar[bool] = False
     axis: int = -1
@@ -158,12 +157,12 @@ class Softmax(_Activation):
 
 @dataclass(frozen=True)
 class LogSoftmax(Softmax):
-    """Logarithm of the softmax over an axis, accurate also where the softmax underflows; axes as in `softmax`."""
+    """Logarithm of the softmax along one axis, accurate even where the softmax underflows. Axes as in `softmax`."""
 
 
 @dataclass(frozen=True)
 class Cumsum(_Activation):
-    """Cumulative sum along an axis, counted without the batch axis: `cumsum(axis=0)` of tokens."""
+    """Cumulative sum along one axis, such as `cumsum(axis=0)` over tokens. Axes are counted without the batch axis."""
 
     in_place: ClassVar[bool] = False
     linear: ClassVar[bool] = True
@@ -177,7 +176,7 @@ class Cumsum(_Activation):
 
 @dataclass(frozen=True)
 class Prelu(_Activation):
-    """x where positive, a learned slope for each channel times x elsewhere (He et al. 2015).
+    """x where it is positive, elsewhere x times a learned slope for each channel (He et al. 2015).
 
     With `shared`, all channels have the same slope.
     """
@@ -185,7 +184,7 @@ class Prelu(_Activation):
     shared: bool = False
 
     def infer(self, x: TensorType) -> TensorType:
-        """The type of the operand."""
+        """The type of the operand, which must have channels unless the slope is `shared`."""
         require(self.shared or x.rank >= 1, f"a slope per channel needs channels, got {x}", code="A0402")
         return x
 
@@ -194,13 +193,16 @@ class Prelu(_Activation):
         return {"weight": Weight((1 if self.shared else x.channels,), "slope")}
 
     def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
-        """Return the axis of `weight`: the channels of the result; a shared slope has one position."""
+        """Return the role of the axis of `weight`: it holds the channels of the result.
+
+        A shared slope has a single position.
+        """
         return {"weight": ("leading" if self.shared else "result",)}
 
 
 @dataclass(frozen=True)
 class Identity(View, _Activation):
-    """x itself: the skip connection of many spaces."""
+    """x itself: in many spaces, the skip connection."""
 
     any_kind: ClassVar[bool] = True
     any_element: ClassVar[bool] = True
@@ -209,14 +211,14 @@ class Identity(View, _Activation):
 
 @dataclass(frozen=True)
 class Zero(_Activation):
-    """Zeros of the shape of x: the absent connection of many spaces."""
+    """Zeros of the shape of x: in many spaces, the alternative without a connection."""
 
     linear: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class Scale(_Activation):
-    """x times a fixed number; `x * 2` in `.arch`."""
+    """x times a fixed number. `.arch` syntax: `x * 2`."""
 
     linear: ClassVar[bool] = True
     factor: float
@@ -224,6 +226,6 @@ class Scale(_Activation):
 
 @dataclass(frozen=True)
 class Shift(_Activation):
-    """x plus a fixed number; `x + 1` in `.arch`."""
+    """x plus a fixed number. `.arch` syntax: `x + 1`."""
 
     amount: float

@@ -23,7 +23,7 @@ class _Elementwise(Free, abstract=True):
 
 @dataclass(frozen=True)
 class Add(_Elementwise):
-    """Element-wise sum; a dimension of 1 is broadcast to that of the other operand. `a + b` in `.arch`."""
+    """Element-wise sum. A dimension of 1 is broadcast to that of the other operand. `.arch` syntax: `a + b`."""
 
     commutative: ClassVar[bool] = True
     linear: ClassVar[bool] = True
@@ -32,20 +32,20 @@ class Add(_Elementwise):
 
 @dataclass(frozen=True)
 class Sub(_Elementwise):
-    """Element-wise difference, shapes as in `add`. `a - b` in `.arch`."""
+    """Element-wise difference; shapes as in `add`. `.arch` syntax: `a - b`."""
 
     linear: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class Mul(_Elementwise):
-    """Element-wise product, shapes as in `add`. `a * b` in `.arch`."""
+    """Element-wise product; shapes as in `add`. `.arch` syntax: `a * b`."""
 
     commutative: ClassVar[bool] = True
     any_kind: ClassVar[bool] = True
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
-        """The broadcast shape; a feature times a gate is a feature."""
+        """The broadcast shape. The product of a feature and a gate is a feature."""
         if {a.kind, b.kind} == {"feature", "gate"}:
             a, b = a.of_kind("feature"), b.of_kind("feature")
         return broadcast(a, b)
@@ -53,41 +53,41 @@ class Mul(_Elementwise):
 
 @dataclass(frozen=True)
 class Div(_Elementwise):
-    """Element-wise quotient, shapes as in `add`. `a / b` in `.arch`."""
+    """Element-wise quotient; shapes as in `add`. `.arch` syntax: `a / b`."""
 
 
 @dataclass(frozen=True)
 class Minimum(_Elementwise):
-    """The smaller of each pair of elements, shapes as in `add`."""
+    """Element-wise minimum; shapes as in `add`."""
 
     commutative: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class Maximum(Minimum):
-    """The larger of each pair of elements, shapes as in `add`."""
+    """Element-wise maximum; shapes as in `add`."""
 
 
 @dataclass(frozen=True)
 class Greater(_Elementwise):
-    """Mask of truth values: where a exceeds b, or a number, as `greater(a, b)` or `greater(a, 0.5)`."""
+    """Boolean mask that is true where a exceeds b, a tensor or a number: `greater(a, b)`, `greater(a, 0.5)`."""
 
     optional: ClassVar[int] = 1
     than: float = 0.0
 
     def infer(self, a: TensorType, b: TensorType | None = None) -> TensorType:
-        """Truth values of the broadcast shape."""
+        """Booleans of the broadcast shape."""
         return TensorType((a if b is None else broadcast(a, b)).dims, "bool")
 
 
 @dataclass(frozen=True)
 class Less(Greater):
-    """Mask of truth values: where a is below b, or below a number; operands as in `greater`."""
+    """Boolean mask that is true where a is below b, which may be a tensor or a number, as in `greater`."""
 
 
 @dataclass(frozen=True)
 class Where(Free):
-    """a where the mask is true, b elsewhere; dimensions of 1 are broadcast: `where(greater(x, 0), x, y)`."""
+    """a where the mask is true, b elsewhere: `where(greater(x, 0), x, y)`. Dimensions of 1 are broadcast."""
 
     operands: ClassVar[tuple[str, ...]] = ("mask", "a", "b")
     any_element: ClassVar[bool] = True
@@ -102,7 +102,7 @@ class Where(Free):
 
 @dataclass(frozen=True)
 class Concat(Free):
-    """Concatenation of operands, or of a list of them, along an axis; the default is the axis of the features.
+    """Concatenation of the operands, which may be given as a list, along an axis; the default is the feature axis.
 
     Axes are counted without the batch axis.
     """
@@ -113,7 +113,7 @@ class Concat(Free):
     axis: int | None = None
 
     def infer(self, *xs: TensorType) -> TensorType:
-        """The common shape, with the sum of the sizes along the axis."""
+        """The operands' common shape, with their sizes along the axis added up."""
         require(len(xs) >= 1, "nothing to concatenate")
         first = xs[0]
         axis = first.channel_axis if self.axis is None else self.axis
@@ -128,7 +128,7 @@ class Concat(Free):
         return first.with_dims(*(sum(x.shape[i] for x in xs) if i == axis else d for i, d in enumerate(first.shape)))
 
     def ties(self, *xs: TensorType) -> tuple[ChannelMap, ...]:
-        """Return a concatenation if the axis is that of the channels; otherwise all tensors have the same channels."""
+        """Return a ConcatMap if the axis is the channel axis; otherwise, all tensors have the same channels."""
         axis = xs[0].channel_axis if self.axis is None else self.axis % xs[0].rank
         return (ConcatMap(tuple(range(len(xs)))),) if axis == xs[0].channel_axis else super().ties(*xs)
 
@@ -153,8 +153,10 @@ class Matmul(Op):
         return a.with_dims(*a.shape[:-1], columns)
 
     def ties(self, a: TensorType, b: TensorType) -> tuple[ChannelMap, ...]:
-        """Map the columns of b to those of the result; no channel maps if b is transposed or there is a batch of
-        matrices."""
+        """Return a channel map from the columns of b to those of the result.
+
+        There is none if b is transposed, or if the operands are batches of matrices.
+        """
         return () if self.transpose or a.rank > 2 else (AliasMap((1, None)),)
 
     def macs(self, a: TensorType, b: TensorType) -> int:

@@ -1,7 +1,7 @@
-"""Attention cores: attended values of queries, keys and values, and rotary position embeddings.
+"""Attention cores (softmax attention on given queries, keys and values) and rotary position embeddings.
 
-Projections are ordinary `linear` and `conv` operations, added around the cores in
-`archir/language/std/attention.arch`.
+The projections are ordinary `linear` and `conv` operations; `archir/language/std/attention.arch` adds them around the
+cores.
 """
 
 from __future__ import annotations
@@ -14,65 +14,73 @@ from archir.ir.op import AliasMap, ChannelMap, Free, Op, Role, Weight
 from archir.ir.types import TensorType, is_map, is_tokens
 
 UNFUSED_KERNELS = 5
-"""Kernels of an attention that does not run as one fused kernel: two scales, two matrix products, a softmax."""
+"""Kernel launches of an attention that no fused kernel computes: two scales, two matrix products and a softmax."""
 WINDOWS_HINT = (
     "a tensor with three axes is a map [C, H, W]; for windows of tokens [windows, N, D], "
     'transpose to [D, windows, N] and use `along="width"`'
 )
-"""Hint of errors on operands that look like windows of tokens."""
+"""Hint of errors about operands that are probably windows of tokens."""
 SPATIAL_AXES = {3: ("height", "width"), 4: ("depth", "height", "width")}
-"""By rank, the names of the axes of maps and volumes after the axis of the features."""
+"""Names of the axes after the feature axis, by the rank of the tensor: 3 for maps, 4 for volumes."""
 
 
 def _check_heads(heads: int, *xs: TensorType, hint: str | None = None, name: str = "heads") -> None:
-    """Raise RuleError, which calls the heads `name`, unless the channels of each tensor split into heads."""
+    """Raise RuleError unless the channels of each tensor divide by the number of heads.
+
+    The message calls this number `name`.
+    """
     require(heads >= 1, f"`{name}` must be at least 1, got {heads}")
     for x in xs:
         require(x.channels % heads == 0, f"{x.channels} channels do not split into {heads} {name}", hint)
 
 
 def _looks_like_windows(x: TensorType, heads: int) -> bool:
-    """Return whether x is probably meant as windows of tokens [windows, N, D], not as a map.
+    """Return whether the three axes of x are probably windows of tokens [windows, N, D] and not a map [C, H, W].
 
-    This holds for three axes if heads split the last one and the last two differ.
+    That is assumed if the last axis divides by the number of heads and the last two axes differ in size.
     """
     return x.rank == 3 and x.shape[1] != x.shape[2] and heads >= 1 and x.shape[2] % heads == 0
 
 
 class _Attention(Op, abstract=True):
-    """Base of softmax attention. Head by head, queries have the channels of keys, and the result has those of
-    values."""
+    """Base of softmax attention.
+
+    In each head, queries and keys have the same channels, and so do the values and the result.
+    """
 
     operands: ClassVar[tuple[str, ...]] = ("query", "key", "value")
     heads: int
 
     def roles(self, *operands: TensorType) -> dict[str, tuple[Role, ...]]:
-        """Return the axes of tables of offsets: a smaller head has the first channels; smaller tables are centred at
-        offset 0."""
+        """Return the roles of the axes of the tables of learned offsets.
+
+        A smaller head uses the first channels of a table; a smaller table is the part centred at offset 0.
+        """
         return dict.fromkeys(self.weights(*operands), ("leading", "centred"))
 
     def ties(self, *operands: TensorType) -> tuple[ChannelMap, ...]:
-        """Return equal channels, head by head: those of queries and keys, and those of values and the result."""
+        """Return channel maps by head: queries and keys have the same channels, and so do the values and the result."""
         return AliasMap((0, 1), self.heads), AliasMap((2, None), self.heads)
 
 
 @dataclass(frozen=True)
 class Attention(_Attention):
-    """Softmax attention of all positions to all (Vaswani et al. 2017, eq. 1), on tokens f32[N, D] or maps f32[C, H, W].
+    """Softmax attention of all positions to all (Vaswani et al. 2017, eq. 1).
 
-    Three axes are always a map. With `along`, a position of a map or a volume f32[C, D, H, W] attends only to positions
-    on the same line along that axis: "depth", "height" or "width". This also serves tokens with further axes: tokens of
-    a film f32[C, frames, N] attend within their frame with along="width", and over time with along="height". Project
-    such tokens with `conv(channels, kernel=1)` instead of `linear`.
+    It takes tokens f32[N, D] or maps f32[C, H, W]. An operand with three axes is always a map. With `along`, each
+    position of a map or of a volume f32[C, D, H, W] attends only to the positions on the same line along that axis:
+    "depth", "height" or "width". This also serves tokens with additional axes: video tokens f32[C, frames, N] attend
+    within their frame with along="width", and over time with along="height". Project such tokens with `conv(channels,
+    kernel=1)` instead of `linear`.
 
     Channels are head-major. `scale` multiplies the logits; the default is 1 / sqrt(query channels per head), and
     scale=1 gives the embedded Gaussian of non-local networks (Wang et al. 2018, eq. 4).
 
-    A `mask` is [N, M] or [heads, N, M], queries by keys; any of these sizes may be 1. Numbers are added to the logits.
-    In a mask of truth values, keys that are false are excluded; if all keys of a query are false, all count equally.
-    With `causal`, a position does not attend to later positions; with a `window`, only to positions less than `window`
-    away. With `kv_heads`, keys and values have that many heads, each shared by equally many consecutive query heads
-    (Ainslie et al. 2023).
+    A `mask` has shape [N, M] or [heads, N, M] for N queries and M keys; any of these sizes may be 1. A floating-point
+    mask is added to the logits. A boolean mask excludes the keys where it is false; if it is false for all keys of a
+    query, all keys have equal weight. With `causal`, a position does not attend to later positions; with a `window`,
+    only to positions less than `window` away. With `kv_heads`, keys and values have that many heads, each shared by
+    equally many consecutive query heads (Ainslie et al. 2023).
     """
 
     operands: ClassVar[tuple[str, ...]] = ("query", "key", "value", "mask")
@@ -93,7 +101,7 @@ class Attention(_Attention):
     def infer(
         self, query: TensorType, key: TensorType, value: TensorType, mask: TensorType | None = None
     ) -> TensorType:
-        """The positions of the queries; for each query head, the channels of a head of the values."""
+        """The positions of the queries, with the channels of one value head for each query head."""
         for x in (query, key, value):
             require(x.is_floating, f"expected floating-point numbers, got {x}", code="A0408")
         self._check_axes(query)
@@ -118,7 +126,8 @@ class Attention(_Attention):
         return query.with_spatial(self.heads * (value.channels // self.groups), *query.spatial)
 
     def _check_axes(self, query: TensorType) -> None:
-        """Raise RuleError (A0402) unless queries have the axes along which positions attend."""
+        """Raise RuleError (A0402) unless the queries have the axes that the attention needs, such as the one in
+        `along`."""
         if self.along == "all":
             hint = 'attention along one axis of a volume is along="width", for example' if query.rank == 4 else None
             require(query.rank in (2, 3), f"expected tokens [N, D] or a map [C, H, W], got {query}", hint, "A0402")
@@ -128,20 +137,22 @@ class Attention(_Attention):
         require(self.along in axes, f'expected {expected} with along="{self.along}", got {query}', code="A0402")
 
     def axis(self, x: TensorType) -> int:
-        """Return the axis of x that `along` names."""
+        """Return the index of the axis of x that `along` names."""
         return 1 + SPATIAL_AXES[x.rank].index(self.along)
 
     def span(self, x: TensorType) -> int:
-        """Return the number of positions that each position attends to, before masking."""
+        """Return the number of positions that each position attends to, ignoring masks."""
         return _position_count(x) if self.along == "all" else x.shape[self.axis(x)]
 
     def _other_sizes(self, x: TensorType) -> tuple[int, ...]:
-        """Return the sizes of the spatial axes other than the one that `along` names."""
+        """Return the sizes of the spatial axes except the one that `along` names."""
         return tuple([size for axis, size in enumerate(x.shape) if axis not in (0, self.axis(x))])
 
     def _check_mask(self, mask: TensorType, queries: int, keys: int) -> None:
-        """Raise RuleError (A0408, A0402) unless the mask fits `queries` by `keys` positions, and the heads if it has
-        three axes."""
+        """Raise RuleError (A0408, A0402) unless the mask has shape [queries, keys] or [heads, queries, keys].
+
+        Sizes may be 1.
+        """
         require(mask.is_floating or mask.dtype == "bool", f"expected numbers or truth values, got {mask}", code="A0408")
         expected = (self.heads, queries, keys)[-mask.rank :] if mask.rank in (2, 3) else ()
         is_valid = bool(expected) and all(size in (1, full) for size, full in zip(mask.shape, expected, strict=True))
@@ -149,9 +160,9 @@ class Attention(_Attention):
         require(is_valid, f"a mask must be {shapes}, where any size may be 1, got {mask}", code="A0402")
 
     def ties(self, *operands: TensorType) -> tuple[ChannelMap, ...]:
-        """Return equal channels, head by head: those of queries and keys, and those of values and the result.
+        """Return channel maps by head: queries and keys have the same channels, and so do the values and the result.
 
-        With fewer `kv_heads`, the four tensors are split into heads without sharing channels.
+        With fewer `kv_heads` than `heads`, the four tensors are only split into heads, without sharing channels.
         """
         if self.groups == self.heads:
             return super().ties(*operands)
@@ -163,15 +174,14 @@ class Attention(_Attention):
         )
 
     def macs(self, query: TensorType, key: TensorType, value: TensorType, mask: TensorType | None = None) -> int:
-        """Multiply-accumulates of both matrix products for all pairs of query and key, masked pairs included."""
+        """Multiply-accumulates of both matrix products, for all pairs of a query and a key, including masked pairs."""
         return _position_count(query) * self.span(key) * (query.channels + self.heads * (value.channels // self.groups))
 
     def kernels(self, query: TensorType, key: TensorType, value: TensorType, mask: TensorType | None = None) -> int:
-        """1 kernel launch if fused, else 5: one per product, one for the softmax and two that scale. Masking takes up
-        to 9 more.
+        """1 kernel launch if fused, else 5: two matrix products, a softmax and two scales. Masking adds up to 9.
 
-        An attention is fused if queries have as many channels as values and it works on tokens, on maps of one pixel or
-        along an axis.
+        Fused are attentions whose queries have as many channels as their values, and that work on tokens, on maps of
+        one pixel or along an axis.
         """
         in_order = query.rank == 2 or self.along != "all" or _position_count(query) == _position_count(key) == 1
         unfused = not (in_order and query.channels * self.groups == value.channels * self.heads)
@@ -191,12 +201,13 @@ def _position_count(x: TensorType) -> int:
 
 @dataclass(frozen=True)
 class LocalAttention(_Attention):
-    """Softmax attention of each position of a map to the kernel x kernel window around it (Ramachandran et al. 2019).
+    """Softmax attention of each position of a map to the window around it (Ramachandran et al. 2019).
 
-    Zero padding takes part with key and value 0. With `relative`, logits are query . (key + r): the first half of the
-    channels of r is a learned row offset, the second a column offset, the same for all positions; heads split the
-    channels after that. With `shared`, the channels of each head are halved this way, and all heads have the same
-    offsets. The default `scale` of the logits is 1, as in the paper.
+    The window has kernel x kernel positions. Positions in the zero padding are attended to, with key and value 0. With
+    `relative`, logits are query . (key + r), where r is a learned embedding of the offset from query to key, the same
+    at all positions: the first half of its channels embeds the row offset, the second half the column offset. The
+    channels are split into heads after that. With `shared`, the channels of each head are halved in this way instead,
+    and all heads share the embeddings. `scale` multiplies the logits; the default is 1, as in the paper.
     """
 
     kernel: int
@@ -205,8 +216,7 @@ class LocalAttention(_Attention):
     scale: float = 1.0
     shared: bool = False
     MAX_UNFOLDED: ClassVar[int] = 32_768
-    """Maximum number of key elements per sample, over all window positions, for which torch unfolds the keys into
-    copies."""
+    """Maximum number of key elements per sample, over all window positions, that torch copies (unfold)."""
 
     def infer(self, query: TensorType, key: TensorType, value: TensorType) -> TensorType:
         """Type f32[value channels, H, W]."""
@@ -219,8 +229,10 @@ class LocalAttention(_Attention):
         return value
 
     def weights(self, query: TensorType, key: TensorType, value: TensorType) -> dict[str, Weight]:
-        """If `relative`, `rows` [C // 2, kernel] and `columns` [C - C // 2, kernel]; C is the number of query channels,
-        or of channels per head if `shared`."""
+        """If `relative`, the embeddings `rows` [C // 2, kernel] and `columns` [C - C // 2, kernel].
+
+        C is the number of query channels or, if `shared`, of query channels per head.
+        """
         if not self.relative:
             return {}
         channels = query.channels // self.heads if self.shared else query.channels
@@ -229,25 +241,26 @@ class LocalAttention(_Attention):
         return {name: Weight(shape, "token") for name, shape in shapes.items()}
 
     def macs(self, query: TensorType, key: TensorType, value: TensorType) -> int:
-        """Multiply-accumulates per position: query . key and weights . value over the window, and the query against
-        both tables."""
+        """Multiply-accumulates per position: logits and weighted values over the window, queries times embeddings."""
         relative = query.channels * self.kernel if self.relative else 0
         return _position_count(query) * (self.kernel**2 * (query.channels + value.channels) + relative)
 
     def kernels(self, query: TensorType, key: TensorType, value: TensorType) -> int:
-        """7 kernel launches on small maps; on others 4, and 4 per window position. 9 more if relative, 1 more to
-        scale."""
+        """7 kernel launches on small maps; on larger ones 4, plus 4 per window position.
+
+        9 more if relative; 1 more to scale.
+        """
         small = query.elements * self.kernel**2 <= self.MAX_UNFOLDED
         return (7 if small else 4 + 4 * self.kernel**2) + 9 * self.relative + (self.scale != 1)
 
 
 @dataclass(frozen=True)
 class AxialAttention(_Attention):
-    """Softmax attention of each position of a map to all positions of its column (`axis="height"`) or its row
-    (`axis="width"`) (Wang et al. 2020, Axial-DeepLab, section 3.2).
+    """Softmax attention of each position of a map to all positions of its column or row.
 
-    Channels are head-major. With `relative`, logits are query . (key + r), where r is a learned embedding of the
-    offset, shared by all heads. The default `scale` of the logits is 1.
+    `axis="height"` attends to the column, `axis="width"` to the row (Wang et al. 2020, Axial-DeepLab, section 3.2).
+    Channels are head-major. With `relative`, logits are query . (key + r), where r is a learned embedding of the offset
+    from query to key, shared by all heads. `scale` multiplies the logits; the default is 1.
     """
 
     axis: Literal["height", "width"]
@@ -270,14 +283,13 @@ class AxialAttention(_Attention):
         return x.shape[1 if self.axis == "height" else 2]
 
     def weights(self, query: TensorType, key: TensorType, value: TensorType) -> dict[str, Weight]:
-        """If `relative`, `offsets` [C / heads, 2 * span - 1], where C is the number of query channels."""
+        """If `relative`, the embedding `offsets` [C / heads, 2 * span - 1], where C is the number of query channels."""
         if not self.relative:
             return {}
         return {"offsets": Weight((query.channels // self.heads, 2 * self.span(query) - 1), "token")}
 
     def macs(self, query: TensorType, key: TensorType, value: TensorType) -> int:
-        """Multiply-accumulates per position, over the whole span: query . key, weights . value, and the query against
-        the offsets."""
+        """Multiply-accumulates per position: logits and weighted values over the span, queries times embeddings."""
         relative = query.channels if self.relative else 0
         return _position_count(query) * self.span(query) * (query.channels + value.channels + relative)
 
@@ -288,10 +300,11 @@ class AxialAttention(_Attention):
 
 @dataclass(frozen=True)
 class Rotary(Free):
-    """Rotary position embedding of queries or keys f32[N, D] at positions n (Su et al. 2021, eq. 34, but in halves).
+    """Rotary position embedding of queries or keys f32[N, D] at positions n (Su et al. 2021, eq. 34).
 
-    In each head of width c, features i and i + c / 2 are a point in the plane, rotated by the angle n / base^(2 i / c).
-    With `width`, only the first `width` features of each head are rotated, and c is `width`.
+    In each head of width c, features i and i + c / 2 (in the paper, neighbours) are a point in the plane, which is
+    rotated by the angle n / base^(2 i / c). With `width`, only the first `width` features of each head are rotated, and
+    c is `width`.
     """
 
     linear: ClassVar[bool] = True
@@ -311,14 +324,13 @@ class Rotary(Free):
         return x
 
     def rotated_features(self, x: TensorType) -> int:
-        """Return how many features of each head are rotated."""
+        """Return the number of features of each head that are rotated."""
         return x.channels // self.heads if self.width is None else self.width
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
-        """Map the channels of the operand to those of the result, head by head."""
+        """Return the channel map by head: operand and result have the same channels."""
         return (AliasMap((0, None), self.heads),)
 
     def kernels(self, x: TensorType) -> int:
-        """14 kernel launches: 6 for the angles, 2 for their cosines and sines, 6 to rotate both halves and join
-        them."""
+        """14 kernel launches: 6 for the angles, 2 for sines and cosines, 6 to rotate and concatenate both halves."""
         return 14

@@ -1,5 +1,7 @@
-"""Gates, dynamic kernels, and how features are calibrated by both (Li et al., Neural Operator Search, sections 3.1 and
-3.2)."""
+"""Gates and dynamic kernels, and the calibration of features by both.
+
+(Li et al., Neural Operator Search, sections 3.1 and 3.2)
+"""
 
 from __future__ import annotations
 
@@ -15,23 +17,23 @@ from archir.ops.arithmetic import Add, Mul
 
 @dataclass(frozen=True)
 class AsGate(View):
-    """x as a gate, a factor of features. Each dimension equals that of the features, or is 1."""
+    """x as a gate: a factor that features are multiplied by. Each dimension equals that of the features, or is 1."""
 
     linear: ClassVar[bool] = True
 
     def infer(self, x: TensorType) -> TensorType:
-        """The shape of the operand, of kind gate."""
+        """The shape of the operand, with kind gate."""
         return x.of_kind("gate")
 
 
 @dataclass(frozen=True)
 class AsKernel(View):
-    """A map f32[C, k, k] as a bank of depthwise kernels, one for each channel of each sample."""
+    """A map f32[C, k, k] as a bank of depthwise kernels: for each sample, one kernel per channel."""
 
     linear: ClassVar[bool] = True
 
     def infer(self, x: TensorType) -> TensorType:
-        """Kernels f32[C, k, k], where k must be odd."""
+        """The shape f32[C, k, k] of the operand, with kind kernel; k must be odd."""
         _, height, width = is_map(x)
         require(height == width and height % 2 == 1, f"a kernel is square and odd, got {x}")
         return x.of_kind("kernel")
@@ -39,7 +41,7 @@ class AsKernel(View):
 
 @dataclass(frozen=True)
 class DynamicConv(Op):
-    """Depthwise convolution of a map f32[C, H, W] with separate kernels f32[C, k, k] for each sample.
+    """Depthwise convolution of a map f32[C, H, W] with kernels f32[C, k, k] that differ from sample to sample.
 
     Zero padding keeps the size.
     """
@@ -56,7 +58,7 @@ class DynamicConv(Op):
         return x
 
     def macs(self, x: TensorType, kernels: TensorType) -> int:
-        """One multiply-accumulate per kernel weight and position."""
+        """One multiply-accumulate per kernel element and output position."""
         return kernels.elements * x.shape[1] * x.shape[2]
 
 
@@ -64,16 +66,16 @@ class DynamicConv(Op):
 class Calibrate(Composite):
     """Features combined with gates and kernels: F + F * A + sum of F conv K (Li et al., eq. 3 and 5).
 
-    The first operand is a feature; F is the sum of the other features, or the first operand if there are none. A is the
-    sum of the gates, and K each of the kernels. An operand may be a choice among kinds, and operands may be given as a
-    list.
+    The first operand is a feature. F is the sum of the other features or, if there are none, the first operand. A is
+    the sum of the gates; the last term is summed over all kernels K. An operand may be a choice among kinds. The
+    operands may be given as a list.
     """
 
     operands: ClassVar[tuple[str, ...]] = ("*xs",)
     any_kind: ClassVar[bool] = True
 
     def infer(self, base: TensorType, *others: TensorType) -> TensorType:
-        """The type of the features."""
+        """The common type of the features."""
         require(base.kind == "feature", f"the first operand must be a feature, got {base}", code="A0407")
         features = [x for x in others if x.kind == "feature"] or [base]
         total = features[0]
@@ -93,7 +95,7 @@ class Calibrate(Composite):
         return sum(DynamicConv().macs(x, kernels) for kernels in others if kernels.kind == "kernel")
 
     def expand(self, add: Callable[..., Any], operands: Sequence[Any], types: Sequence[TensorType]) -> Any:
-        """Emit sums, products and dynamic convolutions."""
+        """Emit the sums, products and dynamic convolutions that this operation consists of."""
         base, *others = zip(operands, types, strict=True)
         of_kind: dict[object, list[Any]] = {"feature": [], "gate": [], "kernel": []}
         for operand, type_ in others:
@@ -107,7 +109,7 @@ class Calibrate(Composite):
 
 
 def _sum(add: Callable[..., Any], operands: Sequence[Any]) -> Any:
-    """Emit the sum of the operands; `add` appends a node to a graph."""
+    """Append additions that sum up the operands, by calling `add`, and return the result."""
     total = operands[0]
     for operand in operands[1:]:
         total = add(Add(), total, operand)

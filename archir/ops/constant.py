@@ -1,7 +1,7 @@
 """Constant tensors: position indices, sinusoidal position encodings and literal numbers.
 
-Their values are the same for every sample and are not learned. The operand gives the shape (or, for `constant`, only a
-place in the graph); its values do not matter, except the token ids that `positions` compares with its `padding`.
+They are not learned, and have the same values for every sample. The operand determines the shape (for `constant`, only
+the place in the graph). Its values do not matter, except for the token ids that `positions` compares with `padding`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from archir.ir.types import INTEGER_DTYPES, TensorType, is_tokens
 class Sinusoidal(Free):
     """Sinusoidal position encoding of tokens f32[N, D] at positions n (Vaswani et al. 2017, section 3.5).
 
-    Feature 2 i is sin(n / base^(2 i / D)), feature 2 i + 1 the cosine of the same angle.
+    Feature 2 i is sin(n / base^(2 i / D)), and feature 2 i + 1 is the cosine of the same angle.
     """
 
     base: float = 10000.0
@@ -37,11 +37,11 @@ class Sinusoidal(Free):
 
 @dataclass(frozen=True)
 class Positions(Free):
-    """Position indices 0, 1, ... of tokens f32[N, D] or i64[N], for looking up learned position embeddings with
-    `embedding`.
+    """Position indices 0, 1, ... of tokens f32[N, D] or i64[N], as operand of a learned `embedding`.
 
-    With `padding`, tokens i64[N] that equal this number get it as their position, and the others are counted from the
-    next number on: with padding=1, the tokens 7, 8, 1, 9 are at 2, 3, 1, 4 (Ott et al. 2019, fairseq).
+    With `padding`, tokens i64[N] equal to this number are padding: their position is `padding` itself, and the other
+    tokens are numbered from `padding` + 1. With padding=1, the tokens 7, 8, 1, 9 have positions 2, 3, 1, 4 (Ott et al.
+    2019, fairseq).
     """
 
     any_element: ClassVar[bool] = True
@@ -57,10 +57,9 @@ class Positions(Free):
         return TensorType(x.shape[:1], "i64")
 
     def between(self, result: TensorType, *operands: TensorType) -> tuple[int, int]:
-        """Return the lowest and highest position.
+        """Return the lowest and the highest position: 0 and N - 1 or, with `padding`, `padding` and `padding` + N.
 
-        These are 0 and the last token's index; with `padding`, `padding` and `padding` + N, reached if no token is
-        padding.
+        The latter is reached if no token is padding.
         """
         return (0, result.elements - 1) if self.padding is None else (self.padding, self.padding + result.elements)
 
@@ -75,11 +74,10 @@ class Positions(Free):
 
 @dataclass(frozen=True)
 class Constant(View):
-    """A vector of literal numbers, the same for every sample of x, such as fixed positions: `gather(x, constant(x, [0,
-    5]))`.
+    """A vector of literal numbers, such as fixed indices: `gather(x, constant(x, [0, 5]))`.
 
-    The numbers are integers by default; `dtype="f32"` makes them real numbers and `dtype="bool"` truth values, which
-    `reshape` turns into a mask.
+    The numbers are the same for every sample. They are integers by default; with `dtype="f32"` they are floating-point
+    numbers, and with `dtype="bool"` booleans, from which `reshape` can make a mask.
     """
 
     any_element: ClassVar[bool] = True
@@ -87,7 +85,7 @@ class Constant(View):
     dtype: Literal["i64", "f32", "bool"] = "i64"
 
     def infer(self, x: TensorType) -> TensorType:
-        """Type i64[number of values], or f32 or bool as `dtype` says."""
+        """Type i64[number of values]; f32 or bool instead of i64 if `dtype` says so."""
         require(len(self.values) >= 1, "`values` is an empty list")
         wrong = next((value for value in self.values if type(value) not in _LITERAL_TYPES[self.dtype]), None)
         if wrong is not None:
@@ -107,4 +105,4 @@ class Constant(View):
 
 
 _LITERAL_TYPES: dict[str, tuple[type, ...]] = {"i64": (int,), "f32": (int, float), "bool": (bool,)}
-"""Python types that literals of each element type may have."""
+"""Python types that the literals may have, by element type."""

@@ -15,8 +15,8 @@ from archir.ops.windows import Padding, Sizes, Windows, output_sizes, pads_of, p
 def conv_channel_maps(groups: int, channels: int, operand_channels: int) -> tuple[ChannelMap, ...]:
     """Return the channel maps of a convolution.
 
-    One group: none, the result's channels are new. Depthwise: the channels of the operand. Several groups: operand and
-    result have separate channels, each split into `groups` groups.
+    With one group there are none: the result's channels are new. A depthwise convolution keeps the operand's channels.
+    With several groups, operand and result have different channels, both split into `groups` heads.
     """
     if groups == 1:
         return ()
@@ -30,7 +30,8 @@ def conv_channel_maps(groups: int, channels: int, operand_channels: int) -> tupl
 def _weight_roles(weights: dict[str, Weight], groups: int) -> dict[str, tuple[Role, ...]]:
     """Return the role of each axis of the weights [channels, C / groups, *kernel].
 
-    With several groups, a smaller weight has the first input channels of each group; smaller kernels are centred.
+    With several groups, a smaller weight uses the first input channels of each group. A smaller kernel is the centre of
+    the larger one.
     """
     inner: Role = "operand" if groups == 1 else "leading"
     roles: dict[str, tuple[Role, ...]] = {}
@@ -40,7 +41,7 @@ def _weight_roles(weights: dict[str, Weight], groups: int) -> dict[str, tuple[Ro
 
 
 class Convolution(Op, abstract=True):
-    """Base of convolutions along `spatial` axes, with weights [channels, C / groups, *kernel]."""
+    """Base of convolutions along the `spatial` axes, with weights [channels, C / groups, *kernel]."""
 
     linear: ClassVar[bool] = True
     spatial: ClassVar[int]
@@ -59,14 +60,13 @@ class Convolution(Op, abstract=True):
 
     @property
     def pads(self) -> tuple[int, ...]:
-        """Zeros before and after each axis, the last axis first, as torch.nn.functional.pad orders them."""
+        """Number of zeros before and after each axis, last axis first, in the order of torch.nn.functional.pad."""
         return pads_of(self.windows)
 
     def narrowed(self, part: int) -> Convolution:
-        """Return the operation with 1 / `part` of the channels and, if grouped, of the groups, so that groups keep
-        their size.
+        """Return this operation with 1 / `part` of the channels and, if grouped, of the groups.
 
-        Raises RuleError if channels or groups do not divide by `part`.
+        The size of groups is kept. Raises RuleError if channels or groups do not divide by `part`.
         """
         groups = self.groups if self.groups == 1 else self.groups // part
         is_divisible = self.channels % part == 0 and (self.groups == 1 or self.groups % part == 0)
@@ -75,12 +75,12 @@ class Convolution(Op, abstract=True):
         return cast(Convolution, replace(conv, channels=self.channels // part, groups=groups))
 
     def infer(self, x: TensorType) -> TensorType:
-        """The same axes, with `channels` channels and one position per window."""
+        """The operand's axes, with `channels` channels and, along each spatial axis, one position per window."""
         self._check(x)
         return x.with_spatial(self.channels, *output_sizes(self.windows, x.spatial))
 
     def _check(self, x: TensorType) -> None:
-        """Raise RuleError unless x has the spatial axes, and the channels of x and of the result split into the
+        """Raise RuleError unless x has the required axes, and the channels of x and of the result divide by the
         groups."""
         require_axes(x, self.spatial, hint=f"`linear({self.channels})` takes a vector [D]" if x.rank == 1 else None)
         require(self.channels >= 1, f"`channels` must be at least 1, got {self.channels}")
@@ -97,8 +97,8 @@ class Convolution(Op, abstract=True):
         return {"weight": weight} | ({"bias": Weight((self.channels,), "fan_in", fan_in)} if self.bias else {})
 
     def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
-        """Return the axes of the weights: channels of result and operand, then kernel axes, where smaller kernels are
-        centred."""
+        """Return the roles of the weights' axes: channels of the result, channels of the operand, kernel axes
+        (centred)."""
         return _weight_roles(self.weights(x), self.groups)
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
@@ -106,11 +106,11 @@ class Convolution(Op, abstract=True):
         return conv_channel_maps(self.groups, self.channels, x.channels)
 
     def macs(self, x: TensorType) -> int:
-        """One multiply-accumulate per weight and output position."""
+        """One multiply-accumulate per element of `weight` and output position."""
         return self.weights(x)["weight"].elements * prod(self.infer(x).spatial)
 
     def kernels(self, x: TensorType) -> int:
-        """1 kernel launch; 2 where the zeros before and after differ in number."""
+        """1 kernel launch; 2 if the padding before and after an axis differs."""
         return 1 + (not all(window.is_symmetric for window in self.windows))
 
 
@@ -118,9 +118,9 @@ class Convolution(Op, abstract=True):
 class Conv(Convolution):
     """2-D convolution of a map f32[C, H, W]: `conv(8, kernel=[3, 1], stride=[2, 1])`.
 
-    `kernel`, `stride` and `dilation` are one number for both axes, or [height, width]. `padding` is "same", which gives
-    ceil(size / stride) pixels, "valid" for none, a number of zeros for every side, [height, width], or
-    [left, right, top, bottom].
+    `kernel`, `stride` and `dilation` are one number for both axes, or [height, width]. `padding` is "same" for an
+    output of ceil(size / stride) pixels, "valid" for no padding, or the number of zeros: one number for all sides,
+    [height, width], or [left, right, top, bottom].
     """
 
     spatial: ClassVar[int] = 2
@@ -137,7 +137,8 @@ class Conv(Convolution):
 class Conv3d(Conv):
     """3-D convolution of a volume f32[C, D, H, W]: `conv3d(16, kernel=[1, 3, 3])`.
 
-    Numbers per axis are in the order depth, height, width; padding per side is [left, right, top, bottom, front, back].
+    Numbers for the axes are in the order depth, height, width; padding may also be given for each side, as
+    [left, right, top, bottom, front, back].
     """
 
     spatial: ClassVar[int] = 3
@@ -162,11 +163,11 @@ class Conv1d(Convolution):
 
 @dataclass(frozen=True)
 class ConvTranspose(Convolution):
-    """Transposed convolution of a map f32[C, H, W], which enlarges it: `conv_transpose(8, kernel=4, stride=2)`.
+    """Transposed convolution, which enlarges a map f32[C, H, W]: `conv_transpose(8, kernel=4, stride=2)`.
 
-    Each pixel adds its filter to the result, `stride` pixels after the previous one. `padding` pixels are cropped from
-    both sides: "same" leaves `stride` pixels per input pixel, "valid" crops nothing. `output_padding` crops that many
-    fewer pixels at the bottom and at the right.
+    Each input pixel adds a scaled kernel to the output, `stride` output pixels after that of the previous input pixel.
+    `padding` is the number of pixels cropped from both sides: "same" leaves `stride` output pixels per input pixel,
+    "valid" crops nothing. `output_padding` pixels fewer are cropped at the bottom and at the right.
     """
 
     spatial: ClassVar[int] = 2
@@ -181,7 +182,7 @@ class ConvTranspose(Convolution):
 
     @property
     def crops(self) -> tuple[tuple[int, int], ...]:
-        """For each axis, the positions cropped from both sides, and how many fewer are cropped at its end."""
+        """For each axis, the number of positions cropped from both sides, and how many fewer are cropped at the end."""
         output_padding = per_axis(self.output_padding, self.spatial, "output_padding")
         if self.padding != "same":
             return tuple((window.before, extra) for window, extra in zip(self.windows, output_padding, strict=True))
@@ -196,11 +197,15 @@ class ConvTranspose(Convolution):
 
     @property
     def extra(self) -> tuple[int, ...]:
-        """For each axis, how many fewer positions are cropped at its end: torch's `output_padding`."""
+        """For each axis, how many fewer positions are cropped at the end than at the start: torch's
+        `output_padding`."""
         return tuple(extra for _, extra in self.crops)
 
     def infer(self, x: TensorType) -> TensorType:
-        """The same axes, with `channels` channels; with `padding="same"` each axis is `stride` times as long."""
+        """The operand's axes, with `channels` channels.
+
+        With `padding="same"`, each spatial axis is `stride` times as long.
+        """
         self._check(x)
         sizes = []
         for size, window, (cropped, extra) in zip(x.spatial, self.windows, self.crops, strict=True):
@@ -220,14 +225,14 @@ class ConvTranspose(Convolution):
         return {"weight": weight} | ({"bias": Weight((self.channels,), "fan_in", fan_in)} if self.bias else {})
 
     def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
-        """Return the axes of the weights: channels of operand and result, then kernel axes, where smaller kernels are
-        centred."""
+        """Return the roles of the weights' axes: channels of the operand, channels of the result, kernel axes
+        (centred)."""
         outer: Role = "result" if self.groups == 1 else "leading"
         kernel: list[Role] = ["centred"] * self.spatial
         return {"weight": ("operand", outer, *kernel)} | ({"bias": ("result",)} if self.bias else {})
 
     def macs(self, x: TensorType) -> int:
-        """One multiply-accumulate per weight and operand position."""
+        """One multiply-accumulate per element of `weight` and position of the operand."""
         return self.weights(x)["weight"].elements * prod(x.spatial)
 
     def kernels(self, x: TensorType) -> int:
@@ -237,7 +242,7 @@ class ConvTranspose(Convolution):
 
 @dataclass(frozen=True)
 class Linear(Op):
-    """Linear layer on the features of tokens f32[N, D] or of a vector f32[D]."""
+    """Linear layer over the features of tokens f32[N, D] or of a vector f32[D]."""
 
     linear: ClassVar[bool] = True
     channels: int
@@ -261,7 +266,7 @@ class Linear(Op):
         return {"weight": matrix} | ({"bias": Weight((self.channels,), "zeros")} if self.bias else {})
 
     def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
-        """Return the axes of the weights: channels of result and operand."""
+        """Return the roles of the weights' axes: channels of the result, channels of the operand."""
         return _weight_roles(self.weights(x), 1)
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
@@ -269,9 +274,9 @@ class Linear(Op):
         return ()
 
     def macs(self, x: TensorType) -> int:
-        """One multiply-accumulate per weight and token."""
+        """One multiply-accumulate per element of `weight` and token."""
         return x.elements * self.channels
 
 
 AffineOp = Conv | Conv1d | ConvTranspose | Linear
-"""Operations with a `weight` and an optional `bias`."""
+"""Operations that multiply by a `weight` and add an optional `bias`."""

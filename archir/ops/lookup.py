@@ -1,4 +1,4 @@
-"""Operations on integers: lookup of table rows and of positions, one-hot vectors and comparison with a number."""
+"""Operations on integers: table lookup, gathering by position, one-hot vectors, and comparison with a number."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _check_integers(x: TensorType) -> None:
 
 @dataclass(frozen=True)
 class Embedding(Free):
-    """Rows of a learned table, one for each integer from 0 to `vocabulary` - 1: words, bytes, categories."""
+    """Rows of a learned table, looked up by integers from 0 to `vocabulary` - 1, such as words, bytes or categories."""
 
     any_element: ClassVar[bool] = True
     vocabulary: int
@@ -37,8 +37,7 @@ class Embedding(Free):
         return {"weight": Weight((self.vocabulary, self.channels), "token")}
 
     def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
-        """Return the axes of the table: rows (a smaller vocabulary has the first ones), then the channels of the
-        result."""
+        """Return the roles of the table's axes: rows (a smaller vocabulary has the first ones), result channels."""
         return {"weight": ("leading", "result")}
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
@@ -46,25 +45,26 @@ class Embedding(Free):
         return ()
 
     def limits(self, x: TensorType) -> tuple[int | None, ...]:
-        """Return the vocabulary as the limit of the integers."""
+        """Return `vocabulary` as the exclusive upper bound of the integers."""
         return (self.vocabulary,)
 
 
 @dataclass(frozen=True)
 class Gather(Free):
-    """The entries of x at integer positions along its first axis, such as the last token of each text."""
+    """The entries of x at these integer positions of its first axis, such as the last token of each text."""
 
     any_element: ClassVar[bool] = True
     operands: ClassVar[tuple[str, ...]] = ("x", "positions")
 
     def infer(self, x: TensorType, positions: TensorType) -> TensorType:
-        """Shape [K, ...] for positions i64[K] in x [N, ...]; for a scalar i64[], one entry [...]."""
+        """Shape [K, ...] for positions i64[K] in x [N, ...]; for a single position i64[], the shape [...] of one
+        entry."""
         _check_integers(positions)
         require(x.rank in (1, 2), f"expected tokens [N, D] or a vector [D], got {x}", code="A0402")
         return x.with_dims(*positions.shape, *x.shape[1:])
 
     def ties(self, x: TensorType, positions: TensorType) -> tuple[ChannelMap, ...]:
-        """Map the channels of tokens to the result; a vector has no channel maps, since its channels are looked up."""
+        """Return the channel map from tokens to result. A vector has none: the lookup is along its channels."""
         return (AliasMap((0, None)),) if x.rank == 2 else ()
 
     def kernels(self, x: TensorType, positions: TensorType) -> int:
@@ -72,13 +72,13 @@ class Gather(Free):
         return 2
 
     def limits(self, x: TensorType, positions: TensorType) -> tuple[int | None, ...]:
-        """Return the length of x as the limit of the positions."""
+        """Return the length of x's first axis as the exclusive upper bound of the positions."""
         return None, x.shape[0]
 
 
 @dataclass(frozen=True)
 class OneHot(Free):
-    """One-hot vectors of integers from 0 to `classes` - 1: 1 at the integer's place, 0 elsewhere."""
+    """One-hot vectors of integers from 0 to `classes` - 1: 1 at the index that the integer gives, 0 elsewhere."""
 
     any_element: ClassVar[bool] = True
     classes: int
@@ -90,7 +90,8 @@ class OneHot(Free):
         return TensorType((*x.shape, self.classes))
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
-        """A scalar buffer `one`, the number 1, whose element type is that of the trained weights."""
+        """A scalar buffer `one` with the value 1; the result has its element type, which is that of the trained
+        weights."""
         return {"one": Weight((), "ones", buffer=True)}
 
     def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
@@ -102,23 +103,23 @@ class OneHot(Free):
         return ()
 
     def limits(self, x: TensorType) -> tuple[int | None, ...]:
-        """Return the number of classes as the limit of the integers."""
+        """Return the number of classes as the exclusive upper bound of the integers."""
         return (self.classes,)
 
     def kernels(self, x: TensorType) -> int:
-        """3 kernel launches: the range of classes, the comparison with it, and the conversion to numbers."""
+        """3 kernel launches: the range of classes, the comparison with it, and the conversion to floating point."""
         return 3
 
 
 @dataclass(frozen=True)
 class Equal(Free):
-    """Mask of truth values: where integers equal a number, such as `equal(ids, 0)` for the padding of a text."""
+    """Boolean mask that is true where integers equal a number, such as `equal(ids, 0)` for the padding of a text."""
 
     any_element: ClassVar[bool] = True
     to: int
 
     def infer(self, x: TensorType) -> TensorType:
-        """Truth values of the shape of x."""
+        """Booleans of the shape of x."""
         hint = "compare floating-point numbers with `greater` or `less`"
         require(x.dtype in INTEGER_DTYPES, f"expected integers, got {x}", hint, "A0408")
         return TensorType(x.dims, "bool")
@@ -126,7 +127,7 @@ class Equal(Free):
 
 @dataclass(frozen=True)
 class ToNumbers(Free):
-    """Integers, or truth values as 1 and 0, converted to floating point: `ids |> equal(0) |> to_numbers`."""
+    """Integers or booleans (as 1 and 0) converted to floating point: `ids |> equal(0) |> to_numbers`."""
 
     any_element: ClassVar[bool] = True
 
@@ -136,7 +137,8 @@ class ToNumbers(Free):
         return TensorType(x.dims)
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
-        """A scalar buffer `one`, the number 1, whose element type is that of the trained weights."""
+        """A scalar buffer `one` with the value 1; the result has its element type, which is that of the trained
+        weights."""
         return {"one": Weight((), "ones", buffer=True)}
 
     def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:

@@ -13,7 +13,7 @@ from archir.ir.types import TensorType, require_axes
 
 @dataclass(frozen=True)
 class _Norm(Free, abstract=True):
-    """Base of normalisations, which keep the type of their operand."""
+    """Base of normalisations, whose result has the type of the operand."""
 
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
@@ -27,10 +27,10 @@ def _check_eps(eps: float) -> None:
 
 @dataclass(frozen=True)
 class BatchNorm(_Norm):
-    """Batch normalisation over the channels of maps, volumes, tokens or vectors (Ioffe and Szegedy 2015).
+    """Batch normalisation of each channel of maps, volumes, tokens or vectors (Ioffe and Szegedy 2015).
 
-    With `zero_init` the scale starts at 0, so that a residual branch that ends in it starts as zero (Goyal et al.
-    2017).
+    With `zero_init`, the scale is initialised to 0, so that a residual branch that ends in it is zero at first (Goyal
+    et al. 2017).
     """
 
     in_place: ClassVar[bool] = True
@@ -46,7 +46,7 @@ class BatchNorm(_Norm):
         return x
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
-        """`weight` and `bias` [C] if affine; the buffers `running_mean` and `running_var` [C]."""
+        """`weight` and `bias` [C] if affine; always the buffers `running_mean` and `running_var` [C]."""
         shape = (x.channels,)
         buffers = {
             "running_mean": Weight(shape, "zeros", buffer=True),
@@ -81,8 +81,10 @@ class LayerNorm(_Norm):
 
 @dataclass(frozen=True)
 class RmsNorm(LayerNorm):
-    """Root-mean-square normalisation over the features of each token, or of each position of a map or volume (Zhang and
-    Sennrich 2019)."""
+    """Root-mean-square normalisation over the features of each token or of each position (Zhang and Sennrich 2019).
+
+    The operand may be tokens, a vector, a map or a volume, as in `layer_norm`.
+    """
 
     eps: float = 1e-6
 
@@ -91,7 +93,7 @@ class RmsNorm(LayerNorm):
         return {"weight": Weight((x.channels,), "ones")} if self.affine else {}
 
     def kernels(self, x: TensorType) -> int:
-        """5 kernel launches: square, mean, sum with eps, root and product; 1 more if affine."""
+        """5 kernel launches: square, mean, addition of eps, root and product; 1 more if affine."""
         return 5 + self.affine
 
 
@@ -120,8 +122,10 @@ class GroupNorm(_Norm):
 
 @dataclass(frozen=True)
 class InstanceNorm(_Norm):
-    """Normalisation of each channel of each sample over its positions, for maps, volumes or tokens (Ulyanov et al.
-    2016)."""
+    """Normalisation of each channel of each sample over all positions (Ulyanov et al. 2016).
+
+    The operand is a map, a volume or tokens.
+    """
 
     affine: bool = True
     eps: float = 1e-5
@@ -141,16 +145,16 @@ class InstanceNorm(_Norm):
 
 @dataclass(frozen=True)
 class Normalize(_Norm):
-    """x divided by its Euclidean norm along an axis, or by `eps` where the norm is smaller.
+    """x divided by its Euclidean norm along one axis; the divisor is at least `eps`.
 
-    Axes are counted without the batch axis; the default is the axis of the features.
+    Axes are counted without the batch axis; the default is the feature axis.
     """
 
     axis: int | None = None
     eps: float = 1e-6
 
     def resolved_axis(self, x: TensorType) -> int:
-        """Return the non-negative axis that x is normalised along. Raises RuleError if x has no such axis."""
+        """Return the axis to normalise along as a non-negative index. Raises RuleError if x has no such axis."""
         axis = x.channel_axis if self.axis is None else self.axis
         require(-x.rank <= axis < x.rank, f"axis {axis} of {x} does not exist")
         return axis % x.rank
@@ -162,5 +166,5 @@ class Normalize(_Norm):
         return x
 
     def kernels(self, x: TensorType) -> int:
-        """3 kernel launches: the norm, its maximum with `eps`, and the quotient."""
+        """3 kernel launches: the norm, the maximum of norm and `eps`, and the quotient."""
         return 3

@@ -1,4 +1,7 @@
-"""Pooling and reductions: windows, adaptive sizes, global pooling and means, sums or maxima along one axis."""
+"""Pooling and reductions: sliding windows, adaptive sizes, global pooling, and reductions along one axis.
+
+The reductions are mean, sum and maximum.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,11 @@ class _Pool(Free, abstract=True):
 
     @property
     def pads(self) -> tuple[int, ...]:
-        """Padding before and after each axis, the last axis first, as torch.nn.functional.pad orders it."""
+        """Padding before and after each axis, last axis first, in the order of torch.nn.functional.pad."""
         return pads_of(self.windows)
 
     def infer(self, x: TensorType) -> TensorType:
-        """The same channels, with one position per window. A window may be padded by at most half of its size."""
+        """The same channels, and one position per window. Padding must not exceed half of the window's size."""
         require_axes(x, self.spatial)
         for window in self.windows:
             pad = max(window.before, window.after)
@@ -39,7 +42,7 @@ class _Pool(Free, abstract=True):
         return x.with_spatial(x.channels, *output_sizes(self.windows, x.spatial))
 
     def kernels(self, x: TensorType) -> int:
-        """1 kernel launch; 2 where the padding before and after differs."""
+        """1 kernel launch; 2 if the padding before and after an axis differs."""
         return 1 + (not all(window.is_symmetric for window in self.windows))
 
 
@@ -53,17 +56,20 @@ class MaxPool(_Pool):
 
 @dataclass(frozen=True)
 class AvgPool(_Pool):
-    """Mean of each window of a map, over its real pixels only unless `count_padding`.
+    """Mean of each window of a map.
 
-    `kernel`, `stride` and `padding` are as in `conv`.
+    With `count_padding`, padded positions count as zeros, otherwise they are ignored. `kernel`, `stride` and `padding`
+    are as in `conv`.
     """
 
     linear: ClassVar[bool] = True
     count_padding: bool = False
 
     def kernels(self, x: TensorType) -> int:
-        """1 kernel launch. Where the padding before and after differs, 2 with `count_padding`, otherwise 6, which count
-        the pixels of each window."""
+        """1 kernel launch. If the padding before and after an axis differs: 2 with `count_padding`, else 6.
+
+        The 6 kernels include those that count the pixels of each window.
+        """
         return 1 if all(window.is_symmetric for window in self.windows) else 2 if self.count_padding else 6
 
 
@@ -95,18 +101,20 @@ class AvgPool3d(AvgPool):
     spatial: ClassVar[int] = 3
 
     def kernels(self, x: TensorType) -> int:
-        """Kernel launches as in `avg_pool`; 2 or 6 also where the volume is smaller than the window, since it is padded
-        first."""
+        """Kernel launches as in `avg_pool`; 2 or 6 also if the volume is smaller than the window.
+
+        It is then padded first.
+        """
         fits = all(window.kernel <= size for window, size in zip(self.windows, x.spatial, strict=True))
         return super().kernels(x) if fits else 2 if self.count_padding else 6
 
 
 @dataclass(frozen=True)
 class AdaptiveAvgPool(Free):
-    """Means over a grid of `size` by `size`, or [rows, columns], regions of a map: `adaptive_avg_pool(7)`.
+    """Mean of each region of a map, which is divided into a grid of `size` by `size` or [rows, columns] regions.
 
-    Region i of n holds the pixels floor(i * H / n) up to ceil((i + 1) * H / n): where n does not divide H, regions
-    overlap.
+    `adaptive_avg_pool(7)` gives a 7 x 7 map. Region i of n covers the pixels from floor(i * H / n) up to, but not
+    including, ceil((i + 1) * H / n); regions overlap if n does not divide H.
     """
 
     linear: ClassVar[bool] = True
@@ -127,32 +135,34 @@ class AdaptiveAvgPool(Free):
 
 @dataclass(frozen=True)
 class AdaptiveMaxPool(AdaptiveAvgPool):
-    """Maxima over regions of a map, which are as in `adaptive_avg_pool`."""
+    """Maximum of each region of a map; regions as in `adaptive_avg_pool`."""
 
     linear: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class GlobalAvgPool(Free):
-    """Mean over all positions of a map, a volume or tokens, as a vector; with `keep`, a map f32[C, 1, 1] or a
-    volume."""
+    """Mean over all positions of a map, a volume or tokens: a vector f32[C].
+
+    With `keep`, the result keeps the spatial axes with size 1, as f32[C, 1, 1] for a map.
+    """
 
     linear: ClassVar[bool] = True
     keep: bool = False
 
     def infer(self, x: TensorType) -> TensorType:
-        """Type f32[C]; with `keep`, f32[C, 1, 1] of a map and f32[C, 1, 1, 1] of a volume."""
+        """Type f32[C]; with `keep`, f32[C, 1, 1] for a map and f32[C, 1, 1, 1] for a volume."""
         return _global_pool_type(x, self.keep)
 
 
 @dataclass(frozen=True)
 class GlobalMaxPool(Free):
-    """Maximum over all positions, shapes as in `global_avg_pool`."""
+    """Maximum over all positions of a map, a volume or tokens; shapes as in `global_avg_pool`."""
 
     keep: bool = False
 
     def infer(self, x: TensorType) -> TensorType:
-        """Type f32[C]; with `keep`, f32[C, 1, 1] of a map and f32[C, 1, 1, 1] of a volume."""
+        """Type f32[C]; with `keep`, f32[C, 1, 1] for a map and f32[C, 1, 1, 1] for a volume."""
         return _global_pool_type(x, self.keep)
 
 
@@ -170,25 +180,25 @@ class _AxisReduction(Free, abstract=True):
 
 @dataclass(frozen=True)
 class MeanOver(_AxisReduction):
-    """Mean along one axis, which is kept with size 1. Axes are counted without the batch axis."""
+    """Mean along one axis, which keeps size 1 in the result. Axes are counted without the batch axis."""
 
     linear: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class SumOver(_AxisReduction):
-    """Sum along one axis, shapes as in `mean_over`."""
+    """Sum along one axis; shapes as in `mean_over`."""
 
     linear: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
 class MaxOver(_AxisReduction):
-    """Maximum along one axis, shapes as in `mean_over`."""
+    """Maximum along one axis; shapes as in `mean_over`."""
 
 
 def _global_pool_type(x: TensorType, keep: bool) -> TensorType:
-    """Return the type of a global pooling of x. Raises RuleError if x has other axes than pooling takes."""
+    """Return the result type of a global pooling of x. Raises RuleError if x is not a map, a volume or tokens."""
     require_axes(x, *((2, 3) if keep else (2, 1, 3)))
     if keep:
         return x.with_dims(x.channels, *(1 for _ in x.spatial))

@@ -1,4 +1,4 @@
-"""Operations that sample random numbers in training and are the identity in evaluation."""
+"""Operations that are random in training and the identity in evaluation."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ class _Random(View, abstract=True):
 
 @dataclass(frozen=True)
 class Dropout(_Random):
-    """In training, sets numbers to 0 with probability `rate` and scales the others by 1 / (1 - rate); otherwise x
-    itself.
+    """In training, x with each element set to 0 with probability `rate`, the others scaled by 1 / (1 - rate).
 
-    (Srivastava et al. 2014)
+    In evaluation, x itself. (Srivastava et al. 2014)
     """
 
 
 @dataclass(frozen=True)
 class DropPath(_Random):
-    """Stochastic depth: like `dropout`, but drops whole samples (Huang et al. 2016)."""
+    """Stochastic depth: as `dropout`, but sets all elements of a sample to 0 together (Huang et al. 2016)."""

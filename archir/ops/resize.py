@@ -1,4 +1,4 @@
-"""Resizing of maps and volumes: interpolation, and rearrangement of channels into pixels."""
+"""Resizing of maps and volumes: interpolation, and pixel shuffling (channels to pixels and back)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from archir.ir.types import TensorType, is_map, require_axes
 from archir.ops.windows import Sizes, per_axis
 
 MAX_DENOMINATOR = 1000
-"""Maximum denominator of a factor, which is rounded to a fraction: 0.3333333 is a third."""
+"""Maximum denominator of a resize factor, which is rounded to a fraction: 0.3333333 becomes 1/3."""
 
 
 @dataclass(frozen=True)
 class Resize(Free):
-    """Interpolation of a map or a volume to another size: `resize([y.height, y.width], mode="bilinear")` or
-    `resize(factor=2)`.
+    """A map or volume interpolated to another size: `resize([y.height, y.width], mode="bilinear")`.
 
-    `size` is one number, or height and width, of a volume after its depth; a `factor` gives floor(factor * H) and so
-    on. "nearest" takes for pixel i of n the pixel floor(i * H / n). "bilinear" and "bicubic" (with -0.75) align the
-    centres of pixels, or with `align_corners` the corners of both maps. Shrinking a map does not smooth it unless
-    `antialias` ("bilinear" only): then each pixel is a mean of all pixels that it covers. For volumes, "bilinear"
+    `size` is one number for all axes, or [height, width], for a volume [depth, height, width]. Instead of it, a
+    `factor` as in `resize(factor=2)` gives floor(factor * H) and so on. With "nearest", output pixel i of n is input
+    pixel floor(i * H / n). "bilinear" and "bicubic" (with coefficient -0.75) align the centres of pixels, or with
+    `align_corners` the corners of both maps. Shrinking a map does not low-pass filter it, unless `antialias` is set
+    ("bilinear" only): then each output pixel is a mean of all input pixels that it covers. For volumes, "bilinear"
     interpolates along all three axes; "bicubic" and `antialias` are for maps only.
     """
 
@@ -35,12 +35,12 @@ class Resize(Free):
     antialias: bool = False
 
     def sizes(self, axes: int) -> tuple[int, ...] | None:
-        """Return the size of each of `axes` axes of the result, or None if `factor` gives it."""
+        """Return the size of each of the `axes` spatial axes of the result; None if `factor` determines them."""
         return None if self.size is None else per_axis(self.size, axes, "size")
 
     @property
     def ratio(self) -> tuple[int, int]:
-        """The factor as a fraction: numerator and denominator."""
+        """The factor as numerator and denominator of a fraction."""
         exact = Fraction(1 if self.factor is None else self.factor).limit_denominator(MAX_DENOMINATOR)
         return exact.numerator, exact.denominator
 
@@ -60,8 +60,10 @@ class Resize(Free):
         return x.with_spatial(x.channels, *sizes)
 
     def kernels(self, x: TensorType) -> int:
-        """1 kernel launch; for "nearest", 4 per axis: 3 for the indices and 1 for the lookup. With `antialias`, 2 if
-        the result has width 1, since both axes are then smoothed one by one."""
+        """1 kernel launch; for "nearest", 4 per axis: 3 to compute the indices and 1 for the lookup.
+
+        With `antialias` and a result of width 1, it is 2, since the axes are then filtered one after the other.
+        """
         if self.mode == "nearest":
             return 4 * (x.rank - 1)
         return 2 if self.antialias and self.infer(x).shape[-1] == 1 else 1
@@ -69,7 +71,7 @@ class Resize(Free):
 
 @dataclass(frozen=True)
 class _PixelRearrangement(Free, abstract=True):
-    """Base of operations that move numbers between channels and squares of factor x factor pixels."""
+    """Base of operations that move elements between channels and squares of factor x factor pixels."""
 
     linear: ClassVar[bool] = True
     factor: int = 2
@@ -77,8 +79,10 @@ class _PixelRearrangement(Free, abstract=True):
 
 @dataclass(frozen=True)
 class PixelShuffle(_PixelRearrangement):
-    """A map `factor` times as high and wide: factor^2 channels become the pixels of one channel (Shi et al. 2016, eq.
-    4)."""
+    """A map of `factor` times the height and width: factor^2 channels become the pixels of one channel.
+
+    (Shi et al. 2016, eq. 4)
+    """
 
     def infer(self, x: TensorType) -> TensorType:
         """Type f32[C / factor^2, factor * H, factor * W]."""
@@ -89,7 +93,7 @@ class PixelShuffle(_PixelRearrangement):
         return x.with_dims(channels // parts, height * self.factor, width * self.factor)
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
-        """Return a grouping: factor^2 consecutive channels of the operand become one channel of the result."""
+        """Return a GroupMap: factor^2 consecutive channels of the operand become one channel of the result."""
         return (GroupMap(0, self.factor**2),)
 
 
@@ -106,5 +110,5 @@ class PixelUnshuffle(_PixelRearrangement):
         return x.with_dims(channels * self.factor**2, height // self.factor, width // self.factor)
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
-        """Return a repetition: each channel of the operand becomes factor^2 consecutive channels of the result."""
+        """Return a RepeatMap: each channel of the operand becomes factor^2 consecutive channels of the result."""
         return (RepeatMap(0, self.factor**2),)

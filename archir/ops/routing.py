@@ -1,4 +1,4 @@
-"""Routing by score: the k largest numbers, and mixtures of experts in which each token visits its best experts only."""
+"""Routing by score: the k largest elements, and mixtures of experts in which only k experts process each token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archir.ir.types import INTEGER_DTYPES, TensorType, is_tokens
 
 @dataclass(frozen=True)
 class TopK(Free):
-    """The k largest numbers along the last axis, in descending order; among equal numbers the first positions win."""
+    """The k largest elements along the last axis, in descending order; among equal elements, the first come first."""
 
     k: int
 
@@ -23,17 +23,19 @@ class TopK(Free):
         return x.with_dims(*x.shape[:-1], self.k)
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
-        """Map the channels of maps to the result; tokens and vectors have no channel maps, since channels are
-        selected."""
+        """Return the channel map of a map.
+
+        Tokens and vectors have none, since elements are selected along their channels.
+        """
         return (AliasMap((0, None)),) if x.rank >= 3 else ()
 
 
 @dataclass(frozen=True)
 class TopPositions(TopK):
-    """Positions of the numbers that `top_k` selects, from 0: `scores |> top_positions(1)` is the best class."""
+    """Positions, from 0, of the elements that `top_k` selects: `scores |> top_positions(1)` is the best class."""
 
     def infer(self, x: TensorType) -> TensorType:
-        """Integers i64 of the shape that `top_k` gives."""
+        """Type i64, with the shape of the result of `top_k`."""
         return TensorType(super().infer(x).dims, "i64")
 
     def between(self, result: TensorType, *operands: TensorType) -> tuple[int, int]:
@@ -43,11 +45,11 @@ class TopPositions(TopK):
 
 @dataclass(frozen=True)
 class ExpertLinear(Op):
-    """One affine map per expert; every token is mapped by the k experts chosen for it.
+    """One linear layer per expert; each token is mapped by the k experts that `chosen` selects for it.
 
-    `chosen` holds k expert indices per token, i64[N, k]. The result has one row per choice; the k rows of a token
-    follow each other. The operand is tokens f32[N, D], or one row per choice f32[N * k, D], each mapped by its own
-    expert.
+    `chosen` holds k expert indices per token, i64[N, k]. The result has one row per pair of a token and one of its
+    experts; the k rows of a token are consecutive. The operand is tokens f32[N, D], or f32[N * k, D] with one row for
+    each such pair, which only that expert maps.
     """
 
     linear: ClassVar[bool] = True
@@ -78,8 +80,10 @@ class ExpertLinear(Op):
         return {"weight": matrices} | ({"bias": Weight((self.experts, self.channels), "zeros")} if self.bias else {})
 
     def roles(self, x: TensorType, chosen: TensorType) -> dict[str, tuple[Role, ...]]:
-        """Return the axes of the weights: experts (a smaller layer has the first ones), then channels of result and
-        operand."""
+        """Return the roles of the weights' axes: experts, channels of the result, channels of the operand.
+
+        A smaller layer has the first experts.
+        """
         axes: tuple[Role, ...] = ("leading", "result", "operand")
         return {name: axes[: len(weight.shape)] for name, weight in self.weights(x, chosen).items()}
 
@@ -88,16 +92,16 @@ class ExpertLinear(Op):
         return ()
 
     def limits(self, x: TensorType, chosen: TensorType) -> tuple[int | None, ...]:
-        """Return the number of experts as the limit of `chosen`."""
+        """Return the number of experts as the exclusive upper bound of the indices in `chosen`."""
         return None, self.experts
 
     def macs(self, x: TensorType, chosen: TensorType) -> int:
-        """N * k * D * channels multiply-accumulates: each token is mapped by its k chosen experts only."""
+        """N * k * D * channels multiply-accumulates: each token is mapped by k experts."""
         return chosen.elements * x.shape[1] * self.channels
 
     def kernels(self, x: TensorType, chosen: TensorType) -> int:
-        """One kernel launch per expert, and 5 to sort and count the choices and to gather, join and put back their
-        rows."""
+        """One kernel launch per expert, and 5 that sort and count the indices, gather the rows, and restore their
+        order."""
         return self.experts + 5
 
 
@@ -107,7 +111,7 @@ _CHOSEN_HINT = "choose experts with `top_positions` of each token's expert score
 
 @dataclass(frozen=True)
 class CombineExperts(Op):
-    """For each token, the sum of its k rows of `expert_linear`, weighted by its k gates."""
+    """For each token, the sum of its k rows in the result of `expert_linear`, weighted by its k gates."""
 
     operands: ClassVar[tuple[str, ...]] = ("x", "gates")
 
@@ -119,7 +123,7 @@ class CombineExperts(Op):
         return x.with_dims(tokens, features)
 
     def ties(self, x: TensorType, gates: TensorType) -> tuple[ChannelMap, ...]:
-        """Map the channels of the rows to those of the result."""
+        """Return the channel map from the rows of x to those of the result."""
         return (AliasMap((0, None)),)
 
     def macs(self, x: TensorType, gates: TensorType) -> int:

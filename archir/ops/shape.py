@@ -1,4 +1,4 @@
-"""Operations that move data (reshape, transpose, slice, pad, shuffle, upsample), and learned tensors."""
+"""Data movement (reshape, transpose, slice, pad, shuffle, upsample), and learned tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from archir.ir.types import TensorType, is_map, is_tokens, require_axes
 
 @dataclass(frozen=True)
 class Reshape(View):
-    """The same numbers, in the same order, in another shape; one dimension may be -1 and is computed."""
+    """The operand's elements, in the same order, in another shape; one dimension may be -1 and is then computed."""
 
     in_place: ClassVar[bool] = True
     any_element: ClassVar[bool] = True
@@ -31,11 +31,11 @@ class Reshape(View):
         return x.with_dims(*(x.elements // product if dim == -1 else dim for dim in self.shape))
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
-        """Return how the channels of the result come from those of the operand.
+        """Return the channel maps from the operand to the result.
 
-        Where channels come first on both sides, each channel may be split into several, or several merged into one.
-        Where they come last, the channels of several positions may be slices of one position's. Otherwise there are no
-        channel maps.
+        If the channels are the first axis of both, each channel may be split into several, or several merged into one.
+        If they are the last axis of both, the channels of one position may be split among several positions, or those
+        of several positions be concatenated. Otherwise there are no channel maps.
         """
         y = self.infer(x)
         if not (x.rank and y.rank):
@@ -51,7 +51,7 @@ class Reshape(View):
 
 
 def _leading_channel_maps(before: int, after: int) -> tuple[ChannelMap, ...]:
-    """Return the channel maps of a reshape whose channels come first, from `before` numbers per channel to `after`."""
+    """Return the channel maps of a reshape with channels first; `before` and `after` are elements per channel."""
     if before == after:
         return (AliasMap((0, None)),)
     if before % after == 0:
@@ -60,7 +60,7 @@ def _leading_channel_maps(before: int, after: int) -> tuple[ChannelMap, ...]:
 
 
 def _trailing_channel_maps(before: int, after: int) -> tuple[ChannelMap, ...]:
-    """Return the channel maps of a reshape whose channels come last, from `before` channels to `after`."""
+    """Return the channel maps of a reshape with channels last; `before` and `after` are numbers of channels."""
     if before == after:
         return (AliasMap((0, None)),)
     if after % before == 0:
@@ -77,7 +77,7 @@ class Transpose(View):
     axes: tuple[int, ...] | None = None
 
     def order(self, rank: int) -> tuple[int, ...]:
-        """Return the permutation: the operand's axis at each position of the result."""
+        """Return the permutation: for each axis of the result, the axis of the operand."""
         if self.axes is not None:
             return self.axes
         require(rank >= 2, "a vector does not have two axes to swap")
@@ -90,13 +90,13 @@ class Transpose(View):
         return x.with_dims(*(x.shape[axis] for axis in order))
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
-        """Return no channel maps: another axis may hold the channels of the result."""
+        """Return no channel maps, since the channel axis of the result may be another axis of the operand."""
         return ()
 
 
 @dataclass(frozen=True)
 class Slice(View):
-    """Positions `start:stop` of an axis, counted without the batch axis; the default axis is that of the features."""
+    """The positions `start:stop` of one axis, counted without the batch axis; the default is the feature axis."""
 
     any_element: ClassVar[bool] = True
     linear: ClassVar[bool] = True
@@ -105,7 +105,7 @@ class Slice(View):
     axis: int | None = None
 
     def bounds(self, x: TensorType) -> tuple[int, int, int]:
-        """Return axis, start and stop, all non-negative. Raises RuleError if x has no such axis or positions."""
+        """Return axis, start and stop as non-negative numbers. Raises RuleError if x has no such axis or positions."""
         axis = x.channel_axis if self.axis is None else self.axis
         require(-x.rank <= axis < x.rank, f"axis {axis} of {x} does not exist")
         size = x.shape[axis % x.rank]
@@ -115,15 +115,15 @@ class Slice(View):
         return axis % x.rank, start, stop
 
     def infer(self, x: TensorType) -> TensorType:
-        """The shape with the axis shortened."""
+        """The operand's shape, with the length of the slice along the axis."""
         axis, start, stop = self.bounds(x)
         return x.with_dims(*(stop - start if i == axis else dim for i, dim in enumerate(x.shape)))
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
-        """Map the channels of the operand to those of the result.
+        """Return the channel maps from the operand to the result.
 
-        A slice of the channels is one of several equal parts, or has no channel map if the channels do not divide into
-        parts of its size. Slices of other axes, and of all channels, keep the channels.
+        A slice of some channels has a SplitMap if it is one of several equal parts of them, and otherwise no channel
+        map. A slice of all channels, or along another axis, keeps the channels.
         """
         axis, start, stop = self.bounds(x)
         if axis != x.channel_axis or stop - start == x.channels:
@@ -134,8 +134,10 @@ class Slice(View):
 
 @dataclass(frozen=True)
 class FirstTokens(View):
-    """The first tokens of x, as many as another tensor has: learned position embeddings for texts that may be
-    shorter."""
+    """The first N tokens of x, where N is the number of tokens of `like`.
+
+    Used to add learned position embeddings to texts that may be shorter than the table.
+    """
 
     any_element: ClassVar[bool] = True
     operands: ClassVar[tuple[str, ...]] = ("x", "like")
@@ -148,20 +150,23 @@ class FirstTokens(View):
         return x.with_dims(like.shape[0], *x.shape[1:])
 
     def ties(self, x: TensorType, like: TensorType) -> tuple[ChannelMap, ...]:
-        """Map the channels of x to those of the result."""
+        """Return the channel map from x to the result."""
         return (AliasMap((0, None)),) if x.rank == 2 else ()
 
 
 @dataclass(frozen=True)
 class Pad(Free):
-    """Zero padding of a map or a volume: `amount` zeros on every side, or (left, right, top, bottom), six numbers for a
-    volume."""
+    """Zero padding of a map or a volume, by `amount` zeros on every side, or by a number of zeros for each side.
+
+    The order of sides is (left, right, top, bottom), followed for a volume by (front, back).
+    """
 
     linear: ClassVar[bool] = True
     amount: int | tuple[int, ...]
 
     def pads(self, axes: int) -> tuple[int, ...]:
-        """Return the zeros before and after each of `axes` axes, the last axis first: left, right, top and bottom."""
+        """Return the zeros before and after each of the `axes` spatial axes, last axis first: left, right, top,
+        bottom."""
         return (self.amount,) * (2 * axes) if isinstance(self.amount, int) else self.amount
 
     def infer(self, x: TensorType) -> TensorType:
@@ -209,7 +214,7 @@ class ToMap(View):
 
 @dataclass(frozen=True)
 class Flatten(View):
-    """All numbers of the operand as a vector, in order."""
+    """All elements of the operand as a vector, in row-major order."""
 
     in_place: ClassVar[bool] = True
     any_element: ClassVar[bool] = True
@@ -220,10 +225,10 @@ class Flatten(View):
         return x.with_dims(x.elements)
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
-        """Map the channels of the operand to those of the result.
+        """Return the channel maps from the operand to the result.
 
-        If channels come last, the result has all channels of each position, one position after another. If they come
-        first, it has all positions of each channel.
+        With channels last, the result is a concatenation of the channels of all positions. With channels first, it has
+        all positions of the first channel, then those of the second, and so on.
         """
         if x.rank > 1 and x.channel_axis == x.rank - 1:
             return (SplitMap(None, 0, x.elements // x.channels),)
@@ -232,7 +237,10 @@ class Flatten(View):
 
 @dataclass(frozen=True)
 class ChannelShuffle(Free):
-    """Channel shuffle of a map: channels taken from `groups` groups in turn (Zhang et al. 2018, ShuffleNet)."""
+    """Channel shuffle of a map: the result takes one channel from each of the `groups` groups in turn.
+
+    (Zhang et al. 2018, ShuffleNet)
+    """
 
     linear: ClassVar[bool] = True
     groups: int
@@ -247,7 +255,7 @@ class ChannelShuffle(Free):
         return x
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
-        """Return a shuffle: the channels of the result come from the groups of the operand in turn."""
+        """Return a ShuffleMap: the channels of the result come from the groups of the operand in turn."""
         return (ShuffleMap(0, self.groups),)
 
 
@@ -260,13 +268,13 @@ class Upsample(Free):
     factor: int = 2
 
     def infer(self, x: TensorType) -> TensorType:
-        """Type f32[C, factor * H, factor * W] for a map; the same for the three axes of a volume."""
+        """Type f32[C, factor * H, factor * W] for a map; for a volume, the depth is multiplied by `factor`, too."""
         require_axes(x, 2, 3)
         require(self.factor >= 1, "`factor` must be at least 1")
         return x.with_spatial(x.channels, *(size * self.factor for size in x.spatial))
 
     def kernels(self, x: TensorType) -> int:
-        """1 kernel launch; none for a factor of 1."""
+        """1 kernel launch; none if `factor` is 1."""
         return int(self.factor > 1)
 
 
@@ -274,7 +282,7 @@ class Upsample(Free):
 class Parameter(View):
     """A learned tensor, the same for every sample: class tokens, position embeddings, layer scales.
 
-    If not `trained`, it is stored with the weights and stays constant, such as masks and sinusoidal tables.
+    If not `trained`, it is constant but saved with the weights, as for masks and sinusoidal tables.
     """
 
     operands: ClassVar[tuple[str, ...]] = ()
@@ -292,7 +300,9 @@ class Parameter(View):
         return {"value": Weight(self.shape, self.init, buffer=not self.trained)}
 
     def roles(self, *operands: Any) -> dict[str, tuple[Role, ...]]:
-        """Return the axes of `value`: the channels of the result; of other axes, a smaller tensor has the first
-        positions."""
+        """Return the roles of the axes of `value`: the channels of the result.
+
+        A smaller tensor has a prefix of the other axes.
+        """
         axis = self.infer().channel_axis
         return {"value": tuple("result" if i == axis else "leading" for i in range(len(self.shape)))}

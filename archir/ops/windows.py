@@ -1,4 +1,4 @@
-"""Sliding windows of convolutions and pooling: size, stride, dilation and zero padding along each axis."""
+"""Sliding windows of convolutions and pooling: kernel size, stride, dilation and zero padding along each axis."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from archir.diagnostics.errors import require
 Sizes = int | tuple[int, ...]
 """One number for all axes, or one number per axis."""
 Padding = int | str | tuple[int, ...]
-"""Zero padding: "same", "valid", a number for every side, one number per axis, or two numbers per axis."""
+"""Zero padding: "same", "valid", a number of zeros for all sides, one number per axis, or one number per side."""
 
 MAX_CACHED_WINDOWS = 1_024
-"""Maximum number of cached results of `windows`; the layers of a network have few different windows."""
+"""Maximum number of cached results of `windows`; the layers of one network have only a few different windows."""
 AXIS_NAMES = ("depth", "height", "width")
-"""Names of the last axes of a tensor, outermost first."""
+"""Names of the spatial axes in messages, outermost first; a tensor with fewer axes has the last of these."""
 
 
 class Window(NamedTuple):
@@ -30,7 +30,7 @@ class Window(NamedTuple):
 
     @property
     def span(self) -> int:
-        """Number of positions from the window's first position to its last, both included."""
+        """Number of positions from the first to the last one in the window, both included: the dilated kernel size."""
         return self.dilation * (self.kernel - 1) + 1
 
     @property
@@ -39,9 +39,9 @@ class Window(NamedTuple):
         return self.before == self.after
 
     def output_size(self, size: int, axis_name: str) -> int:
-        """Return how many windows fit along an axis of `size` positions; errors call the axis `axis_name`.
+        """Return the number of windows along an axis of `size` positions. `axis_name` is the axis's name in errors.
 
-        Raises RuleError if none fits, or if kernel, stride or dilation is below 1.
+        Raises RuleError if no window fits, or if kernel, stride or dilation is below 1.
         """
         smallest = min(self.kernel, self.stride, self.dilation)
         require(smallest >= 1, "kernel, stride and dilation must be at least 1")
@@ -51,14 +51,15 @@ class Window(NamedTuple):
 
 
 Windows = tuple[Window, ...]
-"""The sliding windows of an operation, one per axis, in the order of the axes."""
+"""The sliding windows of an operation, one per spatial axis, outermost axis first."""
 
 
 @lru_cache(MAX_CACHED_WINDOWS)
 def windows(axes: int, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes = 1) -> Windows:
-    """Return the sliding window of each of `axes` axes. Raises RuleError for wrong counts or negative padding.
+    """Return the sliding window of each of `axes` axes.
 
     "same" padding gives ceil(size / stride) outputs; if the window's span is even, the extra zero goes after the axis.
+    Raises RuleError if a setting has the wrong number of values, or if padding is negative.
     """
     settings = {"kernel": kernel, "stride": stride, "dilation": dilation}
     kernels, axis_strides, dilations = (per_axis(value, axes, name) for name, value in settings.items())
@@ -72,7 +73,10 @@ def windows(axes: int, kernel: Sizes, stride: Sizes, padding: Padding, dilation:
 
 
 def per_axis(value: Sizes, axes: int, name: str) -> tuple[int, ...]:
-    """Expand `value` to one number per axis. Raises RuleError, which calls it `name`, if it has another length."""
+    """Return `value` expanded to one number per axis.
+
+    Raises RuleError, which names the setting `name`, on a wrong length.
+    """
     if isinstance(value, int):
         return (value,) * axes
     require(len(value) == axes, f"`{name}` is one number, or one for each of {axes} axes: {list(value)}")
@@ -80,7 +84,7 @@ def per_axis(value: Sizes, axes: int, name: str) -> tuple[int, ...]:
 
 
 def _explicit_zeros(padding: Padding, axes: int) -> Iterator[tuple[int, int]]:
-    """Yield the zeros before and after each axis, for any padding but "same"."""
+    """Yield the number of zeros before and after each axis, for any padding except "same"."""
     require(padding == "valid" or not isinstance(padding, str), '`padding` is "same", "valid" or numbers of zeros')
     numbers = 0 if isinstance(padding, str) else padding
     if isinstance(numbers, int):
@@ -97,17 +101,19 @@ def _explicit_zeros(padding: Padding, axes: int) -> Iterator[tuple[int, int]]:
 
 
 def pads_of(windows_: Windows) -> tuple[int, ...]:
-    """Return the zeros before and after each axis, the last axis first: left, right, top and bottom of a map."""
+    """Return the zeros before and after each axis, last axis first: left, right, top and bottom for a map."""
     return tuple(zeros for window in reversed(windows_) for zeros in (window.before, window.after))
 
 
 def output_sizes(windows_: Windows, sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the size of each axis of the result, for operand axes of these sizes. Raises RuleError if a window does
-    not fit."""
+    """Return the size of each spatial axis of the result, for operand axes of these sizes.
+
+    Raises RuleError if a window does not fit.
+    """
     names = ("sequence",) if len(sizes) == 1 else AXIS_NAMES[-len(sizes) :]
     return tuple(window.output_size(size, name) for window, size, name in zip(windows_, sizes, names, strict=True))
 
 
 def collapse_sizes(value: Sizes) -> Sizes:
-    """Return one number if all axes have the same, else the tuple unchanged."""
+    """Return a single number if the sizes of all axes are equal, else the tuple unchanged."""
     return value[0] if isinstance(value, tuple) and len({*value}) == 1 else value

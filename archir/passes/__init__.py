@@ -1,4 +1,4 @@
-"""Passes: functions that take a graph and return a graph."""
+"""Passes: functions that transform a graph and return the result as a graph."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Pass = Callable[[Graph], Graph]
 """A function from graph to graph."""
 
 PASSES: dict[str, Pass] = {"infer": infer, "prune": prune, "fold": fold, "cse": cse, "expand": expand}
-"""Passes that need no argument but the graph, by name."""
+"""Passes that need no argument except the graph, by name."""
 
 
 def run(graph: Graph, names: Iterable[str], verify: bool = False) -> Graph:
-    """Apply passes to a graph in this order. With `verify`, check the graph before the first pass and after each pass.
+    """Apply the named passes to a graph, in this order; with `verify`, check the graph at first and after each pass.
 
-    Raises ArchError (A0707) if there is no pass of a name, and BrokenGraph (A0706), naming the pass that broke the
-    graph.
+    Raises ArchError (A0707) if a name is not that of a pass, and BrokenGraph (A0706), which names the pass, if a pass
+    breaks an invariant of the graph.
     """
     names = list(names)
     unknown = [name for name in names if name not in PASSES]
@@ -44,7 +44,7 @@ def run(graph: Graph, names: Iterable[str], verify: bool = False) -> Graph:
 
 
 def _verify(graph: Graph, when: str) -> None:
-    """Check a graph. Raises BrokenGraph (A0706) with `when` in front of each message."""
+    """Verify a graph. Raises BrokenGraph (A0706) whose messages begin with `when`, which says after which pass."""
     try:
         check(graph)
     except BrokenGraph as broken:

@@ -16,24 +16,24 @@ from archir.ops.shape import Slice
 from archir.passes.prune import prune
 
 Group = tuple[NodeId, ...]
-"""Nodes with equal operations that are replaced by one wide node."""
+"""Siblings: nodes with equal operations, which one wide node replaces."""
 
 
 def batch(graph: Graph) -> Graph:
-    """Merge convolutions of one tensor that differ only in their weights, and the convolutions, batch norms and ReLUs
-    after them.
+    """Merge sibling operations into wide ones: convolutions of the same tensor that differ only in their weights.
 
+    Convolutions, batch norms and ReLUs that read all of these convolutions in the same way are merged, too.
     `%1 = conv(%0); %2 = conv(%0); %3 = relu(%1); %4 = relu(%2)` -> `%1 = conv(%0), twice as wide; %2 = relu(%1);
-    %3 = slice(%2); %4 = slice(%2)`. For grouped convolutions, the operand is repeated. Weights keep their names.
+    %3 = slice(%2); %4 = slice(%2)`. The operand of merged grouped convolutions is repeated. Weights keep their names.
     """
     return _Batching(prune(graph)).result()
 
 
 class _Batching:
-    """One run of `batch`: the old graph, its groups of siblings, and the new graph in construction.
+    """One run of `batch`: the old graph, its groups of siblings, and the new graph under construction.
 
-    `home` maps a node to its group and its position there, `single` to its own copy; `wide` maps a group to its wide
-    node.
+    `home` maps a node to its group's index and its position in the group, `copies` maps nodes to their copies in the
+    new graph, and `wide` maps a group's index to its wide node.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -58,8 +58,11 @@ class _Batching:
         return self.out
 
     def _groups(self) -> Iterator[Group]:
-        """Yield groups of siblings: convolutions of one tensor, then the operations that read each node of a group in
-        the same way."""
+        """Yield the groups of siblings: first convolutions of the same tensor.
+
+        Then follow the convolutions, batch norms and ReLUs that apply the same operation to each node of an earlier
+        group.
+        """
         by_operand: dict[tuple[NodeId, Conv], list[NodeId]] = {}
         for number in self.graph:
             op = self.graph[number].op
@@ -79,7 +82,7 @@ class _Batching:
                     queue.append(following)
 
     def _mergeable_readers(self, number: NodeId) -> dict[Conv | BatchNorm | Relu, list[NodeId]]:
-        """Return the convolutions, batch norms and ReLUs that read a node, by operation."""
+        """Return the nodes that read a node and that may be merged (convolutions, batch norms, ReLUs), by operation."""
         readers: dict[Conv | BatchNorm | Relu, list[NodeId]] = {}
         for reader in self.graph.consumers(number):
             op = self.graph[reader].op
@@ -88,7 +91,10 @@ class _Batching:
         return readers
 
     def _can_join(self, numbers: list[NodeId] | Group) -> bool:
-        """Return whether these are several nodes, each with its own weights, that no other node shares."""
+        """Return whether these nodes can be merged: there are several, and no other node shares their weights.
+
+        Operations and types must not depend on choices. ReLUs, which have no weights, can always be merged.
+        """
         scopes = [self.graph[number].scope for number in numbers]
         if any(self.graph[number].op.varying_attributes or self.types[number].is_varying for number in numbers):
             return False
@@ -100,7 +106,7 @@ class _Batching:
         return len(numbers) > 1 and unshared and "" not in scopes
 
     def _add_wide(self, group: Group) -> NodeId:
-        """Append the wide node of a group."""
+        """Append the wide node that replaces a group of siblings."""
         first, count = self.graph[group[0]], len(group)
         operands = [self.graph.operands(number)[0] for number in group]
         op = first.op
@@ -119,7 +125,10 @@ class _Batching:
         return self.out.add(Node(op, first.span, first.scope), x)
 
     def _copy(self, number: NodeId) -> NodeId:
-        """Return the node of the new graph that computes an old node: a slice of the wide node if it is in a group."""
+        """Return the new graph's node for an old node.
+
+        For a member of a group, this is a slice of the group's wide node.
+        """
         if number not in self.copies:
             index, i = self.home[number]
             width = self.types[number].channels

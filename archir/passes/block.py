@@ -1,4 +1,4 @@
-"""Extraction of one block of a network as a network of its own."""
+"""Extraction of one block of a network as a separate network."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from archir.ir.typing import infer
 from archir.ops.calibration import AsGate, AsKernel
 
 _KIND_CASTS: dict[str, type[Op]] = {"gate": AsGate, "kernel": AsKernel}
-"""Operation that casts an input to each kind other than features."""
+"""Operations that convert an input, which is a feature, to another kind, by that kind."""
 
 
 def block(graph: Graph, name: str) -> Graph:
-    """Return the block `name` of a graph without choices as a net, whose inputs and outputs are those of the block.
+    """Return the block `name` of a graph without choices as a separate net, with the block's inputs and outputs.
 
-    If several calls of the block differ, `name@scope` says which one is meant. Scopes in the result are relative to the
-    call, so that weights have the names that they have in a file of the block. Raises ArchError (A0906).
+    If the block is called several times and the calls differ, `name@scope` selects one. Scopes in the result are
+    relative to the call, so that weights have the same names as in a file that contains only the block. Raises
+    ArchError (A0906).
     """
     nets = {scope: _extract(graph, scope) for scope in calls(graph, name)}
     distinct = {print_graph(net): scope for scope, net in reversed(nets.items())}
@@ -29,7 +30,7 @@ def block(graph: Graph, name: str) -> Graph:
 
 
 def calls(graph: Graph, name: str) -> list[str]:
-    """Return the scopes of the calls that `name` or `name@scope` means.
+    """Return the scopes of all calls of a block, given as `name`, or of one call, given as `name@scope`.
 
     Raises ArchError: A0906 if there are none, A0901 if the graph has choices.
     """
@@ -52,14 +53,16 @@ def calls(graph: Graph, name: str) -> list[str]:
 
 
 def ambiguous(name: str, net: str, scopes: list[str]) -> ArchError:
-    """Return the error (A0906) for a block whose calls at these scopes differ."""
+    """Return the error (A0906) that calls of a block, in these scopes, differ, so that one must be selected."""
     text = f"`{net}` has {len(scopes)} different calls of `{name}`: those at {join_names(scopes, 3)}"
     return fail("A0906", text, None, f"say which one: `{name}@{scopes[0]}`")
 
 
 def only_call(graph: Graph, name: str) -> str:
-    """Return the scope of a block that is called once, or of the call that `name@scope` means. Raises ArchError
-    (A0906)."""
+    """Return the scope of the only call of a block, or of the call selected by `name@scope`.
+
+    Raises ArchError (A0906) if there is no such call, or several.
+    """
     scopes = calls(graph, name)
     if len(scopes) > 1:
         text = (
@@ -75,8 +78,10 @@ def _choices(node: Node) -> set[str]:
 
 
 def _extract(graph: Graph, scope: str) -> Graph:
-    """Return the nodes inside of a scope as a graph. Tensors that they read become inputs, tensors read from them
-    outputs."""
+    """Return the nodes inside a scope as a graph.
+
+    Tensors that they read from outside become inputs, and tensors that are read outside become outputs.
+    """
     types = infer(graph)
     inside = {number: None for number in graph if graph[number].scope.startswith(f"{scope}.")}
     result = Graph(graph.blocks[scope])

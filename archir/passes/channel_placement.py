@@ -1,4 +1,7 @@
-"""Positions of the channels of joins (`archir.passes.joins`) in each architecture."""
+"""Channel positions in joins: where each channel of a narrower architecture lies among those of the widest one.
+
+A join is a node whose channels come from those of other nodes (`archir.passes.joins`), such as a concatenation.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,15 @@ from archir.passes.joins import ChannelClass, Join, Joins
 from archir.passes.weight_slices import Positions
 
 Outcomes = Mapping[str, int]
-"""Outcomes of choices by path: an architecture."""
+"""An architecture, as outcomes by the paths of its choices."""
 
 
 @dataclass(frozen=True)
 class OwnChannels:
-    """Functions that give the positions of the channels of nodes that are no joins.
+    """Functions that give the channel positions of nodes that are not joins.
 
-    `end` returns how many positions a node's channels need in the widest architecture, `positions` those that an
-    architecture uses, and `choices` the choices that these depend on.
+    `end` returns the number of positions that a node's channels need in the widest architecture, `positions` the
+    positions that they have in a given architecture, and `choices` the choices on which these depend.
     """
 
     end: Callable[[NodeId], int]
@@ -32,7 +35,7 @@ class OwnChannels:
 
 
 class ChannelPlacement:
-    """Positions of the channels of all nodes, joins or not."""
+    """Positions of the channels of all nodes, joins or not, among the channels of the widest architecture."""
 
     def __init__(self, joins: Joins, plain: OwnChannels) -> None:
         self.joins, self._own = joins, plain
@@ -41,7 +44,7 @@ class ChannelPlacement:
         self._position_cache: tuple[dict[str, int], dict[tuple[ChannelClass, int], Positions | None]] = ({}, {})
 
     def end(self, number: NodeId) -> int:
-        """Return how many positions a node's channels need in the widest architecture."""
+        """Return the number of positions that a node's channels need in the widest architecture."""
         joins = self.joins.joins_of(number)
         if not joins:
             return self._own.end(number)
@@ -51,7 +54,7 @@ class ChannelPlacement:
         return self._end_cache[channel_class]
 
     def _offsets(self, joins: list[Join]) -> list[int]:
-        """Return where each part of a join begins, and where the last part ends."""
+        """Return the positions at which the operands of a join begin in the widest architecture, and the end."""
         if joins[0].kind == "select":
             columns = [[number for join in joins for number in join.operands if number in self.joins.types]]
         else:
@@ -59,9 +62,10 @@ class ChannelPlacement:
         return [0, *accumulate(max(self.end(number) for number in column) for column in columns)]
 
     def positions(self, number: NodeId, outcomes: Outcomes, size: int | None = None) -> Positions | None:
-        """Return the positions of a node's channels [C] in an architecture, or None if the node is no join.
+        """Return the positions [C] of a node's channels in an architecture; None if the node is not a join.
 
-        With `size`, the positions of that many channels of the same class.
+        Also None if the channels of the join cannot be placed. With `size`, returns the positions that this number of
+        channels has in a node of the same class.
         """
         joins = self.joins.joins_of(number)
         if self._position_cache[0] != outcomes:
@@ -74,7 +78,10 @@ class ChannelPlacement:
         return cached[key]
 
     def _join_positions(self, joins: list[Join], size: int, outcomes: Outcomes) -> Positions | None:
-        """Return the positions of `size` channels by the first join that is reachable and has that size, or None."""
+        """Return the positions of `size` channels in the first join that is reachable and has that size.
+
+        None if there is none.
+        """
         for join in joins:
             if (
                 not value_at(self.joins.needed[join.result], outcomes)
@@ -94,12 +101,12 @@ class ChannelPlacement:
         return None
 
     def _part_positions(self, number: NodeId, outcomes: Outcomes) -> Positions:
-        """Return the positions of a node's channels, whether or not it is a join."""
+        """Return the positions of the channels of a join's operand, which may be a join itself."""
         positions_ = self.positions(number, outcomes)
         return self._own.positions(number, outcomes) if positions_ is None else positions_
 
     def choices(self, number: NodeId) -> frozenset[Choice]:
-        """Return the choices that the positions of a node's channels depend on."""
+        """Return the choices on which the positions of a node's channels depend."""
         joins, channel_class = self.joins.joins_of(number), self.joins.class_of(number)
         if not joins:
             return frozenset(self._own.choices(number))
@@ -118,7 +125,7 @@ class ChannelPlacement:
 
 
 def _result_end(join: Join, end: int) -> int:
-    """Return how many positions the result of a join needs if all its operands together need `end`."""
+    """Return the number of positions that a join's result needs if all operands together need `end` positions."""
     match join.kind:
         case "repeat":
             return end * join.times
@@ -129,10 +136,10 @@ def _result_end(join: Join, end: int) -> int:
 
 
 def _result_positions(join: Join, placed: Positions, end: int) -> Positions | None:
-    """Return the positions of a join's result, whose operands' channels have positions `placed` below `end`.
+    """Return the channel positions of a join's result, given the positions `placed` of its operands' channels.
 
-    Returns None if the result's channels have no positions: only some channels of a group are used, or a shuffle does
-    not divide into its groups.
+    The operands' positions are below `end`. Returns None if the result's channels cannot be placed: if only some
+    channels of a group are used, or if the positions of a shuffle do not divide by its number of groups.
     """
     times = join.times
     match join.kind:

@@ -1,4 +1,4 @@
-"""Costs of a network: parameters, multiply-accumulates, memory and kernels."""
+"""Costs of a network: parameters, multiply-accumulates, activation memory and kernel launches."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from archir.ir.verify import checked_types
 
 @dataclass(frozen=True)
 class Cost:
-    """Costs of a network or of a part of it; all but `params` are for one sample.
+    """Costs of a network or of a part of it; all except `params` are for one sample.
 
-    `params` counts trainable parameters, `macs` multiply-accumulates, `activation_bytes` the bytes of all activations
-    and `kernels` the kernels launched in evaluation. `peak_bytes` is the most bytes alive at once: a result lives until
-    the last operation that reads it, an output until the end.
+    `params` is the number of trainable parameters, `macs` that of multiply-accumulates, `activation_bytes` the total
+    size of all activations, and `kernels` the number of kernels launched in evaluation. `peak_bytes` is the maximum
+    size of the activations alive at the same time: a result is alive until the last operation that reads it, an output
+    until the end.
     """
 
     params: int
@@ -40,14 +41,13 @@ class Cost:
 
 
 ADDITIVE_COSTS = ("params", "macs", "activation_bytes", "kernels")
-"""Costs of which a whole has the sum of its parts; of `peak_bytes` it has the maximum."""
+"""Costs that add up over the parts of a network; `peak_bytes` does not, it is the maximum over the parts."""
 
 
 def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
-    """Return the cost of every node of a graph without choices. Weights that several nodes share count at the first of
-    them.
+    """Return the cost of every node of a graph without choices.
 
-    Raises ArchError (A0901) if the graph has choices.
+    Shared weights count at the first node that has them. Raises ArchError (A0901) if the graph has choices.
     """
     for number in graph:
         if isinstance(graph[number].op, Select) or graph[number].op.varying_attributes:
@@ -70,10 +70,10 @@ def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
 
 
 def live_bytes(graph: Graph, types: Types, eight_bit: bool = False) -> dict[NodeId, int]:
-    """Return the bytes of activations that are alive while each node runs.
+    """Return, for each node, the size in bytes of the activations that are alive while it runs.
 
-    If `eight_bit`, floating-point results take 8 bits, and in-place operations overwrite operands that nothing else
-    reads.
+    With `eight_bit`, floating-point results take one byte per element, and in-place operations overwrite operands that
+    no other operation reads.
     """
     last_readers = {operand: number for number in graph for operand in graph.operands(number)}
     last_readers |= dict.fromkeys(graph.outputs.values(), len(graph))
@@ -94,22 +94,22 @@ def live_bytes(graph: Graph, types: Types, eight_bit: bool = False) -> dict[Node
 
 
 def peak_memory(graph: Graph, eight_bit: bool = False) -> int:
-    """Return the maximum of the bytes alive at once; see `live_bytes`."""
+    """Return the maximum size in bytes of the activations alive at the same time; see `live_bytes`."""
     return max(live_bytes(graph, checked_types(graph), eight_bit).values(), default=0)
 
 
 def _bytes(x: TensorType, eight_bit: bool = False) -> int:
-    """Return the bytes of a tensor."""
+    """Return the size of a tensor in bytes."""
     return x.elements * element_bytes(x.dtype, eight_bit)
 
 
 def element_bytes(dtype: str, eight_bit: bool = False) -> int:
-    """Return the bytes of one element; if `eight_bit`, a floating-point number takes 8 bits."""
+    """Return the size of one element in bytes; with `eight_bit`, 1 for floating-point numbers."""
     return 1 if eight_bit and dtype not in INTEGER_DTYPES else DTYPES[dtype]
 
 
 def cost_of(op: Op, operands: Sequence[TensorType], result: TensorType) -> Cost:
-    """Return the cost of an operation on operands of these types, which must not depend on choices."""
+    """Return the cost of an operation for operands and a result of these types, which must not depend on choices."""
     params = sum(weight.elements for weight in op.weights(*operands).values() if not weight.buffer)
     return Cost(params, op.macs(*operands), _bytes(result), op.kernels(*operands))
 

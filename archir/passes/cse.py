@@ -12,11 +12,11 @@ from archir.passes.prune import prune
 
 
 def cse(graph: Graph) -> Graph:
-    """Merge nodes that apply the same operation to the same operands with the same weights.
+    """Merge nodes that apply the same operation, with the same weights, to the same operands.
 
-    `%1 = relu(%0); %2 = relu(%0); %3 = add(%1, %2)` -> `%1 = relu(%0); %2 = add(%1, %1)`.
-    Two kinds of operations are never merged, even if calls of a block share their scopes: random operations, since each
-    samples its own numbers, and batch norms, since each call updates the statistics.
+    `%1 = relu(%0); %2 = relu(%0); %3 = add(%1, %2)` -> `%1 = relu(%0); %2 = add(%1, %1)`. Two kinds of operations are
+    never merged, even if their scopes are equal because a block is called repeatedly: random operations, since each
+    samples its own numbers, and batch norms, since each call updates the running statistics.
     """
     graph = prune(graph)
     types, needed = checked_types(graph), reachability_conditions(graph)

@@ -1,4 +1,4 @@
-"""Deployment form of a trained network: equal results in evaluation, with fewer operations."""
+"""Simplification of a trained network for deployment: fewer operations, but the same results in evaluation."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from archir.passes.prune import prune
 from archir.passes.resize import Size, resize
 
 Arrays = Mapping[str, NDArray[Any]]
-"""Weights by their names in the state dict."""
+"""Weights by name, as in a state dict."""
 
 
 def deploy(graph: Graph, weights: Arrays, sizes: Sequence[Size] = ()) -> tuple[Graph, dict[str, NDArray[Any]]]:
-    """Simplify a graph without choices and its weights for evaluation.
+    """Simplify a graph without choices, together with its weights, for evaluation.
 
     Dropout is removed, batch norms and padding are folded into convolutions and linear layers, operations without
-    effect are dropped, and common subexpressions are computed once. `sizes` are other sizes of images or texts for
-    which the result must be right, too.
+    effect are dropped, and common subexpressions are computed once. `sizes` are further input sizes (of images or
+    texts) for which the simplified graph must be correct.
     """
     deterministic = _without_random(expand(graph))
     folded = fold(deterministic)
@@ -44,12 +44,12 @@ def deploy(graph: Graph, weights: Arrays, sizes: Sequence[Size] = ()) -> tuple[G
 
 
 def _steps(graph: Graph) -> list[object]:
-    """Return all operations with their operands, and the outputs, for comparing two graphs."""
+    """Return operations with operand numbers, and outputs: equal for equal graphs, whatever their scopes."""
     return [*((graph[number].op, graph.operands(number)) for number in graph), graph.outputs]
 
 
 def _without_random(graph: Graph) -> Graph:
-    """Remove operations that act only in training."""
+    """Remove the operations that have no effect in evaluation, such as dropout."""
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
         return operands[0] if isinstance(node.op, Dropout | DropPath) else copy_node(out, node, operands)
@@ -75,10 +75,10 @@ def fold_pad(graph: Graph) -> Graph:
 
 
 def fold_norm(graph: Graph, weights: Arrays) -> tuple[Graph, dict[str, NDArray[Any]]]:
-    """Fold batch norms into the convolution or linear layer before them, if nothing else reads it.
+    """Fold each batch norm into the convolution or linear layer that it reads, unless another node reads that, too.
 
-    `%1 = conv(%0); %2 = batch_norm(%1)` -> `%1 = conv(%0, bias=true)`: weights are multiplied by
-    scale / sqrt(variance + eps), and the bias is shift - mean times that factor (Jacob et al. 2018, eq. 14).
+    `%1 = conv(%0); %2 = batch_norm(%1)` -> `%1 = conv(%0, bias=true)`: the weights are multiplied by f = scale /
+    sqrt(variance + eps), and the bias becomes shift - mean * f (Jacob et al. 2018, eq. 14).
     """
     arrays = dict(weights)
     scopes = Counter(graph[number].scope for number in graph)
@@ -116,21 +116,23 @@ def fold_norm(graph: Graph, weights: Arrays) -> tuple[Graph, dict[str, NDArray[A
 
 
 def _output_axis(op: Op) -> int | None:
-    """Return the axis of an operation's weight with the channels of its result, or None if there is no single such
-    axis."""
+    """Return the axis of an operation's `weight` that holds the channels of the result.
+
+    None unless there is exactly one.
+    """
     if isinstance(op, ConvTranspose):
         return 1 if op.groups == 1 else None
     return 0
 
 
 def _norm_names(norm: str, op: BatchNorm) -> list[str]:
-    """Return the names of a batch norm's weights in the state dict."""
+    """Return the names that a batch norm's weights have in the state dict."""
     parts = ("running_mean", "running_var", *(("weight", "bias") if op.affine else ()))
     return [state_name(norm, part) for part in parts]
 
 
 def _fold(weights: dict[str, NDArray[Any]], producer: str, norm: str, op: BatchNorm, axis: int) -> None:
-    """Fold a norm into the weights of the operation before it, and remove the norm's own weights from `weights`."""
+    """Fold a batch norm into the weights of the operation it reads; delete its own weights from `weights`."""
     parts = {name.rsplit(".", 1)[-1]: weights.pop(name).astype(np.float64) for name in _norm_names(norm, op)}
     factor = parts.get("weight", np.float64(1)) / np.sqrt(parts["running_var"] + op.eps)
     weight = weights[state_name(producer, "weight")]

@@ -1,4 +1,4 @@
-"""Expansion of composite operations into the simpler operations that they consist of."""
+"""Expansion of composite operations into simpler operations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from archir.passes.prune import prune
 
 
 def expand(graph: Graph) -> Graph:
-    """Expand composite operations whose expansion depends on no choice.
+    """Replace composite operations by the simpler operations that they expand into, unless these depend on a choice.
 
-    `%3 = calibrate(%0, %1, %2)`, %1 a feature and %2 a gate -> `%3 = mul(%1, %2); %4 = add(%1, %3)`.
+    `%3 = calibrate(%0, %1, %2)`, with a feature %1 and a gate %2 -> `%3 = mul(%1, %2); %4 = add(%1, %3)`.
     """
     graph = prune(graph)
     if not any(isinstance(graph[number].op, Composite) for number in graph):

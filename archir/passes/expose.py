@@ -1,4 +1,4 @@
-"""Inner nodes of a graph as outputs, for objectives that look at more than what a net returns."""
+"""Exposure of inner nodes as outputs, for objectives that need activations that the net does not return."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from archir.ops.pool import GlobalAvgPool, GlobalMaxPool
 from archir.passes.prune import prune
 
 _ROOT = -1
-"""Artificial predecessor of the nodes without operands, the root of the dominator tree."""
+"""Artificial root of the dominator tree: predecessor of all nodes without operands."""
 
 
 def expose(graph: Graph, outputs: Mapping[str, NodeId]) -> Graph:
-    """Replace the outputs of a graph by other nodes, by name, and drop the nodes that these do not need.
+    """Replace the outputs of a graph by the nodes `outputs`, by name, and drop the nodes that are no longer needed.
 
-    `output y = linear(%7)` and `features: 7` -> `output features = %7`. All choices are kept, even those without
-    effect.
+    `output y = linear(%7)` and `features: 7` -> `output features = %7`. All choices are kept, even those that no longer
+    have an effect.
     """
     copy = rebuild(graph, copy_node)
     copy.outputs = dict(outputs)
@@ -25,9 +25,10 @@ def expose(graph: Graph, outputs: Mapping[str, NodeId]) -> Graph:
 
 
 def features(graph: Graph) -> NodeId:
-    """Return the operand of the final global pooling: the last one on every path from an input to the first output.
+    """Return the features before the final global pooling: the operand of this pooling.
 
-    Raises ArchError (A1902) if there is none, for example if the pooling is one alternative of a choice.
+    It is the last global pooling that lies on every path from an input to the first output. Raises ArchError (A1902) if
+    there is none, for example because the pooling is one alternative of a choice.
     """
     name, number = next(iter(graph.outputs.items()))
     for node in _dominators(graph, number):
@@ -39,7 +40,7 @@ def features(graph: Graph) -> NodeId:
 
 
 def _dominators(graph: Graph, number: NodeId) -> list[NodeId]:
-    """Return the nodes on every path from an input to a node, last first: its dominators."""
+    """Return the dominators of a node, last first: the nodes that lie on every path from an input to it, and itself."""
     import networkx as nx
 
     flow: nx.DiGraph[NodeId] = nx.DiGraph()

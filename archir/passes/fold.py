@@ -1,4 +1,4 @@
-"""Folding: removal of operations without effect, and merging of chains of operations into one."""
+"""Folding: removes operations without effect, and merges chains of operations into one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from archir.passes.prune import prune
 
 
 def fold(graph: Graph) -> Graph:
-    """Remove operations without effect, and merge chains that one operation can replace.
+    """Remove operations without effect, and merge chains of operations that are equivalent to a single one.
 
     `%1 = identity(%0); %2 = relu(%1); %3 = relu(%2)` -> `%1 = relu(%0)`.
     """
@@ -43,15 +43,15 @@ FOLDING = {
     Relu6, ToMap, ToTokens, Transpose, Select, Resize, AdaptiveAvgPool, AdaptiveMaxPool,
     PixelShuffle, PixelUnshuffle,
 }  # fmt: skip
-"""Operations that `FoldSite.add_folded` may fold; it adds all others unchanged."""
+"""Operations that `FoldSite.add_folded` may simplify; it adds nodes of all other operations unchanged."""
 
 
 _SHAPING = Reshape | Flatten | Slice | Pad | Upsample | Resize | AdaptiveAvgPool | PixelShuffle | PixelUnshuffle
-"""Operations that change nothing exactly if they keep the type."""
+"""Operations that have no effect if the result has the type of the operand."""
 
 
 class GraphLike(Protocol):
-    """Interface of structures that nodes can be added to: a graph, or the terms of a canonical form."""
+    """Interface of containers of nodes: a graph, or the terms of a canonical form."""
 
     def __getitem__(self, number: NodeId) -> Node: ...
 
@@ -64,8 +64,7 @@ class GraphLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FoldSite:
-    """The place where a node is to be added: the graph so far with its types, the node's operands and the node's
-    type."""
+    """Context in which a node is added: the graph so far with its types, and the new node's operands and type."""
 
     out: GraphLike
     types: Mapping[NodeId, TensorType]
@@ -73,8 +72,7 @@ class FoldSite:
     type: TensorType
 
     def add_folded(self, node: Node) -> NodeId:
-        """Return a node that computes the same as `node`: an existing one, or a new one, as simple as the rules
-        allow."""
+        """Return the simplest equivalent of `node` that the folding rules find: an existing node, or a new one."""
         operands = self.operands
         match node.op, [self.out[operand].op for operand in operands]:
             case Identity() | Scale(factor=1) | Shift(amount=0), _:
@@ -104,23 +102,24 @@ class FoldSite:
         return self.out.add(node, *operands)
 
     def _same_type(self, position: int) -> bool:
-        """Return whether the operand at a position has the type of the result."""
+        """Return whether the operand at `position` has the same type as the result."""
         return self.types[self.operands[position]] == self.type
 
     def _type_before(self) -> TensorType:
-        """Return the type of the first operand's own operand."""
+        """Return the type of the operand's operand."""
         return self.types[self.out.operands(self.operands[0])[0]]
 
     def _skip_operand(self, node: Node) -> NodeId:
-        """Add the node with the operands of its operand."""
+        """Add the node with its operand's operands in place of its own, which skips the operation in between."""
         return self.out.add(node, *self.out.operands(self.operands[0]))
 
     def _reshaped(self, node: Node) -> NodeId:
-        """Return the node for two reshapes in a row: one reshape, or the first operand if the shape is as before."""
+        """Return the replacement of two consecutive reshapes: one reshape, or none if the original shape is
+        restored."""
         return self.out.operands(self.operands[0])[0] if self.type == self._type_before() else self._skip_operand(node)
 
     def _transposed(self, node: Node, op: Transpose, inner: Op) -> NodeId:
-        """Return the node for a transposition, merged with one right before it; the identity permutation is dropped."""
+        """Return the replacement of a transposition, merged with one before it, and dropped if it is the identity."""
         if varies(op.axes) or (isinstance(inner, Transpose) and varies(inner.axes)):
             return self.out.add(node, *self.operands)
         order = op.order(self.type.rank)
@@ -136,7 +135,10 @@ class FoldSite:
         return self.out.add(Node(Transpose(order), node.span, node.scope), source)
 
     def _selected(self, node: Node, op: Select) -> NodeId:
-        """Return the node for a `select` without duplicate or unused operands; with a single operand, that operand."""
+        """Return the replacement of a `select`, without duplicate or unused operands.
+
+        If one operand is left, this operand itself is returned.
+        """
         chosen = [self.operands[position] for position in op.cases]
         distinct = list(dict.fromkeys(chosen))
         if len(distinct) == 1:
@@ -146,7 +148,7 @@ class FoldSite:
 
 
 def _is_noop_after(op: Op, inner: Op) -> bool:
-    """Return whether an operation leaves every result of another operation unchanged."""
+    """Return whether an operation has no effect on any result of the operation `inner`."""
     match op:
         case Zero():
             return isinstance(inner, Zero)

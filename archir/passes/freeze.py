@@ -1,4 +1,4 @@
-"""Freezing: some choices of a space are fixed, the others stay open."""
+"""Freezing: fixes some choices of a space and keeps the others."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from archir.passes.prune import prune
 
 
 def freeze(graph: Graph, outcomes: Mapping[str, int]) -> Graph:
-    """Fix choices to outcomes, by path, and return the remaining space. To fix all choices, `specialize` is faster.
+    """Fix choices, by path, to outcomes, and return the remaining space. To fix all choices, `specialize` is faster.
 
-    Choices that become inactive are removed; where a condition asks for their outcome, every outcome gives the same
-    answer. Conditions and constraints are kept as far as they concern the remaining choices.
+    Choices that become inactive are removed. Conditions that mention the outcome of a removed choice hold for all of
+    its outcomes or for none. Conditions and constraints are reduced to the remaining choices.
     """
     fixed: dict[Choice, int] = {}
 

@@ -1,7 +1,8 @@
-"""Joins: nodes whose channels come from several channels of other nodes.
+"""Joins: nodes whose channels come from those of other nodes, their operands or parts.
 
-Channels are concatenated, repeated where a map is flattened, grouped where pixels are made from them, or shuffled. A
-narrower network uses the first channels of each part, and each part begins where it begins in the widest network.
+The operands' channels are concatenated, repeated (a map is flattened), grouped (channels become pixels) or shuffled. In
+a narrower network, each part keeps the first of its channels, and begins at the same position as in the widest network.
+A stream is a set of nodes whose channels have the same positions, as in `archir.passes.sharing`.
 """
 
 from __future__ import annotations
@@ -24,23 +25,29 @@ if TYPE_CHECKING:
     from networkx.utils import UnionFind
 
 MAX_JOIN_DEPTH = 150
-"""Maximum nesting depth of joins; the result of a deeper join uses its first channels instead."""
+"""Maximum nesting of joins.
+
+A join that is nested deeper is treated like other nodes: it uses its first channels.
+"""
 _MAX_ROUNDS = 20
-"""Maximum number of rounds in which the streams of corresponding parts are united."""
+"""Maximum number of iterations of `Joins.unite_parts`, each of which unites streams of corresponding parts."""
 
 _T = TypeVar("_T", bound=Hashable)
 ChannelClass = tuple[bool, NodeId]
-"""Nodes whose channels have the same positions: (False, a stream), or (True, the nodes of a stream that are equal
-without choosing)."""
+"""Class of nodes whose channels have the same positions.
+
+(False, a stream) is a whole stream, identified by a node. (True, a node) is a subset of a stream: the nodes that have
+the same channels without a `select` in between.
+"""
 
 
 @dataclass(frozen=True)
 class Join:
-    """How the channels of `result` come from those of its operands.
+    """How the channels of `result` come from the channels of its operands.
 
-    `concat`: one operand after another. `repeat`: each channel becomes `times` channels. `group`: `times` consecutive
-    channels become one. `shuffle`: channels are taken from `times` groups in turn. `select`: a choice picks one
-    operand.
+    `concat`: the operands' channels, one operand after another. `repeat`: each channel becomes `times` consecutive
+    channels. `group`: `times` consecutive channels become one. `shuffle`: channels are taken from `times` groups in
+    turn. `select`: a choice selects one operand.
     """
 
     kind: Literal["concat", "repeat", "group", "shuffle", "select"]
@@ -50,7 +57,7 @@ class Join:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """The key that joins must share to be treated as one: kind, number of operands and `times`."""
+        """Kind, number of operands and `times`; joins in one stream must agree in these to be treated alike."""
         return self.kind, len(self.operands), self.times
 
 
@@ -58,8 +65,8 @@ class Join:
 class Joins:
     """The joins of a graph.
 
-    `streams` unites nodes whose channels have the same positions; `aliases` does so too, but not across choices
-    (`select`).
+    `streams` unites nodes whose channels have the same positions. `aliases` does the same, but does not unite a
+    `select` with its operands.
     """
 
     graph: Graph
@@ -73,8 +80,7 @@ class Joins:
         self.by_class: dict[ChannelClass, list[Join]] = {}
         self._mixed_streams: set[NodeId] = set()
         self.conflicts: list[tuple[Value, ...]] = []
-        """For each join whose heads or pieces would cut through those of its operands, the values that this depends
-        on."""
+        """The values that conflicts depend on: heads or pieces that contain channels of several operands of a join."""
 
     def channels(self, number: NodeId) -> Value:
         """Return the number of channels of a node."""
@@ -82,15 +88,17 @@ class Joins:
         return x.dims[x.channel_axis] if x.rank else 1
 
     def class_of(self, number: NodeId) -> ChannelClass:
-        """Return the class of nodes whose channels have the same positions as those of this node."""
+        """Return the class of this node: the nodes whose channels have the same positions as its own."""
         stream = self.streams[number]
         return (True, self.aliases[number]) if stream in self._mixed_streams else (False, stream)
 
     # which nodes are joins
 
     def unite_parts(self) -> None:
-        """Unite the streams of corresponding parts of equal joins in one stream, as in `concat(a, b) + concat(c,
-        d)`."""
+        """Unite the streams of corresponding operands of equal joins whose results are in one stream.
+
+        In `concat(a, b) + concat(c, d)`, these are a and c, and b and d.
+        """
         for _ in range(_MAX_ROUNDS):
             by_stream: dict[NodeId, list[Join]] = defaultdict(list)
             for join in self.entries:
@@ -116,9 +124,10 @@ class Joins:
         heads: Callable[[NodeId], Value],
         request_heads: Callable[[NodeId, Value, Value], None],
     ) -> None:
-        """Decide which streams are joins, and distribute the heads of a join over its operands.
+        """Decide which streams are joins, and split the heads of each join's result among its operands.
 
-        `heads` returns the number of heads of a stream; `request_heads` requests heads of a node under a condition.
+        `pieces` are the streams that are split into equal pieces. `heads` returns the number of heads of a stream;
+        `request_heads` requests a number of heads for a node under a condition.
         """
         by_stream: dict[NodeId, list[Join]] = defaultdict(list)
         for join in self.entries:
@@ -148,17 +157,19 @@ class Joins:
         self._distribute_heads(heads, request_heads)
 
     def _splits_into_operands(self, join: Join, pieces: int) -> bool:
-        """Return whether the equal pieces of a concatenation are exactly its operands."""
+        """Return whether a join is a concatenation whose operands are exactly these `pieces` equal pieces."""
         widths = [self.channels(number) for number in join.operands]
         return join.kind == "concat" and len(widths) == pieces and all(same(width, widths[0]) for width in widths)
 
     def _channel_counts(self, join: Join) -> tuple[Value, ...]:
-        """Return the channel counts of a join's result and of its operands."""
+        """Return the numbers of channels of a join's result and of each operand."""
         return tuple(self.channels(number) for number in (join.result, *join.operands))
 
     def _resolve_mixed_streams(self) -> None:
-        """Resolve streams that contain different joins: each class of nodes that is equal without choosing is treated
-        separately."""
+        """Decide separately, for each class within a stream of unequal joins, whether it is a join.
+
+        Such a class contains the nodes that have the same channels without a `select` in between.
+        """
         if not self._mixed_streams:
             return
         by_class: dict[ChannelClass, list[Join]] = defaultdict(list)
@@ -177,8 +188,7 @@ class Joins:
             self.by_class.setdefault(channel_class, joins)
 
     def _drop_cycles(self) -> None:
-        """Drop joins that contain themselves or are nested too deeply, and store the classes with results before
-        operands."""
+        """Drop joins that contain themselves or are nested too deeply; sort classes so that results come first."""
         part_classes = {
             channel_class: [self.class_of(n) for join in joins for n in join.operands]
             for channel_class, joins in self.by_class.items()
@@ -204,8 +214,10 @@ class Joins:
     def _distribute_heads(
         self, heads: Callable[[NodeId], Value], request_heads: Callable[[NodeId, Value, Value], None]
     ) -> None:
-        """Request heads for the operands of joins whose result is split into heads; drop joins for which that is
-        impossible."""
+        """Request heads for the operands of each join whose result is split into heads.
+
+        If that is impossible, the join is dropped.
+        """
         for channel_class in self._order:
             if channel_class not in self.by_class:
                 continue
@@ -229,7 +241,7 @@ class Joins:
                 request_heads(number, self.needed[number], share)
 
     def _head_shares(self, joins: Sequence[Join], heads: Value) -> list[tuple[NodeId, Value]] | None:
-        """Return how many of the result's heads each operand has, or None if a head would contain channels of two
+        """Return the number of the result's heads that each operand contains; None if a head would span two
         operands."""
         shares = []
         try:
@@ -248,18 +260,18 @@ class Joins:
         return shares
 
     def permuting(self) -> list[Join]:
-        """Return the joins that reorder channels or merge several into one."""
+        """Return the joins that reorder or merge channels: groups and shuffles."""
         return [join for joins in self.by_class.values() for join in joins if join.kind in ("group", "shuffle")]
 
     def joins_of(self, number: NodeId) -> list[Join]:
-        """Return the joins that the channels of a node come from; empty if the node is no join."""
+        """Return the joins of a node's class; empty if the node is not a join."""
         return self.by_class.get(self.class_of(number), [])
 
 
 def _head_share(heads: int, part: int, total: int) -> int:
-    """Return how many of the `heads` heads of `total` channels lie in `part` of the channels.
+    """Return how many heads `part` of the `total` channels contain, if all channels together have `heads` heads.
 
-    Raises RuleError if that is not a whole number.
+    Raises RuleError if this is not a whole number.
     """
     if heads * part % total or part * heads < total:
         raise RuleError(f"{part} of {total} channels do not hold a whole number of {heads} heads")
@@ -267,9 +279,9 @@ def _head_share(heads: int, part: int, total: int) -> int:
 
 
 def _shuffled_heads(heads: int, groups: int, channels: int) -> int:
-    """Return the number of heads of a shuffle's operand, whose groups each have `heads` heads.
+    """Return the number of heads of a shuffle's operand, each of whose groups is split into `heads` heads.
 
-    Raises RuleError if the channels do not divide into that many.
+    Raises RuleError if the channels do not divide into that many heads.
     """
     if channels % (heads * groups):
         raise RuleError(f"{channels} channels do not divide into {heads} heads in each of {groups} groups")
@@ -277,7 +289,7 @@ def _shuffled_heads(heads: int, groups: int, channels: int) -> int:
 
 
 def _cyclic(below: Mapping[_T, Sequence[_T]]) -> set[_T]:
-    """Return the keys that contain themselves, directly or through the parts of their parts."""
+    """Return the keys that are among their own parts, directly or through parts of parts."""
     flow: nx.DiGraph[_T] = nx.DiGraph((key, part) for key, parts in below.items() for part in parts)
     cycles = {key for group in nx.strongly_connected_components(flow) if len(group) > 1 for key in group}
     return cycles | {key for key, parts in below.items() if key in parts}

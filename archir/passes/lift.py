@@ -1,4 +1,4 @@
-"""Lifting: choices of values become choices among operations."""
+"""Lifting: turns choices of attribute values into choices among operations."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ from archir.ops.calibration import Calibrate
 from archir.passes.prune import prune
 
 MAX_VERSIONS = 256
-"""Maximum number of versions of one operation."""
+"""Maximum number of versions of one operation, which is the number of combinations of the choices it depends on."""
 
 Assignment = tuple[int, ...]
-"""Outcomes of a sorted list of choices."""
+"""Outcomes of several choices, in the order of the choices in the program."""
 
 
 def lift(graph: Graph, paths: Collection[str] | None = None) -> Graph:
-    """Let choices select only among tensors: an operation that depends on a choice gets one version per outcome.
+    """Replace choices of values by choices among tensors.
 
-    `%1 = conv(%0, kernel=case(k: 3, 5))` -> `%1 = conv(%0, kernel=3); %2 = conv(%0, kernel=5);
-    %3 = select(%1, %2) by k`. Weights are not shared: `conv` becomes `conv.k_3` and `conv.k_5`. If a choice changes
-    shapes, all operations up to the first one whose result does not depend on it get versions. `paths` are the
-    choices to lift, by default all. Raises ArchError (A2002) if an operation would have too many versions.
+    An operation that depends on a choice gets one version per outcome.
+
+    `%1 = conv(%0, kernel=case(k: 3, 5))` -> `%1 = conv(%0, kernel=3); %2 = conv(%0, kernel=5); %3 = select(%1, %2) by
+    k`. Versions do not share weights: `conv` becomes `conv.k_3` and `conv.k_5`. If a choice changes shapes, all further
+    operations get versions, up to the first one whose result does not depend on the choice. `paths` are the choices to
+    lift; by default, all. Raises ArchError (A2002) if an operation would have too many versions.
     """
     graph = prune(graph)
     return _Lifting(graph, set(graph.decisions if paths is None else paths)).result()
@@ -37,14 +39,17 @@ def lift(graph: Graph, paths: Collection[str] | None = None) -> Graph:
 
 @dataclass
 class _Versions:
-    """The new nodes that replace an old node: one for each outcome of the choices that its type depends on."""
+    """The new nodes that replace one old node.
+
+    There is one for each combination of outcomes of the choices that its type depends on.
+    """
 
     choices: list[Choice]
     nodes: dict[Assignment, NodeId] = field(default_factory=dict)
 
 
 class _Lifting:
-    """One run of `lift`: the old graph, and the new graph in construction."""
+    """One run of `lift`: the old graph, and the new graph under construction."""
 
     def __init__(self, graph: Graph, paths: set[str]) -> None:
         self.graph, self.paths = graph, paths
@@ -65,11 +70,11 @@ class _Lifting:
         return prune(self.out)
 
     def _lifted_choices(self, *values: Value) -> set[Choice]:
-        """Return the choices to lift that values depend on."""
+        """Return those of the choices to lift on which the values depend."""
         return {choice for choice in support(*values) if choice.path in self.paths}
 
     def _add_versions(self, number: NodeId) -> _Versions:
-        """Append all versions of a node, and `select` nodes for the choices that its type does not depend on."""
+        """Append all versions of a node, and `select` nodes for the choices on which its type does not depend."""
         node, operands = self.graph[number], self.graph.operands(number)
         type_ = self.types.get(number)
         type_choices = (
@@ -94,7 +99,8 @@ class _Lifting:
         return result
 
     def _combinations(self, number: NodeId, choices: list[Choice]) -> Iterator[dict[Choice, int]]:
-        """Yield the outcomes of choices under which a node is needed; an inactive choice has outcome 0."""
+        """Yield each combination of outcomes of the choices for which a node is needed; inactive choices have outcome
+        0."""
 
         def walk(outcomes: dict[Choice, int], condition: Value) -> Iterator[dict[Choice, int]]:
             if condition is False:
@@ -109,18 +115,18 @@ class _Lifting:
         yield from walk({}, self.needed.get(number, True))
 
     def _active(self, choice: Choice, outcomes: Mapping[Choice, int]) -> bool:
-        """Return whether a choice may be active under these outcomes."""
+        """Return whether a choice can be active if other choices have these outcomes."""
         return _fix_all(self.graph.decisions[choice.path].active, outcomes) is not False
 
     def _version_of(self, operand: NodeId, outcomes: Mapping[Choice, int]) -> NodeId | None:
-        """Return the version of an operand under these outcomes, or None if they exclude it."""
+        """Return the version of an operand for these outcomes; None if the operand has no version for them."""
         assignment: dict[Choice, int] = {}
         for choice in self.versions[operand].choices:
             assignment[choice] = outcomes[choice] if self._active(choice, assignment) else 0
         return self.versions[operand].nodes.get(tuple(assignment.values()))
 
     def _add_version(self, node: Node, operands: tuple[NodeId, ...], outcomes: Mapping[Choice, int]) -> NodeId:
-        """Append the version of a node under these outcomes."""
+        """Append the version of a node for these outcomes, and return it."""
         versions = [self._version_of(operand, outcomes) for operand in operands]
         op = node.op
         if isinstance(op, Select):
@@ -143,8 +149,10 @@ class _Lifting:
     def _select_versions(
         self, number: NodeId, choices: list[Choice], outcomes: dict[Choice, int], nodes: Mapping[Assignment, NodeId]
     ) -> NodeId | None:
-        """Append `select` nodes among versions, by the choices that `outcomes` leaves open; return None if there is no
-        version."""
+        """Append `select` nodes among the versions, by the choices that `outcomes` does not fix.
+
+        Return the last one; None if there is no version for these outcomes.
+        """
         open_choice = next((choice for choice in choices if choice not in outcomes), None)
         if open_choice is None:
             return nodes.get(tuple(outcomes[choice] for choice in choices))
@@ -157,7 +165,10 @@ class _Lifting:
         return self._add_select(self.graph[number], open_choice.path, branches)
 
     def _add_select(self, node: Node, path: str, branches: list[NodeId | None]) -> NodeId:
-        """Append a `select` among branches; a branch that is excluded (None) may be replaced by any other."""
+        """Append a `select` among branches.
+
+        A missing branch (None) cannot be selected, and any other one takes its place.
+        """
         distinct = list(dict.fromkeys(branch for branch in branches if branch is not None))
         if len(distinct) == 1:
             return distinct[0]
@@ -166,7 +177,10 @@ class _Lifting:
 
 
 def _mixed_type_nodes(graph: Graph) -> set[NodeId]:
-    """Return the nodes read only by operations that take tensors of several kinds and shapes, maybe through choices."""
+    """Return the nodes whose consumers all accept operands of several kinds and shapes, as `calibrate` does.
+
+    The consumers may read a node through `select` nodes.
+    """
     mixed: set[NodeId] = set()
     for number in reversed(list(graph)):
         readers = graph.consumers(number)
@@ -180,24 +194,23 @@ def _mixed_type_nodes(graph: Graph) -> set[NodeId]:
 
 
 def _fix_all(value: Value, outcomes: Mapping[Choice, int]) -> Value:
-    """Return a value with choices fixed to these outcomes."""
+    """Return a value with these choices fixed to these outcomes."""
     for choice, outcome in outcomes.items():
         value = fix_choice(value, choice, outcome)
     return value
 
 
 def _order(choice: Choice) -> int:
-    """Sort key of choices: their order in the program."""
+    """Sort key of choices: their order of creation in the program."""
     return choice.order
 
 
 def _last_name(path: str) -> str:
-    """Return the last name of a path: `stage[2].kernel` -> `kernel`."""
+    """Return the last component of a path: `stage[2].kernel` -> `kernel`."""
     return path.rpartition(".")[2].replace("[", "_").replace("]", "")
 
 
 def _outcome_label(choice: Choice, outcome: int) -> str:
-    """Return the name of an outcome in scopes: its label, with other characters than letters and digits replaced by
-    `_`."""
+    """Return an outcome's label for use in a scope; characters other than letters and digits are replaced by `_`."""
     label = choice.label(outcome)
     return re.sub(r"\W", "_", "_".join(map(str, label)) if isinstance(label, list) else str(label))

@@ -19,17 +19,17 @@ from archir.ops.windows import collapse_sizes
 from archir.passes.prune import prune
 
 _ROOT = -1
-"""Artificial predecessor of the nodes without operands, the root of the dominator tree."""
+"""Artificial root of the dominator tree: predecessor of all nodes without operands."""
 
 
 def partial(graph: Graph, paths: Collection[str], part: int) -> Graph:
-    """Let choices among maps process only the first of `part` equal groups of channels; the others bypass them.
+    """Restrict choices among maps to the first 1 / `part` of the channels; the other channels bypass the choice.
 
-    `select(f(%0), g(%0))` -> `channel_shuffle(concat(select(f(%0[:C/p]), g(%0[:C/p])), %0[C/p:]), p)`. The bypass is
-    max-pooled where the choice is strided (Xu et al. 2020, PC-DARTS, section 3.2). Operations inside have fewer
-    channels and smaller weights. Choices nested in others, and choices that take several alternatives, stay unchanged.
-    Raises ArchError (A2004) for each choice whose alternatives do not all start from one map and keep its number of
-    channels.
+    `select(f(%0), g(%0))` -> `channel_shuffle(concat(select(f(%0[:C/p]), g(%0[:C/p])), %0[C/p:]), p)`. If the choice is
+    strided, the bypass is max-pooled (Xu et al. 2020, PC-DARTS, section 3.2). The operations of the alternatives become
+    narrower, and so do their weights. Choices nested in other choices, and choices that take several alternatives, stay
+    unchanged. Raises ArchError (A2004) for each choice unless all of its alternatives start from one map and keep the
+    number of channels.
     """
     graph = prune(graph)
     if part == 1:
@@ -39,10 +39,10 @@ def partial(graph: Graph, paths: Collection[str], part: int) -> Graph:
 
 @dataclass
 class _Partial:
-    """One run of `partial`: the old graph, the new graph in construction, and the problems met.
+    """One run of `partial`: the old graph, the new graph under construction, and the problems found.
 
-    `copies` maps nodes outside of the rewritten choices to nodes of the new graph; `narrow` maps a node and its choice
-    to the narrow copy of the node.
+    `copies` maps nodes outside of the rewritten choices to their copies; `narrow` maps a pair of a node and the
+    rewritten choice that contains it to the node's narrow copy.
     """
 
     graph: Graph
@@ -73,8 +73,7 @@ class _Partial:
         return prune(self.out)
 
     def _regions(self) -> dict[NodeId, tuple[NodeId, set[NodeId]]]:
-        """Return, for each choice to rewrite, the map that all its alternatives start from and the nodes between the
-        two."""
+        """Return, for each choice to rewrite, the map that all alternatives start from and the nodes in between."""
         import networkx as nx
 
         flow: nx.DiGraph[NodeId] = nx.DiGraph()
@@ -101,7 +100,7 @@ class _Partial:
         return regions
 
     def _between(self, source: NodeId, end: NodeId) -> set[NodeId]:
-        """Return the nodes on paths from `source` to `end`, without these two."""
+        """Return the nodes on paths from `source` to `end`, excluding both."""
         between: set[NodeId] = set()
         stack = [operand for operand in self.graph.operands(end) if operand != source]
         while stack:
@@ -112,7 +111,7 @@ class _Partial:
         return between
 
     def _obstacle(self, source: NodeId, end: NodeId, region: set[NodeId]) -> str | None:
-        """Return why a choice cannot process a fraction of the channels, or None if it can."""
+        """Return the reason why a choice cannot be restricted to a fraction of the channels; None if it can."""
         if source == _ROOT:
             return "its alternatives do not all start from one map"
         x, y = self.types[source], self.types[end]
@@ -127,7 +126,7 @@ class _Partial:
         return None
 
     def _add(self, op: Op, template: Node, *operands: NodeId) -> NodeId:
-        """Append an operation to the new graph, with the span and scope of a node, and record its type."""
+        """Append an operation to the new graph, with the span and scope of the node `template`, and infer its type."""
         number = self.out.add(Node(op, template.span, template.scope), *operands)
         if isinstance(op, Select):
             self.new_types[number] = self.new_types[operands[0]]
@@ -136,21 +135,24 @@ class _Partial:
         return number
 
     def _channel_slice(self, source: NodeId, template: Node, start: int, stop: int | None) -> NodeId:
-        """Append a slice of the channels of an old node's copy."""
+        """Append a slice of the channels of `source`, from `start` to `stop`."""
         full = self.copies[source]
         self.new_types[full] = self.types[source]
         return self._add(Slice(start=start, stop=stop), Node(template.op, template.span, ""), full)
 
     def _processed_slice(self, source: NodeId, end: NodeId) -> NodeId:
-        """Return the slice of `source` with the channels that the choice `end` processes, appended once."""
+        """Return the slice of `source` with the channels that the choice `end` processes; append it on the first
+        call."""
         if (source, end) not in self.narrow:
             width = self.types[source].shape[0] // self.part
             self.narrow[source, end] = self._channel_slice(source, self.graph[end], 0, width)
         return self.narrow[source, end]
 
     def _add_narrow(self, number: NodeId, end: NodeId, source: NodeId) -> None:
-        """Append the narrow copy of a node inside of the choice `end`; record a problem if its channels do not
-        divide."""
+        """Append the narrow copy of a node that belongs to the choice `end`.
+
+        If the node's channels do not divide, a problem is recorded instead.
+        """
         node = self.graph[number]
         operands = [
             self._processed_slice(source, end) if operand == source else self.narrow[operand, end]
@@ -165,7 +167,7 @@ class _Partial:
             self.narrow[number, end] = self._processed_slice(source, end)
 
     def _add_merged(self, number: NodeId, source: NodeId) -> NodeId:
-        """Append the narrow choice, its bypass, their concatenation and the channel shuffle; return the shuffle."""
+        """Append the narrow choice, its bypass, their concatenation, and a channel shuffle, which is returned."""
         node, x, y = self.graph[number], self.types[source], self.types[number]
         alternatives = [
             self._processed_slice(source, number) if operand == source else self.narrow[operand, number]

@@ -12,10 +12,10 @@ from archir.ir.typing import copy_types, infer
 
 
 def prune(graph: Graph) -> Graph:
-    """Drop the nodes that no output needs under any outcome of the choices.
+    """Drop the nodes that no output needs, whatever the outcomes of the choices.
 
-    `%1 = relu(%0); output y = %0` -> `output y = %0`. Inputs are kept, so that the signature of the network stays the
-    same.
+    `%1 = relu(%0); output y = %0` -> `output y = %0`. Inputs are kept, so that the signature of the network does not
+    change.
     """
     needed = reachable_nodes(graph)
     return _with_nodes(
@@ -24,9 +24,9 @@ def prune(graph: Graph) -> Graph:
 
 
 def prune_excluded(graph: Graph, suspects: Set[NodeId]) -> Graph:
-    """Drop the nodes whose types are wrong and which outputs need only in architectures that the constraints exclude.
+    """Drop ill-typed nodes that outputs need only in architectures that the constraints exclude.
 
-    `suspects` are the nodes whose type errors were excused by constraints when the graph was built.
+    `suspects` are the nodes with type errors that were ignored during elaboration because constraints exclude them.
     """
     needed = reachability_conditions(graph) if suspects else {}
     conditions = {needed[number] for number in suspects & needed.keys()}
@@ -36,7 +36,7 @@ def prune_excluded(graph: Graph, suspects: Set[NodeId]) -> Graph:
 
 
 def _with_nodes(graph: Graph, needed: Collection[NodeId]) -> Graph:
-    """Return a copy of the graph with the needed nodes only."""
+    """Return a copy of the graph that contains only the needed nodes."""
     if len(needed) == len(graph):
         return graph
     copy = graph.empty_copy()
@@ -55,8 +55,10 @@ def _with_nodes(graph: Graph, needed: Collection[NodeId]) -> Graph:
 def _with_needed_operands(
     node: Node, operands: tuple[NodeId, ...], needed: Container[NodeId]
 ) -> tuple[Node, tuple[NodeId, ...]]:
-    """Return a node and its needed operands. Only a `select` has others: those never selected while it is needed
-    itself."""
+    """Return a node, and those of its operands that are needed.
+
+    Only a `select` can have operands that are not: those that are never selected when the `select` is needed.
+    """
     op, remaining = node.op, [operand for operand in operands if operand in needed]
     if not isinstance(op, Select) or len(remaining) == len(operands):
         return node, operands

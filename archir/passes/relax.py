@@ -1,4 +1,4 @@
-"""Continuous relaxation: choices become mixtures, weighted sums of all their alternatives."""
+"""Continuous relaxation: replaces choices by mixtures, i.e. weighted sums of all alternatives."""
 
 from __future__ import annotations
 
@@ -21,17 +21,22 @@ from archir.passes.lift import lift
 from archir.passes.prune import prune
 
 Edges = Literal["all", "weighted"]
-"""How a choice that takes several alternatives is relaxed: `all` adds all alternatives unweighted (Liu et al. 2019,
-DARTS, section 2.2), `weighted` gives each its own weight (Xu et al. 2020, PC-DARTS, section 3.3)."""
+"""How to relax a choice of several alternatives whose tensors are added up.
+
+`all` adds all alternatives without weights (Liu et al. 2019, DARTS, section 2.2). `weighted` gives each alternative a
+weight (Xu et al. 2020, PC-DARTS, section 3.3).
+"""
 
 Share = tuple[tuple[str, frozenset[int]], ...]
-"""Weight of a term: a product of sums of a choice's weights at some positions (see `Mix`), sorted by the choice's
-name."""
+"""Weight of a term, as a product of factors, sorted by the name of their choice.
+
+Each factor is the sum of a choice's architecture weights at some indices (see `Mix`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A weighted node of the new graph, a summand of a linear combination."""
+    """A summand of a linear combination: a node of the new graph, with its weight."""
 
     node: NodeId
     share: Share = ()
@@ -40,12 +45,12 @@ class Term:
 def relax(graph: Graph, paths: Collection[str] | None = None, edges: Edges = "all") -> Graph:
     """Replace choices by mixtures of their alternatives.
 
-    `%3 = select(%1, %2) by op [0, 1]` -> `%3 = mix(%1, %2)`, the weight of %1 being that of the first outcome of `op`.
-    `paths` are the choices to relax, by default all; choices of values become choices among operations first (`lift`).
-    Nested mixtures, and sums of mixtures, are flattened into one mixture without its zero terms. A choice among kinds
-    becomes one mixture per kind and shape, all read by the operation that consumes the choice. If the alternatives that
-    a choice takes are all added up, `edges` says how; elsewhere it becomes a mixture of its outcomes. Raises ArchError
-    (A2001 to A2003) for each choice that cannot be relaxed.
+    `%3 = select(%1, %2) by op [0, 1]` -> `%3 = mix(%1, %2)`, where the weight of %1 is that of the first outcome of
+    `op`. `paths` are the choices to relax; by default, all. Choices of values are first turned into choices among
+    operations (`lift`). Nested mixtures and sums of mixtures are flattened into one mixture, without zero terms. A
+    choice among kinds becomes one mixture for each kind and shape; the operation that reads the choice reads all of
+    them. `edges` says how to relax a choice of several alternatives if these are all added up; otherwise it becomes a
+    mixture over its outcomes. Raises ArchError (A2001 to A2003) for each choice that cannot be relaxed.
     """
     opened = set(graph.decisions if paths is None else paths)
     _check_inputs(graph, opened)
@@ -54,7 +59,7 @@ def relax(graph: Graph, paths: Collection[str] | None = None, edges: Edges = "al
 
 @dataclass
 class _Relaxation:
-    """One run of `relax`: expresses every node of the old graph as a linear combination of nodes of the new graph."""
+    """One run of `relax`, which expresses each old node as a linear combination of nodes of the new graph."""
 
     graph: Graph
     relaxed: set[str]
@@ -89,8 +94,10 @@ class _Relaxation:
         return prune(self.out)
 
     def _satisfiable(self, condition: Value) -> Value:
-        """Return the condition that holds if the given one holds for some outcomes of the relaxed choices, which all
-        coexist."""
+        """Return a condition that holds if `condition` holds for some outcomes of the relaxed choices.
+
+        In the relaxed graph, all alternatives of these choices exist at the same time.
+        """
         for choice in support(condition):
             if choice.path in self.relaxed:
                 condition = reduce(
@@ -99,11 +106,11 @@ class _Relaxation:
         return condition
 
     def _types(self, number: NodeId) -> set[TensorType]:
-        """Return the types of the terms of an old node."""
+        """Return the types of the terms that an old node equals."""
         return {self.types[term.node] for term in self.terms[number]}
 
     def _combination(self, number: NodeId) -> list[Term]:
-        """Return the linear combination of new nodes that an old node equals."""
+        """Return the terms of the linear combination of new nodes that an old node equals."""
         node, operands = self.graph[number], self.graph.operands(number)
         match node.op:
             case Select(choice=path) if path in self.relaxed:
@@ -118,8 +125,7 @@ class _Relaxation:
         return [Term(self._add(node, [self._copy(operand) for operand in operands], self.old_types[number]))]
 
     def _weighted_alternatives(self, number: NodeId, op: Select) -> list[Term]:
-        """Return the terms of a relaxed `select`: those of its operands, multiplied by the weights of their
-        outcomes."""
+        """Return the terms of a relaxed `select`: those of each operand, times the weight of its outcomes."""
         operands = self.graph.operands(number)
         summands = self.sums.get(number)
         if summands is not None:
@@ -138,11 +144,12 @@ class _Relaxation:
         return [term for term in terms if all(outcomes for _, outcomes in term.share)]
 
     def _calibrated(self, number: NodeId, node: Node, operands: Sequence[NodeId]) -> NodeId:
-        """Append F + F * A + sum of F conv K, where A, K and F are one mixture per shape, and return its node.
+        """Append F + F * A + sum of F conv K and return its node.
 
-        A single operand that is a choice among kinds is replaced by its expectation: F + base * A + sum of base conv K,
-        where F also includes the base, weighted by the gates and kernels. So weights of 0 and 1 give the result of the
-        choice.
+        F, A and K are mixtures of the features, gates and kernels. There is one mixture for each kind and shape. If the
+        only operand besides the base is a choice among kinds, the result is the expectation over this choice, F + base
+        * A + sum of base conv K, where the features F also include the base weighted by the gates and kernels. With
+        weights of 0 and 1, this equals the result for the selected alternative.
         """
         base, *others = operands
         terms = [term for other in others for term in self.terms[other]]
@@ -169,8 +176,10 @@ class _Relaxation:
         return total
 
     def _copy(self, number: NodeId) -> NodeId:
-        """Return the node of the new graph that computes an old node. Records a problem (A2001) if its terms differ in
-        type."""
+        """Return the new graph's node that computes an old node.
+
+        Records a problem (A2001) if the terms of the old node differ in type, so that they cannot be added.
+        """
         if number not in self.copies:
             terms = self.terms[number]
             if not terms:
@@ -183,7 +192,7 @@ class _Relaxation:
         return self.copies[number]
 
     def _zero(self, number: NodeId) -> NodeId:
-        """Return the zero tensor of a node that has no terms."""
+        """Return a zero tensor for a node that equals a sum without terms."""
         if number in self.zeros:
             return self.zeros[number]
         return next(
@@ -191,12 +200,14 @@ class _Relaxation:
         )
 
     def _zero_of(self, number: NodeId) -> NodeId | None:
-        """Return the zero tensor of a node if it has no terms, else None."""
+        """Return the zero tensor of a node if its sum has no terms; None if it has terms."""
         return self._zero(number) if not self.terms[number] else None
 
     def _mixed(self, node: Node, terms: Iterable[Term]) -> NodeId:
-        """Append a mixture of terms, or return the node of a single unweighted term. Records a problem (A2001) for
-        integers."""
+        """Append a mixture of terms and return it; a single term without weight is returned as its node.
+
+        Records a problem (A2001) if the terms are integers.
+        """
         terms = _combine_terms(terms)
         if len(terms) == 1 and terms[0].share == ():
             return terms[0].node
@@ -216,7 +227,7 @@ class _Relaxation:
         return number
 
     def _report_types(self, number: NodeId, terms: Sequence[Term]) -> None:
-        """Record the problem (A2001) that alternatives have different types and their consumer takes one tensor."""
+        """Record a problem (A2001): alternatives differ in type, but the operation that reads them takes one tensor."""
         paths = ", ".join(
             f"`{path}`" for path in sorted({name.removesuffix("*") for t in terms for name, _ in t.share})
         )
@@ -226,7 +237,7 @@ class _Relaxation:
 
 
 def _check_inputs(graph: Graph, relaxed: Collection[str]) -> None:
-    """Raise ArchError (A2001) if the size of an input depends on a choice that is relaxed."""
+    """Raise ArchError (A2001) if the size of an input depends on a choice that is to be relaxed."""
     problems = []
     for name, number in graph.inputs.items():
         dependencies = sorted(graph[number].op.choices & {*relaxed})
@@ -240,7 +251,10 @@ def _check_inputs(graph: Graph, relaxed: Collection[str]) -> None:
 
 
 def _scaled(term: Term, share: Share) -> Term:
-    """Multiply the weight of a term by `share`. If both have a factor of one choice, its positions are intersected."""
+    """Return a term with its weight multiplied by `share`.
+
+    If both have a factor for the same choice, the factors' indices are intersected.
+    """
     factors = dict(term.share)
     for name, positions in share:
         factors[name] = factors[name] & positions if name in factors else positions
@@ -248,7 +262,7 @@ def _scaled(term: Term, share: Share) -> Term:
 
 
 def _combine_terms(terms: Iterable[Term]) -> list[Term]:
-    """Merge terms of the same node if their weights are disjoint sums over positions of one choice."""
+    """Merge terms of the same node if their weights are sums over disjoint indices of the same choice."""
     groups: dict[tuple[NodeId, tuple[str, ...]], list[Term]] = {}
     for term in terms:
         groups.setdefault((term.node, tuple(name for name, _ in term.share)), []).append(term)
@@ -264,8 +278,10 @@ def _combine_terms(terms: Iterable[Term]) -> list[Term]:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """One of the k tensors that a choice takes: its index, its `select` node, and the node of each alternative it may
-    be."""
+    """One of the k tensors that a choice takes: its index, its `select` node, and the possible alternatives.
+
+    The alternatives are nodes, by their position.
+    """
 
     index: int
     number: NodeId
@@ -273,9 +289,10 @@ class _Taken:
 
 
 def _sums(graph: Graph, relaxed: Collection[str]) -> dict[NodeId, tuple[NodeId, ...]]:
-    """Find relaxed choices whose k taken tensors are all added up in one sum.
+    """Find the relaxed choices of k alternatives whose k tensors are all added up in one sum.
 
-    Returns the `select` nodes of such choices: the first is mapped to the nodes of all alternatives, the others to ().
+    Returns a mapping of the `select` nodes of these choices: the first one maps to the nodes of all alternatives, the
+    others to ().
     """
     groups: dict[tuple[str, NodeId], list[_Taken]] = {}
     for number in graph:
@@ -298,8 +315,10 @@ def _sums(graph: Graph, relaxed: Collection[str]) -> dict[NodeId, tuple[NodeId, 
 
 
 def _alternatives_at(graph: Graph, number: NodeId, op: Select, index: int) -> dict[int, NodeId] | None:
-    """Return the node of each alternative, if a `select` always yields the tensor that is taken at `index`, else
-    None."""
+    """Return the node of each alternative that a `select` may yield, if it yields the taken tensor number `index`.
+
+    None if the `select` yields anything else for some outcome.
+    """
     operands, reads = graph.operands(number), dict[int, NodeId]()
     for subset, case in zip(graph.decisions[op.choice].choice.subsets, op.cases, strict=True):
         if reads.setdefault(subset[index], operands[case]) != operands[case]:
@@ -308,8 +327,10 @@ def _alternatives_at(graph: Graph, number: NodeId, op: Select, index: int) -> di
 
 
 def _sum(graph: Graph, number: NodeId) -> NodeId:
-    """Return the sum that a node is a term of: its last addition, or the `calibrate` that reads it, or else the node
-    itself."""
+    """Return the node of the sum that a node contributes to, directly or through additions.
+
+    It is the last addition, or the `calibrate` that reads the node; the node itself if it is not added to anything.
+    """
     while len(consumers := graph.consumers(number)) == 1 and number not in graph.outputs.values():
         (consumer,) = consumers
         if isinstance(graph[consumer].op, Calibrate) and graph.operands(consumer)[0] != number:

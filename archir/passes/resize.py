@@ -1,5 +1,7 @@
-"""Networks for other image sizes and text lengths: checks which sizes keep the weights valid, and adapts graphs to
-them."""
+"""Adaptation of networks to other image sizes and text lengths.
+
+A check finds the sizes at which the weights stay valid.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from archir.ops.shape import FirstTokens, Parameter
 from archir.passes.expand import expand
 
 _TRIED_FACTORS = (2, 1.5, 0.5)
-"""Factors of the net's own height and width that are tried as other image sizes."""
+"""Factors by which the net's own height and width are multiplied to get the image sizes to try."""
 
 
 Size = tuple[int, ...]
@@ -27,7 +29,7 @@ Size = tuple[int, ...]
 
 
 def resize(graph: Graph, *size: int) -> Graph:
-    """Return the graph with inputs of another size: maps of `size` = height, width, or tokens of `size` = length.
+    """Return the graph with inputs of another size: height and width of maps, or the number of tokens.
 
     Operations and their attributes stay the same.
     """
@@ -45,10 +47,10 @@ def resize(graph: Graph, *size: int) -> Graph:
 
 
 def open_axes(x: TensorType, tokens: int | None) -> tuple[int, ...]:
-    """Return the axes of an input whose sizes may be left open: height and width of a map, or all axes of `tokens`
-    tokens.
+    """Return the axes of an input that may have another size.
 
-    Numbers f32[N, D] and integers i64[N] have their tokens first; masks of truth values may have them along any axis.
+    They are height and width of a map or, with `tokens`, the token axes. These are the axes of length `tokens`: the
+    first axis of numbers f32[N, D] and integers i64[N], and any axis of a boolean mask.
     """
     if tokens is None:
         return (1, 2) if x.rank == 3 else ()
@@ -59,8 +61,10 @@ def open_axes(x: TensorType, tokens: int | None) -> tuple[int, ...]:
 
 
 def token_count(graph: Graph) -> int:
-    """Return how many tokens a network takes. Raises ArchError (A0932) if it takes none, or its inputs differ in
-    length."""
+    """Return the number of tokens that the inputs of a network have.
+
+    Raises ArchError (A0932) if the network takes no tokens, or if its inputs differ in length.
+    """
     input_types = [graph[number].op.infer() for number in graph.inputs.values()]
     lengths = {
         x.shape[0] for x in input_types if x.dtype != "bool" and x.rank == (1 if x.dtype in INTEGER_DTYPES else 2)
@@ -72,7 +76,7 @@ def token_count(graph: Graph) -> int:
 
 
 def trim_position_tables(graph: Graph) -> Graph:
-    """Trim each learned table that is added to tokens to as many rows as there are tokens.
+    """Truncate each learned table that is added to tokens to the number of tokens.
 
     `%2 = parameter([8, 4]); %3 = add(%1, %2)` -> `%3 = first_tokens(%2, %1); %4 = add(%1, %3)`.
     """
@@ -98,12 +102,13 @@ def trim_position_tables(graph: Graph) -> Graph:
 
 
 def with_input_sizes(graph: Graph, sizes: Mapping[str, tuple[int, ...]]) -> Graph:
-    """Return the graph with inputs of these sizes, by name; larger images are resized to the size that the network
-    expects.
+    """Return the graph with inputs of these sizes, by name.
 
-    `%0 = input "image" f32[3, case(size: 128, 224), case(size: 128, 224)]` -> `%0 = input "image" f32[3, 224, 224];
-    %1 = resize(%0, size=case(size: [128, 128], [224, 224]), mode="bilinear", antialias=true)`. So architectures of
-    several resolutions take the same images, and each sees them at its own resolution.
+    They are then resized to the sizes that the network expects.
+
+    `%0 = input "image" f32[3, case(size: 128, 224), case(size: 128, 224)]` -> `%0 = input "image" f32[3, 224, 224]; %1
+    = resize(%0, size=case(size: [128, 128], [224, 224]), mode="bilinear", antialias=true)`. All architectures thus take
+    the same images, and each processes them at its own resolution.
     """
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
@@ -118,11 +123,11 @@ def with_input_sizes(graph: Graph, sizes: Mapping[str, tuple[int, ...]]) -> Grap
 
 
 def valid_sizes(graph: Graph, dynamic: Sequence[str]) -> list[Size]:
-    """Return other sizes that the network works for with its weights: image sizes if `height` or `width` is `dynamic`,
-    or numbers of tokens if `tokens` is.
+    """Return input sizes, other than the network's own, at which it works with the same weights.
 
-    Raises ArchError (A0932) if no other size works, or no shorter length: an operation has weights that depend on the
-    size, or does not take it.
+    These are image sizes if `height` or `width` is in `dynamic`, or numbers of tokens if `tokens` is. Raises ArchError
+    (A0932) if no other size works, or no shorter length: some operation then has weights that depend on the size, or
+    does not accept the size.
     """
     graph = expand(graph)
     images = "height" in dynamic or "width" in dynamic
@@ -140,14 +145,14 @@ def valid_sizes(graph: Graph, dynamic: Sequence[str]) -> list[Size]:
 
 
 def _tried_lengths(tokens: int) -> Iterator[Size]:
-    """Yield other numbers of tokens to try, for a network of `tokens` tokens."""
+    """Yield the numbers of tokens to try for a network that takes `tokens` tokens."""
     for length_ in (tokens // 2, tokens - 1, tokens * 2, 2, 1):
         if length_ >= 1:
             yield (length_,)
 
 
 def _tried_image_sizes(graph: Graph, dynamic: Sequence[str]) -> Iterator[Size]:
-    """Yield other image sizes to try. Raises ArchError (A0932) unless the network takes images of one size."""
+    """Yield the image sizes to try. Raises ArchError (A0932) unless the network takes images of a single size."""
     maps = [graph[number].op.infer().shape for number in graph.inputs.values()]
     sizes = {shape[1:] for shape in maps if len(shape) == 3}
     if len(sizes) != 1:
@@ -163,7 +168,7 @@ def _tried_image_sizes(graph: Graph, dynamic: Sequence[str]) -> Iterator[Size]:
 
 
 def _incompatibility(graph: Graph, other: Graph) -> tuple[str, Span | None] | None:
-    """Return why the weights of a graph do not fit another graph, with the position in the source; None if they fit."""
+    """Return why the weights of `graph` do not fit `other`, with the span of the operation; None if they fit."""
     before = infer(graph)
     try:
         after = infer(other)
@@ -181,7 +186,10 @@ def _incompatibility(graph: Graph, other: Graph) -> tuple[str, Span | None] | No
 
 
 def _out_of_range(graph: Graph, types: Types) -> tuple[str, Span | None] | None:
-    """Return the message and position of a lookup whose computed indices exceed the table, or None if there is none."""
+    """Return a message and span for a lookup whose computed indices exceed its table.
+
+    None if there is no such lookup.
+    """
     for number in graph:
         op, operands = graph[number].op, graph.operands(number)
         for operand, limit in zip(operands, op.limits(*(types[operand_id] for operand_id in operands)), strict=True):

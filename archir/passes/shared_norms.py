@@ -1,4 +1,4 @@
-"""Merging of the batch normalisations that several alternatives of a mixture have in common."""
+"""Merging of equal batch normalisations in several alternatives of a mixture."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from archir.passes.cse import cse
 
 
 def merge_siblings(graph: Graph) -> Graph:
-    """Merge equal siblings: what `cse` merges, and norms that have statistics but no trainable weights.
+    """Merge equal siblings: nodes that `cse` merges, and batch norms on one tensor without trainable weights.
 
-    `%1 = batch_norm(%0); %2 = batch_norm(%0)` -> one norm, which replaces both. In a network whose alternatives all run
-    in every step, such norms see the same batches and have equal statistics, which are stored under each norm's own
-    name. If alternatives do not run in every step, statistics differ: use `cse` then.
+    `%1 = batch_norm(%0); %2 = batch_norm(%0)` -> one norm, which replaces both. If all alternatives run in every step,
+    such norms see the same batches and so have equal statistics; these are saved under the name of each original norm.
+    If not all alternatives run in every step, statistics differ: use `cse` then.
     """
     graph = cse(graph)
     types = checked_types(graph)

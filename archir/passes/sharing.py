@@ -1,8 +1,10 @@
-"""Weight sharing: where the weights of each architecture lie inside the largest weights of a space.
+"""Weight sharing: which slice of each shared weight, the largest of a space, each architecture uses.
 
-Nodes whose channels are added, normalised or chosen among have the same channels: they form a *stream*. An architecture
-uses the first channels of a stream. If an attention splits a stream into heads, its channels lie head by head, so that
-a channel belongs to the same head whatever the width (Pi et al. 2021, TrioNet, section 3.5: Multi-Head Sharing).
+Nodes whose channels are added, normalised or alternatives of a choice have the same channels; they form a *stream*. An
+architecture uses the first channels of a stream. If an attention splits a stream into heads, the channels are ordered
+by head, so that a channel belongs to the same head at every width (Pi et al. 2021, TrioNet, section 3.5: Multi-Head
+Sharing). A join is a node whose channels come from several streams, such as a concatenation (`archir.passes.joins`); a
+stream may also be split into equal pieces.
 """
 
 from __future__ import annotations
@@ -42,16 +44,18 @@ from archir.passes.weight_slices import (
 )
 
 MAX_ARCHITECTURES = 512
-"""Maximum number of combinations of outcomes that are enumerated to check that the channels of a join have
-positions."""
+"""Maximum number of combinations of outcomes that are enumerated to check that a join's channels can be placed."""
 _WeightSpecs = tuple[tuple[str, Weight, tuple[Role, ...]], ...]
-"""The weights of one node in one architecture: name, weight, and the roles of its axes."""
+"""The weights of one node in one architecture: for each, its name, the weight, and the roles of its axes."""
 
 
 @dataclass(frozen=True)
 class _WeightedNode:
-    """A node with weights: its `_WeightSpecs` by architecture, its condition, and the nodes of its result and first
-    operand."""
+    """A node with weights.
+
+    `specs` has its `_WeightSpecs` for each architecture, `needed` the condition under which it is needed, and `result`
+    and `operand` are the nodes of its result and of its first operand.
+    """
 
     scope: str
     specs: Value
@@ -61,23 +65,23 @@ class _WeightedNode:
 
     @cached_property
     def has_mixed_grouping(self) -> bool:
-        """True if the roles of axes differ between architectures, because only some of them have groups.
+        """True if the operation is grouped in only some architectures, so that axes have different roles in them.
 
-        Weights with groups use the first input channels of each group. In mixed cases, the weights of all architectures
-        use the first input channels, so that the shared weight is no larger than the largest weight of an architecture.
+        A grouped operation uses the first input channels of each group. In mixed cases, all architectures use the first
+        input channels overall, so that the shared weight is no larger than the largest weight of any architecture.
         """
         forms = {tuple((name, roles) for name, _, roles in leaf) for leaf in leaves(self.specs)}
         return len(forms) > 1
 
     def channels(self, axis: Role) -> NodeId | None:
-        """Return the node whose channels are those of an axis of a weight, or None if the axis has other positions."""
+        """Return the node whose channels lie along an axis with this role; None if the axis holds something else."""
         return {"result": self.result, "operand": None if self.has_mixed_grouping else self.operand}.get(axis)
 
 
 class Sharing:
-    """The largest weights of a space, and where the weights of each architecture lie in them.
+    """The shared weights of a space, and the slices of them that each architecture uses.
 
-    `by_head=False` ignores heads: every architecture uses the first channels of each stream.
+    With `by_head=False`, heads are ignored: every architecture uses the first channels of each stream.
     """
 
     def __init__(self, graph: Graph, by_head: bool = True) -> None:
@@ -94,9 +98,9 @@ class Sharing:
         self._splits: list[tuple[NodeId, NodeId, int]] = []
         self._weighted: dict[NodeId, _WeightedNode] = {}
         self._irregular: list[NodeId] = []
-        """Operations without channel maps, because their channel maps differ between architectures."""
+        """Operations without channel maps: those whose channel maps differ between architectures."""
         self._slices: list[tuple[NodeId, Value]] = []
-        """Slices of channels that are not equal pieces, each with its first channel."""
+        """Slices of channels that are not one of several equal pieces, each with its first channel."""
         for number in self.types:
             self._add_channel_maps(number)
             self._add_weights(number)
@@ -116,7 +120,7 @@ class Sharing:
             self._joins, OwnChannels(self._own_end, self._own_positions, self._own_choices)
         )
         self.largest: dict[str, dict[str, Weight]] = {}
-        """The shared weights, by scope and name; each is large enough for all architectures."""
+        """The shared weights, by scope and name; each is large enough to contain the weight of every architecture."""
         for node in self._weighted.values():
             self._extend_largest(node)
 
@@ -127,7 +131,8 @@ class Sharing:
         return [self.types[operand] for operand in self.graph.operands(number)]
 
     def _add_channel_maps(self, number: NodeId) -> None:
-        """Record how the channels of a node's result come from its operands: the same, joined, split, or sliced."""
+        """Record how the channels of a node's result follow from those of its operands: equal, joined, split, or
+        sliced."""
         op, operands = self.graph[number].op, self.graph.operands(number)
         if isinstance(op, Select):
             alternatives = [operand for operand in operands if operand in self.types]
@@ -166,8 +171,10 @@ class Sharing:
                     self._unite([self._member(number, member) for member in members], self._needed[number], heads)
 
     def _unite(self, members: list[NodeId], needed: Value, heads: Value) -> None:
-        """Unite nodes into one stream, as far as they have as many channels as the last, and request heads where
-        `needed` holds."""
+        """Unite nodes into one stream, if they have as many channels as the last of them.
+
+        If `heads` is not 1, this number of heads is requested for the stream under the condition `needed`.
+        """
         equal = [
             member
             for member in members
@@ -179,7 +186,7 @@ class Sharing:
             self._head_requests[members[-1]].append((needed, heads))
 
     def _member(self, number: NodeId, member: int | None) -> NodeId:
-        """Return the operand at a position, or the node itself (None stands for its result)."""
+        """Return the node of a port: the operand at this position or, for None, the node itself."""
         return number if member is None else self.graph.operands(number)[member]
 
     def _add_weights(self, number: NodeId) -> None:
@@ -191,8 +198,7 @@ class Sharing:
             self._weighted[number] = _WeightedNode(node.scope, specs, number, first, self._needed[number])
 
     def _unite_shared(self) -> None:
-        """Unite the streams along each axis of a weight that several nodes share, whatever role the axis has for each
-        node."""
+        """Unite the streams along each axis of a weight that several nodes share, whatever their roles."""
         leaders: dict[tuple[str, str, int], NodeId] = {}
         for node in self._weighted.values():
             for name, _, roles in next(leaves(node.specs)):
@@ -204,8 +210,7 @@ class Sharing:
                         self._aliases.union(leader, member)
 
     def _resolve_pieces(self) -> dict[NodeId, tuple[int, NodeId]]:
-        """Return the streams that are split into equal pieces: how many pieces, and the stream that all of them belong
-        to.
+        """Return, for each stream that is split into equal pieces, the number of pieces and the stream of all pieces.
 
         Streams that are split into different numbers of pieces are left out.
         """
@@ -227,7 +232,7 @@ class Sharing:
     def _group_by_stream(
         self, by_node: Mapping[NodeId, list[tuple[Value, Value]]]
     ) -> dict[NodeId, list[tuple[Value, Value]]]:
-        """Collect lists by node into lists by stream."""
+        """Return the concatenated lists of the nodes of each stream, by stream, from lists by node."""
         by_stream: dict[NodeId, list[tuple[Value, Value]]] = defaultdict(list)
         for number, items in by_node.items():
             by_stream[self._streams[number]] += items
@@ -235,16 +240,18 @@ class Sharing:
 
     @cached_property
     def misaligned(self) -> list[tuple[Value, ...]]:
-        """For each place where channels do not lie as in the widest network, the values that their positions depend on.
+        """The values that channel positions depend on, wherever channels are not aligned with the widest network.
 
-        These values are numbers of heads or groups, of channels that are split or moved, and the starts of slices.
+        These values are numbers of heads or groups, numbers of channels that are split or moved, and starts of slices.
         """
         unplaceable = (self._unplaceable_channels(join) for join in self._joins.permuting())
         return [*self._conflicts, *self._find_resized_heads(), *filter(None, unplaceable)]
 
     def _find_conflicts(self, requests: Mapping[NodeId, list[tuple[Value, Value]]]) -> list[tuple[Value, ...]]:
-        """Return the values that conflicts depend on: different numbers of heads of one stream, or slices across heads
-        or joins."""
+        """Return, for each conflict, the values that it depends on.
+
+        Conflicts are different numbers of heads requested for one stream, and slices that cut through heads or joins.
+        """
         conflicts = list(self._joins.conflicts)
         for stream, stream_requests in requests.items():
             heads = [requested for _, requested in stream_requests]
@@ -268,8 +275,10 @@ class Sharing:
         return [*conflicts, *((_channel_count(self.types[source]),) for source in unresolved)]
 
     def _find_resized_heads(self) -> list[tuple[Value, ...]]:
-        """Return number of heads and channels of streams with heads of several widths: a narrower head would begin
-        inside another."""
+        """Return number of heads and channels of streams whose head width varies with the number of heads.
+
+        A narrower head would then begin in the middle of another head.
+        """
         dependencies = []
         for number, type_ in self.types.items():
             widths = self._head_widths.get(self._streams[number], {})
@@ -278,10 +287,10 @@ class Sharing:
         return dependencies
 
     def _unplaceable_channels(self, join: Join) -> tuple[Value, ...]:
-        """Return the channel counts of a join's operands if in some architecture the result's channels have no
-        positions, else ().
+        """Return the channel counts of a join's operands if its channels cannot be placed in some architecture, else
+        ().
 
-        Returns them also if there are more than MAX_ARCHITECTURES combinations of outcomes to check.
+        The counts are also returned if there are too many combinations of outcomes to check (MAX_ARCHITECTURES).
         """
         choices = sorted(self._placement.choices(join.result), key=lambda choice: choice.order)
         cases = product(*(range(choice.outcome_count) for choice in choices))
@@ -294,14 +303,14 @@ class Sharing:
         return tuple(_channel_count(self.types[operand]) for operand in join.operands)
 
     def _is_placeable(self, number: NodeId, outcomes: Outcomes) -> bool:
-        """Return whether a node is unreachable in an architecture, or its channels have positions there."""
+        """Return whether a node's channels have positions in an architecture, or the node is not needed in it."""
         needed = value_at(self._needed[number], outcomes)
         return not needed or self._placement.positions(number, outcomes) is not None
 
     # widths of streams and heads
 
     def _measure_heads(self) -> dict[NodeId, dict[int, int]]:
-        """Return the width of the widest head, by stream and number of heads."""
+        """Return, for each stream and number of heads, the width of the widest head."""
         head_widths: dict[NodeId, dict[int, int]] = defaultdict(dict)
         for number, type_ in self.types.items():
             stream = self._streams[number]
@@ -322,7 +331,7 @@ class Sharing:
         return max(heads * width for heads, width in self._head_widths[stream].items())
 
     def _levels(self, stream: NodeId, count: int, heads: int) -> Levels:
-        """Return the positions of `count` channels of a stream that is split into `heads` heads."""
+        """Return the positions, as nested loops, of `count` channels of a stream that is split into `heads` heads."""
         if stream in self._pieces:
             pieces, piece = self._pieces[stream]
             return merge_levels(((pieces, self._extent(piece)), *self._levels(piece, count // pieces, heads)))
@@ -330,7 +339,7 @@ class Sharing:
         return merge_levels(((split, self._head_widths[stream][split]), (count // split, 1)))
 
     def _heads_of(self, number: NodeId | None) -> Value:
-        """Return the number of heads of a node's channels, or of the pieces that they consist of."""
+        """Return the number of heads of a node's channels; if these are split into equal pieces, that of the pieces."""
         if number is None:
             return 1
         stream = self._streams[number]
@@ -341,7 +350,7 @@ class Sharing:
     # positions of channels
 
     def _is_split_join(self, number: NodeId) -> bool:
-        """Return whether the channels of a node are split into pieces that are themselves joined from other nodes."""
+        """Return whether the channels of a node are split into equal pieces that are joins."""
         stream = self._streams[number]
         while stream in self._pieces:
             stream = self._pieces[stream][1]
@@ -350,8 +359,8 @@ class Sharing:
         return False
 
     def _own_end(self, number: NodeId) -> int:
-        """Return the number of positions that a node's channels need in the widest architecture, if the node is no
-        join."""
+        """Return the number of positions that the channels of a node that is not a join need in the widest
+        architecture."""
         stream = self._streams[number]
         if self._is_split_join(number):
             pieces, piece = self._pieces[stream]
@@ -361,11 +370,11 @@ class Sharing:
         return max(StridedIndices(0, self._levels(stream, *leaf)).end for leaf in leaves(sizes))
 
     def _own_positions(self, number: NodeId, outcomes: Outcomes) -> Positions:
-        """Return the positions of a node's channels [C] in an architecture, if the node is no join."""
+        """Return the positions [C] of the channels of a node that is not a join, in an architecture."""
         return self._positions_of_size(number, value_at(_channel_count(self.types[number]), outcomes), outcomes)
 
     def _positions_of_size(self, number: NodeId, size: int, outcomes: Outcomes) -> Positions:
-        """Return the positions of `size` channels of a node [size] in an architecture, if the node is no join."""
+        """Return the positions [size] that `size` channels of a node that is not a join have in an architecture."""
         stream = self._streams[number]
         if self._is_split_join(number):
             pieces, piece = self._pieces[stream]
@@ -377,7 +386,7 @@ class Sharing:
         return np.array(StridedIndices(0, self._levels(stream, size, heads)).positions())
 
     def _own_choices(self, number: NodeId) -> list[Choice]:
-        """Return the choices that the positions of a node's channels depend on, if the node is no join."""
+        """Return the choices on which the channel positions of a node that is not a join depend."""
         piece_choices = (
             self._placement.choices(self._pieces[self._streams[number]][1]) if self._is_split_join(number) else ()
         )
@@ -386,8 +395,10 @@ class Sharing:
     def _joined_indices(
         self, number: NodeId | None, size: int, outcomes: Outcomes
     ) -> StridedIndices | ListedIndices | None:
-        """Return the positions of `size` channels of a join along an axis, or None if the node is no join or has no
-        positions."""
+        """Return the positions of `size` channels of a join.
+
+        None if the node is not a join or its channels cannot be placed.
+        """
         if number is None or not (self._joins.joins_of(number) or self._is_split_join(number)):
             return None
         positions = self._placement.positions(number, outcomes, size)
@@ -400,7 +411,10 @@ class Sharing:
     def _weight_slices(
         self, node: _WeightedNode, leaf: tuple[_WeightSpecs, int, int]
     ) -> dict[str, tuple[Weight, WeightSlice]]:
-        """Return the weights of a node in one architecture and their slices of the shared weights, before centring."""
+        """Return a node's weights in one architecture with their slices of the shared weights.
+
+        Kernels are not yet centred.
+        """
         specs, result, operand = leaf
         slices = {}
         for name, weight, axes in specs:
@@ -416,13 +430,13 @@ class Sharing:
         return slices
 
     def _specs_and_heads(self, node: _WeightedNode) -> Value:
-        """Return, by architecture, the weights of a node and the numbers of heads of its result and of its first
+        """Return, as a diagram, the weights of a node and the numbers of heads of its result and of its first
         operand."""
         heads = self._heads_of(node.result), self._heads_of(node.operand)
         return lift(lambda *parts: parts, node.specs, *heads, under=node.needed)
 
     def _extend_largest(self, node: _WeightedNode) -> None:
-        """Extend the shared weights so that they hold the weights of a node in every architecture."""
+        """Enlarge the shared weights so that they contain the weights of a node in every architecture."""
         shared = self.largest.setdefault(node.scope, {})
         for leaf in leaves(self._specs_and_heads(node)):
             for name, (weight, part) in self._weight_slices(node, leaf).items():
@@ -434,16 +448,14 @@ class Sharing:
                 shared[name] = replace(shared.get(name, weight), shape=tuple(sizes), fan_in=fan_in)
 
     def _axis_end(self, node: _WeightedNode, axis: Role, end: int) -> int:
-        """Return the size that an axis of a shared weight needs: at least `end`, and enough for the channels of a
-        join."""
+        """Return the size that an axis of a shared weight needs: `end`, or more for the channels of a join."""
         number = node.channels(axis)
         if number is None or not (self._joins.joins_of(number) or self._is_split_join(number)):
             return end
         return max(end, self._placement.end(number))
 
     def depends_on(self, number: NodeId) -> list[Choice]:
-        """Return the choices that a node's operation, types and weight slices depend on, in their order in the
-        program."""
+        """Return the choices on which a node's operation, operand types and weight slices depend, in program order."""
         parts = [part for x in self._operand_types(number) for part in (x.kind, *x.dims)]
         values = [*self.graph[number].op.varying_attributes.values(), *parts]
         if number in self._weighted:
@@ -455,7 +467,7 @@ class Sharing:
         return support(*values)
 
     def slices(self, number: NodeId, outcomes: Mapping[str, int]) -> dict[str, WeightSlice]:
-        """Return, for an architecture, the slice of each shared weight that a node uses, by the weight's name."""
+        """Return the slices of the shared weights that a node uses in an architecture, by the weight's name."""
         if number not in self._weighted:
             return {}
         node = self._weighted[number]
@@ -482,7 +494,7 @@ class Sharing:
 
     @cached_property
     def elements(self) -> int:
-        """Total number of elements of the shared weights, without buffers."""
+        """Total number of elements of the shared weights, not counting buffers."""
         return sum(w.elements for weights in self.largest.values() for w in weights.values() if not w.buffer)
 
 
@@ -499,18 +511,17 @@ def _weights(op: Op, *operands: Any) -> _WeightSpecs:
 
 
 def _channel_start(op: Slice, x: TensorType) -> int:
-    """Return the first channel of a slice; 0 for a slice along another axis."""
+    """Return the first channel that a slice contains; 0 if the slice is along another axis."""
     axis, start, _ = op.bounds(x)
     return start if axis == x.channel_axis else 0
 
 
 _CONV_MAPS = {(), (AliasMap((0, None)),), (AliasMap((0,)), AliasMap((None,)))}
-"""Channel maps, without heads, of convolutions with one group, with a group per channel, and with other numbers of
-groups."""
+"""Channel maps of convolutions, without heads: with one group, depthwise, and with any other number of groups."""
 
 
 def _without_heads(channel_map: ChannelMap) -> ChannelMap:
-    """Return a channel map with its number of heads left out."""
+    """Return a channel map without its number of heads."""
     return AliasMap(channel_map.tensors) if isinstance(channel_map, AliasMap) else channel_map
 
 
@@ -520,8 +531,10 @@ def _channel_count(x: TensorType) -> Value:
 
 
 def _combined_heads(requests: Iterable[tuple[Value, Value]]) -> Value:
-    """Return the number of heads by architecture. It is 1 where none are requested, and everywhere if a value of this
-    size would depend on too many choices."""
+    """Return the number of heads in each architecture, from pairs of a condition and a requested number.
+
+    It is 1 where no heads are requested; 1 everywhere if the value would depend on too many choices.
+    """
     heads: Value = 1
     try:
         for condition, requested in requests:
@@ -532,7 +545,7 @@ def _combined_heads(requests: Iterable[tuple[Value, Value]]) -> Value:
 
 
 def _nested_pieces(pieces: Mapping[NodeId, tuple[int, NodeId]], stream: NodeId) -> list[NodeId]:
-    """Return the stream of the pieces of a stream, the stream of their pieces, and so on."""
+    """Return the stream of a stream's pieces, that of these pieces' own pieces, and so on."""
     nested = []
     while stream in pieces:
         stream = pieces[stream][1]

@@ -1,4 +1,4 @@
-"""Specialization of a space to one of its architectures."""
+"""Specialization: reduces a space to one of its architectures."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from archir.ir.structure import Select
 def specialize(graph: Graph, outcomes: Mapping[str, int]) -> Graph:
     """Replace each choice by its outcome: `%3 = select(%1, %2) by op [0, 1]` -> `%1`. Unreachable nodes are dropped.
 
-    `outcomes` maps the paths of active choices to outcomes; an inactive choice may have any outcome. Inputs are kept.
-    Takes time linear in the size of the result.
+    `outcomes` maps the paths of active choices to outcomes; the outcomes of inactive choices are ignored. Inputs are
+    kept. The time is linear in the size of the result.
     """
     result = Graph(graph.name)
     result.parameters = dict(graph.parameters)
@@ -31,7 +31,7 @@ def specialize(graph: Graph, outcomes: Mapping[str, int]) -> Graph:
 
 
 def resolve_selects(graph: Graph, outcomes: Mapping[str, int]) -> dict[NodeId, NodeId]:
-    """Return the nodes that outputs need under these outcomes, each with the node that replaces it.
+    """Return a mapping from the nodes that outputs need under these outcomes to their replacements.
 
     A node replaces itself, except that a `select` is replaced by the operand that its choice selects.
     """

@@ -1,4 +1,4 @@
-"""Slices of weights: the positions along each axis of a larger weight that a smaller weight uses."""
+"""Slices of weights: which positions along each axis of a larger weight a smaller weight uses."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 Levels = tuple[tuple[int, int], ...]
 """Positions along an axis as nested loops: (count, stride) of each loop, outermost first."""
 Positions = NDArray[np.int64]
-"""Positions along an axis in the order of the smaller weight [n]."""
+"""Positions [n] along an axis of the larger weight, in the order of the smaller weight."""
 
 
 class StridedIndices(NamedTuple):
-    """Positions along an axis that nested loops enumerate, beginning at `start`."""
+    """Positions along an axis that nested loops enumerate, starting at `start`."""
 
     start: int
     levels: Levels
@@ -27,11 +27,11 @@ class StridedIndices(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The last position plus one."""
+        """The highest position plus one."""
         return self.start + 1 + sum((count - 1) * stride for count, stride in self.levels)
 
     def positions(self) -> list[int]:
-        """Return all positions in the order of the smaller weight."""
+        """Return all positions as a list, in the order of the smaller weight."""
         positions_ = [self.start]
         for count, stride in self.levels:
             positions_ = [position + i * stride for position in positions_ for i in range(count)]
@@ -39,7 +39,7 @@ class StridedIndices(NamedTuple):
 
 
 class ListedIndices(NamedTuple):
-    """Positions along an axis that are listed one by one, such as the first channels of several concatenated layers."""
+    """Positions along an axis as an explicit list, such as the first channels of several concatenated layers."""
 
     indices: tuple[int, ...]
 
@@ -50,11 +50,11 @@ class ListedIndices(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The last position plus one."""
+        """The highest position plus one."""
         return max(self.indices) + 1
 
     def positions(self) -> list[int]:
-        """Return all positions in the order of the smaller weight."""
+        """Return all positions as a list, in the order of the smaller weight."""
         return list(self.indices)
 
 
@@ -70,7 +70,7 @@ def as_indices(positions: Positions) -> StridedIndices | ListedIndices:
 
 
 def merge_levels(levels: Levels) -> Levels:
-    """Return the same positions as as few nested loops as possible."""
+    """Return nested loops over the same positions with the smallest number of levels."""
     loops: list[tuple[int, int]] = []
     for count, stride in levels:
         if loops and loops[-1][1] == count * stride:
@@ -81,5 +81,5 @@ def merge_levels(levels: Levels) -> Levels:
 
 
 def centred_indices(indices: StridedIndices | ListedIndices, length: int) -> StridedIndices:
-    """Return as many positions as `indices` has, in the middle of an axis of `length` positions."""
+    """Return the centre crop of an axis of `length` positions that has the size of `indices`."""
     return StridedIndices((length - indices.size) // 2, ((indices.size, 1),))

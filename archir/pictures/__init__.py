@@ -1,4 +1,4 @@
-"""Pictures of graphs: nested boxes, their layout, and the output formats SVG, HTML, Mermaid and DOT."""
+"""Pictures of graphs: nested boxes, their layout, and output as SVG, HTML, Mermaid and DOT."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from archir.pictures.shading import Heat
 from archir.pictures.svg import to_svg
 
 FORMATS = {"svg": to_svg, "html": to_html, "mermaid": to_mermaid, "dot": to_dot}
-"""Writers of pictures by the name of the format."""
+"""Maps each output format to its writer."""
 
 
 def picture(graph: Graph, format: str, depth: int = 1, block: str | None = None, heat: Heat | None = None) -> str:
-    """Draw a graph, or a block of it given by scope or name, with its outermost `depth` levels open.
+    """Draw a graph, or the block in it that `block` gives by scope or name, with the outermost `depth` levels
+    expanded.
 
-    With `heat`, `svg` and `html` colour the boxes by their share of a cost.
-
-    Raises ArchError (A1301) if there is no such block.
+    With `heat`, the formats `svg` and `html` colour boxes by their share of a cost. Raises ArchError (A1301) if
+    there is no such block.
     """
     return FORMATS[format](outline(graph, block, heat), depth)

@@ -1,4 +1,4 @@
-"""Pictures in the DOT language of Graphviz."""
+"""Pictures as Graphviz DOT source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from archir.pictures.style import hues
 
 
 def to_dot(outline: Outline, depth: int = 1) -> str:
-    """Return an outline with its outermost `depth` levels open as DOT source."""
+    """Write an outline, with its outermost `depth` levels expanded, as DOT source."""
     picture = flatten(outline, depth)
     return "\n".join(
         [
@@ -27,7 +27,7 @@ def to_dot(outline: Outline, depth: int = 1) -> str:
 
 
 def _parts(box: Box, picture: FlatPicture, indent: str) -> Iterator[str]:
-    """Yield the statements of the boxes inside of a box."""
+    """Yield DOT statements for the visible boxes inside a box."""
     for part in box.parts:
         face, line = hues(part.kind)
         dashed = ",dashed" if part.is_varying else ""
@@ -42,13 +42,14 @@ def _parts(box: Box, picture: FlatPicture, indent: str) -> Iterator[str]:
 
 
 def _shape(box: Box) -> str:
-    """Return the attributes that mark a box that depends on choices, or a closed box with parts."""
+    """Return the DOT attributes that mark a box that depends on choices (dashed), or a collapsed box (double
+    border)."""
     if box.is_varying:
         return ' style="rounded,filled,dashed"'
     return " peripheries=2" if box.parts else ""
 
 
 def _quoted(*lines: str) -> str:
-    """Return lines as one quoted string; backslashes and quotes are escaped, so that the text cannot be read as DOT."""
+    """Join lines to one quoted DOT string; quotes and backslashes are escaped, so that text cannot be parsed as DOT."""
     escaped = (printable(line).replace("\\", "\\\\").replace('"', '\\"') for line in lines if line)
     return '"' + "\\n".join(escaped) + '"'

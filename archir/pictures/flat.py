@@ -1,4 +1,4 @@
-"""Pictures opened to a fixed depth, for formats with a layout engine of their own: groups, and edges between visible
+"""Pictures expanded to a fixed depth, for formats that have a layout engine: groups, and edges between visible
 boxes."""
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from archir.pictures.outline import Box, Outline
 
 @dataclass(frozen=True, slots=True)
 class FlatPicture:
-    """An outline with some boxes open. Edges connect visible closed boxes, each pair once."""
+    """Outline with the boxes in `opened` expanded. Edges connect collapsed visible boxes, at most one per pair and
+    direction."""
 
     root: Box
     opened: frozenset[int]
@@ -19,7 +20,7 @@ class FlatPicture:
 
 
 def flatten(outline: Outline, depth: int) -> FlatPicture:
-    """Return an outline with its outermost `depth` levels open."""
+    """Expand the outermost `depth` levels of an outline."""
     opened = outline.opened(depth)
     visible = dict(_visible(outline.root, opened))
     pairs = ((visible[source], visible[target]) for source, target in outline.leaf_edges)
@@ -27,7 +28,8 @@ def flatten(outline: Outline, depth: int) -> FlatPicture:
 
 
 def _visible(box: Box, opened: frozenset[int]) -> Iterator[tuple[int, int]]:
-    """Yield, for each box inside of a box, its number and the number of the closed box that shows it."""
+    """For each box at or below a box, yield its number and the number of the visible, collapsed box that represents
+    it."""
     if box.number in opened:
         for part in box.parts:
             yield from _visible(part, opened)

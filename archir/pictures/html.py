@@ -1,4 +1,4 @@
-"""Pictures as HTML: a single self-contained page whose blocks can be opened and closed."""
+"""Pictures as one self-contained HTML page, on which blocks can be expanded and collapsed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from archir.pictures.svg import text
 
 
 def to_html(outline: Outline, depth: int = 1) -> str:
-    """Return the page of an outline, with its outermost `depth` levels open at first."""
+    """Write an outline as an HTML page; initially, its outermost `depth` levels are expanded."""
     boxes = list(outline.root.walk())
     used = {box.kind for box in boxes[1:]}
     data = {
@@ -48,18 +48,20 @@ def to_html(outline: Outline, depth: int = 1) -> str:
 
 
 def _style(coloured: bool) -> str:
-    """Return the style sheet of the page."""
+    """Return the style sheet of the page; `coloured` adds the colours of cost shares."""
     return STYLE + (shading.STYLE if coloured else "") + _read("page.css")
 
 
 def policy_hashes() -> tuple[list[str], list[str]]:
-    """Return the content security policy hashes of the scripts and of the styles of all such pages, for a page that
-    frames one."""
+    """Return the content security policy hashes of the scripts and of the styles of picture pages.
+
+    A page that embeds a picture page needs them for its own policy.
+    """
     return [_hash(_read("page.js"))], [_hash(_style(coloured)) for coloured in (False, True)]
 
 
 def _data(box: Box) -> dict[str, Any]:
-    """Return the data of a box that `page.js` reads."""
+    """Return the JSON data of a box for `page.js`."""
     wide, high = place.closed_size(box)
     data: dict[str, Any] = {
         "kind": box.kind, "title": printable(box.title), "lines": list(map(printable, box.lines)),
@@ -82,16 +84,16 @@ def _data(box: Box) -> dict[str, Any]:
 
 
 def _json(data: Any) -> str:
-    """Return JSON without characters that could end the script element that contains it."""
+    """Serialise to JSON in which no character can end the enclosing script element."""
     dense = json.dumps(data, separators=(",", ":"))
     return dense.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _read(name: str) -> str:
-    """Return the text of a file of the page."""
+    """Return the text of a resource file of the page."""
     return (files("archir.pictures") / "page" / name).read_text("utf-8")
 
 
 def _hash(source: str) -> str:
-    """Return the content security policy hash of an inline style or script, which allows exactly this text."""
+    """Return the content security policy hash that allows exactly this inline style or script."""
     return "sha256-" + b64encode(sha256(source.encode()).digest()).decode()

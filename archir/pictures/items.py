@@ -1,4 +1,4 @@
-"""Items of a picture: the nodes, outputs and alternatives of a graph, each with its place among the blocks."""
+"""Items of a picture: nodes, outputs and choices of a graph, each with the path of the box that contains it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ Path = tuple[str, ...]
 """Components of a scope, outermost first."""
 
 Details = tuple[tuple[str, str], ...]
-"""Names and values that the details of a box list."""
+"""(name, value) pairs for the details view of a box."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A box without parts. It reads items, by position in the list of all items, and lies inside the box at `place`."""
+    """Leaf box of a picture, inside the box with path `place`; `reads` are the indices of its inputs in the list of
+    items."""
 
     place: Path
     name: str
@@ -36,49 +37,51 @@ class Item:
     details: Details = ()
     reads: tuple[int, ...] = ()
     cost: Cost | None = None
-    """The cost, or None if it depends on choices."""
+    """Cost of the item; None if it depends on choices."""
     shape: str = ""
     is_varying: bool = False
-    """Whether the item differs between architectures."""
+    """True if the item differs between architectures."""
     alternative: str = ""
-    """Name of the alternative that consists of this item alone, if there is one."""
+    """Name of the alternative that consists of this item only; "" if there is none."""
     needed: Value = True
-    """The condition under which an output depends on the item."""
+    """Condition on choices under which an output depends on the item."""
     heat: Fraction = Fraction(0)
-    """Contribution to the cost that boxes are coloured by."""
+    """Contribution of the item to the cost by which boxes are coloured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Contents of a picture: items, the boxes of choices by place, and names of the blocks by scope."""
+    """Contents of a picture: items, the choice shown by each choice box (by path), and block names by scope."""
 
     items: list[Item]
     choices: dict[Path, Choice]
     blocks: Mapping[str, str]
     alternatives: dict[Path, tuple[str, ...]]
-    """Names of the parts of the boxes of choices, in the order of outcomes."""
+    """Maps the path of each choice box to the names of its alternatives, in outcome order."""
 
 
 def split(scope: str) -> Path:
-    """Return the components of a scope."""
+    """Split a scope into components."""
     return tuple(scope.split(".")) if scope else ()
 
 
 def inventory(graph: Graph, heat: Mapping[NodeId, Fraction] | None = None) -> Inventory:
-    """Return the contents of a graph's picture; `heat` gives each node's contribution to the cost that boxes are
-    coloured by."""
+    """Return the contents of the picture of a graph.
+
+    `heat` gives each node's contribution to the cost by which boxes are coloured.
+    """
     collector = _Collector(graph, heat or {})
     collector.collect()
     return Inventory(collector.items, collector.boxes, graph.blocks, collector.alternatives)
 
 
 def _common_length(left: Path, right: Path) -> int:
-    """Return how many components two paths have in common at their beginning."""
+    """Return the length of the longest common prefix of two paths."""
     return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
 
 
 class _Collector:
-    """One run of `inventory`: collects the items of a graph."""
+    """Collects the items of a graph, for one call of `inventory`."""
 
     def __init__(self, graph: Graph, heat: Mapping[NodeId, Fraction]) -> None:
         self.graph, self.heat = graph, heat
@@ -91,10 +94,10 @@ class _Collector:
         self.counted_scopes: set[str] = set()
         self.readers = self._readers()
         self.shown: set[str] = set()
-        """Choices among tensors of which every alternative has a box."""
+        """Paths of the choices between tensors all of whose alternatives have boxes."""
 
     def collect(self) -> None:
-        """Collect the items of all nodes, outputs and choices of values."""
+        """Collect items for all nodes, outputs, and choices between values."""
         for number in self.graph:
             if number in self.types:
                 op = self.graph[number].op
@@ -111,7 +114,7 @@ class _Collector:
         return len(self.items) - 1
 
     def _readers(self) -> dict[NodeId, frozenset[Path]]:
-        """Return the places of the nodes that read each node, directly or through choices."""
+        """For each node, return the paths of the boxes in which it is read, looking through select nodes."""
         readers: dict[NodeId, set[Path]] = {number: set() for number in self.graph}
         for number in self.graph.outputs.values():
             readers[number].add(())
@@ -123,7 +126,7 @@ class _Collector:
         return {number: frozenset(places) for number, places in readers.items()}
 
     def _node(self, number: NodeId) -> int:
-        """Append the item of a node that is no choice."""
+        """Append the item for a node other than a select node; return its index."""
         node, type_ = self.graph[number], self.types[number]
         op, path = node.op, split(node.scope)
         operands = self.graph.operands(number)
@@ -155,7 +158,7 @@ class _Collector:
         )
 
     def _cost(self, number: NodeId, types: list[TensorType]) -> Cost:
-        """Return the cost of a node. Parameters that several nodes share count at the first of them."""
+        """Return the cost of a node; parameters shared by several nodes count only for the first of them."""
         node = self.graph[number]
         cost = cost_of(node.op, types, self.types[number])
         if cost.params and node.scope in self.counted_scopes:
@@ -181,8 +184,8 @@ class _Collector:
             yield "MACs", f"{cost.macs:,}"
 
     def _select(self, number: NodeId, op: Select) -> int:
-        """Append the items of a choice among tensors: its box contains the alternatives and the item that merges
-        them."""
+        """Append the items of a select node: a choice box with the alternatives and an item that merges them; return
+        its index."""
         choice = self.graph.decisions[op.choice].choice
         operands = self.graph.operands(number)
         by_position: dict[int, list[int]] = {}
@@ -232,7 +235,7 @@ class _Collector:
         )
 
     def _make_alternative(self, source: int, place: Path, name: str) -> None:
-        """Let the only operation of an alternative represent the alternative in the box of the choice."""
+        """Turn the item that is the only operation of an alternative into that alternative, inside the choice box."""
         item = self.items[source]
         lines = item.lines if item.title == name else (item.title, *item.lines)
         self.items[source] = replace(
@@ -240,7 +243,8 @@ class _Collector:
         )
 
     def _choice_scope(self, choice: Choice, alternatives: Iterable[tuple[Item, str]]) -> Path | None:
-        """Return the scope of the call that made the choice, derived from the scopes of the alternatives, or None."""
+        """Return the scope that contains all alternatives of a choice, derived from the scopes of the items; None if
+        none matches."""
         last = split(choice.path)[-1:]
         for item, name in alternatives:
             path = (*item.place, item.name)
@@ -250,7 +254,7 @@ class _Collector:
         return None
 
     def _innermost_box(self, number: NodeId, sources: Iterable[int]) -> Path:
-        """Return the innermost box that contains both an operand and a reader of a node."""
+        """Return the path of the innermost box that contains both an operand and a reader of a node."""
         best: Path = ()
         for place in {self.items[source].place for source in sources}:
             for reader in self.readers[number]:
@@ -261,8 +265,8 @@ class _Collector:
         return best
 
     def _add_value_choices(self) -> None:
-        """Append a box with the names of the alternatives for choices of values, and for choices not fully shown as
-        boxes."""
+        """Append one item that lists the alternatives for each choice between values, and for each tensor choice whose
+        alternatives do not all have boxes."""
         changing = {
             choice for number in self.types for choice in support(*self.graph[number].op.varying_attributes.values())
         }
@@ -277,7 +281,7 @@ class _Collector:
 
 
 def _choice_details(choice: Choice) -> Details:
-    """Return the details of a choice: path, alternatives and tags."""
+    """Return the details of a choice: path, alternatives, and tags."""
     take = "" if choice.k is None else f"{choice.k} of "
     alternatives = ", ".join(map(str, choice.alternatives[:50])) + (", …" if len(choice.alternatives) > 50 else "")
     tagged = (("tags", labels.tags(choice)),) if choice.tags else ()

@@ -1,4 +1,4 @@
-"""Texts on pictures: short labels of operations, shapes, values and costs."""
+"""Label texts in pictures, for operations, shapes, values and costs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS: dict[Kind, str] = {
     "through": "unchanged",
     "block": "block",
 }
-"""Kinds of boxes and their names in the legend, in the legend's order."""
+"""Names of the kinds of boxes, in legend order."""
 
 _FAMILIES: dict[str, Kind] = {
     "conv": "convolution",
@@ -33,35 +33,35 @@ _FAMILIES: dict[str, Kind] = {
     "activation": "norm",
     "pool": "pooling",
 }
-"""Kind of box for each file of `archir.ops`; other files have the kind `data`."""
+"""Maps files of `archir.ops` to the kind of box for their operations; other files have the kind `data`."""
 _IN_SHAPE = {"channels", "shape", "dims"}
-"""Attributes that the shape of the result already shows."""
+"""Attributes omitted from labels because the output shape shows them."""
 _MAX_CHARACTERS = 40
-"""Maximum length of a label, in characters."""
+"""Maximum length of a label in characters."""
 _MAX_VALUES = 5
-"""Maximum number of alternative values that a label lists."""
+"""Maximum number of possible values that a label lists."""
 
 
 def kind(op: Op) -> Kind:
-    """Return the kind of an operation's box, by the file of `archir.ops` that defines the operation."""
+    """Return the kind of box for an operation, based on the file of `archir.ops` that defines it."""
     if op.name == "matmul":
         return "attention"
     return _FAMILIES.get(type(op).__module__.rsplit(".", 1)[-1], "data")
 
 
 def printable(text: str) -> str:
-    """Return a text as one line, with a replacement for every unprintable character."""
+    """Replace unprintable characters in a text: whitespace by a space, others by U+FFFD."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
 
 
 def shortened(text: str, max_characters: int = _MAX_CHARACTERS) -> str:
-    """Return a text as one line of at most `max_characters`."""
+    """Return a text on one line, truncated to `max_characters`."""
     text = " ".join(text.split())
     return text if len(text) <= max_characters else text[: max_characters - 1] + "…"
 
 
 def value(x: Value) -> str:
-    """Return a value as text; for a value that depends on choices, its possible values: `3 | 5 | 7`."""
+    """Format a value; for one that depends on choices, its possible values: `3 | 5 | 7`."""
     if not varies(x):
         return ValueWriter().plain(x)
     values = [ValueWriter().plain(leaf) for leaf in leaves(x)]
@@ -69,7 +69,7 @@ def value(x: Value) -> str:
 
 
 def shape(x: TensorType | None) -> str:
-    """Return a shape as text, `64×112×112`; a dimension that depends on choices lists its possible sizes,
+    """Format a shape, such as `64×112×112`; a dimension that depends on choices shows its possible sizes:
     `16|32×8×8`."""
     if x is None:
         return ""
@@ -77,7 +77,7 @@ def shape(x: TensorType | None) -> str:
 
 
 def heading(op: Op) -> str:
-    """Return an operation's name and kernel size: `conv 3×3`."""
+    """Return the title of an operation's box: its name and kernel size, such as `conv 3×3`."""
     kernel = getattr(op, "kernel", None)
     if kernel is None:
         return op.name
@@ -87,8 +87,7 @@ def heading(op: Op) -> str:
 
 
 def settings(op: Op) -> str:
-    """Return attributes that differ from their default and that neither title nor shape shows: `stride 2, groups
-    32`."""
+    """Format the non-default attributes that neither the title nor the shape shows: `stride 2, groups 32`."""
     shown = _IN_SHAPE | {"kernel"}
     changed = (f for f in fields(op) if f.name not in shown and not same(getattr(op, f.name), f.default))
     return ", ".join(
@@ -97,7 +96,7 @@ def settings(op: Op) -> str:
 
 
 def amount(number: int) -> str:
-    """Return a number with three digits: `940`, `12.3K`, `25.6M`, `4.09G`."""
+    """Format a count with three significant digits: `940`, `12.3K`, `25.6M`, `4.09G`."""
     size, unit = float(number), ""
     for larger in "KMGTPE":
         if size >= 999.5:
@@ -106,33 +105,33 @@ def amount(number: int) -> str:
 
 
 def counted(number: int, word: str) -> str:
-    """Return a number with a noun: `1 choice`, `3 choices`."""
+    """Format a count with its noun in the singular or plural: `1 choice`, `3 choices`."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def outcomes(choice: Choice, selected: list[int]) -> str:
-    """Return outcomes of a choice as one text: `3 | 5`, or `a + b | a + c` if the choice takes several alternatives."""
+    """Format outcomes of a choice: `3 | 5`, or `a + b | a + c` if it selects several alternatives."""
     labels = [choice.label(outcome) for outcome in selected[: _MAX_VALUES + 1]]
     texts = [" + ".join(map(str, label)) if isinstance(label, list) else str(label) for label in labels]
     return " | ".join(texts[:_MAX_VALUES]) + (" | …" if len(texts) > _MAX_VALUES else "")
 
 
 def taken(choice: Choice) -> str:
-    """Return how many alternatives a choice takes: `7 alternatives`, `2 of 3 alternatives`."""
+    """Say how many alternatives a choice selects, and of how many: `7 alternatives`, `2 of 3 alternatives`."""
     return ("" if choice.k is None else f"{choice.k} of ") + counted(len(choice.alternatives), "alternative")
 
 
 def tags(choice: Choice) -> str:
-    """Return the tags of a choice as text: `@operator @stage`."""
+    """Format the tags of a choice: `@operator @stage`."""
     return " ".join(f"@{tag}" for tag in sorted(choice.tags))
 
 
 _NARROW, _WIDE = set("iljtfrI.,:;|!'[]() "), set("mwMW@%…×—+<>=")
-"""Characters that are narrower and wider than most."""
+"""Characters that are clearly narrower, and clearly wider, than most."""
 
 
 def width(text: str, size: float, bold: bool = False) -> float:
-    """Estimate the width of a text in a system font, in pixels; rather too large than too small."""
+    """Estimate the width in pixels of a text in a system font; errs towards too large."""
     units = (
         0.39 if c in _NARROW else 0.9 if c in _WIDE else 1.05 if ord(c) > 0x2E80 else 0.72 if c.isupper() else 0.63
         for c in text
@@ -141,4 +140,4 @@ def width(text: str, size: float, bold: bool = False) -> float:
 
 
 SANS = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,'Noto Sans',sans-serif"
-"""Font families of common operating systems."""
+"""CSS list of sans-serif fonts of common operating systems."""

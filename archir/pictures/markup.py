@@ -1,7 +1,7 @@
-"""HTML fragments for notebooks: without scripts and external resources, and with all text escaped.
+"""HTML fragments for notebooks, without scripts or external resources; all text is escaped.
 
-They set no colours except for badges, which set both text and background colour, so that they are readable in light and
-dark mode. Pictures are embedded as images, so that their styles do not leak.
+Only badges set colours, both text and background, so that fragments are readable in light and dark mode.
+Pictures are embedded as images, so that their styles do not affect the notebook.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from html import escape
 from archir.diagnostics.escaping import escape_unprintable
 
 MAX_ROWS = 20
-"""Maximum number of rows of a table that are shown."""
+"""Maximum number of table rows to show."""
 MAX_CHARACTERS = 400
-"""Maximum number of characters of a text in a cell of a table."""
+"""Maximum length in characters of a text in a table cell."""
 MAX_PICTURE_BYTES = 500_000
-"""Maximum size in bytes of an embedded picture; larger pictures must be written to files."""
+"""Maximum size in bytes of an embedded picture; larger ones must be written to files."""
 _LEFT = 'style="text-align:left;padding-right:1em"'
 """Style attribute of left-aligned cells."""
 _BADGE_STYLES = {"error": "background:#b3261e;color:#fff", "warning": "background:#f2b705;color:#000"}
-"""Styles of the badges of severities."""
+"""CSS style of the badge for each severity."""
 
 
 def text(raw: object, max_characters: int = MAX_CHARACTERS) -> str:
-    """Return a text escaped for HTML, shortened to at most `max_characters`."""
+    """Escape a text for HTML and truncate it to `max_characters`."""
     shown = escape_unprintable(str(raw))
     return escape(shown if len(shown) <= max_characters else f"{shown[: max_characters - 1]}…")
 
 
 def heading(kind: str, name: str = "", more: str = "") -> str:
-    """Return a heading: what kind of thing is shown, its name, and more text."""
+    """Return a heading: the kind of object in bold, its name as code, and optional further text."""
     named = f" <code>{text(name)}</code>" if name else ""
     return f"<div><strong>{text(kind)}</strong>{named}{f' {text(more)}' if more else ''}</div>"
 
 
 def facts(values: Mapping[str, object]) -> str:
-    """Return a table of names and values, one per row; empty values are left out."""
+    """Return a two-column table of names and values, without the entries whose value is empty."""
     rows = (
         f'<tr><th scope="row" {_LEFT}>{text(name)}</th><td {_LEFT}>{text(value)}</td></tr>'
         for name, value in values.items()
@@ -47,7 +47,7 @@ def facts(values: Mapping[str, object]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], count: int) -> str:
-    """Return a table of the first of `count` rows, below column names; numbers are right-aligned."""
+    """Return a table with column names `head` and the first MAX_ROWS of `count` rows; numbers are right-aligned."""
     top = "".join(f'<th scope="col" {_LEFT}>{text(name)}</th>' for name in head)
     shown = [row for _, row in zip(range(MAX_ROWS), rows, strict=False)]
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
@@ -68,19 +68,19 @@ def folded(title: str, content: str, opened: bool = False) -> str:
 
 
 def image(svg: str, alt: str) -> str:
-    """Return an SVG as an image of at most the available width; `alt` is its alternative text."""
+    """Return an SVG as an embedded image no wider than its container; `alt` is the alternative text."""
     data = b64encode(svg.encode()).decode()
     shown = f'<img alt="{text(alt)}" style="max-width:100%;max-height:80vh" src="data:image/svg+xml;base64,{data}">'
     return _scrolled(shown)
 
 
 def _scrolled(content: str) -> str:
-    """Return content that scrolls if it is wider than the page."""
+    """Wrap content so that it scrolls if it is too wide."""
     return f'<div style="overflow:auto">{content}</div>'
 
 
 def severity_badge(severity: str) -> str:
-    """Return the word `error` or `warning` on its colour."""
+    """Return a coloured badge with the word `error` or `warning`."""
     return (
         f'<span style="{_BADGE_STYLES[severity]};padding:0 .4em;border-radius:.2em;font-weight:600">{severity}</span>'
     )
@@ -92,5 +92,5 @@ def preformatted(raw: str) -> str:
 
 
 def fragment(*parts: str) -> str:
-    """Return an HTML fragment that consists of several parts."""
+    """Join HTML parts to one fragment."""
     return f'<div class="archir">{"".join(parts)}</div>'

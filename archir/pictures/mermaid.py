@@ -10,11 +10,11 @@ from archir.pictures.outline import Box, Outline
 from archir.pictures.style import hues
 
 _PLAIN = set(" ,.=@_-+()[]·×|…/%")
-"""Characters other than letters and digits that have no meaning in a quoted label."""
+"""Characters, besides letters and digits, that need no escaping in a quoted Mermaid label."""
 
 
 def to_mermaid(outline: Outline, depth: int = 1) -> str:
-    """Return an outline with its outermost `depth` levels open as a Mermaid flowchart."""
+    """Write an outline, with its outermost `depth` levels expanded, as a Mermaid flowchart."""
     picture = flatten(outline, depth)
     shown = list(_boxes(picture.root, picture))
     used = {box.kind for box in shown}
@@ -33,14 +33,14 @@ def to_mermaid(outline: Outline, depth: int = 1) -> str:
 
 
 def _class(kind: str) -> str:
-    """Return the class definition of a kind of box."""
+    """Return the Mermaid class definition for a kind of box."""
     face, line = hues(kind)
     dashed = ",stroke-dasharray:6 4" if kind == "choice" else ""
     return f"  classDef {kind} fill:{face},stroke:{line},color:#1b1f24{dashed}"
 
 
 def _boxes(box: Box, picture: FlatPicture) -> Iterator[Box]:
-    """Yield the visible boxes inside of a box."""
+    """Yield all visible boxes inside a box."""
     for part in box.parts:
         yield part
         if part.number in picture.opened:
@@ -48,7 +48,7 @@ def _boxes(box: Box, picture: FlatPicture) -> Iterator[Box]:
 
 
 def _parts(box: Box, picture: FlatPicture, indent: str) -> Iterator[str]:
-    """Yield the statements of the boxes inside of a box."""
+    """Yield Mermaid statements for the visible boxes inside a box."""
     for part in box.parts:
         if part.number in picture.opened:
             label = f"{_escaped(part.title)} {_escaped(part.header)}".strip()
@@ -62,5 +62,5 @@ def _parts(box: Box, picture: FlatPicture, indent: str) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return a text with every character that may have a meaning in Mermaid or HTML as a numeric entity."""
+    """Escape a text for Mermaid: characters that may have a meaning in Mermaid or HTML become numeric entities."""
     return "".join(c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" for c in printable(text))

@@ -1,6 +1,6 @@
-"""Order of the parts of a box: rows from top to bottom, with few crossing edges between them.
+"""Orders the parts of a box in rows from top to bottom, with few edge crossings (layered graph drawing).
 
-The order does not depend on the sizes of the parts. So it is computed once, whichever boxes are opened or closed.
+The order does not depend on box sizes, so that it is computed once, whichever boxes are expanded.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from itertools import pairwise
 from archir.pictures.outline import Box
 
 _SWEEPS = 6
-"""Maximum number of passes over the rows that reduce crossings."""
+"""Maximum number of crossing-reduction passes over the rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The order of a box's parts: slots in rows, and segments from slots of a row to slots of the next row.
+    """Order of the parts of a box: slots in rows, and edge segments between slots of adjacent rows.
 
-    A slot holds a part, or an edge that passes the row; its part is then -1. The first row holds the tensors that enter
-    the box, the last row those that leave it. Segments are (row of the upper slot, upper slot, lower slot, tensor).
+    A slot holds a part or, with part -1, an edge passing through the row. The first row holds the tensors that
+    enter the box, the last row those that leave it. A segment is (row of the upper slot, upper slot, lower slot,
+    tensor).
     """
 
     parts: tuple[int, ...]
@@ -33,7 +34,8 @@ class Plan:
 def plan(box: Box) -> Plan:
     """Assign the parts of a box to rows and order each row.
 
-    Rows are layers by longest paths; crossings are reduced by sorting each row by the mean position of its neighbours.
+    Rows are longest-path layers. Crossings are reduced with the barycentre heuristic: each row is sorted by the
+    mean position of its neighbours.
     """
     rank = _ranks(box)
     last = max(rank, default=-1) + 2
@@ -73,7 +75,7 @@ def plan(box: Box) -> Plan:
 
 
 def _ranks(box: Box) -> list[int]:
-    """Return the row of each part, by longest paths; parts without inputs move down to just above their first
+    """Return the row of each part (longest-path layering); parts without inputs are put just above their first
     reader."""
     count = len(box.parts)
     above: list[set[int]] = [set() for _ in range(count)]
@@ -101,7 +103,7 @@ def _ranks(box: Box) -> list[int]:
 
 
 def _ordered(rows: list[list[int]], segments: Sequence[tuple[int, int, int, int]]) -> list[list[int]]:
-    """Return the rows in the order with the fewest crossings that the sweeps find."""
+    """Reorder each row in repeated sweeps; return the order with the fewest crossings."""
     above: dict[int, list[int]] = {}
     below: dict[int, list[int]] = {}
     for _, upper, lower, _ in segments:
@@ -127,12 +129,12 @@ def _ordered(rows: list[list[int]], segments: Sequence[tuple[int, int, int, int]
 
 
 def _mean(numbers: Sequence[float], default: float) -> float:
-    """Return the mean of numbers, or `default` if there are none."""
+    """Return the mean of `numbers`, or `default` if there are none."""
     return sum(numbers) / len(numbers) if numbers else default
 
 
 def _crossings(rows: list[list[int]], below: dict[int, list[int]]) -> int:
-    """Return how many pairs of segments cross."""
+    """Count the pairs of segments that cross."""
     count = 0
     for upper, lower in pairwise(rows):
         place = {slot: k for k, slot in enumerate(lower)}

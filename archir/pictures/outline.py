@@ -1,4 +1,4 @@
-"""Outline of a picture: a graph as nested boxes, with edges between the boxes inside of each box."""
+"""Outline of a picture: the graph as nested boxes, with the edges between the parts of each box."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from archir.pictures.shading import Heat, colour_index, legend, share_text
 from archir.pictures.tree import Links, Part, break_cycles, cut, find, item_edges, links_of, simplify, tree, walk
 
 Link = tuple[int | None, int | None, int]
-"""An edge inside of a box: source part, target part, item whose tensor it carries. Parts are given by position; None is
-the box itself."""
+"""Edge inside a box: (source part, target part, item whose tensor it carries). Parts are indices; None is the
+box itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An operation, or a block, choice or alternative with parts. Boxes are numbered in drawing order, outer boxes
-    first."""
+    """Box for an operation, or for a block, choice or alternative with parts inside. Numbered in drawing order,
+    outer boxes first."""
 
     number: int
     kind: Kind
@@ -37,9 +37,9 @@ class Box:
     parts: tuple[Box, ...] = ()
     links: tuple[Link, ...] = ()
     heat: int | None = None
-    """Index of the colour of the box's share of a cost, if boxes are coloured."""
+    """Colour index for the box's share of a cost; None if boxes are not coloured."""
     share: str = ""
-    """The share of the cost as text, if boxes are coloured."""
+    """Text of the box's share of a cost; "" if boxes are not coloured."""
 
     @property
     def style(self) -> str:
@@ -49,19 +49,19 @@ class Box:
 
     @property
     def header(self) -> str:
-        """Text next to the title of an open box. A choice leaves out the names of its alternatives, which are visible
-        then."""
+        """Text next to the title when the box is expanded. It omits the alternatives of a choice, which are then
+        visible."""
         return " · ".join(self.lines[:-1] if self.is_choice else self.lines)
 
     def walk(self) -> Iterator[Box]:
-        """Yield this box and all boxes inside of it."""
+        """Yield this box and all boxes inside it."""
         yield self
         for part in self.parts:
             yield from part.walk()
 
     def opened(self, depth: int) -> frozenset[int]:
-        """Return the numbers of the boxes that are open when the outermost `depth` levels are. A choice does not count
-        as a level."""
+        """Return the numbers of the boxes to expand so that `depth` levels are visible; choices do not count as
+        levels."""
         numbers: set[int] = set()
         stack = [(self, 0)]
         while stack:
@@ -75,7 +75,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A picture before layout. `leaf_edges` are the edges between boxes without parts: pairs of source and target."""
+    """Picture before layout. `leaf_edges` are (source, target) pairs of numbers of boxes without parts."""
 
     title: str
     subtitle: str
@@ -83,19 +83,19 @@ class Outline:
     leaf_edges: tuple[tuple[int, int], ...]
     is_block: bool = False
     scale: tuple[tuple[str, str], ...] = ()
-    """CSS classes of the colours and their meanings, if boxes are coloured by a cost."""
+    """Legend of the cost colours: (CSS class, meaning) pairs; empty if boxes are not coloured."""
 
     def opened(self, depth: int) -> frozenset[int]:
-        """Return the numbers of the boxes that are open at a depth; in a picture of a block, the block's own box adds
-        no level."""
+        """Return the numbers of the boxes to expand for a depth; in the picture of a block, the block itself is no
+        level."""
         return self.root.opened(depth + self.is_block)
 
 
 def outline(graph: Graph, block: str | None = None, heat: Heat | None = None) -> Outline:
-    """Return the outline of a graph, or of its block with this scope or name. Raises ArchError (A1301) if there is
-    none.
+    """Return the outline of a graph, or of the block in it that `block` gives by scope or name.
 
-    With `heat`, boxes are coloured by their share of the total cost of what the picture shows.
+    With `heat`, boxes are coloured by their share of the cost of everything in the picture. Raises ArchError
+    (A1301) if there is no such block.
     """
     contents = inventory(graph, heat.contributions if heat else None)
     root = tree(contents)
@@ -118,7 +118,7 @@ def outline(graph: Graph, block: str | None = None, heat: Heat | None = None) ->
 
 
 def _subtitle(graph: Graph, contents: Inventory, block: str | None) -> str:
-    """Return the subtitle of a picture: numbers of operations and choices, and costs."""
+    """Return the subtitle of a picture: the number of operations and of choices, and costs."""
     operations = sum(map(_is_operation, contents.items))
     facts = [f"block of {graph.name}"] if block is not None else []
     facts.append(labels.counted(operations, "operation"))
@@ -128,13 +128,12 @@ def _subtitle(graph: Graph, contents: Inventory, block: str | None) -> str:
 
 
 def _is_operation(item: Item) -> bool:
-    """Return whether an item is an operation, not an input, output, choice or unchanged tensor."""
+    """Return True if an item is an operation, and not an input, output, choice or passed-through tensor."""
     return item.kind not in ("io", "through", "choice")
 
 
 def _costs(items: list[Item]) -> list[str]:
-    """Return parameters and MACs of items as texts; none if they depend on choices, because not all items are needed
-    together."""
+    """Return texts for the total parameters and MACs of items; [] if these depend on choices."""
     costs = [item.cost for item in items if item.cost is not None]
     conditions = {id(item.needed) for item in items if item.kind not in ("io", "through")}
     if len(costs) < len(items) or len(conditions) > 1:
@@ -146,17 +145,17 @@ def _costs(items: list[Item]) -> list[str]:
 
 
 class _BoxBuilder:
-    """Builds boxes from parts."""
+    """Builds the boxes of an outline from tree parts."""
 
     def __init__(self, contents: Inventory, links: Links, heat: Heat | None) -> None:
         self.contents, self.links, self.heat = contents, links, heat
         self.total = sum((item.heat for item in contents.items), Fraction(0))
         self.numbers: dict[int, int] = {}
-        """Number of the box of each item."""
+        """Maps each item to the number of its box."""
         self.next = 0
 
     def box(self, part: Part) -> Box:
-        """Return the box of a part, with the boxes inside of it."""
+        """Build the box for a tree part, including the boxes inside it."""
         number = self.next
         self.next += 1
         if part.item is not None:
@@ -190,7 +189,7 @@ class _BoxBuilder:
         return self._coloured(box, sum((item.heat for item in leaves), Fraction(0)))
 
     def _coloured(self, box: Box, own: Fraction) -> Box:
-        """Return the box coloured by its share of the cost, which is added to its details; unchanged if boxes are not
+        """Colour a box by its share of the cost, and add the share to its details; no change if boxes are not
         coloured."""
         if self.heat is None:
             return box
@@ -201,7 +200,7 @@ class _BoxBuilder:
         )
 
     def _text(self, part: Part) -> tuple[tuple[str, ...], Details]:
-        """Return the lines and the details of the box of a part with parts."""
+        """Return the text lines and the details for a box that has parts."""
         items = [self.contents.items[leaf.item] for leaf in walk(part) if leaf.item is not None]
         results = dict.fromkeys(tensor for a, b, tensor in self.links.get(part, {}) if b is None)
         shape = ", ".join(dict.fromkeys(self.contents.items[tensor].shape for tensor in results))
@@ -229,5 +228,5 @@ class _BoxBuilder:
 
 
 def _scope(part: Part, choice: Choice | None) -> str:
-    """Return the scope of a part, or the path of a choice that was not made by a call of its own."""
+    """Return the scope of a part; for a choice box that corresponds to no scope, the path of the choice."""
     return ".".join(part.path) if choice is None or "%" not in part.path[-1] else choice.path

@@ -1,7 +1,7 @@
-"""Layout: coordinates of the parts of every open box, and of the edges between them.
+"""Layout: coordinates of the parts of every expanded box, and of the edges between them.
 
-Every box lays out its own parts, independently of its surroundings, in the order that `archir.pictures.order` computes.
-`page.js` repeats this layout in the browser when boxes are opened or closed.
+Each box lays out its own parts, independently of its surroundings, in the order from `archir.pictures.order`.
+`page.js` repeats this layout in the browser when a box is expanded or collapsed.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from archir.pictures.order import Plan, plan
 from archir.pictures.outline import Box
 
 TITLE, LINE, SMALL = 13.0, 15.0, 11.0
-"""Font size of titles, height of further lines, and font size of these, in pixels."""
+"""Font size of titles; line height and font size of the other text lines. In pixels."""
 HEADER, PAD, GAP, LANE = 26.0, 16.0, 22.0, 14.0
-"""Height of the title band of an open box; padding inside of its border; gap between boxes; gap between passing
-edges."""
+"""In pixels: height of the title band of an expanded box; padding inside its border; gap between boxes; gap next
+to an edge that passes through a row."""
 SWEEPS, WORK = 24, 200_000
-"""Maximum number of passes that improve positions, and of slots visited by all passes together; large graphs get few
-passes."""
+"""Maximum number of position-improving passes, and of slot visits in all passes together, so that large graphs
+get fewer passes."""
 PULL = (1.0, 0.001, 4.0)
-"""Strength with which connected slots attract each other: two parts; a part and a passing edge; two passing edges.
+"""Attraction between connected slots: two parts; a part and a passing edge; two passing edges.
 
-Parts that directly follow each other are aligned, and edges that pass them are straight.
+Parts that directly follow each other get aligned, and edges that pass through rows get straight.
 """
 
 
 Offset = Callable[[int, int], float]
-"""Function that returns how far from the middle of a slot a tensor enters or leaves it."""
+"""Maps (slot, tensor) to the horizontal distance from the slot's centre at which the tensor enters or leaves it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A laid out box: its size, the corners of its parts, its edges, and the x positions where tensors enter and leave
-    it.
+    """Layout of a box: size, top left corners of its parts, edges, and x coordinates at which tensors enter and
+    leave.
 
-    Coordinates are relative to the upper left corner.
+    Coordinates are relative to the top left corner of the box.
     """
 
     width: float
@@ -51,7 +51,8 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A segment: vertical from (x0, y0) down to `leave`, across to x1 at `arrive`, vertical down to y1."""
+    """Edge segment between two rows: vertical from (x0, y0) to y = `leave`, then across to x1 at y = `arrive`, then
+    vertical to y1."""
 
     x0: float
     y0: float
@@ -65,19 +66,19 @@ class Edge:
 
 
 def closed_size(box: Box) -> tuple[float, float]:
-    """Return width and height of a closed box, in whole pixels."""
+    """Return the width and height of a collapsed box in whole pixels."""
     widest = max([width(box.title, TITLE, bold=True), *(width(line, SMALL) for line in box.lines)])
     padding = 44 if box.parts else 28
     return float(max(84, int(widest + padding))), 13 + TITLE + LINE * len(box.lines) + 6
 
 
 def header_width(box: Box) -> float:
-    """Return the minimum width of an open box, which its title needs."""
+    """Return the minimum width in pixels of an expanded box, given by its title and header text."""
     return float(int(width(box.title, TITLE, bold=True) + width(box.header, SMALL) + 60))
 
 
 def place(box: Box, opened: frozenset[int], plans: dict[int, Plan]) -> dict[int, Sheet]:
-    """Return the layout of a box and of all visible boxes inside of it, by number. `plans` caches the order of
+    """Lay out a box and all visible boxes inside it; return the layouts by box number. `plans` caches the orders of
     parts."""
     sheets_: dict[int, Sheet] = {}
     if box.number not in opened:
@@ -93,7 +94,7 @@ def place(box: Box, opened: frozenset[int], plans: dict[int, Plan]) -> dict[int,
 
 
 def _arrange(order: Plan, sheets: Sequence[Sheet], least: float) -> Sheet:
-    """Return the layout of an open box from the order and the layouts of its parts, at least `least` wide."""
+    """Lay out an expanded box, given the order and the layouts of its parts; its width is at least `least` pixels."""
 
     def size(slot: int) -> float:
         return sheets[order.parts[slot]].width if order.parts[slot] >= 0 else 0.0
@@ -132,8 +133,8 @@ def _arrange(order: Plan, sheets: Sequence[Sheet], least: float) -> Sheet:
 
 
 def _row_bounds(order: Plan, sheets: Sequence[Sheet], middles: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Return the top and bottom of each row: as high as its highest part, with larger gaps where edges go far
-    sideways."""
+    """Return the top and bottom y of each row. Rows are as high as their highest part; gaps grow with horizontal
+    edge length."""
     sideways = [0.0] * len(order.rows)
     for row, upper, lower, _ in order.segments:
         sideways[row] = max(sideways[row], abs(middles[upper] - middles[lower]))
@@ -151,8 +152,7 @@ def _row_bounds(order: Plan, sheets: Sequence[Sheet], middles: Sequence[float]) 
 
 
 def _slot_middles(order: Plan, sizes: Sequence[float], enters: Offset, leaves: Offset) -> list[float]:
-    """Return the x position of each slot's middle: as near to its neighbours above and below as the order of its row
-    allows."""
+    """Return the x coordinate of each slot's centre, as close to connected slots as the order within its row allows."""
     middles = [0.0] * len(sizes)
     above: list[list[tuple[int, float, float]]] = [[] for _ in sizes]
     below: list[list[tuple[int, float, float]]] = [[] for _ in sizes]
@@ -188,7 +188,7 @@ def _slot_middles(order: Plan, sizes: Sequence[float], enters: Offset, leaves: O
 
 
 def _min_distances(order: Plan, sizes: Sequence[float], row: Sequence[int]) -> list[float]:
-    """Return the minimum distances between the middles of neighbouring slots of a row."""
+    """Return the minimum distance between the centres of each two adjacent slots of a row."""
     return [
         (sizes[a] + sizes[b]) / 2 + (GAP if order.parts[a] >= 0 and order.parts[b] >= 0 else LANE)
         for a, b in pairwise(row)
@@ -196,10 +196,11 @@ def _min_distances(order: Plan, sizes: Sequence[float], row: Sequence[int]) -> l
 
 
 def _spread(targets: Sequence[float], weights: Sequence[float], distances: Sequence[float]) -> list[float]:
-    """Return the positions nearest to the targets, by weighted squares, that keep the order and minimum distances of
-    slots.
+    """Return the slot positions with the least weighted squared distance to the targets that keep order and minimum
+    distances.
 
-    After subtracting the distances this is isotonic regression, solved by pooling adjacent violators.
+    After the distances are subtracted, this is isotonic regression, solved with the pool-adjacent-violators
+    algorithm.
     """
     pools: list[tuple[float, float, int]] = []
     offset = 0.0

@@ -1,4 +1,4 @@
-"""Frame and axes shared by all plots of numbers: SVG files in light and dark colours."""
+"""Frame and axes for all plots of numbers, as SVG with a light and a dark colour scheme."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 from math import ceil, floor, log10
 
 _MAX_VALUE = 1e300
-"""Maximum absolute value on an axis."""
+"""Maximum absolute value that an axis covers."""
 STYLE = (
     "svg{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d5dae0;--mark:#0072b2}"
     "@media(prefers-color-scheme:dark){svg{--paper:#0f1216;--ink:#e8ebef;--soft:#a4adb8;--rule:#2b323b;--mark:#56b4e9}}"
@@ -15,11 +15,12 @@ STYLE = (
     ".title{font-size:16px;font-weight:600;fill:var(--ink)}.paper{fill:var(--paper)}"
     ".rule{stroke:var(--rule)}.axis{fill:none;stroke:var(--soft)}"
 )
-"""Style sheet of plots."""
+"""CSS style sheet for plots."""
 
 
 def plot(width: int, height: int, title: str, at: tuple[int, int], style: str, lines: Iterable[str]) -> str:
-    """Return an SVG file with a title at position `at`, lines of SVG, and further style rules."""
+    """Return an SVG file with the title at position `at`, the SVG elements `lines`, and additional CSS rules
+    `style`."""
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
@@ -34,9 +35,10 @@ def plot(width: int, height: int, title: str, at: tuple[int, int], style: str, l
 
 
 def scale(low: float, high: float) -> tuple[float, float, float]:
-    """Return the ends of an axis that shows two values, rounded, and the step between its four to eight ticks.
+    """Return (start, end, tick step) of an axis that covers two values, with rounded ends and about four to eight
+    ticks.
 
-    Values that are nearly equal get a margin around them; values beyond `_MAX_VALUE` lie outside of the axis.
+    Nearly equal values get a margin around them. Values beyond `_MAX_VALUE` are clipped to it.
     """
     low, high = (min(max(value, -_MAX_VALUE), _MAX_VALUE) for value in (low, high))
     magnitude = max(abs(low), abs(high))

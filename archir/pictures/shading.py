@@ -1,4 +1,5 @@
-"""Colours of boxes by their share of a cost: one hue from pale to strong, so that lightness alone shows the order."""
+"""Colours of boxes by their share of a cost: one hue from pale to strong, so that lightness alone conveys the
+order."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from archir.ir.graph import NodeId
 from archir.pictures.labels import amount
 
 STEPS = (Fraction(0), Fraction(1, 100), Fraction(3, 100), Fraction(10, 100), Fraction(30, 100))
-"""Shares of the cost at which the next stronger colour begins; the first colour is for any cost above 0."""
+"""Cost shares from which each stronger colour applies; the first coloured step applies to any cost above 0."""
 
 _FACES = (
     ("#ffffff", "#15191f"),
@@ -20,9 +21,9 @@ _FACES = (
     ("#f99b55", "#8a3d14"),
     ("#ec6f35", "#b0450a"),
 )
-"""Colours in light and in dark mode; text on each has a contrast of at least 4.5."""
+"""Fill colours for light and dark mode; text on each has a contrast ratio of at least 4.5."""
 _RIM = ("#8b6a52", "#c79a7b")
-"""Colour of borders in light and in dark mode."""
+"""Border colour for light and dark mode."""
 
 STYLE = (
     "".join(f".heat{i}{{--face:{day};--rim:{_RIM[0]}}}" for i, (day, _) in enumerate(_FACES))
@@ -30,12 +31,12 @@ STYLE = (
     + "".join(f".heat{i}{{--face:{night};--rim:{_RIM[1]}}}" for i, (_, night) in enumerate(_FACES))
     + "}[class*=heat] .line{fill:var(--ink)}[class*=heat]>.band,[class*=heat]>.handle>.band{opacity:1}"
 )
-"""Style sheet of the colours."""
+"""CSS style sheet for the cost colours."""
 
 
 @dataclass(frozen=True)
 class Heat:
-    """A cost and the contribution of each node to it; the mean over all architectures if the graph has choices."""
+    """Cost of each node, for colouring boxes; if the graph has choices, the mean over all architectures."""
 
     name: str
     contributions: Mapping[NodeId, Fraction]
@@ -43,24 +44,24 @@ class Heat:
 
     @property
     def title(self) -> str:
-        """Name of the cost on pictures: `macs`, `mean macs`."""
+        """Name of the cost in pictures, such as `macs` or `mean macs`."""
         return f"mean {self.name}" if self.is_mean else self.name
 
 
 def colour_index(own: Fraction, total: Fraction) -> int:
-    """Return the index of the colour of a box that contributes `own` to a total."""
+    """Return the colour index of a box that contributes `own` to the total cost."""
     return sum(own > share * total if share == 0 else own >= share * total for share in STEPS) if total else 0
 
 
 def share_text(own: Fraction, total: Fraction) -> str:
-    """Return the contribution of a box and its share of the total as text: `3,968,712.5 (12.4%)`."""
+    """Format a box's contribution and its share of the total: `3,968,712.5 (12.4%)`."""
     number = f"{int(own):,}" if own.denominator == 1 else f"{float(own):,.1f}"
     share = f" ({float(own / total):.1%})" if total else ""
     return f"{number}{share}"
 
 
 def legend(total: Fraction) -> Iterator[tuple[str, str]]:
-    """Yield the CSS class and the meaning of each colour."""
+    """Yield (CSS class, meaning) for each colour."""
     yield "heat0", "none"
     yield "heat1", f"under {_percent(STEPS[1])}"
     for i, share in enumerate(STEPS[1:], 2):
@@ -68,5 +69,5 @@ def legend(total: Fraction) -> Iterator[tuple[str, str]]:
 
 
 def _percent(share: Fraction) -> str:
-    """Return a share as a percentage."""
+    """Format a share as a percentage."""
     return f"{float(share):.0%}"

@@ -1,5 +1,4 @@
-"""Colours and fonts shared by SVG and HTML: the palette of Okabe and Ito, which colour-blind readers can
-distinguish."""
+"""Colours and fonts of SVG and HTML pictures; the Okabe-Ito palette, which is safe for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ _HUES = {
     "through": ("#ffffff", "#8b939c", "#1d2126", "#8b949e"),
     "block": ("#f4f6fb", "#47557a", "#262c3a", "#94a3c9"),
 }
-"""Fill and line colour of each kind of box in light mode, then in dark mode."""
+"""Fill and line colour of each kind of box: first for light mode, then for dark mode."""
 
 
 def hues(kind: str) -> tuple[str, str]:
@@ -25,7 +24,8 @@ def hues(kind: str) -> tuple[str, str]:
 
 
 def _faces(face: int, line: int) -> str:
-    """Return the rules that set the colours of all kinds, given the positions of fill and line colour in `_HUES`."""
+    """Return the CSS rules with the colours of all kinds of boxes; `face` and `line` are indices into the tuples of
+    `_HUES`."""
     return "".join(f".{kind}{{--face:{hues[face]};--rim:{hues[line]}}}" for kind, hues in _HUES.items())
 
 
@@ -44,4 +44,4 @@ STYLE = (
     ".through>.face{stroke-dasharray:2 3}"
     ".edge{fill:none;stroke:var(--edge);stroke-width:1.3}.head{fill:var(--edge)}"
 )
-"""Style sheet of pictures."""
+"""CSS style sheet for pictures."""

@@ -1,4 +1,4 @@
-"""Pictures as SVG: a single file with system fonts, in light and dark colours."""
+"""Pictures as a single SVG file, with system fonts and a light and a dark colour scheme."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from archir.pictures.place import HEADER, LINE, SMALL, TITLE, Edge, Sheet, place
 from archir.pictures.style import STYLE
 
 _MARGIN, _HEAD = 24.0, 62.0
-"""Margin of the page, and height of its header, in pixels."""
+"""Page margin and header height in pixels."""
 
 
 def text(raw: str) -> str:
-    """Return a text escaped for XML, without unprintable characters."""
+    """Escape a text for XML and replace unprintable characters."""
     return escape(printable(raw))
 
 
 def to_svg(outline: Outline, depth: int = 1) -> str:
-    """Return an outline with its outermost `depth` levels open as an SVG file."""
+    """Write an outline, with its outermost `depth` levels expanded, as an SVG file."""
     opened = outline.opened(depth)
     sheets = place(outline.root, opened, {})
     sheet = sheets[outline.root.number]
@@ -50,7 +50,7 @@ def to_svg(outline: Outline, depth: int = 1) -> str:
 
 
 def _visible(box: Box, opened: frozenset[int]) -> Iterator[Box]:
-    """Yield a box and the visible boxes inside of it."""
+    """Yield a box and all visible boxes inside it."""
     yield box
     if box.number in opened:
         for part in box.parts:
@@ -58,7 +58,7 @@ def _visible(box: Box, opened: frozenset[int]) -> Iterator[Box]:
 
 
 def _parts(box: Box, sheets: dict[int, Sheet], x: float, y: float) -> Iterator[str]:
-    """Yield the SVG of the edges and parts inside of an open box whose corner is at (x, y)."""
+    """Yield the SVG of the edges and parts inside an expanded box with top left corner (x, y)."""
     sheet = sheets[box.number]
     for edge in sheet.edges:
         yield _edge(edge, x, y)
@@ -67,7 +67,7 @@ def _parts(box: Box, sheets: dict[int, Sheet], x: float, y: float) -> Iterator[s
 
 
 def _edge(edge: Edge, x: float, y: float) -> str:
-    """Return the SVG path of an edge of a box whose corner is at (x, y)."""
+    """Return the SVG path of an edge inside a box with top left corner (x, y)."""
     arrow = ' marker-end="url(#arrow)"' if edge.target >= 0 else ""
     middle = (edge.leave + edge.arrive) / 2
     curve = (
@@ -79,7 +79,7 @@ def _edge(edge: Edge, x: float, y: float) -> str:
 
 
 def _box(box: Box, sheets: dict[int, Sheet], x: float, y: float) -> Iterator[str]:
-    """Yield the SVG of a box at (x, y), with its parts if it is open."""
+    """Yield the SVG of a box at (x, y); if it is expanded, including its parts."""
     sheet = sheets[box.number]
     wide, high = sheet.width, sheet.height
     yield f'<g class="{box.style}"><title>{_tip(box)}</title>'
@@ -112,7 +112,7 @@ def _box(box: Box, sheets: dict[int, Sheet], x: float, y: float) -> Iterator[str
 
 
 def _band(x: float, y: float, wide: float) -> str:
-    """Return the path of an open box's title band."""
+    """Return the SVG path data of the title band of an expanded box."""
     low = _number(y + HEADER)
     return f"M{_number(x)},{low}V{_number(y + 8)}q0,-8 8,-8H{_number(x + wide - 8)}q8,0 8,8V{low}Z"
 
@@ -123,7 +123,7 @@ def _tip(box: Box) -> str:
 
 
 def _legend(entries: Sequence[tuple[str, str]], x: float, y: float) -> Iterator[str]:
-    """Yield the SVG of the legend's entries, from (x, y) to the right."""
+    """Yield the SVG of the legend entries, in a row that starts at (x, y)."""
     for kind, name in entries:
         varied = " varied" if kind == "choice" else ""
         yield f'<g class="box {kind}{varied}">'
@@ -133,5 +133,5 @@ def _legend(entries: Sequence[tuple[str, str]], x: float, y: float) -> Iterator[
 
 
 def _number(number: float) -> str:
-    """Return a coordinate with at most one decimal."""
+    """Format a coordinate with at most one decimal."""
     return f"{number:.1f}".removesuffix(".0")

@@ -1,4 +1,4 @@
-"""Tree of the boxes of a picture: scopes become boxes, and edges connect the boxes inside of each box."""
+"""Tree of boxes of a picture: each scope becomes a box, and the edges between the parts of each box are derived."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archir.pictures.items import Inventory, Item, Path
 
 @dataclass(eq=False)
 class Part:
-    """A box in construction: an item, or a scope with parts."""
+    """Tree node from which a box is built: an item (leaf), or a scope with parts."""
 
     path: Path
     title: str
@@ -23,7 +23,7 @@ class Part:
     parent: Part | None = None
 
     def ancestors(self) -> list[Part]:
-        """Return the part and the parts that contain it, innermost first."""
+        """Return this part and all parts that contain it, innermost first."""
         parts, part = [self], self.parent
         while part is not None:
             parts.append(part)
@@ -31,27 +31,27 @@ class Part:
         return parts
 
     def adopt(self, parts: list[Part]) -> None:
-        """Replace the parts of this part."""
+        """Replace the children of this part."""
         self.parts = parts
         for part in parts:
             part.parent = self
 
 
 PartLink = tuple["Part | None", "Part | None", int]
-"""An edge inside of a box: source, target, and the item whose tensor it carries. None stands for the box itself."""
+"""Edge inside a box: (source, target, item whose tensor it carries); None stands for the box itself."""
 Links = dict[Part, dict[PartLink, None]]
-"""The edges inside of each box, in the order in which they were found."""
+"""Maps each part to the edges inside it, in discovery order."""
 
 
 def item_edges(contents: Inventory) -> Iterator[tuple[int, int]]:
-    """Yield the edges between items as (item that is read, item that reads it)."""
+    """Yield the edges between items as (source, reader) indices."""
     for target, item in enumerate(contents.items):
         for source in item.reads:
             yield source, target
 
 
 def tree(contents: Inventory) -> Part:
-    """Return the root of the tree of boxes."""
+    """Build the tree of boxes from the items' paths; return its root."""
     root = Part((), "")
     boxes: dict[Path, Part] = {(): root}
     for number, item in enumerate(contents.items):
@@ -70,7 +70,8 @@ def tree(contents: Inventory) -> Part:
 
 
 def find(root: Part, contents: Inventory, wanted: str) -> Part:
-    """Return the box of a scope, or of the first call of a block. Raises ArchError (A1301) if there is none."""
+    """Return the part of a scope, or of the first call of the block with that name. Raises ArchError (A1301) if
+    there is none."""
     parts = [root]
     for part in parts:
         parts += part.parts
@@ -87,15 +88,15 @@ def find(root: Part, contents: Inventory, wanted: str) -> Part:
 
 
 def _order(part: Part) -> Iterator[int]:
-    """Yield the identities of a part and of all parts inside of it, in order."""
+    """Yield the `id` of a part and of all parts inside it, in preorder."""
     yield id(part)
     for inner in part.parts:
         yield from _order(inner)
 
 
 def cut(contents: Inventory, path: Path) -> None:
-    """Keep only the items of the box at `path`. Items that it reads become inputs, items that others read become
-    outputs."""
+    """Reduce the contents to the box at `path`: outside items that it reads become inputs, results read outside
+    become outputs."""
     items = contents.items
     inside = [number for number, item in enumerate(items) if item.place[: len(path)] == path]
     members = set(inside)
@@ -125,7 +126,7 @@ def cut(contents: Inventory, path: Path) -> None:
 
 
 def simplify(part: Part, contents: Inventory) -> None:
-    """Remove boxes with a single part that add nothing: no block, and no choice."""
+    """Remove each box with a single part that represents neither a block nor a choice."""
     for inner in part.parts:
         simplify(inner, contents)
     parts = []
@@ -139,8 +140,8 @@ def simplify(part: Part, contents: Inventory) -> None:
 
 
 def _is_trivial(part: Part, contents: Inventory) -> bool:
-    """Return whether a box only wraps its single part. The only operation of an alternative takes the alternative's
-    name."""
+    """Return True if a box merely wraps its single part. If it is an alternative with one operation, also rename the
+    operation."""
     if part.item is not None or len(part.parts) != 1 or part.path in contents.choices:
         return False
     child = part.parts[0]
@@ -156,7 +157,7 @@ def _is_trivial(part: Part, contents: Inventory) -> bool:
 
 
 def links_of(root: Part, contents: Inventory) -> Links:
-    """Return the edges between the parts of every box, and from and to the box itself; each pair has one edge per
+    """Derive, for each box, the edges between its parts and those from and to the box itself, one per pair and
     tensor."""
     leaves = {part.item: part for part in walk(root) if part.item is not None}
     links: Links = {}
@@ -174,15 +175,17 @@ def links_of(root: Part, contents: Inventory) -> Links:
 
 
 def walk(part: Part) -> Iterator[Part]:
-    """Yield a part and all parts inside of it."""
+    """Yield a part and all parts inside it."""
     yield part
     for inner in part.parts:
         yield from walk(inner)
 
 
 def break_cycles(root: Part, contents: Inventory) -> None:
-    """Dissolve boxes that edges leave and enter again: nodes that were merged across blocks belong to none of the
-    blocks."""
+    """Dissolve boxes on cycles, that is, those that edges leave and enter again.
+
+    Such cycles arise from nodes that were merged across blocks and belong to none of them.
+    """
     import networkx as nx
 
     dissolved: set[Part] = {root}

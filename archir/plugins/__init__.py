@@ -1,7 +1,6 @@
-"""Plugins: user modules that register operations, strategies, objectives and other extensions when they are
-imported.
+"""Plugins: user modules that register operations, strategies, objectives and other extensions when imported.
 
-`registry` stores what is registered, by name; `loading` imports the modules that a user names, `installed`
-those of installed packages; `failures` locates an exception in a plugin's files; `bundled` imports archir's
-own modules.
+`registry` stores the extensions by name; `loading` imports the modules that a user names, and locates exceptions in a
+plugin's files; `installed` imports the plugins of installed packages; `libraries` finds `.arch` files of plugins;
+`bundled` imports archir's own modules.
 """

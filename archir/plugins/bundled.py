@@ -1,5 +1,4 @@
-"""Import of all modules of a package of archir, so that each registers what it defines and nobody maintains a
-list."""
+"""Import of all modules of an archir package, so that each registers its extensions without a hand-written list."""
 
 from __future__ import annotations
 
@@ -8,6 +7,6 @@ from pkgutil import walk_packages
 
 
 def import_all(package: str) -> None:
-    """Import all modules of a package and of its subpackages, in the order of their names."""
+    """Import all modules of a package and of its subpackages, in alphabetical order."""
     for module in walk_packages(import_module(package).__path__, f"{package}."):
         import_module(module.name)

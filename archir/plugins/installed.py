@@ -1,7 +1,7 @@
 """Plugins of installed packages: the modules of the entry-point group `archir.plugins`.
 
-They are imported when a user's name is first looked up and is unknown (`Registry.find`), or when everything is listed:
-commands that need neither do not pay for the import.
+They are imported the first time that a name written by a user is not registered (`Registry.find`), or that all
+registered names are listed; other commands do not pay for the import.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from archir.diagnostics.errors import ArchError, Diagnostic
 from archir.plugins.loading import import_plugin
 
 GROUP = "archir.plugins"
-"""Entry-point group whose modules are imported."""
+"""Entry-point group whose modules are imported as plugins."""
 
 _problems: dict[str, Diagnostic] | None = None
-"""Why plugins could not be imported, by entry-point name; None until `load` has run."""
+"""Diagnostics of the plugins that could not be imported, by entry-point name; None until `load` has run."""
 
 
 def load() -> dict[str, Diagnostic]:
-    """Import all installed plugins, once. Return a diagnostic for each that cannot be imported, by entry-point
-    name."""
+    """Import all installed plugins, at most once. Return a diagnostic for each failed import, by entry-point name."""
     global _problems
     if _problems is None:
         _problems = {}  # set first: a lookup during these imports must not import the plugins again

@@ -1,4 +1,4 @@
-"""`.arch` library files of plugins: programs import them as `package.file`."""
+"""`.arch` library files that plugins contain; programs import them as `package.file`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _SUFFIX = ".arch"
 
 
 def library_file(name: str) -> Path | None:
-    """Return the path of a library, `package.file` or `package.folder.file`, of a loaded or installed plugin; None
-    if there is none."""
+    """Return the path of a library that a loaded or installed plugin contains; None if there is none.
+
+    `name` is `package.file` or `package.folder.file`.
+    """
     if name not in (files := _library_files()):
         installed.load()
         files = _library_files()
@@ -20,7 +22,7 @@ def library_file(name: str) -> Path | None:
 
 
 def library_names() -> list[str]:
-    """Return the names of all libraries of loaded plugins, sorted."""
+    """Return the names of all libraries that loaded plugins contain, sorted."""
     return sorted(_library_files())
 
 

@@ -1,8 +1,7 @@
-"""Import of plugins by name.
+"""Import of plugins by name, and location of the exceptions that they raise.
 
-A plugin is a module or package on the Python path, in the current folder, or in the folder of the file that
-a command works on. Only whoever runs archir names plugins: text in files from elsewhere cannot import
-anything.
+A plugin is a module or package on the Python path, in the current folder, or in the folder of the file that a command
+works on. Only the user who runs archir names plugins: files from other people cannot cause an import.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from archir.plugins import loading
 
 @dataclass(frozen=True)
 class Plugin:
-    """An imported plugin with the files and folders that contain its own code."""
+    """An imported plugin, with the files and folders that contain its code."""
 
     name: str
     own_paths: tuple[Path, ...]
     folder: Path | None = None
-    """The folder that was appended to `sys.path` to find it; None if Python finds it without."""
+    """The folder that was appended to `sys.path` to import the plugin; None if Python finds it without that."""
     library_folders: tuple[Path, ...] = ()
-    """Folders whose `.arch` files programs can import under the plugin's name: those of a package."""
+    """Folders whose `.arch` files programs can import under the plugin's name; only packages have any."""
 
 
 _LOADED: dict[str, Plugin] = {}
 """Imported plugins, by name."""
 _REQUESTED: set[str] = set()
-"""Names of plugins that the user named, on the command line or in Python, rather than a recipe."""
+"""Names of the plugins that the user named on the command line or in Python, as opposed to those a recipe names."""
 
 
 def loaded() -> dict[str, Plugin]:
@@ -46,36 +45,42 @@ def loaded() -> dict[str, Plugin]:
 
 
 def load_requested(name: str, folders: Iterable[Path] = ()) -> None:
-    """Import a plugin that the user named, rather than a recipe. Raises ArchError as `load` does."""
+    """Import a plugin that the user (not a recipe) named. Raises ArchError as `load` does."""
     load(name, folders)
     _REQUESTED.add(name)
 
 
 def requested_names() -> set[str]:
-    """Return the names of the plugins that the user named; runs that this process starts may need them, too."""
+    """Return the names of the plugins that the user named.
+
+    Runs that this process starts may need these plugins, too.
+    """
     return {*_REQUESTED}
 
 
 def is_allowed(name: str) -> bool:
-    """Return whether a file may have archir call code of this module: it is a loaded plugin, or was imported by
-    Python code.
+    """Return whether a file may make archir call code of this module.
 
-    Modules of Python's standard library are excluded: they may be in `sys.modules` although nobody imported
-    them on purpose.
+    It may if the module is a loaded plugin or was imported by Python code. Modules of Python's standard library are
+    excluded: they may be in `sys.modules` although the user never imported them.
     """
     return name in _LOADED or (name in sys.modules and name.partition(".")[0] not in sys.stdlib_module_names)
 
 
 def worker_folders() -> dict[str, Path | None]:
-    """Return the folder in which worker processes find each loaded plugin (None: on the Python path), by name."""
+    """Return, for each loaded plugin, the folder in which worker processes find it, by name.
+
+    None stands for the Python path.
+    """
     return {plugin.name: plugin.folder for plugin in _LOADED.values()}
 
 
 def load(name: str, folders: Iterable[Path] = (), noun: str = "plugin") -> Plugin:
-    """Import a module from the Python path, the current folder or one of `folders`, unless it is loaded already.
+    """Import a plugin module unless it is already loaded.
 
-    `noun` is what error messages call the module. Raises ArchError: A3101 (there is no such module), A3102
-    (importing it fails), A3104 (several modules have this name).
+    It is searched for on the Python path, in the current folder and in `folders`. `noun` is what error messages call
+    the module. Raises ArchError: A3101 (there is no such module), A3102 (importing it fails), A3104 (several modules
+    have this name).
     """
     if name in _LOADED:
         return _LOADED[name]
@@ -95,8 +100,10 @@ def load(name: str, folders: Iterable[Path] = (), noun: str = "plugin") -> Plugi
 def import_plugin(
     name: str, importer: Callable[[], ModuleType], shown_name: str, folder: Path | None = None, noun: str = "plugin"
 ) -> Plugin:  # fmt: skip
-    """Import a plugin by calling `importer` and record it. Raises ArchError (A3102) with a span in the plugin's
-    files."""
+    """Import a plugin by calling `importer`, and record it as loaded.
+
+    Raises ArchError (A3102), located in the plugin's files, if the import fails.
+    """
     own_paths = _own_paths(name.partition(".")[0], folder)
     try:
         module = importer()
@@ -135,7 +142,10 @@ def _not_found(name: str, folders: Sequence[Path], noun: str) -> ArchError:
 
 
 def _find_folder(top_level: str, folders: Sequence[Path], noun: str) -> Path | None:
-    """Return the folder that contains a module; None if Python finds it without. Raises ArchError (A3101, A3104)."""
+    """Return the folder to append to `sys.path` so that Python finds a module; None if it finds the module without.
+
+    Raises ArchError (A3101, A3104).
+    """
     files: dict[Path | None, Path | None] = {}
     namespace_folders: list[Path | None] = []
     for folder in (None, *folders):
@@ -178,8 +188,7 @@ def _own_paths(top_level: str, folder: Path | None) -> list[Path]:
 
 
 def plugin_error(error: BaseException) -> ArchError | None:
-    """Return a diagnostic (A3106) for an exception that was raised in a plugin's code; None for any other
-    exception."""
+    """Return the error (A3106) that reports an exception raised in a plugin's code; None for any other exception."""
     own_paths = [own for plugin in _LOADED.values() for own in plugin.own_paths]
     span = loading.plugin_span(error, own_paths)
     if span is None:
@@ -198,15 +207,14 @@ _MAX_BYTES = 1 << 20
 
 
 def describe_exception(error: BaseException) -> str:
-    """Return the type and the message of an exception in one line."""
+    """Return the type and the message of an exception as one line."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"
     return " ".join("".join(format_exception_only(type(error), error)).split())
 
 
 def plugin_span(error: BaseException, own_paths: list[Path]) -> Span | None:
-    """Return the span of the innermost frame of an exception that lies in one of these files or folders; None if
-    none does."""
+    """Return the span of the innermost traceback frame whose code lies in one of these files or folders, or None."""
     if isinstance(error, SyntaxError) and error.filename and _belongs_to(Path(error.filename), own_paths):
         return _line_span(error.filename, error.lineno or 1, (error.offset or 1) - 1, None)
     for frame in reversed([*_foreign_frames(error)]):
@@ -225,7 +233,7 @@ def _foreign_frames(error: BaseException) -> Iterator[FrameSummary]:
 
 
 def _belongs_to(file: Path, own_paths: list[Path]) -> bool:
-    """Return whether a file is one of a plugin's own, and not of a package installed inside the plugin's folder."""
+    """Return whether a file is a plugin's own code, and not a package installed inside the plugin's folder."""
     return any(
         file.is_relative_to(own) and not _SITE_FOLDERS & {*file.relative_to(own).parts} for own in own_paths
     )  # fmt: skip

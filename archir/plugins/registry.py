@@ -1,4 +1,4 @@
-"""Registries: archir's and plugins' extensions of one kind (operations, strategies, ...), by name."""
+"""Registries: archir's own and plugins' extensions of one kind (operations, strategies, ...), by name."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 MAX_LISTED = 20
-"""Maximum number of registered names that a hint lists."""
+"""Maximum number of registered names that a hint may list."""
 OWN_PACKAGES = ("archir", "archir_torch", "archir_onnx")
 """Top-level packages of archir itself."""
 PLUGIN_HINT = 'if a plugin brings it, name the plugin: `--plugin MODULE`, or `plugins = ["MODULE"]` in a recipe'
-"""Hint for an unknown name: how to load the plugin that registers it."""
+"""Hint for an unknown name: how to load a plugin that may register it."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The class or function that registered an entry: its module and qualified name."""
+    """Where an entry was registered: module and qualified name of the class or function that did it."""
 
     module: str
     name: str
 
     @property
     def is_builtin(self) -> bool:
-        """Whether it belongs to archir itself."""
+        """Whether the entry belongs to archir itself."""
         return self.module.partition(".")[0] in OWN_PACKAGES
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Origin:
 
     @property
     def location(self) -> str:
-        """ "archir" for archir's own, else the module with its file, for messages."""
+        """The origin as messages show it: "archir" for archir's own code, else the module and its file."""
         file = getattr(sys.modules.get(self.module), "__file__", None)
         return "archir" if self.is_builtin else f"{self.module} ({file})" if file else self.module
 
@@ -47,12 +47,12 @@ class Origin:
 class Registry(MutableMapping[K, V]):
     """Entries of one kind by key, each with the class or function that registered it.
 
-    `find` looks up a name that a user wrote, and imports the plugins of installed packages if it is unknown; nothing
-    else imports any.
+    `find` looks up a name that a user wrote; if it is unknown, the plugins of installed packages are imported first. No
+    other method imports plugins.
     """
 
     def __init__(self, kind: str, kinds: str) -> None:
-        """`kind` is the singular noun for an entry in messages, and `kinds` the plural."""
+        """`kind` is the singular noun by which messages call an entry, and `kinds` its plural."""
         self.kind, self.kinds = kind, kinds
         self.origins: dict[K, Origin] = {}
         self._entries: dict[K, V] = {}
@@ -60,10 +60,10 @@ class Registry(MutableMapping[K, V]):
         REGISTRIES.append(self)
 
     def register(self, key: K, entry: V, registrant: Any = None) -> None:
-        """Register an entry under a key; the class or function `registrant` (by default the entry itself) may replace
-        its own entry.
+        """Register an entry under a key.
 
-        Raises ArchError (A3103) if another class or function has registered the key.
+        `registrant`, by default the entry itself, is the class or function that registers it; it may replace its own
+        entry. Raises ArchError (A3103) if another registrant has registered the key.
         """
         owner = entry if registrant is None else registrant
         origin = Origin(owner.__module__, getattr(owner, "__qualname__", type(owner).__qualname__))
@@ -76,13 +76,14 @@ class Registry(MutableMapping[K, V]):
             callback(key, entry)
 
     def subscribe(self, callback: Callable[[K, V], None]) -> None:
-        """Call `callback(key, entry)` for every registered entry now, and for every later one when it is registered."""
+        """Call `callback(key, entry)` for every entry registered so far, and for each later one when it is
+        registered."""
         self._subscribers.append(callback)
         for key, entry in self._entries.items():
             callback(key, entry)
 
     def find(self, key: K) -> V | None:
-        """Return the entry of a key, or None; an unknown key first imports the plugins of installed packages."""
+        """Return the entry of a key, or None; if the key is unknown, first import the plugins of installed packages."""
         if key not in self._entries:
             installed.load()
         return self._entries.get(key)
@@ -104,8 +105,10 @@ class Registry(MutableMapping[K, V]):
         return len(self._entries)
 
     def hint(self, name: str) -> str:
-        """Return a hint for an unknown name: the closest registered name, or all if they are few, and how to load a
-        plugin."""
+        """Return a hint for an unknown name: the closest registered name, or all names if they are few.
+
+        The hint also says how to load a plugin.
+        """
         names = sorted(key_name(key) for key in self)
         hint = suggest(name, names)
         if hint is None and len(names) <= MAX_LISTED:
@@ -118,7 +121,7 @@ REGISTRIES: list[Registry[Any, Any]] = []
 
 
 def plugin_hint() -> str:
-    """Return the hint how to load a plugin, with the installed plugins that cannot be imported."""
+    """Return a hint that says how to load a plugin, and which installed plugins cannot be imported."""
     broken = join_names(sorted(installed.load()), 3)
     return PLUGIN_HINT + (
         f"; installed plugins that cannot be imported: {broken} (see `archir doctor`)" if broken else ""
@@ -126,7 +129,7 @@ def plugin_hint() -> str:
 
 
 def with_plugin_hint(hint: str | None) -> str:
-    """Append the hint how to load a plugin to another hint (or to none)."""
+    """Append `plugin_hint` to another hint, which may be None."""
     if hint is None:
         return plugin_hint()
     plugins = plugin_hint()
@@ -134,5 +137,5 @@ def with_plugin_hint(hint: str | None) -> str:
 
 
 def key_name(key: Any) -> str:
-    """Return a key as messages write it: operation classes by their name in `.arch` files."""
+    """Return a registry key as messages show it; an operation class is shown by its name in `.arch` files."""
     return str(getattr(key, "name", key))

@@ -1,4 +1,4 @@
-"""Searches as recipes: phases, the choices that each phase searches, and the data it uses.
+"""Recipes of searches: phases, which choices each phase searches, and which data it uses.
 
-A recipe names strategies and objectives; the backend implements them, trains and scores.
+A recipe names strategies and objectives; the backend implements them, and trains and scores.
 """

@@ -1,4 +1,4 @@
-"""Derivation of an architecture from relaxed choices, with the exclusions and limits that a recipe sets."""
+"""Derives an architecture from relaxed choices, observing the exclusions and limits that a recipe sets."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from archir.spaces.space import Space
 from archir.utils.settings import SpanOf
 
 Probabilities = Mapping[str, Sequence[float]]
-"""Probabilities of the alternatives of each choice, by path."""
+"""Probabilities of each choice's alternatives, by choice path."""
 
 
 def derive_limited(space: Space, probabilities: Probabilities, settings: Derive) -> Architecture:
-    """Derive an architecture from the probabilities of its alternatives.
+    """Derive an architecture from the probabilities of alternatives.
 
-    While a cell has too many alternatives with limited labels, the weakest of them is dropped (Chen et al. 2019,
-    P-DARTS, section 3.3). If dropping them one by one does not succeed, or if costs are bounded, all choices are
-    decided together, with the limit as a constraint. Raises ArchError: A2101, A3301 (no architecture is within the
-    bounds).
+    While a cell has more limited labels (such as skip connections) than `settings.limit` allows, its weakest
+    limited alternative is dropped (Chen et al. 2019, P-DARTS, section 3.3). If this fails, or if the space has
+    cost bounds, all choices are made together with the limit as a constraint. Raises ArchError: A2101, A3301 (no
+    architecture satisfies the bounds).
     """
     if space.has_cost_bounds and settings.limit is not None:
         return derive(space, probabilities, settings.exclude, list(_limit_conditions(space, settings.limit)))
@@ -52,9 +52,9 @@ def derive_limited(space: Space, probabilities: Probabilities, settings: Derive)
 
 
 def check_labels(choices: Sequence[Choice], settings: Derive, prefix: str, span_of: SpanOf) -> None:
-    """Raise ArchError (A2204) for labels in the derivation settings that no searched choice has as an alternative.
+    """Raise ArchError (A2204) for labels in derivation settings that are not an alternative of any searched choice.
 
-    `prefix` starts each message; `span_of` maps a setting's path to its place in the recipe.
+    `prefix` starts each message; `span_of` maps a setting's path to its span in the recipe.
     """
     excluded = {str(label) for choice in choices for label in choice.alternatives}
     counted = {
@@ -82,8 +82,7 @@ def check_labels(choices: Sequence[Choice], settings: Derive, prefix: str, span_
 
 
 def check_nonempty(space: Space, settings: Derive) -> None:
-    """Raise ArchError (A1603, A2101, A3301) if the settings exclude every architecture, whatever the probabilities
-    are."""
+    """Raise ArchError (A1603, A2101, A3301) if the settings exclude every architecture, whatever the probabilities."""
     limits = [] if settings.limit is None else _limit_conditions(space, settings.limit)
     check_derivable(space, settings.exclude, list(limits))
 
@@ -91,7 +90,8 @@ def check_nonempty(space: Space, settings: Derive) -> None:
 def _derive_constrained(
     space: Space, probabilities: Probabilities, settings: Derive, limit: SkipLimit, cells: set[str]
 ) -> Architecture:
-    """Derive an architecture with the limit as one of the space's constraints. Raises ArchError (A2101)."""
+    """Derive an architecture with the limit as a constraint. Raises ArchError (A2101) if no architecture satisfies
+    it."""
     try:
         return derive(space, probabilities, settings.exclude, list(_limit_conditions(space, limit)))
     except ArchError as error:
@@ -103,7 +103,7 @@ def _derive_constrained(
 
 
 def _limit_conditions(space: Space, limit: SkipLimit) -> Iterator[Value]:
-    """Yield for each cell the condition that it has at most `limit.most` limited alternatives."""
+    """For each cell, yield the condition that it has at most `limit.most` limited labels."""
     counts: dict[str, Value] = {}
     for decision in reversed(space.order):
         choice = decision.choice
@@ -118,6 +118,6 @@ def _limit_conditions(space: Space, limit: SkipLimit) -> Iterator[Value]:
 
 
 def overfull_cells(architecture: Architecture, limit: SkipLimit) -> set[str]:
-    """Return the cells that have more limited alternatives than allowed."""
+    """Return the cells with more limited labels than `limit.most`."""
     counts = Counter(path.split(".")[0] for path, label in architecture.items() if label in limit.labels)
     return {cell for cell, count in counts.items() if count > limit.most}

@@ -1,4 +1,4 @@
-"""Consistency of data splits: all phases of a recipe must split the same samples in the same way."""
+"""Consistency of data splits: all phases of a recipe that search must split the same samples in the same way."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from archir.recipes.parsing import RecipeFile
 from archir.recipes.recipe import Phase, Recipe
 
 UsesAllSamples = Callable[[Phase], bool]
-"""Predicate: True if a phase's strategy trains on all training samples; searches train weights on a part of them."""
+"""Predicate on phases: True if the strategy trains on all training samples. Searches train weights on a part of
+them."""
 
 
 def check_same_split(recipe_file: RecipeFile, uses_all_samples: UsesAllSamples) -> None:
     """Raise ArchError (A2214) if two searching phases split the same samples differently.
 
-    Otherwise one phase would choose by samples on which the other trained weights.
+    Otherwise, one phase would select architectures by samples on which the other trained weights.
     """
     recipe = recipe_file.recipe
     first_by_origin: dict[str, tuple[int, dict[str, object]]] = {}
@@ -40,8 +41,8 @@ def check_same_split(recipe_file: RecipeFile, uses_all_samples: UsesAllSamples) 
 def before_searches(recipe: Recipe, uses_all_samples: UsesAllSamples) -> set[str]:
     """Return the phases that must not train on all training samples, although their strategy would.
 
-    A later search on the same data starts from their weights or is taught by their network; they must not see the
-    samples by which it chooses.
+    A later search on the same data starts from their weights or distils from their network; they must not train
+    on the samples by which that search selects.
     """
     searched: dict[str, set[str]] = {phase.name: set() for phase in recipe.phase}
     for phase in reversed(recipe.phase):
@@ -58,5 +59,5 @@ def before_searches(recipe: Recipe, uses_all_samples: UsesAllSamples) -> set[str
 
 
 def _data_origin(recipe: Recipe, phase: Phase) -> str:
-    """Return the origin of a phase's data, which is equal for equal samples."""
+    """Return the origin of a phase's data; phases with the same origin have the same samples."""
     return origin(recipe.data_of(phase).source)

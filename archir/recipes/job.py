@@ -1,6 +1,6 @@
 """Input (`Job`) and output (`Outcome`) of a strategy, independent of the backend that trains and scores.
 
-The type variable `Images` is the data that a backend trains on, `Tensor` the type of its weights.
+Type variables: `Images` is the data type on which a backend trains, `Tensor` the type of its weights.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ Images = TypeVar("Images")
 Tensor = TypeVar("Tensor")
 
 DecideOnce = Callable[[str, Callable[[], Mapping[str, Any]]], Mapping[str, Any]]
-"""Function (name, decide) that returns a decision of a phase; `decide()` is called once and its result is stored.
+"""Function (name, decide) that makes a decision of a phase once: it calls `decide()`, stores the result and
+returns it.
 
-A resumed phase gets the stored decision.
+In a resumed phase, it returns the stored decision.
 """
 
 
 def _decide_now(name: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Decide without storing the decision."""
+    """Call `decide` without storing the result."""
     return decide()
 
 
 class Trials:
-    """Trials of a phase by id, in memory only; runs have a subclass that stores them."""
+    """Trials of a phase by id, in memory only; a subclass stores those of runs."""
 
     def __init__(self, trials: Iterable[Trial] = (), superseded: Iterable[Trial] = ()) -> None:
         """Start with `trials`; `superseded` are trials from before the phase was restarted."""
@@ -44,22 +45,24 @@ class Trials:
         self._superseded = {_trial_key(old.architecture, old.budget): old for old in superseded if old.status == "done"}
 
     def before(self, architecture: Mapping[str, Any], budget: float) -> Trial | None:
-        """Return the successful trial of an architecture and a budget from before the phase was restarted, or None."""
+        """Return the successful trial of an architecture with that budget from before the phase was restarted; None if
+        there is none."""
         return self._superseded.get(_trial_key(architecture, budget)) if self._superseded else None
 
     def put(self, trial: Trial) -> None:
-        """Store a trial."""
+        """Record a trial."""
         self.by_id[trial.id] = trial
 
 
 def _trial_key(architecture: Mapping[str, Any], budget: float) -> str:
-    """Return the key of a trial: its architecture and budget as JSON."""
+    """Return a lookup key for a trial: its architecture and budget as JSON."""
     return json.dumps([architecture, budget], sort_keys=True)
 
 
 @dataclass(frozen=True)
 class Job(Generic[Images, Tensor]):
-    """A phase and what its strategy works on. What earlier phases hand over is None unless the phase asks for it."""
+    """Input of a strategy: a phase, its space, and its data. Results of earlier phases are None unless the phase
+    asks for them."""
 
     phase: Phase
     space: Space
@@ -67,39 +70,40 @@ class Job(Generic[Images, Tensor]):
     seed: int
     device: str = "cpu"
     folder: Path = Path()
-    """Folder from which paths in the phase's settings are resolved."""
+    """Folder relative to which paths in the phase's settings are resolved."""
     alphas: Mapping[str, list[float]] | None = None
     architecture: Mapping[str, Any] | None = None
     weights: Mapping[str, Tensor] | None = None
     supernet: SupernetRecord | None = None
-    """Supernet that `weights` belong to, or None."""
+    """Supernet to which `weights` belong; None if they belong to no supernet."""
     renamed: RenamedWeights | None = None
-    """How the weights are named in their file, if `start.map` says so; they then belong to the complete network."""
+    """Mapping from weight names in a file, if `start.map` is set; the weights are then those of the complete
+    network."""
     trials: Trials = field(default_factory=Trials)
     results: Results | None = None
-    """Table in which candidates are looked up, or None. A job with a table has no data."""
+    """Benchmark table in which candidates are looked up; None if they are trained. A job with a table has no data."""
     earlier: Sequence[Trial] = ()
-    """Trials of the earlier phase named by `start.trials`."""
+    """Trials of the earlier phase that `start.trials` names."""
     executor: str | None = None
-    """Executor that scores candidates, overriding the phase's setting."""
+    """Executor that scores candidates; if given, it overrides the phase's setting."""
     decide_once: DecideOnce = _decide_now
 
 
 @dataclass(frozen=True)
 class Outcome(Generic[Tensor]):
-    """Result of a phase, so far as it has run.
+    """Result of a phase, as far as it has run.
 
-    `network` is the trained network that can be deployed, reduced to its first output; `weights` may hold more than its
+    `network` is the trained, deployable network, reduced to its first output; `weights` may contain more than its
     weights.
     """
 
     architecture: Architecture | None = None
     alphas: Mapping[str, list[float]] | None = None
     history: Mapping[str, list[list[float]]] = field(default_factory=dict)
-    """For each choice, the probabilities of its alternatives at the start and after each epoch."""
+    """Probabilities of each choice's alternatives, at the start and after each epoch."""
     network: Graph | None = None
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     supernet: SupernetRecord | None = None
-    """Supernet that `weights` belong to, or None."""
+    """Supernet to which `weights` belong; None if they belong to no supernet."""
     files: Mapping[str, str | bytes] = field(default_factory=dict)
-    """Further files that the phase writes, by their names in its folder."""
+    """Additional files of the phase, by name within its folder."""

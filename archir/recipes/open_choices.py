@@ -1,4 +1,4 @@
-"""Choices that a phase searches ("open" choices), and the values of the choices that it fixes."""
+"""Open choices, which a phase searches, and the outcomes of the choices that it fixes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _EXTREMES = {"largest": largest, "smallest": smallest}
 
 @dataclass(frozen=True)
 class OpenSpace:
-    """A space with some choices fixed.
+    """Space with some choices fixed.
 
-    `space` has the choices that are still open; `fixed_outcomes` has the outcome of each fixed choice, by path.
+    `space` has only the choices that are still open; `fixed_outcomes` maps the path of each fixed choice to its
+    outcome.
     """
 
     full_space: Space
@@ -30,13 +31,12 @@ class OpenSpace:
     fixed_outcomes: Mapping[str, int]
 
     def completed(self, architecture: Architecture) -> Architecture:
-        """Return an architecture of `space` as an architecture of the full space. Raises ArchError (A1004, A1008)."""
+        """Extend an architecture of `space` to one of the full space. Raises ArchError (A1004, A1008)."""
         return self.full_space.from_outcomes({**self.fixed_outcomes, **architecture.outcomes})
 
     @property
     def strengths(self) -> dict[str, list[float]]:
-        """One-hot weights of the alternatives of each fixed choice, by path: 1 for those that were taken, 0 for
-        others."""
+        """One-hot strengths of the alternatives of each fixed choice, by path: 1 for selected ones, 0 for others."""
         picked = {
             c.path: (c, c.subsets[self.fixed_outcomes[c.path]])
             for c in self.full_space.choices
@@ -45,10 +45,10 @@ class OpenSpace:
         return {p: [float(i in taken) for i in range(len(c.alternatives))] for p, (c, taken) in picked.items()}
 
     def restricted(self, architecture: Architecture) -> Architecture:
-        """Return an architecture of the full space as an architecture of `space`.
+        """Reduce an architecture of the full space to one of `space`.
 
-        Raises ArchError: A2209 (it has another outcome for a fixed choice), A1004, A1008 (it is no architecture of
-        `space`).
+        Raises ArchError: A2209 (it has another outcome for a fixed choice), A1004 or A1008 (it is not an architecture
+        of `space`).
         """
         for path, outcome in architecture.outcomes.items():
             if self.fixed_outcomes.get(path, outcome) != outcome:
@@ -60,9 +60,9 @@ class OpenSpace:
 
 
 def matching_paths(space: Space, patterns: Sequence[str]) -> set[str]:
-    """Return the paths of the choices that match any of the patterns.
+    """Return the paths of all choices that match any of the patterns.
 
-    A pattern is a path with wildcards (`stage[*].op`) or a tag (`@edges`). Raises ArchError (A2203) for a pattern that
+    A pattern is a path with wildcards (`stage[*].op`) or a tag (`@edges`). Raises ArchError (A2203) if one
     matches no choice.
     """
     paths: set[str] = set()
@@ -84,8 +84,8 @@ def matching_paths(space: Space, patterns: Sequence[str]) -> set[str]:
 
 
 def open_paths(space: Space, open_: Sequence[str] | None, labels: Mapping[str, Any]) -> set[str]:
-    """Return the paths of the open choices: those that match the patterns, or, without patterns, all that `labels`
-    omit.
+    """Return the paths of the open choices: those that match the patterns `open_`; if None, those that no pattern in
+    `labels` matches.
 
     Raises ArchError (A2203) for a pattern that matches no choice.
     """
@@ -95,8 +95,7 @@ def open_paths(space: Space, open_: Sequence[str] | None, labels: Mapping[str, A
 
 
 def label_outcomes(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> dict[str, int]:
-    """Return the outcomes of the choices that are not open, from the labels of an architecture. Raises ArchError
-    (A2204)."""
+    """Convert labels of an architecture to outcomes, for the choices that are not open. Raises ArchError (A2204)."""
     outcomes: dict[str, int] = {}
     problems = []
     for choice in space.choices:
@@ -112,7 +111,7 @@ def label_outcomes(space: Space, labels: Mapping[str, Any], open_: Collection[st
 
 
 def label_problems(space: Space, pattern: str, label: Any, open_: Collection[str]) -> list[Diagnostic]:
-    """Return diagnostics (A2204) for a label that a fixed choice matching the pattern does not have.
+    """Return diagnostics (A2204) for each fixed choice that matches the pattern but has no alternative `label`.
 
     Raises ArchError (A2203) if the pattern matches no choice.
     """
@@ -122,7 +121,7 @@ def label_problems(space: Space, pattern: str, label: Any, open_: Collection[str
 
 
 def pattern_outcomes(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> dict[str, int]:
-    """Return the outcomes of the choices that match patterns and are not open; later patterns override earlier ones.
+    """Return the outcomes that patterns set for choices that are not open; later patterns override earlier ones.
 
     A label is one of the alternatives, `"largest"` or `"smallest"`. Raises ArchError (A2203, A2204).
     """
@@ -148,9 +147,9 @@ def pattern_outcomes(space: Space, labels: Mapping[str, Any], open_: Collection[
 def fix_choices(
     space: Space, open_: Sequence[str] | None, labels: Mapping[str, Any], architecture: Mapping[str, Any] | None
 ) -> OpenSpace:
-    """Fix choices of a space: the labels of patterns override those of an architecture, which may be incomplete.
+    """Fix choices of a space to the labels of patterns and, where no pattern matches, to those of an architecture.
 
-    The open choices are those that `open_` matches, or all that `labels` omit. Raises ArchError: A2203, A2204, A2208 (a
+    The architecture may be incomplete. Open choices: see `open_paths`. Raises ArchError: A2203, A2204, A2208 (a
     choice is neither open nor fixed).
     """
     paths = open_paths(space, open_, labels)
@@ -167,7 +166,8 @@ def fix_choices(
 
 
 def fixed_architecture(space: Space, labels: Mapping[str, Any], architecture: Mapping[str, Any] | None) -> Architecture:
-    """Return the single architecture that labels of patterns and an architecture define.
+    """Return the architecture that is defined by the labels of patterns and, where no pattern matches, by an
+    architecture.
 
     Raises ArchError: A2203, A2204, A2208 (a choice is not fixed), A1008 (the architecture violates a constraint).
     """
@@ -177,19 +177,19 @@ def fixed_architecture(space: Space, labels: Mapping[str, Any], architecture: Ma
 
 
 def label_hint(label: object, labels: Sequence[object]) -> str:
-    """Return the hint for an unknown label: the most similar label, and the list of all."""
+    """Return a hint for an unknown label: the most similar label, and all labels."""
     listing = f"there are {join_names(labels)}" if labels else "there are none"
     correction = suggest(str(label), map(str, labels))
     return listing if correction is None else f"{correction} {listing[0].upper()}{listing[1:]}"
 
 
 def _is_extreme(label: object) -> bool:
-    """True for the labels `"largest"` and `"smallest"`."""
+    """Return True for the labels `"largest"` and `"smallest"`."""
     return isinstance(label, str) and label in _EXTREMES
 
 
 def _unknown_label(choice: Choice, label: object) -> Diagnostic:
-    """Return the diagnostic (A2204) for a label that a choice does not have."""
+    """Return the diagnostic (A2204) for a label that is not an alternative of a choice."""
     hint = label_hint(label, choice.alternatives)
     if choice.k is not None:
         hint += f"; give a list of {choice.k} of them"

@@ -1,4 +1,4 @@
-"""Files of a run that hold the outcomes of its phases."""
+"""Stores and reads the outcomes of phases as files of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from archir.spaces.space import Space
 
 
 def outcome_files(phase: str, outcome: Outcome[Any], weights: bytes) -> dict[str, str | bytes]:
-    """Return an outcome as files by name; `weights` are already serialised by the backend that trained."""
+    """Convert an outcome to files by name; `weights` are already serialised by the training backend."""
     base = f"phases/{phase}/"
     files: dict[str, str | bytes] = {f"{base}{WEIGHTS}": weights}
     if outcome.architecture is not None:
@@ -34,11 +34,11 @@ def outcome_files(phase: str, outcome: Outcome[Any], weights: bytes) -> dict[str
 def read_outcome(
     run: Run, phase: str, space: Space, weights: Callable[[bytes], Mapping[str, Tensor]]
 ) -> Outcome[Tensor]:
-    """Read the outcome of a finished phase; `weights` deserialises the backend's file of weights."""
+    """Read the outcome of a finished phase; `weights` deserialises the backend's weights file."""
     base = f"phases/{phase}/"
 
     def content(file: str) -> bytes | None:
-        """Return the content of a file of the phase, or None if there is no such file."""
+        """Return the content of a file of the phase; None if it does not exist."""
         return run.content(base + file) if base + file in run.files.manifest.files else None
 
     labels, alphas, network = content("architecture.json"), content("alphas.json"), content("network.json")

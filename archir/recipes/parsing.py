@@ -1,4 +1,4 @@
-"""Parsing of recipes from TOML; every error points at its place in the file."""
+"""Parses recipes from TOML; every error has a span in the recipe."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from archir.utils.toml import Document
 
 @dataclass(frozen=True)
 class RecipeFile:
-    """A recipe with the TOML document from which it was parsed."""
+    """Recipe, with the TOML document from which it was parsed."""
 
     recipe: Recipe
     document: Document
 
 
 def read(path: Path, overrides: Mapping[str, str] | None = None) -> RecipeFile:
-    """Read a recipe from a file; `overrides` replace some of its settings (see `archir.utils.toml`).
+    """Read a recipe file; `overrides` replace some of its settings (see `archir.utils.toml`).
 
     Raises ArchError: A2201 (the file cannot be read or parsed), A1109 (a setting is invalid).
     """
@@ -39,7 +39,7 @@ def read(path: Path, overrides: Mapping[str, str] | None = None) -> RecipeFile:
 
 
 def parse(text: str, name: str = "<recipe>", overrides: Mapping[str, str] | None = None) -> RecipeFile:
-    """Parse a recipe from text. Raises ArchError (A2201, A1109) with a diagnostic for every mistake."""
+    """Parse a recipe. Raises ArchError (A2201, A1109) with a diagnostic for every mistake."""
     document = toml.parse_toml(text, name, "A2201")
     recipe = _validate(document)  # a recipe must be valid without its overrides
     if overrides:
@@ -55,7 +55,7 @@ def _validate(document: Document) -> Recipe:
     """Validate a document as a recipe. Raises ArchError (A1109)."""
 
     def whose(path: tuple[str | int, ...]) -> tuple[str, tuple[str | int, ...]]:
-        """Return the phase that a setting belongs to, as a prefix of messages, and the setting's path inside of it."""
+        """Return the phase to which a setting belongs, as a prefix for messages, and the setting's path within it."""
         match path:
             case ("phase", int(number), _, *_):
                 return f"phase `{document.data['phase'][number].get('name', number + 1)}`: ", path[2:]
@@ -70,7 +70,7 @@ def _validate(document: Document) -> Recipe:
 
 
 def _phase_hint(diagnostic: Diagnostic, document: Document) -> Diagnostic:
-    """Return a diagnostic with a better hint if an override on the command line lacks the name of its phase."""
+    """Improve the hint of a diagnostic if an override on the command line lacks the name of its phase."""
     if (
         diagnostic.span is None
         or diagnostic.span.source.name != toml.COMMAND_LINE
@@ -90,7 +90,7 @@ def _phase_hint(diagnostic: Diagnostic, document: Document) -> Diagnostic:
 
 
 def _option_hint(diagnostic: Diagnostic) -> Diagnostic:
-    """Return a diagnostic with a better hint if an unknown setting of a phase could be an option of its strategy."""
+    """Improve the hint of a diagnostic if an unknown setting of a phase may be an option of its strategy."""
     if re.fullmatch(r"(phase `.*`: )?there is no `device`", diagnostic.message):
         return replace(diagnostic, hint="the command line has the device: `archir search RECIPE --device cuda`")
     name = re.fullmatch(r"phase `.*`: there is no `(\w+)`", diagnostic.message)
@@ -103,7 +103,7 @@ def _option_hint(diagnostic: Diagnostic) -> Diagnostic:
 
 
 def _other_run_hint(what: str, name: str) -> str | None:
-    """Return the hint for `start` settings that name another run, from which only weights can be taken."""
+    """Return a hint for a `start` setting that names another run, from which only weights can be taken; else None."""
     if not is_external(name):
         return None
     train = f"; `archir train SPACE --arch {name}/best.json` trains what a run found" if what == "architecture" else ""
@@ -111,7 +111,8 @@ def _other_run_hint(what: str, name: str) -> str | None:
 
 
 def _check_order(recipe: Recipe, document: Document) -> None:
-    """Raise ArchError (A1109) for duplicate phase names, and for phases that start from one that is not earlier."""
+    """Raise ArchError (A1109) for duplicate phase names, and for phases that start from a phase that does not
+    precede them."""
     problems = []
     earlier: list[str] = []
     for number, phase in enumerate(recipe.phase):

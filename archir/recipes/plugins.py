@@ -1,8 +1,8 @@
-"""Python modules that a recipe names: its plugins, and the modules of objectives and data written as `MODULE:NAME`.
+"""Python modules that a recipe names: plugins, and modules of objectives and data sources written `MODULE:NAME`.
 
-Whoever runs a recipe allows it to import these modules (`load`) and to call the named functions. Nothing else in a
-recipe or in the folder of a run names Python code: strategies, proxies, scorers and executors are names of registered
-objects, and teachers are programs with weights.
+Whoever runs a recipe allows it to import these modules (`load`) and to call the named functions. Nothing else
+in a recipe or run folder names Python code: strategies, proxies, scorers and executors are given by
+registered names, and teachers are programs with weights.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from archir.utils.toml import Path as Place
 
 
 def named_modules(recipe: Recipe) -> Iterator[tuple[str, Place]]:
-    """Yield the modules that a recipe names, each with its place in the recipe."""
+    """Yield each module that a recipe names, with the path of the setting that names it."""
     for number, name in enumerate(recipe.plugins):
         yield name, ("plugins", number)
     for number, phase in enumerate(recipe.phase):
@@ -40,21 +40,20 @@ def named_modules(recipe: Recipe) -> Iterator[tuple[str, Place]]:
 
 
 def load(recipe_file: RecipeFile, folder: Path) -> None:
-    """Import the modules that a recipe names; they may lie in its folder. Raises ArchError (A31xx)."""
+    """Import the modules that a recipe names; they may be in its folder. Raises ArchError (A31xx)."""
     for name, place in named_modules(recipe_file.recipe):
         with recipe_file.document.with_span(*place):
             loading.load(name, [folder])
 
 
 def may_call(name: str) -> bool:
-    """True if a name may be used: a `MODULE:NAME` only if its module is allowed, any other name always."""
+    """Return True if a name may be used: a `MODULE:NAME` if its module is allowed, any other name always."""
     module, colon, _ = name.partition(":")
     return not colon or loading.is_allowed(module)
 
 
 def missing_modules(recipe: Recipe) -> dict[int, tuple[str, ...]]:
-    """Return the modules that are not allowed, by the index of the phase that needs them; every phase needs the
-    plugins."""
+    """Return the modules that are not allowed, by index of the phase that needs them; every phase needs the plugins."""
     modules_by_phase: dict[int, dict[str, None]] = {}
     for name, place in named_modules(recipe):
         if not loading.is_allowed(name):
@@ -67,7 +66,7 @@ def missing_modules(recipe: Recipe) -> dict[int, tuple[str, ...]]:
 
 
 def import_named(source: object, *objectives: Mapping[str, Any]) -> None:
-    """Import the modules of a data source and of objectives that a caller names directly. Raises ArchError (A31xx)."""
+    """Import the modules of a data source and objectives that a caller passes directly. Raises ArchError (A31xx)."""
     kinds = [str(objective.get("kind", "")).partition(":") for objective in objectives]
     for name in (module_of(source), *(module for module, colon, _ in kinds if colon)):
         if name is not None:
@@ -75,9 +74,9 @@ def import_named(source: object, *objectives: Mapping[str, Any]) -> None:
 
 
 def require_loaded(recipe: Recipe, run: Run | None = None) -> None:
-    """Raise ArchError (A3105) if a recipe, or the `run` to be resumed, needs modules that are not imported.
+    """Raise ArchError (A3105) if a recipe, or the `run` to be resumed, needs modules that are not loaded.
 
-    Whoever resumes a run must name its modules: the folder of a run may come from a stranger, and imports nothing.
+    Whoever resumes a run must name its modules: run folders may come from strangers and cause no imports.
     """
     needed = dict.fromkeys([*(name for name, _ in named_modules(recipe)), *(recorded_modules(run) if run else ())])
     missing = [name for name in needed if not loading.is_allowed(name)]
@@ -88,7 +87,7 @@ def require_loaded(recipe: Recipe, run: Run | None = None) -> None:
 
 
 def recorded_modules(run: Run) -> list[str]:
-    """Return the modules that a run started with: its plugins, and those that its recipe names."""
+    """Return the modules with which a run was started: plugins, and those that its recipe names."""
     facts = json.loads(run.content(ENVIRONMENT))
     modules = facts.get("plugins", []) if isinstance(facts, dict) else []
     return [str(name) for name in modules] if isinstance(modules, list) else []

@@ -1,6 +1,6 @@
-"""Settings of recipes: what a search does, phase by phase, in TOML.
+"""Recipe settings: what a search does, phase by phase, in TOML.
 
-space = "darts.arch:darts"          # path from the recipe's folder
+space = "darts.arch:darts"          # path relative to the recipe's folder
 [parameters]                        # of the net
 [data]                              # training data
 [objective]                         # what is minimised
@@ -25,16 +25,16 @@ class DataSettings(Settings):
 
     source: str = "digits"
     limit: int | None = Field(default=None, ge=2, le=10**12)
-    """Maximum number of samples of the training part, and of the held-out part."""
+    """Maximum number of samples in the training part, and in the held-out part."""
     classes: int | None = Field(default=None, ge=2, le=MAX_COUNT)
-    """Number of classes to keep, which the seed samples."""
+    """Number of classes to keep; they are sampled with the seed."""
     weights: float = Field(default=0.5, gt=0, lt=1)
-    """Fraction of the training samples on which a search trains weights; it chooses by the others."""
+    """Fraction of the training samples on which a search trains weights; it selects architectures by the others."""
     augment: Augment = Augment()
 
 
 def is_external(name: str) -> bool:
-    """True if the name of initial weights is a file or another run, rather than an earlier phase."""
+    """Return True if initial weights are named by a file or another run, and not by an earlier phase."""
     return "/" in name or name.endswith(".safetensors")
 
 
@@ -42,41 +42,44 @@ class Start(Settings):
     """What a phase takes over from earlier phases, which are given by name."""
 
     alphas: str | None = None
-    """Phase whose final architecture parameters are the initial ones of this phase."""
+    """Phase whose final architecture parameters initialise those of this phase."""
     architecture: str | None = None
-    """Phase whose architecture this phase trains; a search takes its fixed choices from it."""
+    """Phase whose architecture this phase trains; a search takes the outcomes of its fixed choices from it."""
     weights: str | None = None
-    """Phase whose weights are loaded where names and shapes agree; from a supernet, an architecture's part of them.
+    """Phase whose weights initialise those with the same names and shapes; from a supernet, the part that the
+    architecture uses.
 
-    A path with `/` is another run: `runs/other`, or `runs/other:PHASE`. A path that ends in `.safetensors` is a file:
-    `teacher.safetensors`.
+    A path containing `/` refers to another run: `runs/other` or `runs/other:PHASE`. A path ending in
+    `.safetensors` is a weights file: `teacher.safetensors`.
     """
     trials: str | None = None
-    """Phase whose trials and their scores are used."""
+    """Phase whose trials and scores are used."""
     allow_validation_overlap: bool = False
-    """Allow weights that were trained on samples by which this search chooses."""
+    """Allow initial weights that were trained on the samples by which this search selects architectures."""
     map: str | None = None
-    """File that maps weight names of a file to those of the network (see `archir.backends.weight_names`).
+    """File that maps weight names in the weights file to those of the network (see `archir.backends.weight_names`).
 
-    The file must then hold all weights of the network, with the right shapes, and no others.
+    The weights file must then have exactly the weights of the network, with the right shapes.
     """
 
     order: str | None = None
-    """Measure of importance by which channels, groups and heads of the initial weights are sorted, most important
+    """Importance measure by which channels, groups and heads of the initial weights are sorted, most important
     first.
 
-    The network computes the same afterwards. The weights of a supernet are those of its largest architecture.
+    The network still computes the same function. For a supernet, the weights are those of its largest
+    architecture.
     """
     refit: Count | None = None
-    """Number of samples for merging removed channels into kept ones when an architecture is taken out of a supernet.
+    """Number of samples for merging removed channels into kept ones when an architecture is extracted from a
+    supernet.
 
-    They are used to predict the removed channels from the kept ones; the prediction is added to the weights that read
-    them, so that the architecture nearly computes what the largest one does.
+    With them, the removed channels are predicted from the kept ones by least squares; the prediction is folded
+    into the weights that read them, so that the architecture approximates the largest one.
     """
 
     @model_validator(mode="after")
     def _require_weights(self) -> Start:
-        """Check that options of initial weights are given only with initial weights."""
+        """Reject options on initial weights if no initial weights are set."""
         if self.map is not None and not (self.weights or "").endswith(".safetensors"):
             raise ValueError("`map` needs a file of weights: set `weights` to a path ending in .safetensors")
         if self.order is not None and self.weights is None:
@@ -95,10 +98,10 @@ class Start(Settings):
 
 
 class SkipLimit(Settings):
-    """Maximum number of alternatives with certain labels in a cell (Chen et al. 2019, P-DARTS, section 3.3; Liang et
-    al. 2019, DARTS+, section 3.2).
+    """Maximum number of alternatives per cell that have certain labels (Chen et al. 2019, P-DARTS, section 3.3;
+    Liang et al. 2019, DARTS+, section 3.2).
 
-    The cell of a choice is its path up to the first dot.
+    The cell of a choice is the part of its path before the first dot.
     """
 
     labels: Annotated[tuple[str, ...], ListAsTuple] = ("skip_connect",)
@@ -108,51 +111,53 @@ class SkipLimit(Settings):
 
 
 class Derive(Settings):
-    """Derivation of an architecture from architecture parameters (see `archir.spaces.derive`)."""
+    """How to derive an architecture from architecture parameters (see `archir.spaces.derive`)."""
 
     exclude: Annotated[tuple[str, ...], ListAsTuple] = ()
-    """Labels of alternatives that are never derived, such as those of zero operations."""
+    """Labels of alternatives that are never derived, such as zero operations."""
     limit: SkipLimit | None = None
 
 
 class Evaluate(Settings):
-    """Table of results in which candidates are looked up instead of being trained (see `archir.tabular`)."""
+    """Benchmark table in which candidates are looked up instead of being trained (see `archir.tabular`)."""
 
     table: str
-    """A `.npz`, `.csv` or `.parquet` file; the path starts in the recipe's folder."""
+    """A `.npz`, `.csv` or `.parquet` file; the path is relative to the recipe's folder."""
     map: str | None = None
-    """TOML file that assigns columns to choices and measures; by default, the table's path with the suffix `.toml`."""
+    """TOML file that assigns table columns to choices and measures. Default: the table's path with the suffix
+    `.toml`."""
     measures: Annotated[tuple[str, ...], ListAsTuple] = ()
-    """Measures to read, by default all; candidates are compared by the first one."""
+    """Measures to read (default: all); candidates are compared by the first."""
 
 
 class Phase(Settings):
-    """A phase: a strategy and its settings. `options` are specific to the strategy."""
+    """A phase: a strategy with its settings. `options` are specific to the strategy."""
 
     name: str = Field(pattern=NAME)
     strategy: str
     space: str | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
-    """Parameters of the net, which override those of the recipe."""
+    """Parameters of the net; they override those in the recipe's top-level `parameters`."""
     data: DataSettings | None = None
     augment: Augment | None = None
-    """Augmentation that replaces the one in `data`."""
+    """Augmentation; it replaces the one in `data`."""
     objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
     also: Annotated[tuple[dict[str, Any], ...], ListAsTuple] = ()
-    """Additional objectives, each with a `weight`; their losses are added."""
+    """Additional objectives, each with a `weight`. All losses are added."""
     open: Annotated[tuple[str, ...], ListAsTuple] | None = None
-    """Choices to search, as patterns of their paths (`stage[*].op`) or tags (`@edges`).
+    """Choices to search, as path patterns (`stage[*].op`) or tags (`@edges`).
 
-    By default all choices that `fixed` does not name.
+    Default: all choices that match no pattern in `fixed`.
     """
     fixed: dict[str, Any] = Field(default_factory=dict)
-    """Labels of choices that are not searched, by patterns as in `open`; later patterns override earlier ones.
+    """Labels for choices that are not searched, by pattern as in `open`; later patterns override earlier ones.
 
-    `"largest"` and `"smallest"` are the most and the least expensive alternative. They override `start.architecture`.
+    `"largest"` and `"smallest"` select the outcomes of the most and of the least expensive architecture (in
+    MACs). `fixed` overrides `start.architecture`.
     """
     start: Start = Start()
     evaluate: Evaluate | None = None
-    """Table that scores candidates unless `options.scorer` is set."""
+    """Benchmark table that scores candidates, unless `options.scorer` is set."""
     training: Training = Training()
     weights: Optimizer = Optimizer()
     alphas: Optimizer = Optimizer(kind="adam", lr=3e-4, betas=(0.5, 0.999), weight_decay=1e-3, schedule="constant")
@@ -171,35 +176,35 @@ class Recipe(Settings):
     """A search: a space, data, and the phases to run."""
 
     space: str
-    """File of the space, from the recipe's folder, optionally with `:net`."""
+    """File of the space, relative to the recipe's folder; `:NET` may be appended."""
     title: str = ""
     plugins: Annotated[tuple[str, ...], ListAsTuple] = ()
-    """Modules that register names used in the recipe; they may lie in the recipe's folder."""
+    """Python modules that register names used in the recipe; they may be in the recipe's folder."""
     seed: Seed = 0
     parameters: dict[str, Any] = Field(default_factory=dict)
     data: DataSettings = DataSettings()
     objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
-    """Objective of the phases that have none of their own."""
+    """Objective for phases that set none."""
     evaluate: Evaluate | None = None
-    """Table of results of the phases that have none of their own."""
+    """Benchmark table for phases that set none."""
     phase: Annotated[tuple[Phase, ...], ListAsTuple, AfterValidator(_require_phase)]
     threads: int | None = Field(default=None, ge=1, le=MAX_THREADS)
-    """Number of CPU threads, by default torch's own number.
+    """Number of CPU threads. Default: torch's own default.
 
-    Small networks are often faster with one thread. Runs are reproducible to the bit only with the same number of
-    threads.
+    Small networks are often faster with one thread. Runs are bit-for-bit reproducible only with the same number
+    of threads.
     """
     export: bool | Literal["each"] = True
-    """Write the last trained network as a verified ONNX model; with `"each"`, write every trained network below
+    """Export the last trained network as a verified ONNX model; with `"each"`, export every trained network to
     `networks/`."""
     opset: int | None = Field(default=None, ge=1, le=MAX_COUNT)
     tensorboard: bool = False
-    """Also write the figures of epochs for TensorBoard, below `tensorboard/`."""
+    """Also write per-epoch metrics to TensorBoard files, in `tensorboard/`."""
 
     @model_validator(mode="before")
     @classmethod
     def _inherit_objective(cls, settings: Any) -> Any:
-        """Give phases without an objective the objective of the recipe."""
+        """Give the recipe's objective to phases that set none."""
         if (
             not isinstance(settings, dict)
             or "objective" not in settings
@@ -212,11 +217,11 @@ class Recipe(Settings):
         }
 
     def evaluate_of(self, phase: Phase) -> Evaluate | None:
-        """Return the table of a phase, by default the recipe's."""
+        """Return the benchmark table for a phase: its own, or else the recipe's."""
         return phase.evaluate or self.evaluate
 
     def data_of(self, phase: Phase) -> DataSettings:
-        """Return the data settings of a phase: its own settings, and the recipe's for those it omits."""
+        """Return the data settings for a phase: its own, and the recipe's for those that it omits."""
         own = phase.data
         if own is None:
             return self.data

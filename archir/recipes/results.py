@@ -1,4 +1,4 @@
-"""Results that a search writes: the architecture, the network with its weights, an ONNX model, and a report."""
+"""Result files of a search: architecture, network with weights, ONNX model, and report."""
 
 from __future__ import annotations
 
@@ -29,27 +29,29 @@ BEST, SOURCE = "best.json", "best.arch"
 NETWORK, MODEL, CERTIFICATE = "network.json", "model.onnx", "model.onnx.json"
 SPLITS = "splits.json"
 NETWORKS = "networks"
-"""Folder of all trained networks, if `export = "each"`."""
+"""Folder for all trained networks, used if `export = "each"`."""
 COSTS = ("params", "macs")
 """Costs that are reported for networks and trials."""
 MAX_PICTURES, MAX_PICTURE_CHARACTERS = 12, 1_500_000
-"""Maximum number of candidates that the report draws, and maximum total size of their SVG pictures in characters."""
+"""Maximum number of candidates drawn in the report, and maximum total length of their SVG pictures in
+characters."""
 SUMMARY, REPORT = "summary.json", "report.html"
 FRONT, PLANE = "front.json", "front.svg"
 
 
 class Deployment(Protocol[Tensor]):
-    """Serialisation and ONNX export of a trained network, by the backend that trained it."""
+    """Serialisation and ONNX export of trained networks, implemented by the backend that trained them."""
 
     def weights(self, outcome: Outcome[Tensor]) -> bytes:
         """Return the network's weights in safetensors format."""
 
     def model(self, outcome: Outcome[Tensor], opset: int | None, metadata: Mapping[str, str]) -> Exported:
-        """Return the network as an ONNX model, verified against the trained network."""
+        """Export the network to ONNX, verified against the trained network."""
 
 
 class Exported(NamedTuple):
-    """An ONNX model, its certificate, and its largest absolute and relative difference from the trained network."""
+    """ONNX model, its certificate, and its largest absolute and relative output differences from the trained
+    network."""
 
     model: bytes
     certificate: bytes
@@ -61,7 +63,7 @@ def write(
     run: Run, recipe: Recipe, outcomes: Mapping[str, Outcome[Tensor]], deployment: Deployment[Tensor],
     spaces: dict[str, Space],
 ) -> dict[str, Any]:  # fmt: skip
-    """Write the results of a search into its run and return a summary.
+    """Write the results of a search into its run; return a summary.
 
     `spaces` caches loaded spaces (see `space_of`).
     """
@@ -97,7 +99,7 @@ def write(
 def _network_files(
     run: Run, recipe: Recipe, name: str, outcome: Outcome[Tensor], deployment: Deployment[Tensor]
 ) -> tuple[dict[str, str | bytes], dict[str, float]]:
-    """Return the files of a network that a phase trained, and the differences of its ONNX model, if one is exported."""
+    """Return the files of a phase's trained network, and the differences of its ONNX model ({} if none is exported)."""
     assert outcome.network is not None
     files: dict[str, str | bytes] = {
         SOURCE: to_source(outcome.network),
@@ -119,7 +121,7 @@ def _costs(outcome: Outcome[Tensor]) -> dict[str, int]:
 
 
 def _has(run: Run, phase: str, name: str) -> bool:
-    """True if the run has a file of this name in the folder of the phase."""
+    """Return True if the run has a file with this name in the folder of the phase."""
     return f"phases/{phase}/{name}" in run.files.manifest.files
 
 
@@ -127,7 +129,7 @@ def _report(
     run: Run, recipe: Recipe, outcomes: Mapping[str, Outcome[Tensor]], summary: Mapping[str, Any],
     spaces: dict[str, Space],
 ) -> Report:  # fmt: skip
-    """Return the report: results, learning curves, architecture parameters over time, trials, and the last network."""
+    """Build the report: results, learning curves, architecture parameters over time, trials, and the last network."""
     network = next((o.network for o in reversed(list(outcomes.values())) if o.network is not None), None)
     document = start_weights.recipe_of_run(run).document
     facts: dict[str, Mapping[str, Any]] = {}
@@ -161,7 +163,8 @@ def _report(
 
 
 def _phase_metrics(run: Run, phase: Phase) -> PhaseRows:
-    """Return the metrics of a phase by epoch; the unit is a batch if it tries candidates, a generation in evolution."""
+    """Return the metrics of a phase per epoch; for phases that try candidates, per batch, such as a generation of
+    evolution."""
     rows, registry = run.phase(phase.name).rows(), strategies()
     unit = "batch" if any("trials" in row for row in rows) else "epoch"
     if phase.strategy in registry:
@@ -170,7 +173,7 @@ def _phase_metrics(run: Run, phase: Phase) -> PhaseRows:
 
 
 def _headline(run: Run, recipe: Recipe, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the headline results: quality and size of the network, and on how many samples they were measured."""
+    """Return the headline results: quality and size of the network, and the numbers of samples used."""
     result: dict[str, Any] = {}
     network, name = summary.get("network"), recipe.phase[-1].name
     if network is not None:
@@ -225,7 +228,7 @@ def _trial_table(run: Run, phase: Phase, space: Space) -> TrialTable:
 
 
 def _choice_probabilities(phase: str, outcome: Outcome[Tensor]) -> list[ChoiceProbabilities]:
-    """Return the probabilities of each choice's alternatives over time, for the report."""
+    """Return the probabilities of each choice's alternatives over the epochs, for the report."""
     choices = {choice.path: choice for choice in outcome.architecture.choices} if outcome.architecture else {}
     history = []
     for path, rows in outcome.history.items():
@@ -240,18 +243,18 @@ def _choice_probabilities(phase: str, outcome: Outcome[Tensor]) -> list[ChoicePr
 
 
 def _label_text(label: Any) -> str:
-    """Return a label as text."""
+    """Return an outcome label as text."""
     return ", ".join(map(str, label)) if isinstance(label, list) else str(label)
 
 
 def _metadata(run: Run, phase: str, outcome: Outcome[Tensor]) -> dict[str, str]:
-    """Return the metadata of the ONNX model: architecture, title of the recipe, and class names."""
+    """Return the metadata for the ONNX model: architecture, recipe title, and class names."""
     architecture = outcome.architecture.to_json() if outcome.architecture is not None else ""
     return {"architecture": architecture, "recipe": run.title, **_class_metadata(run, phase)}
 
 
 def _class_metadata(run: Run, phase: str) -> dict[str, str]:
-    """Return the class names as metadata, if the phase's samples have labels."""
+    """Return the class names as metadata; {} if the samples of the phase have no labels."""
     if not _has(run, phase, SPLITS):
         return {}
     images = json.loads(run.content(f"phases/{phase}/{SPLITS}")).get("images")
@@ -264,8 +267,8 @@ def _final_metrics(run: Run, outcomes: Mapping[str, Outcome[Tensor]]) -> dict[st
 
 
 def _objective_record(run: Run, name: str) -> dict[str, Any]:
-    """Return what a phase measures: `criterion`, by which networks are compared, and for each measure whether larger is
-    better."""
+    """Return what a phase measures: `criterion`, the metric for comparing networks, and `measures`, which says for
+    each metric whether larger is better."""
     if not _has(run, name, OBJECTIVE):
         return {}
     objective: dict[str, Any] = json.loads(run.content(f"phases/{name}/{OBJECTIVE}"))
@@ -273,7 +276,7 @@ def _objective_record(run: Run, name: str) -> dict[str, Any]:
 
 
 def _last_epoch(run: Run, name: str) -> dict[str, Any]:
-    """Return the metrics of a phase's last epoch, the number of epochs and the total minutes."""
+    """Return the metrics of a phase's last epoch, the number of epochs, and the total time in minutes."""
     rows = run.phase(name).rows()
     if not rows:
         return {}

@@ -1,4 +1,4 @@
-"""Spaces of a recipe, and the files that define them."""
+"""Loads the spaces of a recipe, and collects the files that define them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archir.spaces.space import Space
 
 
 def load_space(path: str, folder: Path, parameters: Mapping[str, Any]) -> Space:
-    """Load the space of a net `FILE` or `FILE:NET`, which must lie below `folder`. Raises ArchError."""
+    """Load the space of the net `FILE` or `FILE:NET`, which must be below `folder`. Raises ArchError."""
     file, net = split_net(_path_below(path, folder))
     text = read_program(Path(file))
     where = Path(file).resolve().parent
@@ -23,7 +23,7 @@ def load_space(path: str, folder: Path, parameters: Mapping[str, Any]) -> Space:
 
 
 def space_of(recipe: Recipe, phase: Phase, folder: Path, cache: dict[str, Space] | None = None) -> Space:
-    """Return the space of a phase; `cache` holds loaded spaces, since large ones take seconds to load. Raises
+    """Return the space of a phase. `cache` keeps loaded spaces, as large ones take seconds to load. Raises
     ArchError."""
     name, parameters = phase.space or recipe.space, {**recipe.parameters, **phase.parameters}
     cache = {} if cache is None else cache
@@ -34,9 +34,9 @@ def space_of(recipe: Recipe, phase: Phase, folder: Path, cache: dict[str, Space]
 
 
 def files_of(path: str, folder: Path) -> dict[str, str]:
-    """Return the text of a space's file and of all files that it imports, by their paths relative to `folder`.
+    """Return the texts of a space's file and of all files it imports, by path relative to `folder`.
 
-    Files of the library are left out. Raises ArchError.
+    Files of archir's own libraries are left out. Raises ArchError.
     """
     file = Path(split_net(_path_below(path, folder))[0])
     text = read_program(file)
@@ -55,7 +55,7 @@ def files_of(path: str, folder: Path) -> dict[str, str]:
 
 
 def _path_below(path: str, folder: Path) -> str:
-    """Return the path of a space joined to `folder`. Raises ArchError (A2206) if it leads out of the folder."""
+    """Join the path of a space to `folder`. Raises ArchError (A2206) if the result is outside of the folder."""
     file, _ = split_net(str(folder / path))
     if not Path(file).resolve().is_relative_to(folder.resolve()):
         raise fail("A2206", f"the space `{path}` is not below the folder of the recipe")

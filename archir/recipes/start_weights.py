@@ -1,6 +1,7 @@
-"""Initial weights of phases that come from another run or from a file, rather than from an earlier phase.
+"""Initial weights of phases from another run or a file.
 
-They are copied into the run when it begins, so that the run stays complete if their source is changed or deleted.
+They are copied into the run when it starts, so that the run stays complete if the original is changed or
+deleted.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from archir.runs.phase import SUPERNET, WEIGHTS
 from archir.utils.files import open_regular
 
 DATA_KEY = "data"
-"""Metadata key of a safetensors file for the data sources that its weights were trained on, a JSON list."""
+"""Metadata key of safetensors files for a JSON list of the data sources on which the weights were trained."""
 
 _MAX_HEADER_BYTES = 10**8
-"""Maximum size of the header of a safetensors file, in bytes."""
+"""Maximum header size of a safetensors file, in bytes."""
 
 SPLIT_SETTINGS = ("source", "limit", "classes", "weights")
-"""Data settings that decide which samples train weights and which choose architectures."""
+"""Data settings that determine which samples train weights and which select architectures."""
 
 
 def start_files(recipe: Recipe, phase: Phase) -> tuple[str, str]:
-    """Return the names of the files in a run that hold a phase's initial weights, and the record of their supernet.
+    """Return the names, in a run, of the files for a phase's initial weights and for the record of their supernet.
 
-    Phases with the same `start.weights` share one copy, named after the first of them.
+    Phases with the same `start.weights` share one copy, named after the first such phase.
     """
     first = next(other.name for other in recipe.phase if other.start.weights == phase.start.weights)
     return f"start/{first}.safetensors", f"start/{first}.json"
@@ -44,10 +45,11 @@ def start_files(recipe: Recipe, phase: Phase) -> tuple[str, str]:
 def external_weights(
     recipe: Recipe, phase: Phase, folder: Path, uses_all_samples: UsesAllSamples
 ) -> dict[str, Content]:
-    """Return a phase's initial weights as files of the run; nothing if they come from an earlier phase or are random.
+    """Return the files to copy into the run for a phase's initial weights; {} if these come from an earlier phase or
+    are random.
 
-    Relative paths start in `folder`, the recipe's. Raises ArchError: A2207 (no such weights), A2214 (the weights were
-    trained on samples by which this search chooses), A18xx (the other run is damaged).
+    Relative paths start in `folder`, that of the recipe. Raises ArchError: A2207 (there are no such weights),
+    A2214 (the weights were trained on samples by which this search selects), A18xx (the other run is damaged).
     """
     name = phase.start.weights
     if name is None or not is_external(name):
@@ -73,9 +75,9 @@ def external_weights(
 
 
 def trained_on(path: Path) -> list[str] | None:
-    """Return the data sources that a file's weights were trained on, which `archir train` records in its metadata.
+    """Return the data sources on which the weights in a file were trained; None if the file does not record them.
 
-    Returns None if the file records none.
+    `archir train` records them in the file's metadata.
     """
     try:
         with open_regular(path) as stream:  # a safetensors file starts with the size of its JSON header, 8 bytes
@@ -87,7 +89,8 @@ def trained_on(path: Path) -> list[str] | None:
 
 
 def describe_training_data(run: Run, recipe: Recipe, phase: Phase) -> str | None:
-    """Describe what the weights file that a phase starts from was trained on; None if the phase starts from no file."""
+    """Describe what the weights in a phase's initial weights file were trained on; None if it does not start from a
+    file."""
     if not (phase.start.weights or "").endswith(".safetensors"):
         return None
     sources = trained_on(run.folder / start_files(recipe, phase)[0])
@@ -95,12 +98,12 @@ def describe_training_data(run: Run, recipe: Recipe, phase: Phase) -> str | None
 
 
 def map_file(phase: Phase) -> str:
-    """Return the name in a run of a phase's map of weight names; it keeps the suffix, which tells the format."""
+    """Return the name, in a run, of a phase's map of weight names; the suffix, which tells the format, is kept."""
     return f"start/{phase.name}.map{Path(phase.start.map or '').suffix}"
 
 
 def renamed_weights(run: Run, phase: Phase, file_names: Iterable[str]) -> RenamedWeights:
-    """Return how the weights of a phase's initial file are named in the network; `file_names` are their names in the
+    """Map the names of a phase's initial weights to those of the network; `file_names` are the names in the weights
     file.
 
     Raises ArchError (A2220).
@@ -111,19 +114,19 @@ def renamed_weights(run: Run, phase: Phase, file_names: Iterable[str]) -> Rename
 
 
 def read_supernet(run: Run, name: str) -> SupernetRecord | None:
-    """Return the supernet record stored in a file of a run, or None if there is no such file."""
+    """Read a supernet record from a file of a run; None if there is no such file."""
     return SupernetRecord(**json.loads(run.content(name))) if name in run.files.manifest.files else None
 
 
 def recipe_of_run(run: Run) -> RecipeFile:
-    """Return the recipe of a run with the overrides it was run with."""
+    """Return the recipe of a run, with its overrides applied."""
     return parse(run.content("recipe.toml").decode(), "recipe.toml", json.loads(run.content("overrides.json")))
 
 
 def _open_source(phase: Phase, name: str, folder: Path) -> tuple[Run, Recipe, Phase]:
-    """Open the run `FOLDER` or `FOLDER:PHASE` and return it, its recipe, and the phase whose weights are used.
+    """Open the run `FOLDER` or `FOLDER:PHASE`; return it, its recipe, and the phase whose weights are to be used.
 
-    By default that is the last phase with weights. Raises ArchError (A2207, A18xx).
+    Without PHASE, this is the last phase with weights. Raises ArchError (A2207, A18xx).
     """
     place, colon, which = name.rpartition(":")
     run = Run.open(folder / (place if colon else name))
@@ -139,13 +142,13 @@ def _open_source(phase: Phase, name: str, folder: Path) -> tuple[Run, Recipe, Ph
 
 
 OVERLAP_HINT = "; `allow_validation_overlap = true` in `start` allows it"
-"""End of hints: the setting that allows starting from weights that have seen the validation samples."""
+"""Text appended to hints: the setting that permits initial weights trained on validation samples."""
 
 
 def _require_same_split(
     recipe: Recipe, phase: Phase, other: Recipe, other_phase: Phase, uses_all_samples: UsesAllSamples
 ) -> None:
-    """Raise ArchError (A2214) if a search could choose by samples on which the other run trained its initial
+    """Raise ArchError (A2214) if a search could select by samples on which the other run trained the initial
     weights."""
     own, other_data = recipe.data_of(phase), other.data_of(other_phase)
     is_allowed = phase.start.allow_validation_overlap or (
@@ -174,7 +177,7 @@ def _require_same_split(
 def _require_unseen(
     recipe: Recipe, phase: Phase, sources: Sequence[str] | None, uses_all_samples: UsesAllSamples
 ) -> None:
-    """Raise ArchError (A2214) if a search chooses by samples on which the weights of its initial file were trained."""
+    """Raise ArchError (A2214) if a search would select by samples on which its initial weights file was trained."""
     is_allowed = phase.start.allow_validation_overlap or (
         uses_all_samples(phase) and phase.name not in before_searches(recipe, uses_all_samples)
     )
@@ -189,7 +192,7 @@ def _require_unseen(
 
 
 def _source_options(source: str) -> tuple[str, str]:
-    """Return the options of a source's name: its columns and the forecast horizon."""
+    """Return the options in a source name: its columns, and the forecast horizon."""
     return source.partition("#")[2], source.partition("@")[2]
 
 

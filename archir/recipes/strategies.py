@@ -1,6 +1,6 @@
-"""Registry of the strategies that phases can name, and the checks of a phase before it runs.
+"""Registry of the strategies that phases can use, and checks of a phase before it runs.
 
-Each backend has its own registry, in which it registers the strategies that it can run.
+Each backend has its own registry for the strategies that it can run.
 """
 
 from __future__ import annotations
@@ -30,30 +30,33 @@ Strategy = TypeVar("Strategy")
 CheckObjective = Callable[[Mapping[str, Any], str, SpanOf], None]
 """Function (settings, prefix, where) that raises ArchError for invalid settings of an objective.
 
-Messages begin with the prefix; `where` maps a setting's path to its place in the recipe.
+Messages start with the prefix; `where` maps a setting's path to its span in the recipe.
 """
 
 Mistakes = Callable[[Phase, Space, Any], Iterable[tuple[Place, Diagnostic]]]
-"""Function (phase, space, options) that yields the mistakes of a phase, each with the setting's path in the phase.
+"""Function (phase, space, options) that yields mistakes in a phase, each with the path of the setting in the
+phase.
 
-Mistakes are what the strategy lacks, and settings without effect. A strategy may define it as its `mistakes`.
+Mistakes are missing requirements of the strategy, and settings without effect. A strategy may define such a
+function as `mistakes`.
 """
 
 
 @dataclass(frozen=True)
 class StrategyKind(Generic[Job, Strategy]):
-    """A registered strategy: the type of its options, its constructor, and what it supports."""
+    """Registered strategy: options class, constructor, and capabilities."""
 
     options: type[Settings]
     make: Callable[[Job, Any], Strategy]
     divides: bool = False
-    """Can shard its weights across processes (`training.sharding`)."""
+    """Whether it can shard its weights across processes (`training.sharding`)."""
     uses_all_samples: bool = False
-    """Trains on all training samples, unlike a search, which chooses by a part of them."""
+    """Whether it trains on all training samples; a search trains on a part and selects architectures by the rest."""
     orders: bool = False
-    """Can sort the channels of its initial weights by importance (`start.order`)."""
+    """Whether it can sort the channels of its initial weights by importance (`start.order`)."""
     refits: bool = False
-    """Extracts architectures from a supernet and can merge removed channels into kept ones (`start.refit`)."""
+    """Whether it extracts architectures from a supernet and can merge removed channels into kept ones
+    (`start.refit`)."""
     gives: frozenset[str] | None = None
     """Outputs from which later phases can start: a subset of `alphas`, `architecture`, `weights`, `supernet` and
     `trials`.
@@ -61,11 +64,11 @@ class StrategyKind(Generic[Job, Strategy]):
     None if the strategy does not declare them.
     """
     scores: Callable[[Any], bool] = lambda options: True
-    """Function of the options: True if a strategy that tries candidates scores any of them."""
+    """Function of the options that returns True if a strategy that tries candidates scores any of them."""
 
 
 class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
-    """Strategies of a backend, by name."""
+    """Registry of a backend's strategies by name, with checks of phases."""
 
     def strategy(
         self, name: str, options: type[Settings], *, divides: bool = False, uses_all_samples: bool = False,
@@ -73,10 +76,10 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
         refits: bool = False, gives: Iterable[str] | None = None, scores: Callable[[Any], bool] = lambda options: True,
         defined_by: Any = None,
     ) -> Callable[[Callable[[Job, Any], Strategy]], Any]:  # fmt: skip
-        """Return a decorator that registers `make(job, options)` as a strategy with options of this type.
+        """Return a decorator that registers `make(job, options)` as a strategy with options of the given class.
 
-        The keywords are the fields of `StrategyKind`. `by` is the object that defines the strategy, by default `make`;
-        error messages use it to name the plugin.
+        The keyword arguments are the fields of `StrategyKind`. `defined_by` is the object that defines the strategy
+        (default: `make`); error messages use it to name the plugin.
         """
         outputs = None if gives is None else frozenset(gives)
 
@@ -91,7 +94,7 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
         return register
 
     def kind_of(self, phase: Phase) -> StrategyKind[Job, Strategy]:
-        """Return the registered strategy of a phase. Raises ArchError (A2202)."""
+        """Return the registered strategy for a phase. Raises ArchError (A2202) if there is none."""
         kind = self.find(phase.strategy)
         if kind is None:
             text = f"phase `{phase.name}`: there is no strategy `{phase.strategy}`"
@@ -99,14 +102,15 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
         return kind
 
     def uses_all_samples(self, phase: Phase) -> bool:
-        """True if a phase's strategy trains on all training samples, unlike a search. Raises ArchError (A2202)."""
+        """Return True if a phase's strategy trains on all training samples and does not search. Raises ArchError
+        (A2202)."""
         return self.kind_of(phase).uses_all_samples
 
     def table_of(self, recipe: Recipe, phase: Phase) -> Evaluate | None:
-        """Return the table in which a phase's candidates are looked up; None if it tries none, or scores them in
-        another way.
+        """Return the benchmark table in which a phase looks up candidates; None if it tries none or scores them
+        otherwise.
 
-        Raises ArchError (A2253) if the phase asks for a table and the recipe has none.
+        Raises ArchError (A2253) if the phase requests a table but neither it nor the recipe names one.
         """
         if not issubclass(self.kind_of(phase).options, TrialOptions):
             return None
@@ -119,7 +123,7 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
         return table if wanted or asked is None else None
 
     def check_tables(self, recipe_file: RecipeFile) -> None:
-        """Raise ArchError (A2202, A2253) for a table that no phase uses."""
+        """Raise ArchError (A2253) if a benchmark table is not used by any phase, (A2202) for unknown strategies."""
         recipe = recipe_file.recipe
         for number, phase in enumerate(recipe.phase):
             with recipe_file.document.with_span("phase", number, "strategy"):
@@ -134,14 +138,14 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
                 raise fail("A2253", "no phase uses the table of the recipe", None, _TABLE_HINT)
 
     def create(self, job: Job) -> Strategy:
-        """Create the strategy of a job. Raises ArchError (A2202, A1109)."""
+        """Create the strategy for a job. Raises ArchError (A2202, A1109)."""
         phase = job.phase
         kind = self.kind_of(phase)
         self._check_sharding(phase)
         return kind.make(job, parse_settings(kind.options, phase.options))
 
     def _check_sharding(self, phase: Phase) -> None:
-        """Raise ArchError (A1109) if a phase shards weights and its strategy cannot."""
+        """Raise ArchError (A1109) if a phase sets sharding but its strategy cannot shard weights."""
         if phase.training.sharding != "none" and not self.kind_of(phase).divides:
             names = ", ".join(f"`{name}`" for name, kind in sorted(self.items()) if kind.divides)
             text = f"phase `{phase.name}`: `{phase.strategy}` cannot shard weights; `training.sharding` is for {names}"
@@ -150,9 +154,9 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
     def check(
         self, recipe_file: RecipeFile, number: int, space: Space, check_objective: CheckObjective, executor: str | None
     ) -> None:
-        """Raise ArchError for invalid settings of a phase, and for names that it uses and that do not exist.
+        """Raise ArchError for invalid settings of a phase, and for names in it that do not exist.
 
-        `executor` is the executor that scores candidates, overriding the phase's setting.
+        `executor` is the executor that scores candidates; if given, it overrides the phase's setting.
         """
         phase, document = recipe_file.recipe.phase[number], recipe_file.document
         prefix = f"phase `{phase.name}`: "
@@ -214,7 +218,7 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
             raise ArchError(*problems)
 
     def _option_hint(self, diagnostic: Diagnostic) -> Diagnostic:
-        """Return a diagnostic of an option with a hint if the phase itself, or another strategy, has the option."""
+        """Add a hint to a diagnostic on an unknown option if the phase itself, or another strategy, has it."""
         name = re.fullmatch(r".*: there is no `(\w+)`", diagnostic.message)
         if name is None:
             return diagnostic
@@ -224,14 +228,13 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
         return replace(diagnostic, hint=diagnostic.hint or suggest_table(Phase, ["options"], name[1]))
 
     def _missing(self, recipe_file: RecipeFile, number: int, options: Settings) -> Iterator[Diagnostic]:
-        """Yield diagnostics for what a phase starts from or scores with and no earlier phase provides: A2207, A2210,
-        A2211."""
+        """Yield diagnostics (A2207, A2210, A2211) for inputs that a phase needs and no earlier phase provides."""
         recipe, document = recipe_file.recipe, recipe_file.document
         phase, start = recipe.phase[number], recipe.phase[number].start
         before = {item.name: self._outputs(item) for item in recipe.phase[:number]}
 
         def lacks(name: str, what: str) -> bool:
-            """True if an earlier phase declares its outputs and `what` is not among them."""
+            """Return True if an earlier phase declares its outputs and `what` is not among them."""
             outputs = before.get(name)
             return outputs is not None and what not in outputs
 
@@ -277,7 +280,7 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
     def open_space(self, recipe_file: RecipeFile, number: int, space: Space) -> Space:
         """Return the space that a phase searches, as far as it is known before earlier phases have run.
 
-        Raises ArchError (A1008, A2203, A2204, A2208) for patterns and labels that match nothing, and for choices that
+        Raises ArchError (A1008, A2203, A2204, A2208) for patterns or labels that match nothing, and for choices that
         are neither searched nor fixed.
         """
         phase, document = recipe_file.recipe.phase[number], recipe_file.document
@@ -303,10 +306,10 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
             return space
 
     def first_changed_phase(self, before: Recipe, after: Recipe) -> int | None:
-        """Return the index of the first phase that new settings change; None if they change nothing.
+        """Return the index of the first phase that differs between two versions of a recipe; None if they are equal.
 
-        Raises ArchError (A2216) for changes with which a run cannot be resumed: existing trials, weights or
-        measurements would not correspond to the new settings.
+        Raises ArchError (A2216) for changes with which a run cannot be resumed, since existing trials, weights or
+        measurements would not match the new settings.
         """
         names = [name for name in Recipe.model_fields if name != "phase"]
         fixed = [name for name in names if getattr(before, name) != getattr(after, name)]
@@ -329,7 +332,7 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
         return min(changed, default=None)
 
     def _extension_error(self, recipe: Recipe, why: str) -> ArchError:
-        """Return the error (A2216) for changed settings, with a hint on the settings that may change."""
+        """Return the error (A2216) for settings that cannot change, with a hint on those that can."""
         trying = [candidate for candidate in recipe.phase if issubclass(self.kind_of(candidate).options, TrialOptions)]
         hint = "no phase of it tries candidates: begin a new run with `archir search RECIPE --set KEY=VALUE`"
         if trying:
@@ -350,4 +353,4 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
 
 _TABLE_HINT = "phases that try candidates use it, unless `options.scorer` names another scorer"
 _AMOUNT_OPTIONS = ("trials", "generations", "count", "population")
-"""Options whose increase makes a phase try more candidates."""
+"""Options that, when increased, make a phase try more candidates."""

@@ -1,4 +1,4 @@
-"""Record of a trained supernet that later phases use: the space that its weights belong to."""
+"""Record of a trained supernet for later phases: the space to which its weights belong."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 
 Sharing = Literal["heads", "leading"]
-"""Channels that a smaller attention uses: the first channels of each head (`heads`), or the first ones of all
-(`leading`)."""
+"""Which channels a smaller attention uses: the first channels of each head (`heads`), or the first of all
+channels (`leading`)."""
 
 
 @dataclass(frozen=True)
 class SupernetRecord:
-    """A supernet's graph as JSON, its weight sharing, and the labels of the choices that were fixed during training."""
+    """Graph of a supernet as JSON, its weight sharing, and the labels of choices that were fixed during training."""
 
     graph: Mapping[str, Any]
     sharing: Sharing
@@ -28,7 +28,7 @@ class SupernetRecord:
 
     @classmethod
     def of(cls, opened: OpenSpace, graph: Graph, sharing: Sharing) -> SupernetRecord:
-        """Return the record of a supernet with this graph, trained on the open choices of a space."""
+        """Return the record for a supernet with this graph, trained on the open choices of a space."""
         labels = {
             c.path: c.label(opened.fixed_outcomes[c.path])
             for c in opened.full_space.choices
@@ -37,8 +37,7 @@ class SupernetRecord:
         return cls(to_json(graph), sharing, labels)
 
     def check(self, architecture: Architecture) -> None:
-        """Raise ArchError (A2209) if an architecture differs from the supernet in a choice that was fixed during
-        training."""
+        """Raise ArchError (A2209) if an architecture has another label for a choice that was fixed during training."""
         for path, label in architecture.items():
             if path in self.fixed and self.fixed[path] != label:
                 text = f"the supernet was trained with `{path}` = {self.fixed[path]}, not {label}"
@@ -47,9 +46,9 @@ class SupernetRecord:
                 )
 
     def to_supernet(self, graph: Graph, architecture: Architecture) -> Architecture:
-        """Convert an architecture of the full space to one of the supernet's space, whose graph is `graph`.
+        """Convert an architecture of the full space to one of the supernet's space, which has the given graph.
 
-        Raises ArchError: A2209 (it differs in a choice that was fixed during training), A1004, A1008 (it is no
+        Raises ArchError: A2209 (it differs in a choice that was fixed during training), A1004 or A1008 (it is not an
         architecture of the supernet).
         """
         self.check(architecture)

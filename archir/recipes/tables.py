@@ -1,6 +1,6 @@
-"""Tables of results that a recipe names: their files in a run, and reading them.
+"""Benchmark tables of recipes: copies them into a run and reads them.
 
-Tables are copied when a run begins, so that the run stays complete if the original is changed or deleted.
+Tables are copied when a run starts, so that the run stays complete if the original is changed or deleted.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from archir.spaces.space import Space
 from archir.tabular.results import Results, read_results
 
 FOLDER = "tables"
-"""Folder of tables in a run."""
+"""Folder for tables in a run."""
 
 
 def table_files(table: Evaluate, folder: Path) -> dict[str, Path]:
-    """Return the files of a table and its column map, by their names in a run; relative paths start in `folder`."""
+    """Return the paths of a table and of its column map, by their names in a run; relative paths start in `folder`."""
     return {_name_in_run(path): folder / path for path in (table.table, _map_path(table))}
 
 
 def results_from_files(table: Evaluate, folder: Path, space: Space) -> Results:
-    """Read the results of a space's architectures from a table. Raises ArchError (A2251, A2252, A11xx)."""
+    """Read the results for a space's architectures from a table. Raises ArchError (A2251, A2252, A11xx)."""
     if not (folder / table.table).is_file():
         raise fail("A2251", f"there is no file {folder / table.table}")
     return read_results(folder / table.table, folder / _map_path(table), space, table.measures)
 
 
 def results_from_run(run: Run, table: Evaluate, space: Space) -> Results:
-    """Read the results of a space's architectures from the copy of a table in a run. Raises ArchError (A2251, A2252,
+    """Read the results for a space's architectures from a run's copy of a table. Raises ArchError (A2251, A2252,
     A11xx)."""
     return read_results(
         run.folder / _name_in_run(table.table), run.folder / _name_in_run(_map_path(table)), space, table.measures
@@ -44,5 +44,5 @@ def _map_path(table: Evaluate) -> str:
 
 
 def _name_in_run(path: str) -> str:
-    """Return the name in a run of a file of a table."""
+    """Return the name that a table or column map has in a run."""
     return f"{FOLDER}/{quote(path, safe='')}"

@@ -1,4 +1,4 @@
-"""Settings of phases that try candidates: which scorer scores them, and on which executor."""
+"""Settings of phases that try candidates: the scorer, and the executor that runs it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from archir.utils.settings import Amount, Count, ListAsTuple, Positive, Settings
 
 @dataclass(frozen=True)
 class ScorerKind:
-    """A registered scorer: the type of its options, its constructor, and the prefix of its scores."""
+    """Registered scorer: its options class, its constructor, and the prefix of its scores' names."""
 
     options: type[Settings]
     make: Callable[[Any, Space, Any], Callable[[Architecture, float], Mapping[str, float]]]
@@ -28,7 +28,7 @@ class ScorerKind:
 
 
 SCORERS: Registry[str, ScorerKind] = Registry("scorer", "scorers")
-"""All scorers, by name; a backend registers its own."""
+"""Scorers by name; each backend registers its own."""
 
 Make = TypeVar("Make", bound=Callable[..., Callable[[Architecture, float], Mapping[str, float]]])
 
@@ -36,8 +36,8 @@ Make = TypeVar("Make", bound=Callable[..., Callable[[Architecture, float], Mappi
 def scorer(name: str, options: type[Settings] = Settings, *, prefix: str = "") -> Callable[[Make], Make]:
     """Return a decorator that registers a function `make(work, space, options)` as a scorer.
 
-    `make` is called in each worker. It returns a function from an architecture and a fraction of the full budget to
-    scores by name. In the metrics of epochs, their names get the `prefix`.
+    `make` is called once in each worker. It returns a function (architecture, fraction of the full training
+    budget) -> named scores. In per-epoch metrics, the names of scores get the `prefix`.
     """
 
     def register(make: Make) -> Make:
@@ -49,34 +49,34 @@ def scorer(name: str, options: type[Settings] = Settings, *, prefix: str = "") -
 
 
 TABLE = "table"
-"""Name of the scorer that looks candidates up in the table of `evaluate`."""
+"""Name of the scorer that looks candidates up in the benchmark table of `evaluate`."""
 
 
 class Scorer(Settings):
-    """Scorer of candidates. Scores are the measures of the phase's objective on the validation samples."""
+    """How candidates are scored. Scores are the measures of the phase's objective on the validation samples."""
 
     kind: str = "inherited"
     """Kind of scorer:
 
-    `inherited`: weights of the supernet named by `start.weights`. `training`: training from scratch with the phase's
-    settings, for the fraction of the epochs given by the budget. `proxies`: zero-cost proxies, without training.
-    `predictor`: a model fitted to the trials of `start.trials`. `table`: lookup in the table of `evaluate`. Any other
-    name: a scorer that a plugin registered.
+    `inherited`: evaluation with the weights of the supernet in `start.weights`. `training`: training from scratch
+    with the phase's settings, for the fraction of epochs that the candidate's budget sets. `proxies`: zero-cost
+    proxies, without training. `predictor`: a model fitted to the trials of `start.trials`. `table`: lookup in the
+    benchmark table of `evaluate`. Any other name: a scorer registered by a plugin.
     """
     options: dict[str, Any] = Field(default_factory=dict)
-    """Options of a scorer that a plugin registered."""
+    """Options of a scorer registered by a plugin."""
     recalibrate: Amount = 4
     """Number of batches for measuring batch-norm statistics before a network with inherited weights is scored."""
     images: Count | None = None
-    """Maximum number of samples to score on."""
+    """Maximum number of validation samples used for scoring."""
     proxies: Annotated[tuple[str, ...], ListAsTuple] = ("naswot",)
-    """Names of zero-cost proxies; the scores have the same names."""
+    """Names of zero-cost proxies; their scores have the same names."""
     score: str = "accuracy"
     """Score that the predictor predicts."""
 
     @property
     def prefix(self) -> str:
-        """Prefix of the scores' names in the metrics of epochs, which separates them from measures on other samples."""
+        """Prefix of the scores' names in per-epoch metrics, which distinguishes them from metrics on other samples."""
         return self.registered.prefix
 
     @property
@@ -89,24 +89,24 @@ class Scorer(Settings):
 
 
 class TrialOptions(CostBounds):
-    """Options of all strategies that try candidates, in addition to their own."""
+    """Options that all strategies that try candidates have in addition to their own."""
 
     scorer: Scorer = Scorer()
     executor: str = "local"
-    """Executor that scores candidates (see `archir.search.executors`): `local`, `processes:4`, `ray`,
-    `ray://HOST:PORT`."""
+    """Executor that scores candidates: `local`, `processes:4`, `ray`, `ray://HOST:PORT` (see
+    `archir.search.executors`)."""
     limit: Positive | None = None
-    """Timeout in seconds for scoring a candidate."""
+    """Time limit in seconds for scoring one candidate."""
     retries: Amount = 2
-    """Number of retries of a candidate whose worker died."""
+    """Maximum number of retries of a candidate whose worker died."""
     cores: float = Field(default=1.0, ge=0, le=MAX_THREADS)
-    """CPU cores, and threads, of each worker."""
+    """Number of CPU cores, and of threads, per worker."""
     gpus: float = Field(default=0.0, ge=0, le=MAX_THREADS)
-    """GPUs of each worker on Ray; may be a fraction."""
+    """Number of GPUs per worker on Ray; may be fractional."""
 
     def workers(self, override: str | None = None) -> Executor:
-        """Return the executor, which has not started yet; `override` replaces the setting. Raises ArchError (A2601,
-        A2602, A2603)."""
+        """Create the executor, not yet started; `override` replaces the setting. Raises ArchError (A2601, A2602,
+        A2603)."""
         return executor(
             override or self.executor, limit=self.limit, retries=self.retries, cores=self.cores, gpus=self.gpus
         )

@@ -1,1 +1,1 @@
-"""Reuse of earlier training: weights of other runs and files, and networks of one supernet."""
+"""Reuse of earlier training: weights of other runs and files, and networks extracted from one supernet."""

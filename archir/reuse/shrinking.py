@@ -1,8 +1,8 @@
-"""Shrinking of a trained network: writes a recipe for a space whose largest architecture is that network.
+"""Shrinks a trained network: writes a recipe for a space whose largest architecture is that network.
 
-The recipe has ordinary phases. `full` measures the network as it is. `elastic` trains the space's weights with the
-network as teacher, or `shared` shares them without training. `search` searches for an architecture within the budget,
-`cut` extracts it, and `tuned` trains it further.
+The recipe has ordinary phases. `full` measures the unmodified network. `elastic` trains the space's shared
+weights, with the network as teacher; or else `shared` shares the weights without training. `search` looks for
+an architecture within the budget, `cut` extracts it, and `tuned` trains it further.
 """
 
 from __future__ import annotations
@@ -26,57 +26,60 @@ from archir.utils.settings import Amount, Count, Seed, Settings
 
 FULL, SHARED, ELASTIC, SEARCH, CUT, TUNED = "full", "shared", "elastic", "search", "cut", "tuned"
 TEACHER = "distillation"
-"""Kind of the objective by which the full network teaches."""
+"""Kind of the objective for distillation from the full network."""
 
 
 class Plan(Settings):
-    """Settings of shrinking a network."""
+    """Settings for shrinking a network."""
 
     data: str = "digits"
     objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
     refit: Count = 512
     """Number of samples for merging removed channels into kept ones, before any training."""
     elastic: Amount = 0
-    """Epochs of training the space's shared weights instead of refitting them."""
+    """Number of epochs for training the space's shared weights; 0 refits them instead of training."""
     epochs: Count = 10
-    """Epochs of training the architecture that the search selected."""
+    """Number of epochs for training the selected architecture."""
     trials: Count = 100
     """Number of architectures that the search tries."""
     min_budget_fraction: float = Field(default=0.9, ge=0, le=1)
-    """Minimum cost of the tried architectures, as a fraction of the budget."""
+    """Minimum cost of the architectures to try, as a fraction of the budget."""
     samples: Count | None = None
-    """Number of samples on which an architecture is scored; by default all validation samples."""
+    """Number of validation samples on which each architecture is scored. Default: all."""
     lr: float = Field(default=1e-3, gt=0, le=1000)
     batch: Count = 64
     validation: float = Field(default=0.1, gt=0, lt=1)
-    """Fraction of the training samples by which architectures are chosen; the shared weights are not trained on
-    them."""
+    """Fraction of the training samples by which architectures are selected; shared weights are not trained on them."""
     shift: Amount = 0
-    """Maximum shift of images in pixels, vertically and horizontally."""
+    """Maximum random translation of images in pixels, vertical and horizontal."""
     flip: bool = False
-    """Mirror half of the images horizontally."""
+    """Flip each image horizontally with probability 0.5."""
     teach: Literal["beside", "alone", "none"] = "beside"
-    """Use of the full network as teacher: in addition to the data's targets, instead of them, or not at all."""
+    """Use of the full network as a teacher: in addition to the data's targets (`beside`), instead of them (`alone`),
+    or not at all (`none`)."""
     temperature: float = Field(default=2.0, gt=0, le=1e3)
     """Divisor of the full network's logits; values above 1 give more weight to unlikely classes."""
     recalibrate: Amount | None = None
-    """Number of batches for measuring batch-norm statistics of extracted architectures; 0 keeps the statistics.
+    """Number of batches for measuring the batch-norm statistics of extracted architectures; 0 keeps the existing
+    statistics.
 
-    By default 4 in the search and 16 afterwards.
+    Default: 4 during the search, 16 afterwards.
     """
     norms: Literal["batch", "frozen"] = "batch"
-    """Behaviour of batch norms in training; `frozen` keeps their statistics unchanged."""
+    """Batch norms in training: `batch` normalises by the statistics of the batch; `frozen` keeps the running
+    statistics unchanged."""
     order: str = "energy"
-    """Measure of importance by which channels and heads are sorted before any are removed; `none` keeps their order."""
+    """Importance measure by which channels and heads are sorted before any are removed; `none` keeps their order."""
     seed: Seed = 0
     threads: int | None = None
 
 
 def prepare(net: Path, space: Path, weights: Path, budget: str, plan: Plan, folder: Path) -> Path:
-    """Write the recipe, with the files of the net and of the space, into a folder; returns the recipe's path.
+    """Write the recipe, and the program files of the net and the space, into a folder; return the recipe's path.
 
-    `net` and `space` are files, optionally with `:NET`; their imports must stay below their folders. Raises ArchError:
-    A2224 (the net has choices, or is not the largest architecture of the space), and errors of the files or the budget.
+    `net` and `space` are files, optionally with `:NET`; their imports must be in their folders or below. Raises
+    ArchError: A2224 (the net has choices or is not the largest architecture of the space), and errors in the
+    files or the budget.
     """
     names = {}
     for role, path in (("net", net), ("space", space)):
@@ -102,9 +105,9 @@ def prepare(net: Path, space: Path, weights: Path, budget: str, plan: Plan, fold
 
 
 def is_run_of(run: Run, recipe: Path, weights: Path) -> bool:
-    """True if a run was started with a recipe that `prepare` wrote.
+    """Return True if a run was started with the given recipe, which `prepare` wrote.
 
-    Raises ArchError (A2224) if the recipe is the same, but the program or the weights have changed since.
+    Raises ArchError (A2224) if the recipe is the same but a program or the weights have changed since.
     """
     if run.content(RECIPE) != recipe.read_bytes():
         return False
@@ -120,13 +123,13 @@ def is_run_of(run: Run, recipe: Path, weights: Path) -> bool:
 
 
 def _changed_error(run: Run, what: str) -> ArchError:
-    """Return the error (A2224) for a file that differs from the one the run was started with."""
+    """Return the error (A2224) for a file that has changed since the run was started."""
     text = f"{run.folder} was started with another {what} than the current one"
     return fail("A2224", text, None, "use a new folder, or remove this one")
 
 
 def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) -> dict[str, Any]:
-    """Return the recipe as a dictionary. `names` are the paths of net and space in its folder."""
+    """Return the recipe as a dictionary. `names` are the paths of net and space relative to its folder."""
     augment = {"shift": plan.shift, "flip": plan.flip}
     augmented = any(augment.values())
     teacher = {"kind": TEACHER, "teacher": names["net"], "weights": str(weights),
@@ -174,5 +177,5 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
 
 
 def _prediction_form(objective: Mapping[str, Any]) -> str:
-    """Return the form of the teacher's predictions for a kind of objective."""
+    """Return the form of the teacher's predictions (`classes`, `labels` or `numbers`) for a kind of objective."""
     return {"multilabel": "labels", "regression": "numbers"}.get(str(objective.get("kind")), "classes")

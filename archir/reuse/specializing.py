@@ -1,7 +1,9 @@
-"""Networks within budgets, all with the weights of one supernet: writes a recipe that starts from the supernet's run.
+"""Networks within several budgets, all with the weights of one supernet: writes a recipe that starts from the
+supernet's run.
 
-Each budget has two phases: a search with the supernet's weights on the validation samples, and one that extracts the
-weights and measures batch-norm statistics. As these are ordinary phases, everything that runs support works here too.
+Each budget has two phases: a search with the supernet's weights on the validation samples, and a phase that
+extracts the weights and measures batch-norm statistics. These are ordinary phases, so that everything that
+runs support works here too.
 """
 
 from __future__ import annotations
@@ -23,31 +25,32 @@ from archir.spaces.space import Space
 from archir.utils import toml
 
 RECIPE, SPACE = "recipe.toml", "space/"
-"""Folder in a run with the files of the space."""
+"""Name of the recipe file, and folder in a run for the files of the space."""
 REPLACE_PHASE = "replaced"
 """Name of the phase that scores alternatives one by one."""
 INHERITED_SETTINGS = ("space", "parameters", "data", "objective", "open")
-"""Settings that the new phases inherit from the phase that trained the supernet."""
+"""Settings that new phases inherit from the phase that trained the supernet."""
 INHERITED_TRAINING = ("batch", "precision")
-"""Training settings that the new phases inherit."""
+"""Training settings that new phases inherit from the phase that trained the supernet."""
 
 
 def search_name(number: int) -> str:
-    """Return the name of the phase that searches within a budget; budgets are numbered from 1."""
+    """Return the name of the search phase for a budget; budgets are numbered from 1."""
     return f"search-{number}"
 
 
 def network_name(number: int) -> str:
-    """Return the name of the phase that extracts the network of a budget; budgets are numbered from 1."""
+    """Return the name of the phase that extracts the network for a budget; budgets are numbered from 1."""
     return f"budget-{number}"
 
 
 def prepare(source: str, bounds: Sequence[str], options: Mapping[str, Any], folder: Path) -> Path:
-    """Write the recipe of a search within each of the bounds, and the files of the space, into a folder.
+    """Write a recipe with one search for each of the bounds, and the files of the space, into a folder; return its
+    path.
 
-    `source` is a run, or `RUN:PHASE` if several of its phases trained a supernet; the default is the last one.
-    `options` are those of the searches. Returns the recipe's path. Raises ArchError: A2207 (the run trained no
-    supernet), A18xx (it is damaged), A3105 (it needs plugins), and errors of the bounds.
+    `source` is a run, or `RUN:PHASE` if several phases trained a supernet (default: the last one). `options` are
+    those of the searches. Raises ArchError: A2207 (the run trained no supernet), A18xx (it is damaged), A3105 (it
+    needs plugins that are not loaded), and errors in the bounds.
     """
     supernet = _copy_supernet(source, folder)
     for text in bounds:
@@ -65,9 +68,10 @@ def prepare(source: str, bounds: Sequence[str], options: Mapping[str, Any], fold
 
 
 def prepare_single_changes(source: str, options: Mapping[str, Any], folder: Path) -> Path:
-    """Write the recipe that scores each alternative separately with a supernet's weights; returns the recipe's path.
+    """Write a recipe that scores each single change to another alternative with a supernet's weights; return its
+    path.
 
-    `source`, `options`, `folder` and errors are as for `prepare`.
+    Parameters and errors: see `prepare`.
     """
     supernet = _copy_supernet(source, folder)
     start = {"weights": supernet.weights}
@@ -83,10 +87,10 @@ def prepare_single_changes(source: str, options: Mapping[str, Any], folder: Path
 
 @dataclass(frozen=True)
 class _CopiedSupernet:
-    """A trained supernet whose space was copied to a folder, for a new recipe.
+    """A trained supernet whose space has been copied to a folder, for a new recipe.
 
-    `phase_settings` are inherited by new phases, `weights` refers to its weights as `RUN:PHASE`, and `recipe_settings`
-    are the other settings of its recipe.
+    New phases inherit `phase_settings`; `weights` refers to the supernet's weights as `RUN:PHASE`;
+    `recipe_settings` are the other settings of its recipe.
     """
 
     run: Run
@@ -129,10 +133,10 @@ def _copy_supernet(source: str, folder: Path) -> _CopiedSupernet:
 
 
 def evolution(trials: int, **scorer: Any) -> dict[str, Any]:
-    """Return options of an evolutionary search with `trials` trials: the first quarter is random, the others are
+    """Return options for an evolutionary search with `trials` trials; the first quarter is random, the rest are
     offspring.
 
-    `scorer` are options of the scorer; None is left out.
+    `scorer` are scorer options; those that are None are left out.
     """
     population = max(1, trials // 4)
     crossovers = population // 2
@@ -148,7 +152,8 @@ def evolution(trials: int, **scorer: Any) -> dict[str, Any]:
 
 
 def find_supernet(source: str) -> tuple[Run, Phase, SupernetRecord]:
-    """Return a run, its phase that trained the supernet, and the supernet's record. Raises ArchError (A2207)."""
+    """Open a run; return it, its phase that trained the supernet, and the supernet's record. Raises ArchError
+    (A2207)."""
     place, colon, which = source.rpartition(":")
     run = Run.open(Path(place if colon else source))
     phases = recipe_of_run(run).recipe.phase

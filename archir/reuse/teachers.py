@@ -1,6 +1,6 @@
-"""Teacher networks of phases: networks that an earlier phase trained, and networks in files.
+"""Teacher networks of phases: trained by an earlier phase, or given as files.
 
-Files are copied into the run when it begins, so that the run stays complete if the originals change.
+Files are copied into the run when it starts, so that the run stays complete if the originals change.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from archir.runs.folder import Content
 from archir.runs.phase import WEIGHTS
 
 TEACHER = ("teacher", "weights")
-"""Settings of an objective that define a teacher's network and weights; the run sets them if the objective names a
-phase."""
+"""Objective settings that define the teacher's network and weights; the run fills them in if the objective names
+a phase."""
 
 
 def teacher_files(phase: Phase, folder: Path) -> dict[str, Content]:
-    """Return the files of a phase's teachers, as files of the run: programs below `space/`, and weights.
+    """Return the files to copy into the run for a phase's teachers: programs below `space/`, and weights.
 
-    Relative paths start in the recipe's folder. Raises ArchError: A2206 (a program is not below it), A2207 (a file of
-    weights does not exist), and errors of the programs.
+    Relative paths start in `folder`, that of the recipe. Raises ArchError: A2206 (a program is outside of it),
+    A2207 (a weights file does not exist), and errors in the programs.
     """
     files: dict[str, Content] = {}
     for settings in _file_teachers(phase):
@@ -40,7 +40,8 @@ def teacher_files(phase: Phase, folder: Path) -> dict[str, Content]:
 
 
 def with_teacher_files(run: Run, recipe: Recipe, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an objective's settings with its teacher's files as they are in the run. Raises ArchError (A2207)."""
+    """Return an objective's settings with its teacher's files replaced by their copies in the run. Raises ArchError
+    (A2207)."""
     result = dict(settings)
     name = result.pop("phase", None)
     if name is None:
@@ -56,12 +57,12 @@ def with_teacher_files(run: Run, recipe: Recipe, settings: Mapping[str, Any]) ->
 
 
 def _file_teachers(phase: Phase) -> Iterator[Mapping[str, Any]]:
-    """Yield the objectives of a phase whose teacher is in files."""
+    """Yield the objectives of a phase whose teacher is given as files."""
     for settings in (phase.objective, *phase.also):
         if "teacher" in settings and "weights" in settings and "phase" not in settings:
             yield settings
 
 
 def _name_in_run(weights: str) -> str:
-    """Return the name in a run of a teacher's weights; different paths in the recipe get different names."""
+    """Return the name of a teacher's weights in a run; different paths in the recipe get different names."""
     return f"start/teacher-{sha256(weights.encode()).hexdigest()[:16]}.safetensors"

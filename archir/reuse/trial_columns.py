@@ -1,4 +1,4 @@
-"""Trials of a run as columns: scores, costs and choices."""
+"""Trials of a run as table columns: scores, costs, and choices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archir.runs import Run
 from archir.utils.frames import Tabular
 
 COSTS = ("params", "macs")
-"""Costs that have a column."""
+"""Costs for which there is a column."""
 
 
 class Trials(dict[str, list[Any]], Tabular):
@@ -32,8 +32,8 @@ class Trials(dict[str, list[Any]], Tabular):
 def read_trials(folder: Path, phase: str | None = None) -> Trials:
     """Return the trials of a run, or of one of its phases, as columns.
 
-    Columns are `phase`, `trial`, `status`, `hash`, `budget`, `seconds`, then `scores.NAME`, `costs.NAME` and
-    `choices.PATH`. Missing values are None. The run may still be in progress. Raises ArchError: A1207 (the phase does
+    Columns: `phase`, `trial`, `status`, `hash`, `budget`, `seconds`, then `scores.NAME`, `costs.NAME` and
+    `choices.PATH`. Missing values are None. The run may still be running. Raises ArchError: A1207 (the phase does
     not exist or has no trials), A18xx (the run is damaged), A3105 (the run needs plugins that are not loaded).
     """
     run = Run.open(folder)
@@ -64,9 +64,9 @@ def read_trials(folder: Path, phase: str | None = None) -> Trials:
 
 
 _PLAIN_COLUMNS = ("phase", "trial", "status", "hash", "budget", "seconds")
-"""Columns without a prefix, in their order."""
+"""Columns without prefix, in order."""
 _PREFIXES = ("scores", "costs", "choices")
-"""Prefixes of the other columns, in their order."""
+"""Prefixes of the other columns, in order."""
 
 
 def _column_order(name: str) -> tuple[int, str]:

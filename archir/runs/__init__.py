@@ -1,4 +1,5 @@
-"""Runs: folders in which a search stores its state and results, consistent at every moment, so that it can be resumed.
+"""Runs: folders that store the state and results of a search. They are consistent at all times, so that runs can
+be resumed.
 
     with Run.create(folder, "digits", {"recipe.toml": text, "space/net.arch": text}, environment()) as run:
         phase = run.phase("search")
@@ -6,15 +7,16 @@
         phase.record({"epoch": 0, "loss": 1.2, "accuracy": 0.6})    # a row of metrics.sqlite
         phase.save({"step": 100}, {"safetensors": data})            # a checkpoint; the last two are kept
         phase.finish({"accuracy": 0.6})
-        run.write({"best.json": text, "report.html": page(report)}) # results, all of them or none
+        run.write({"best.json": text, "report.html": page(report)}) # results, written atomically
         run.finish()
 
-    with Run.resume(folder) as run:                                 # verified, locked; incomplete steps are completed
-        checkpoint = run.phase("search").last()                     # None, or facts and verified bytes
-    run = Run.open(folder)                                          # verified, for reading; any number at a time
-    summaries("runs")                                               # what `archir runs` lists
+    with Run.resume(folder) as run:                                 # verified, locked; open writes are completed
+        checkpoint = run.phase("search").last()                     # None, or state and verified bytes
 
-Every file is verified by SHA-256 before it is used; damage is a diagnostic (A1801 to A1810) that names the file.
+    run = Run.open(folder)                                          # verified, read-only; any number of readers
+    summaries("runs")                                               # the list that `archir runs` shows
+
+Every file is verified by SHA-256 before use; damage raises a diagnostic (A1801 to A1810) that names the file.
 `archir_torch.training.checkpoint_phase` stores tensors in a phase. `docs/runs.md` describes the format.
 """
 

@@ -1,4 +1,4 @@
-"""Comparison of runs: the settings in which they differ, and their results."""
+"""Compares runs: the settings in which they differ, and their results."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from archir.runs.summaries import Summary
 from archir.search.fronts.metric_format import format_metric
 
 OVER_SEEDS = "mean and deviation"
-"""Heading of the column with the mean and the standard deviation over seeds."""
+"""Heading of the column with mean and standard deviation over seeds."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of runs, with one text for each run.
+    """Comparison of runs; each row has one text per run.
 
-    `settings` are the settings that differ, by key; `results` are score, parameters and MACs by name.
-    `score_over_seeds` is the mean score and its sample standard deviation if only the seed differs (empty if there are
-    too few scores), else None.
+    `settings` are the settings that differ, by key; `results` are score, parameters and MACs. If only the seed
+    differs, `score_over_seeds` is the mean score with its sample standard deviation ("" if there are too few
+    scores); otherwise None.
     """
 
     names: Sequence[str]
@@ -33,12 +33,12 @@ class Comparison:
 
     @property
     def head(self) -> list[str]:
-        """The headings of the table: the names of the runs, and that of the mean if there is one."""
+        """Column headings: "", the run names, and, if only the seed differs, that of the mean."""
         return ["", *self.names, *([] if self.score_over_seeds is None else [OVER_SEEDS])]
 
     @property
     def rows(self) -> list[list[str]]:
-        """The rows of the table: first the settings, then the results."""
+        """Table rows: settings first, then results."""
         rows = [[key, *values] for key, values in {**self.settings, **self.results}.items()]
         if self.score_over_seeds is None:
             return rows
@@ -46,7 +46,7 @@ class Comparison:
 
 
 def compare_runs(pairs: Sequence[tuple[Path, Summary]]) -> Comparison:
-    """Compare undamaged runs. Raises ArchError if one of them is damaged."""
+    """Compare runs. Raises ArchError if one of them is damaged."""
     differing = differences([settings(Run.open(path)) for path, _ in pairs])
     runs = [summary for _, summary in pairs]
     if "seed" in differing:
@@ -63,19 +63,19 @@ def compare_runs(pairs: Sequence[tuple[Path, Summary]]) -> Comparison:
 
 
 def labels(pairs: Sequence[tuple[Path, Summary]]) -> list[str]:
-    """Return the names of runs; the folder's path where several runs have the same name."""
+    """Return the names of the runs; folder paths for runs whose name is not unique."""
     names = Counter(summary.name for _, summary in pairs)
     return [summary.name if names[summary.name] == 1 else str(path) for path, summary in pairs]
 
 
 def score_text(summary: Summary) -> str:
-    """Format the score of a run, with the metric's name unless it is the accuracy; empty if there is none."""
+    """Format the score of a run, with the metric's name unless that is accuracy; "" if there is no score."""
     text = "" if summary.score is None else format_metric(summary.criterion, summary.score)
     return f"{summary.criterion} {text}" if text and summary.criterion != "accuracy" else text
 
 
 def short_number(value: int | None) -> str:
-    """Format a number with three significant digits and a unit prefix: `1.23M`; empty for None."""
+    """Format a count with three significant digits and a unit prefix, such as `1.23M`; "" for None."""
     if value is None:
         return ""
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
@@ -85,8 +85,8 @@ def short_number(value: int | None) -> str:
 
 
 def _mean_over_seeds(runs: Sequence[Summary]) -> str:
-    """Return the mean score and its sample standard deviation; empty if there are fewer than two scores, or of
-    different metrics."""
+    """Return mean and sample standard deviation of the scores as text; "" if there are fewer than two scores or the
+    metrics differ."""
     scores = [summary.score for summary in runs if summary.score is not None]
     if len(scores) < 2 or len({summary.criterion for summary in runs}) > 1:
         return ""

@@ -1,4 +1,4 @@
-"""Report damaged files of a run, with a hint for each, and remove those that a run can do without."""
+"""Reports damaged files of a run, with hints, and removes those that the run can regenerate."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from archir.runs.manifest import Anchor
 from archir.runs.phase import CHECKPOINT_FILE, WEIGHTS, checkpoints
 
 _REBUILT_HINT = f"{journal.RESUME_HINT}: the file is removed and written again"
-"""Hint for a damaged file that resuming the run writes again."""
+"""Hint for a damaged file that is regenerated when the run is resumed."""
 
 
 def require_intact(files: Folder) -> None:
-    """Raise ArchError that names every file that is damaged (A1803), missing (A1804) or unexpected (A1805)."""
+    """Raise ArchError if files are damaged (A1803), missing (A1804) or unexpected (A1805), with a diagnostic for
+    each."""
     problems = files.problems()
     if problems:
         bad = {problem.file for problem in problems}
@@ -24,8 +25,7 @@ def require_intact(files: Folder) -> None:
 
 
 def remove_damaged(files: Folder) -> set[str]:
-    """Remove damaged files that the run can do without. Returns the names of the phases that have lost their
-    results."""
+    """Remove the damaged files that the run can regenerate; return the names of the phases whose results are lost."""
     problems = [problem for problem in files.problems() if _dispensable(problem)]
     lost: set[str] = set()
     for problem in problems:
@@ -50,7 +50,7 @@ def remove_damaged(files: Folder) -> set[str]:
 
 
 def _journal_is_lost(files: Folder) -> bool:
-    """Return whether the journal is damaged."""
+    """Return True if the journal is damaged."""
     with suppress(ArchError):
         journal.read(files.path, files.manifest.journal, JOURNAL in files.manifest.files)
         return False
@@ -58,18 +58,18 @@ def _journal_is_lost(files: Folder) -> bool:
 
 
 def _dispensable(problem: Problem) -> bool:
-    """Return whether a run can do without the file of a problem."""
+    """Return True if the run can do without the damaged or missing file."""
     return problem.code != "A1805" and not _is_input(problem.file)
 
 
 def _is_input(name: str) -> bool:
-    """Return whether a file is an input of the run, which cannot be written again."""
+    """Return True if a file is an input of the run, which cannot be regenerated."""
     inputs = ("recipe.toml", "overrides.json", "environment.json", "extensions.json")
     return name in inputs or name.startswith(("space/", "start/"))
 
 
 def _hint(files: Folder, problem: Problem, bad: set[str]) -> str:
-    """Return what can be done about a damaged file."""
+    """Return a hint on how to recover from a damaged file; `bad` are the names of all damaged files."""
     if problem.code == "A1805":
         return "move it out of the folder"
     if _is_input(problem.file):

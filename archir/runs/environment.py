@@ -1,4 +1,4 @@
-"""Environment of a run: versions of packages, the machine, and facts about devices from the backend."""
+"""Environment of a run: package versions, the machine, and facts about devices from the backend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGES = ("torch", "numpy", "networkx", "lark", "onnx", "onnxruntime", "onnxr
 
 
 def environment(**facts: Any) -> dict[str, Any]:
-    """Return versions and the machine, with further facts from the caller, such as device and threads."""
+    """Return package versions and machine properties, plus `facts` from the caller, such as device and thread count."""
     return {
         "archir": __version__,
         "python": platform.python_version(),
@@ -28,7 +28,7 @@ def environment(**facts: Any) -> dict[str, Any]:
 
 
 def _versions() -> Mapping[str, str]:
-    """Return the versions of installed packages that affect results."""
+    """Return the installed versions of the packages in `_PACKAGES`."""
     versions = {}
     for name in _PACKAGES:
         try:

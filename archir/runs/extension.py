@@ -1,7 +1,7 @@
-"""Extend a run: continue with other settings, where phases lose their results, but their trials are reused.
+"""Extends runs: a run continues with changed settings; some phases lose their results but reuse their trials.
 
-A run's extensions are in `extensions.json`. The run's files change in one step. The journal, which is append-only, is
-updated after that; if the process is killed in between, the next resume updates it.
+The extensions of a run are stored in `extensions.json`. The files of the run change atomically. The journal,
+which is append-only, is updated afterwards; if the process is killed in between, the next resume updates it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from archir.runs.folder import Content
 from archir.runs.run import Run
 
 EXTENSIONS = "extensions.json"
-"""Name of the file with the extensions of a run."""
+"""Name of the file that lists the extensions of a run."""
 
 
 def read_extensions(run: Run) -> list[dict[str, Any]]:
-    """Return the extensions of a run, oldest first: the changed `settings` by key, and the `phases` that started
-    again."""
+    """Return the extensions of a run, oldest first: changed `settings` by key, and the names of the restarted
+    `phases`."""
     if EXTENSIONS not in run.files.manifest.files:
         return []
     extensions: list[dict[str, Any]] = json.loads(run.content(EXTENSIONS))
@@ -27,7 +27,7 @@ def read_extensions(run: Run) -> list[dict[str, Any]]:
 
 
 def extend(run: Run, settings: Mapping[str, str], phases: Sequence[str], files: Mapping[str, Content]) -> None:
-    """Restart phases and write files in one step, with a record of the settings that were changed."""
+    """Restart phases and write files atomically, and record the changed settings as an extension."""
     restarted = [name for name in phases if name in run.journal.phases()]
     extensions = [*read_extensions(run), {"settings": dict(settings), "phases": restarted}]
     removed = [
@@ -38,7 +38,7 @@ def extend(run: Run, settings: Mapping[str, str], phases: Sequence[str], files: 
 
 
 def record_restarts(run: Run) -> None:
-    """Record in the journal the restarts of phases that it does not have yet."""
+    """Record restarts of phases that the journal does not have yet."""
     for number, extension in enumerate(read_extensions(run)):
         for phase in extension["phases"]:
             run.phase(phase).restart(number)

@@ -1,5 +1,4 @@
-"""Folder whose files change atomically: at any moment, and after any crash, all files are the old ones or the new
-ones."""
+"""Folder with atomic updates: at any moment, and after any crash, its files are either all old or all new."""
 
 from __future__ import annotations
 
@@ -22,18 +21,18 @@ Content: TypeAlias = bytes | str | Path
 """Content of a file: bytes, text, or the path of a file to copy."""
 
 JOURNAL = "metrics.sqlite"
-"""Name of the journal's file."""
+"""File name of the journal."""
 STAGING = ".staging"
-"""Folder for new contents before they replace the old ones."""
+"""Name of the subfolder that holds new file contents until they replace the old ones."""
 _CHUNK = 1 << 20
-"""Number of bytes that are read at a time."""
+"""Size in bytes of the chunks in which files are read."""
 LIVE_JOURNAL = {JOURNAL + suffix for suffix in ("", "-wal", "-shm")}
-"""Files of a journal that is open for writing; their rows are verified one by one."""
+"""Files of a journal that is open for writing; they are not hashed as files, since each row has a hash."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a file: the code of a diagnostic, and its text."""
+    """Problem with a file: diagnostic code, and text that follows the file name in the message."""
 
     file: str
     code: str
@@ -41,15 +40,15 @@ class Problem:
 
 
 class Folder:
-    """Folder with the files that a manifest lists."""
+    """Folder whose files are listed, with size and SHA-256, in a manifest."""
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest
 
     def commit(self, files: Mapping[str, Content], remove: Iterable[str] = (), **changes: Any) -> None:
-        """Write files, remove others and change fields of the manifest, in one step.
+        """Atomically write files, remove others, and change manifest fields.
 
-        `changes` may include `entries`: the files to start from, instead of the manifest's.
+        `changes` are manifest fields; `entries` among them replaces the manifest's list of files to start from.
         """
         self.apply()
         old, sequence = self.manifest, self.manifest.sequence + 1
@@ -69,8 +68,7 @@ class Folder:
         self.apply()
 
     def apply(self) -> None:
-        """Move the pending files of the manifest to their places and delete the removed ones; safe to repeat after a
-        crash."""
+        """Move pending files to their final paths and delete the removed ones; safe to repeat after a crash."""
         changed_folders = set()
         for name, staged in self.manifest.pending.items():
             if (source := self.path / STAGING / staged).exists():
@@ -85,7 +83,7 @@ class Folder:
             (self.path / name).unlink(missing_ok=True)
 
     def _stage(self, name: str, content: Content) -> Entry:
-        """Write a file into the staging folder and flush it to the disk. Returns its entry."""
+        """Write a file to the staging folder and flush it to disk; return its manifest entry."""
         hashed, size = sha256(), 0
         with report_write_errors(self.path / name):
             (self.path / STAGING).mkdir(parents=True, exist_ok=True)
@@ -100,20 +98,20 @@ class Folder:
         return Entry(bytes=size, sha256=hashed.hexdigest())
 
     def remove_leftovers(self) -> None:
-        """Remove the staged files and temporary manifests of commits that were killed."""
+        """Remove staged files and temporary manifests left by interrupted commits."""
         shutil.rmtree(self.path / STAGING, ignore_errors=True)
         for path in self.path.glob(f".{manifest.NAME}.*"):
             path.unlink(missing_ok=True)
 
     def location(self, name: str) -> Path:
-        """Return the path at which the content of a file is: staged, or final."""
+        """Return the path that holds the content of a file now: in the staging folder or final."""
         staged = self.manifest.pending.get(name)
         if staged is not None and (path := self.path / STAGING / staged).exists():
             return path
         return self.path / name
 
     def content(self, name: str) -> bytes:
-        """Return the content of a listed file. Raises ArchError (A1803) if it cannot be read or its SHA-256 differs."""
+        """Return the content of a listed file. Raises ArchError (A1803) if it is unreadable or its SHA-256 differs."""
         path, entry = self.location(name), self.manifest.files[name]
         try:
             data = read_bytes(path, entry.bytes)
@@ -126,21 +124,21 @@ class Folder:
         return data
 
     def problems(self) -> list[Problem]:
-        """Return every file that was changed, is missing, or does not belong to the run."""
+        """Return a problem for each file that was changed, is missing, or does not belong to the run."""
         listed = [(name, entry, False) for name, entry in self.manifest.files.items()]
         listed += [(name, entry, True) for name, entry in self.manifest.growing.items()]
         problems = [problem for item in listed if (problem := self._problem(*item))]
         return problems + [Problem(name, "A1805", "does not belong to the run") for name in self._unlisted()]
 
     def _problem(self, name: str, entry: Entry, grows: bool) -> Problem | None:
-        """Return what is wrong with a file; None if it is intact."""
+        """Return the problem with a file, or None if it is intact; check again if a writer moved it meanwhile."""
         path = self.location(name)
         problem = _problem(name, path, entry, grows)
         moved = self.location(name) != path  # moved by a writer in the meantime
         return self._problem(name, entry, grows) if problem and moved else problem
 
     def _unlisted(self) -> Iterator[str]:
-        """Yield the names of files that the manifest does not list."""
+        """Yield the names of all files that the manifest does not list."""
         current = self.manifest
         expected = {*current.files, *current.growing, *current.removed, manifest.NAME, lock.NAME}
         if JOURNAL not in current.files:
@@ -159,8 +157,8 @@ class Folder:
 
 
 class AppendedFile:
-    """File that is appended to. The manifest's entry covers its first `bytes` bytes; what follows is cut off when it is
-    opened."""
+    """Append-only file. The manifest entry covers its first `bytes` bytes; opening the file truncates it to that
+    size."""
 
     def __init__(self, path: Path, entry: Entry) -> None:
         with open_regular(path) as stream:
@@ -177,7 +175,7 @@ class AppendedFile:
         self._bytes += len(data)
 
     def sync(self) -> Entry:
-        """Flush the file to the disk. Returns its entry."""
+        """Flush the file to disk; return its manifest entry."""
         with report_write_errors(self._path):
             os.fsync(self._stream.fileno())
         return Entry(bytes=self._bytes, sha256=self._hash.hexdigest())
@@ -189,19 +187,19 @@ class AppendedFile:
 
 
 def entry_of_file(path: Path) -> Entry:
-    """Return the entry of a file: size and SHA-256."""
+    """Return the manifest entry (size and SHA-256) of a file."""
     size = path.stat().st_size
     return Entry(bytes=size, sha256=_digest(path, size))
 
 
 def entry_of_bytes(data: bytes) -> Entry:
-    """Return the entry of a file with the given content."""
+    """Return the manifest entry of a file with the given content."""
     return Entry(bytes=len(data), sha256=sha256(data).hexdigest())
 
 
 def _problem(name: str, path: Path, entry: Entry, grows: bool) -> Problem | None:
-    """Compare a file with its entry. Returns the difference; None if it is intact. `grows`: bytes after the entry are
-    allowed."""
+    """Compare a file with its manifest entry; return the problem, or None if it is intact. With `grows`, it may be
+    longer."""
     if not os.path.lexists(path):
         return Problem(name, "A1804", "is missing")
     if path.is_symlink() or not path.is_file():
@@ -220,7 +218,7 @@ def _problem(name: str, path: Path, entry: Entry, grows: bool) -> Problem | None
 
 
 def _write_all(stream: RawIOBase, data: bytes) -> int:
-    """Write all of the data to an unbuffered stream. Returns its size."""
+    """Write all data to an unbuffered stream; return its size in bytes."""
     remaining = memoryview(data)
     while remaining:
         remaining = remaining[stream.write(remaining) or 0 :]
@@ -228,7 +226,7 @@ def _write_all(stream: RawIOBase, data: bytes) -> int:
 
 
 def _size(path: Path) -> int:
-    """Return the size of a file; 0 if there is none."""
+    """Return the size of a file in bytes; 0 if it does not exist."""
     try:
         return path.stat().st_size
     except OSError:
@@ -236,7 +234,7 @@ def _size(path: Path) -> int:
 
 
 def _parts(content: Content) -> Iterator[bytes]:
-    """Yield the content in parts."""
+    """Yield the content in chunks."""
     if isinstance(content, Path):
         with open_regular(content) as stream:
             while part := stream.read(_CHUNK):

@@ -1,7 +1,8 @@
-"""Hashes of the files that a training wrote, in a file `hashes.json` of its folder that has a hash of itself.
+"""Hashes of the files that a training wrote, stored in `hashes.json` of its folder; that file also contains its
+own hash.
 
-The folder of a search has a manifest instead. In the folder of a training, files are written one at a time, and the
-hashes after them.
+Searches use a manifest with atomic updates instead. In the folder of a training, files are written one at a
+time, followed by their hashes.
 """
 
 from __future__ import annotations
@@ -20,26 +21,26 @@ from archir.utils.files import read_bytes, write_atomic
 NAME = "hashes.json"
 """Name of the file with the hashes."""
 MAX_BYTES = 1 << 26
-"""Maximum size in bytes of a file that is parsed: hashes, a network, an architecture."""
+"""Maximum size in bytes of a file to parse: `hashes.json`, a network, or an architecture."""
 
 _HINT = "put back a copy of the file, or train again in another folder"
 
 
 class Hashes(BaseModel):
-    """Sizes and hashes of the files of a folder, by name."""
+    """Manifest entries (size and SHA-256) of the files of a folder, by name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     files: dict[RelativeName, Entry]
 
 
 def write(folder: Path, names: Iterable[str]) -> None:
-    """Write the hashes of the named files to `hashes.json`."""
+    """Write the hashes of the named files to `hashes.json` in the folder."""
     hashes = Hashes(files={name: entry_of_file(folder / name) for name in names})
     write_atomic(folder / NAME, manifest.sealed(hashes.model_dump()).encode())
 
 
 def read(folder: Path) -> dict[str, Entry]:
-    """Return the hashes of a folder; empty if there are none. Raises ArchError (A1205) if `hashes.json` was changed."""
+    """Return the hashes of a folder; {} if it has none. Raises ArchError (A1205) if `hashes.json` was changed."""
     path = folder / NAME
     try:
         return Hashes.model_validate(manifest.unsealed(read_bytes(path, MAX_BYTES))).files
@@ -52,7 +53,7 @@ def read(folder: Path) -> dict[str, Entry]:
 
 
 def require_unchanged(folder: Path, names: Iterable[str]) -> None:
-    """Raise ArchError (A1205) unless the named files have the content that was recorded."""
+    """Raise ArchError (A1205) unless the named files match their recorded hashes."""
     entries = read(folder)
     for name in names:
         try:
@@ -64,8 +65,7 @@ def require_unchanged(folder: Path, names: Iterable[str]) -> None:
 
 
 def require_unchanged_file(path: Path) -> None:
-    """Raise ArchError (A1205, A1803) if a file belongs to a training or a search and was changed after it was
-    written."""
+    """Raise ArchError (A1205, A1803) if a file belongs to a training or a run and does not match its recorded hash."""
     if path.name in read(path.parent):
         require_unchanged(path.parent, [path.name])
     for folder in list(path.absolute().parents)[:_MAX_PARENTS]:
@@ -78,4 +78,4 @@ def require_unchanged_file(path: Path) -> None:
 
 
 _MAX_PARENTS = 4
-"""Maximum number of folders above a file in which its manifest is looked for."""
+"""Maximum number of parent folders in which the manifest for a file is searched."""

@@ -1,9 +1,9 @@
 """Journal of a run: phases, epochs and trials, in an append-only SQLite file.
 
-Each row has the SHA-256 of itself and the row before it, so that a changed, moved or lost row is detected as long as a
-later row, or the manifest, is intact. Of the rows with the same phase, kind and key, the last one is current, unless
-the phase was restarted after it; the views `phases`, `epochs` and `trials` show the current rows. The file can be read
-while it is written (WAL).
+Rows form a hash chain: each has the SHA-256 of its columns and of the hash before it. A changed, moved or
+missing row is therefore detected as long as a later row, or the manifest, is intact. Of the rows with equal
+phase, kind and key, the last is current, unless the phase was restarted after it. The views `phases`,
+`epochs` and `trials` show the current rows. The file can be read while it is being written (WAL mode).
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from archir.runs.folder import JOURNAL
 from archir.runs.manifest import Anchor
 
 RESUME_HINT = "go on with `archir search --resume RUN --fall-back`"
-"""Hint: resume the run without the damaged file."""
+"""Hint to resume a run without its damaged file."""
 DAMAGE_HINT = f"put back a copy, or {RESUME_HINT}: the figures of all epochs and trials so far are lost"
 """Hint for a damaged journal."""
 
 SYNCHRONOUS = "FULL"
-"""SQLite's mode of flushing: a row is on the disk when `put` returns, so that even after a power cut the journal has
-all rows that the manifest counts."""
+"""SQLite's `synchronous` mode. With FULL, a row is on disk when `put` returns, so that the journal has all rows
+that the manifest counts, even after a power failure."""
 
 Kind = Literal["phase", "epoch", "trial", "anew"]
-"""Kind of a row; `anew` is the restart of a phase."""
+"""Kind of a row; `anew` records the restart of a phase."""
 _RESTARTED_KINDS: tuple[Kind, ...] = ("phase", "epoch", "trial")
-"""Kinds of rows that a restart of their phase makes obsolete."""
+"""Kinds of rows that become obsolete when their phase is restarted."""
 
 _CURRENT_ROWS = (
     "SELECT *, max(seq) FROM log LEFT JOIN (SELECT phase AS again, max(seq) AS since FROM log WHERE kind = 'anew' "
     "GROUP BY phase) ON again = phase WHERE kind = '{}' AND seq > ifnull(since, 0) GROUP BY phase, key"
 )
-"""SQL query of the current rows of a kind."""
+"""SQL query for the current rows of one kind, which is to be filled in."""
 _SCHEMA = [
     "CREATE TABLE log (seq INTEGER PRIMARY KEY, phase TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, "
     "content TEXT NOT NULL, hash TEXT NOT NULL)",
@@ -55,14 +55,15 @@ _SCHEMA = [
     "content ->> 'seconds' AS seconds, content ->> 'error' AS error, content ->> 'worker' AS worker "
     f"FROM ({_CURRENT_ROWS.format('trial')})",
 ]
-"""SQL statements that create the table and the views; a journal with a different schema is damaged."""
+"""SQL statements that create the table and views; a journal with any other schema counts as damaged."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Trial of an architecture: running, done or failed. `hash` is its canonical hash; `id` counts from 0 in a phase.
+    """Scoring of an architecture, which is running, done or failed. `hash` is the canonical hash; `id` counts from 0
+    per phase.
 
-    Scores that are infinite or not a number are None.
+    Infinite and NaN scores are stored as None.
     """
 
     id: int
@@ -74,11 +75,11 @@ class Trial:
     error: str | None = None
     worker: str | None = None
     budget: float = 1.0
-    """The fraction of the full budget that the trial was scored with."""
+    """Fraction of the full training budget with which the trial was scored."""
 
 
 class Journal:
-    """Current rows of a journal, in memory; with a connection, new rows are written to the file."""
+    """The current rows of a journal, in memory. If it has a connection, new rows are appended to the file as well."""
 
     def __init__(self, connection: sqlite3.Connection | None = None, path: Path = Path(JOURNAL)) -> None:
         self.anchor = Anchor()
@@ -87,7 +88,7 @@ class Journal:
         self._superseded: dict[str, list[Trial]] = {}
 
     def put(self, phase: str, kind: Kind, key: str, content: Mapping[str, Any]) -> None:
-        """Append a row, unless the current one is equal; the row is on the disk when this returns."""
+        """Append a row, unless it equals the current one; it is on disk when this returns."""
         assert self._connection is not None, "the run was opened for reading only"
         plain = plain_json(content)
         if self.rows(phase, kind).get(key) == plain:
@@ -100,28 +101,28 @@ class Journal:
         self._apply(phase, kind, key, plain, head)
 
     def rows(self, phase: str, kind: Kind) -> Mapping[str, Any]:
-        """Return the current rows of a phase and a kind by key, in the order in which the keys were added."""
+        """Return the current rows of a phase and kind by key, in the order in which the keys first appeared."""
         return self._rows.get((phase, kind), {})
 
     def phases(self) -> list[str]:
-        """Return the names of the phases in the order in which they began."""
+        """Return the names of the phases in the order in which they started."""
         return list(dict.fromkeys(phase for phase, _ in self._rows))
 
     def trials(self, phase: str) -> list[Trial]:
-        """Return the trials of a phase, ordered by id."""
+        """Return the trials of a phase since its last restart, ordered by id."""
         return sorted((Trial(**row) for row in self.rows(phase, "trial").values()), key=lambda trial: trial.id)
 
     def superseded_trials(self, phase: str) -> list[Trial]:
-        """Return the trials of a phase from before its restarts, in the order of the restarts."""
+        """Return the trials of a phase from before its restarts, oldest first."""
         return self._superseded.get(phase, [])
 
     def put_trial(self, phase: str, trial: Trial) -> None:
-        """Add a trial, or replace the one with the same id."""
+        """Record a trial; it replaces the one with the same id."""
         self.put(phase, "trial", str(trial.id), asdict(trial))
 
     def seal(self) -> bool:
-        """Close the journal. Returns whether everything is in one file now; it is not while somebody reads the
-        journal."""
+        """Close the journal; return True if everything is now in a single file, False if a concurrent reader prevented
+        that."""
         if self._connection is None:
             return False
         with self._write_errors():
@@ -132,7 +133,8 @@ class Journal:
 
     @contextmanager
     def _write_errors(self) -> Iterator[None]:
-        """Raise ArchError for errors of SQLite: A0809 (the system refuses to write), A1806 (the file is damaged)."""
+        """Context manager that converts SQLite errors to ArchError: A0809 (the write failed) or A1806 (the file is
+        damaged)."""
         try:
             yield
         except sqlite3.Error as error:
@@ -147,7 +149,7 @@ class Journal:
             self._connection = None
 
     def _apply(self, phase: str, kind: Kind, key: str, content: Any, head: str) -> None:
-        """Apply a row to the current rows in memory."""
+        """Update the current rows in memory with a new row."""
         if kind == "anew":
             self._superseded.setdefault(phase, []).extend(self.trials(phase))
             for obsolete in _RESTARTED_KINDS:
@@ -156,8 +158,8 @@ class Journal:
         self.anchor = Anchor(rows=self.anchor.rows + 1, head=head)
 
     def _load(self, connection: sqlite3.Connection, anchor: Anchor) -> None:
-        """Read and verify all rows. Raises ValueError if the journal was changed, or lacks rows that the manifest
-        counts."""
+        """Read and verify all rows. Raises ValueError if rows were changed, or rows that the manifest counts are
+        missing."""
         schema = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master ORDER BY rowid")]
         if schema != _SCHEMA:
             raise ValueError("its tables are not those of a run")
@@ -175,12 +177,12 @@ class Journal:
 
 
 def row_hash(head: str, phase: str, kind: str, key: str, content: str) -> str:
-    """Return the hash of a row: of its columns and the hash of the row before."""
+    """Return the hash of a row: SHA-256 of its columns and of the previous row's hash."""
     return sha256(json.dumps([head, phase, kind, key, content]).encode()).hexdigest()
 
 
 def plain_json(value: Any) -> Any:
-    """Return a value as JSON would give it back; infinite numbers and NaN become None."""
+    """Return a value as it would be after a JSON round trip; infinities and NaN become None."""
     if isinstance(value, Mapping):
         return {str(name): plain_json(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -189,10 +191,10 @@ def plain_json(value: Any) -> Any:
 
 
 def empty() -> bytes:
-    """Return the file of a journal without rows.
+    """Return the content of a journal file without rows.
 
-    It is created in a temporary folder: if the process is killed while SQLite changes a file to WAL mode, the file
-    cannot be opened for reading only.
+    It is created in a temporary folder: if the process were killed while SQLite switches a file to WAL mode, the
+    file could no longer be opened read-only.
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / JOURNAL
@@ -203,16 +205,16 @@ def empty() -> bytes:
 
 
 _DAMAGE_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-"""Error codes of SQLite for a damaged file."""
+"""SQLite error codes that mean that the file is damaged."""
 _SYSTEM_CODES = {
     sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC,
     sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMSIZE,
 }  # fmt: skip
-"""Error codes of SQLite that are caused by the system, and not by a damaged file."""
+"""SQLite error codes caused by the system, such as a full disk, and not by a damaged file."""
 
 
 def _write_error(error: sqlite3.Error, path: Path) -> ArchError:
-    """Return the error for a write that the system refused, which is no damage."""
+    """Return the error for a failed write, which does not mean that the file is damaged."""
     full = getattr(error, "sqlite_errorcode", 0) in _SYSTEM_CODES
     reason = f"{error}: is the disk full?" if full else str(error)
     hint = "everything recorded so far is kept: fix the cause, then go on with --resume"
@@ -221,7 +223,7 @@ def _write_error(error: sqlite3.Error, path: Path) -> ArchError:
 
 @contextmanager
 def _damage_errors(path: Path) -> Iterator[None]:
-    """Raise ArchError (A1806) for errors that a damaged file causes."""
+    """Context manager that converts errors caused by a damaged file to ArchError (A1806)."""
     try:
         yield
     except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
@@ -231,7 +233,11 @@ def _damage_errors(path: Path) -> Iterator[None]:
 
 
 def read(folder: Path, anchor: Anchor, sealed: bool) -> Journal:
-    """Read the journal of a run. Raises ArchError (A1806) if it was changed, or lacks rows that the manifest counts."""
+    """Read the journal of a run. Raises ArchError (A1806) if rows were changed, or rows that the manifest counts are
+    missing.
+
+    `sealed`: the journal is closed, a single file.
+    """
     path, journal = folder / JOURNAL, Journal()
     if not path.exists() and not anchor.rows:
         return journal
@@ -242,7 +248,7 @@ def read(folder: Path, anchor: Anchor, sealed: bool) -> Journal:
 
 
 def write(folder: Path, anchor: Anchor) -> Journal:
-    """Open the journal of a run for writing. Raises ArchError (A1806) as `read` does."""
+    """Open the journal of a run for writing. Raises ArchError (A1806) if it is damaged, as `read` does."""
     path = folder / JOURNAL
     with _damage_errors(path):
         connection = sqlite3.connect(path, isolation_level=None)

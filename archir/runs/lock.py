@@ -1,4 +1,5 @@
-"""Lock of a run's folder: one writer at a time. The operating system releases it when its holder dies in any way."""
+"""Lock on the folder of a run, for one writer at a time. The operating system releases it if the process ends
+for any reason."""
 
 from __future__ import annotations
 
@@ -11,16 +12,16 @@ from archir.diagnostics.errors import fail
 from archir.utils.files import report_write_errors
 
 NAME = ".lock"
-"""Name of the file that is locked; it contains the process id of its holder."""
+"""Name of the lock file; it contains the process id of the holder."""
 _TIMEOUT = 1.0
-"""Time in seconds to wait for the lock: a reader that checks the lock holds it for an instant."""
+"""Time in seconds to wait for the lock; readers that test it hold it for an instant."""
 
 _held: set[int] = set()
 """File descriptors of the locks that this process holds."""
 
 
 class Lock:
-    """Lock of a folder, held until it is released. Raises ArchError (A1807) if another process holds it."""
+    """Lock on a folder, held until `release` is called. Raises ArchError (A1807) if another process holds it."""
 
     def __init__(self, folder: Path) -> None:
         with report_write_errors(folder / NAME):
@@ -47,7 +48,7 @@ class Lock:
 
 
 def is_locked(folder: Path) -> bool:
-    """Return whether a process holds the lock of a folder."""
+    """Return True if a process holds the lock on a folder."""
     try:
         handle = os.open(folder / NAME, os.O_RDWR)
     except OSError:
@@ -59,7 +60,8 @@ def is_locked(folder: Path) -> bool:
 
 
 def _close_in_child() -> None:
-    """Close the parent's locks in a forked child, which might outlive the parent."""
+    """Close the inherited lock files in a forked child, which could otherwise hold the locks beyond the parent's
+    end."""
     for handle in _held:
         os.close(handle)
     _held.clear()

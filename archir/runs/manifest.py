@@ -1,4 +1,4 @@
-"""Manifest of a run: its files with their SHA-256 and the change in progress, with a hash of itself."""
+"""Manifest of a run: its files with their SHA-256, the commit in progress, and a hash of the manifest itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archir.diagnostics.errors import fail
 from archir.utils.files import read_bytes
 
 NAME = "manifest.json"
-"""Name of the manifest's file."""
+"""File name of the manifest."""
 FORMAT = 1
 """Version of the format of run folders."""
 MAX_BYTES = 1 << 26
@@ -22,7 +22,7 @@ MAX_BYTES = 1 << 26
 
 
 def relative_name(name: str) -> str:
-    """Return a file's path relative to the run's folder, with slashes. Raises ValueError for any other path."""
+    """Validate a file name in a run: a relative path with slashes, not hidden. Raises ValueError for any other path."""
     path = PurePosixPath(name)
     reserved = name == NAME or name.startswith(".")
     if (
@@ -42,31 +42,32 @@ RelativeName = Annotated[str, AfterValidator(relative_name)]
 
 
 class _StrictModel(BaseModel):
-    """Base class of immutable models that reject unknown fields and wrong types."""
+    """Base class of immutable models that reject unknown fields and do not coerce types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Entry(_StrictModel):
-    """Size and SHA-256 of a file; of a file that is appended to, those of its first `bytes` bytes."""
+    """Size in bytes and SHA-256 of a file; for an append-only file, of its first `bytes` bytes."""
 
     bytes: int
     sha256: str
 
 
 class Anchor(_StrictModel):
-    """Number of rows of the journal, and the hash of the last row."""
+    """Number of rows in the journal, and the hash of the last one."""
 
     rows: int = 0
     head: str = ""
 
 
 class Manifest(_StrictModel):
-    """Content of a run's folder. Replacing the manifest is the moment at which all files of a commit change.
+    """List of the files of a run. A commit takes effect at the moment the manifest is replaced.
 
-    New contents are in the staging folder before the manifest that names them is written (`pending`: name -> staged
-    file), and are moved after that; as long as a staged file exists, it is the valid one. Files in `removed` may still
-    exist. While a run is being written, its journal is not in `files`: `journal` says what it contains at least.
+    New contents are put into the staging folder before the manifest that names them is written (`pending`: name
+    -> staged file), and moved afterwards; while a staged file exists, it is the valid version. Files in `removed`
+    may still exist. While a run is being written, its journal is not in `files`; `journal` then records the rows
+    that it must have at least.
     """
 
     format: Literal[1] = 1
@@ -82,19 +83,18 @@ class Manifest(_StrictModel):
     removed: list[RelativeName] = []
 
     def text(self) -> str:
-        """Return the content of the manifest's file: sorted JSON with its own hash."""
+        """Return the content of the manifest file: sorted JSON with its own hash."""
         return sealed(self.model_dump())
 
 
 def sealed(data: Mapping[str, Any]) -> str:
-    """Return data as JSON with its own hash."""
+    """Serialise data to JSON that contains its own hash."""
     body = json.dumps(data, indent=1, sort_keys=True)
     return json.dumps({**data, "~sha256": sha256(body.encode()).hexdigest()}, indent=1, sort_keys=True) + "\n"
 
 
 def unsealed(content: bytes) -> dict[str, Any]:
-    """Return the data of JSON with its own hash. Raises ValueError unless the bytes are exactly those that `sealed`
-    writes."""
+    """Parse JSON that contains its own hash. Raises ValueError unless the bytes are exactly what `sealed` writes."""
     try:
         data = json.loads(content)
         data.pop("~sha256")
@@ -106,7 +106,7 @@ def unsealed(content: bytes) -> dict[str, Any]:
 
 
 def read(folder: Path) -> Manifest:
-    """Return the manifest of a run. Raises ArchError: A1801 (not a run), A1802 (damaged manifest), A1809 (other
+    """Read the manifest of a run. Raises ArchError: A1801 (not a run), A1802 (damaged manifest), A1809 (other format
     version)."""
     path = folder / NAME
     try:

@@ -1,4 +1,4 @@
-"""Phase of a run: its checkpoints, rows of figures and trials."""
+"""Phase of a run: its checkpoints, per-epoch metrics, and trials."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from archir.runs.journal import Journal, Trial
 from archir.runs.report import tensorboard
 
 KEPT_CHECKPOINTS = 2
-"""Number of checkpoints kept of a phase: the last one, and one to fall back to."""
+"""Number of checkpoints kept per phase: the latest, and one to fall back to."""
 
 WEIGHTS = "weights.safetensors"
-"""Name of the file with the network's weights that a phase results in."""
+"""Name of the file with the network weights that result from a phase."""
 SUPERNET = "supernet.json"
-"""Name of the file that a finished phase of a search has, if and only if it results in a supernet."""
+"""Name of a file that a finished phase has if and only if its result is a supernet."""
 
 CHECKPOINT_FILE = re.compile(r"phases/(?P<phase>[^/]+)/checkpoint-(?P<number>\d+)\.")
-"""Pattern of the names of a checkpoint's files."""
+"""Regular expression for the file names of checkpoints."""
 
 Row = Mapping[str, float | int | str]
-"""Figures of an epoch, by name."""
+"""Metrics of one epoch by name, including `epoch`."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Facts of a checkpoint; `read` returns the verified content of its file with a given suffix."""
+    """Checkpoint with its JSON data `facts`; `read(suffix)` returns the verified content of its file with that
+    suffix."""
 
     number: int
     facts: Mapping[str, Any]
@@ -40,7 +41,7 @@ class Checkpoint:
 
 
 class RunStore(Protocol):
-    """Interface of a run that its phases use."""
+    """What a phase needs of its run."""
 
     @property
     def files(self) -> Folder:
@@ -51,18 +52,18 @@ class RunStore(Protocol):
         """The run's journal."""
 
     def commit(self, files: Mapping[str, Content], remove: Iterable[str] = ()) -> None:
-        """Write files and remove others in one step."""
+        """Write and remove files atomically."""
 
     @property
     def tensorboard(self) -> bool:
-        """Whether figures of epochs are also written for TensorBoard."""
+        """Whether per-epoch metrics are also written to TensorBoard files."""
 
     def events(self, phase: str) -> AppendedFile:
-        """Return the TensorBoard file of a phase."""
+        """Return the TensorBoard event file of a phase."""
 
 
 def checkpoints(files: Iterable[str], phase: str) -> dict[int, list[str]]:
-    """Return the files of each checkpoint of a phase, by number."""
+    """Return the file names of each checkpoint of a phase, by checkpoint number."""
     files_by_number: dict[int, list[str]] = {}
     for name in files:
         if (match := CHECKPOINT_FILE.match(name)) and match["phase"] == phase:
@@ -71,9 +72,9 @@ def checkpoints(files: Iterable[str], phase: str) -> dict[int, list[str]]:
 
 
 class Phase:
-    """Phase of an open run; writing needs a run that was created or resumed.
+    """Phase of a run. Writing requires a run that was created or resumed.
 
-    Raises ArchError (A1810) if the name is not usable as the name of a folder.
+    Raises ArchError (A1810) if `name` is not valid as a folder name.
     """
 
     def __init__(self, name: str, run: RunStore) -> None:
@@ -82,23 +83,23 @@ class Phase:
         self.name, self._run = name, run
 
     def begin(self, facts: Mapping[str, Any] | None = None) -> None:
-        """Record that the phase has begun, with facts about it."""
+        """Record that the phase has started, with JSON data about it; no effect if the phase is done."""
         if self.done is None:
             self._run.journal.put(self.name, "phase", "", {"status": "begun", "facts": dict(facts or {})})
 
     def finish(self, facts: Mapping[str, Any] | None = None) -> None:
-        """Record that the phase is done, with facts about its results."""
+        """Record that the phase is done, with JSON data about its results."""
         self._run.journal.put(self.name, "phase", "", {"status": "done", "facts": dict(facts or {})})
         self._run.commit({})
 
     def reopen(self) -> None:
-        """Record that the phase continues from its last checkpoint, as its results were lost."""
+        """Record that the phase is no longer done, because its results were lost; it continues from its last
+        checkpoint."""
         if self.done is not None:
             self._run.journal.put(self.name, "phase", "", {"status": "begun", "facts": {}})
 
     def restart(self, number: int) -> None:
-        """Record that the phase starts again because of the extension with this number: all of its results become
-        obsolete.
+        """Record that the phase starts over, because of the extension with this number; its results become obsolete.
 
         Its trials remain available as `superseded_trials`.
         """
@@ -106,15 +107,15 @@ class Phase:
 
     @property
     def done(self) -> Mapping[str, Any] | None:
-        """The facts passed to `finish`; None if the phase is not done."""
+        """JSON data passed to `finish`; None if the phase is not done."""
         row = self._run.journal.rows(self.name, "phase").get("", {})
         facts: Mapping[str, Any] | None = row.get("facts") if row.get("status") == "done" else None
         return facts
 
     def record(self, row: Row, extra: Mapping[str, float] | None = None) -> None:
-        """Store the figures of an epoch (`epoch` among them); replaces those of the same epoch.
+        """Store the metrics of an epoch, which `row` names in `epoch`; they replace those stored for the same epoch.
 
-        If the run writes for TensorBoard, the numbers, and those of `extra`, are also written there.
+        If the run writes TensorBoard files, the numbers in `row` and `extra` are also written there.
         """
         epoch = int(row["epoch"])
         self._run.journal.put(self.name, "epoch", str(epoch), row)
@@ -128,7 +129,7 @@ class Phase:
         self._run.events(self.name).append(tensorboard.scalars(time.time(), epoch, {**figures, **(extra or {})}))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the figures of all epochs, ordered by epoch."""
+        """Return the metrics of all epochs in epoch order."""
         rows_by_epoch = self._run.journal.rows(self.name, "epoch")
         return [dict(rows_by_epoch[key]) for key in sorted(rows_by_epoch, key=int)]
 
@@ -137,16 +138,15 @@ class Phase:
         return self._run.journal.trials(self.name)
 
     def superseded_trials(self) -> list[Trial]:
-        """Return the trials of the phase from before it was restarted."""
+        """Return the trials from before the phase was restarted."""
         return self._run.journal.superseded_trials(self.name)
 
     def put_trial(self, trial: Trial) -> None:
-        """Store a trial; replaces the one with the same id."""
+        """Store a trial; it replaces the one with the same id."""
         self._run.journal.put_trial(self.name, trial)
 
     def save(self, facts: Mapping[str, Any], files: Mapping[str, Content]) -> None:
-        """Store a checkpoint: facts that JSON can hold, and files by suffix. Removes all older checkpoints but the last
-        one."""
+        """Store a checkpoint: JSON data, and files by suffix. Only the previous checkpoint is kept besides it."""
         numbered = self.checkpoints()
         number = max(numbered, default=0) + 1
         text = json.dumps(facts, indent=1)
@@ -155,7 +155,7 @@ class Phase:
         self._run.commit({f"{base}.json": text, **{f"{base}.{suffix}": data for suffix, data in files.items()}}, old)
 
     def last(self) -> Checkpoint | None:
-        """Return the last checkpoint; None if there is none."""
+        """Return the latest checkpoint; None if there is none."""
         numbered = self.checkpoints()
         if not numbered:
             return None
@@ -165,10 +165,10 @@ class Phase:
         return Checkpoint(number, facts, lambda suffix: files.content(f"{base}.{suffix}"))
 
     def checkpoints(self) -> dict[int, list[str]]:
-        """Return the files of each checkpoint, by number."""
+        """Return the file names of each checkpoint, by checkpoint number."""
         return checkpoints(self._run.files.manifest.files, self.name)
 
     @property
     def _folder(self) -> str:
-        """The folder of the phase, relative to the run's."""
+        """Folder of the phase, relative to the run's folder."""
         return f"phases/{self.name}"

@@ -1,4 +1,4 @@
-"""Run: create, open, resume and finish the folder of a search."""
+"""Creates, opens, resumes and finishes runs, which are the folders of searches."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from archir.runs.phase import Phase
 from archir.runs.report import tensorboard
 
 RECIPE, ENVIRONMENT, EVENTS = "recipe.toml", "environment.json", "tensorboard/"
-"""Names of the files with the recipe and the environment, and the prefix of TensorBoard files."""
+"""Names of the recipe file and the environment file, and the path prefix of TensorBoard files."""
 _MAX_ATTEMPTS = 50
-"""Maximum number of attempts to verify a run that changes while it is being verified."""
+"""Maximum number of attempts to verify a run that changes during verification."""
 
 
 class Run:
-    """Folder of a search. `create` and `resume` open it for writing, `open` for reading."""
+    """Folder of a search. `create` and `resume` open it for writing, `open` read-only."""
 
     def __init__(self, files: Folder, journal: Journal, lock: Lock | None = None) -> None:
         self.files, self.journal, self._lock = files, journal, lock
         self.tensorboard = False
-        """Whether figures of epochs are also written for TensorBoard, which needs the extra `tensorboard`."""
+        """Whether per-epoch metrics are also written to TensorBoard files, which requires the extra `tensorboard`."""
         self._events: dict[str, AppendedFile] = {}
 
     @classmethod
     def create(
         cls, folder: Path | str, title: str, inputs: Mapping[str, Content], environment: Mapping[str, Any]
     ) -> Run:
-        """Create a run with its inputs: recipe and spaces. Raises ArchError: A1807 (in use), A1808 (the folder is not
+        """Create a run with its input files, the recipe and spaces. Raises ArchError: A1807 (in use), A1808 (folder not
         empty)."""
         path = Path(folder)
         _require_empty(path)
@@ -58,7 +58,7 @@ class Run:
 
     @classmethod
     def open(cls, folder: Path | str) -> Run:
-        """Open a run for reading, even while another process writes it. Raises ArchError (A1801 to A1806) if it is
+        """Open a run read-only, even while another process writes it. Raises ArchError (A1801 to A1806) if it is
         damaged."""
         path = Path(folder)
         for attempt in range(_MAX_ATTEMPTS):
@@ -75,10 +75,10 @@ class Run:
 
     @classmethod
     def resume(cls, folder: Path | str, fall_back: bool = False) -> Run:
-        """Open a run for writing, to continue it; an incomplete step is completed or undone.
+        """Open a run for writing in order to continue it; an interrupted commit is completed or undone.
 
         With `fall_back`, damaged files that the run can do without are removed first: the last checkpoint if there is
-        an earlier one, and files that will be written again. Raises ArchError: A1801 to A1807.
+        an earlier one, and files that can be regenerated. Raises ArchError (A1801 to A1807).
         """
         path = Path(folder)
         manifest.read(path)
@@ -101,8 +101,8 @@ class Run:
 
     @classmethod
     def _writable(cls, files: Folder, lock: Lock) -> Run:
-        """Return a run that is open for writing. Its journal and events will grow, so the manifest lists them as
-        such."""
+        """Open the journal of a locked run for writing. The manifest then lists event files as growing, and the journal
+        not at all."""
         old = files.manifest
         events = {name: entry for name, entry in old.files.items() if name.startswith(EVENTS)}
         others = {name: entry for name, entry in old.files.items() if name != JOURNAL and name not in events}
@@ -116,45 +116,46 @@ class Run:
 
     @property
     def title(self) -> str:
-        """The title that the run was created with."""
+        """Title given when the run was created."""
         return self.files.manifest.title
 
     @property
     def finished(self) -> bool:
-        """Whether all phases of the run are done."""
+        """Whether `finish` was called: all phases of the run are done."""
         return self.files.manifest.finished
 
     def phase(self, name: str) -> Phase:
-        """Return a phase by name. Raises ArchError (A1810) if the name is not usable as the name of a folder."""
+        """Return a phase by name. Raises ArchError (A1810) if the name is not valid as a folder name."""
         return Phase(name, self)
 
     def phases(self) -> list[Phase]:
-        """Return the phases that have begun, in that order."""
+        """Return the phases that have started, in the order in which they did."""
         return [Phase(name, self) for name in self.journal.phases()]
 
     def content(self, name: str) -> bytes:
-        """Return the content of a file. Raises ArchError: A1803 (changed), A1804 (the run has no such file)."""
+        """Return the verified content of a file. Raises ArchError: A1803 (changed), A1804 (the run has no such
+        file)."""
         if name not in self.files.manifest.files:
             raise fail("A1804", f"{self.folder} has no file `{name}`")
         return self.files.content(name)
 
     def write(self, files: Mapping[str, Content]) -> None:
-        """Write results; if this is interrupted, none of them is written."""
+        """Write result files atomically: if interrupted, none of them is written."""
         self.commit(files)
 
     def finish(self) -> None:
-        """Record that the run is finished."""
+        """Record that the run is complete."""
         self.commit({}, finished=True)
 
     def commit(self, files: Mapping[str, Content], remove: Iterable[str] = (), **changes: Any) -> None:
-        """Change files in one step. The new manifest also covers the rows and events recorded so far."""
+        """Change files atomically. The new manifest also covers the journal rows and events recorded so far."""
         assert self._lock is not None, "the run was opened for reading only"
         growing = {**self.files.manifest.growing, **{name: stream.sync() for name, stream in self._events.items()}}
         changes = {"growing": growing, "journal": self.journal.anchor, "changed": _now(), **changes}
         self.files.commit(files, remove, **changes)
 
     def events(self, phase: str) -> AppendedFile:
-        """Return the TensorBoard file of a phase; create it if necessary."""
+        """Return the TensorBoard event file of a phase; create it if it does not exist."""
         name = f"{EVENTS}{phase}/events.out.tfevents.0.archir"
         if name not in self._events:
             growing = self.files.manifest.growing
@@ -165,7 +166,7 @@ class Run:
         return self._events[name]
 
     def close(self) -> None:
-        """Finish writing and release the lock; the run can be resumed."""
+        """Complete all writes and release the lock; the run can be resumed later."""
         if self._lock is None:
             return
         try:
@@ -184,13 +185,13 @@ class Run:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the run has no results yet: no epoch, no trial, no checkpoint."""
+        """Whether the run has no results yet: no finished phase, epoch, trial or checkpoint."""
         return not any(
             phase.done is not None or phase.rows() or phase.trials() or phase.last() for phase in self.phases()
         )
 
     def discard(self) -> None:
-        """Close a run without results and remove its folder, so that it can be created again."""
+        """Close a run that has no results and delete its folder, so that the run can be created again."""
         assert self.is_empty, "the run has results"
         self.close()
         shutil.rmtree(self.folder)
@@ -205,7 +206,8 @@ class Run:
 
 
 def _require_empty(folder: Path) -> None:
-    """Raise ArchError (A1808) unless a folder is missing or empty, lock and leftovers of commits aside."""
+    """Raise ArchError (A1808) unless the folder is missing or empty; lock file and leftovers of commits do not
+    count."""
     if (folder / manifest.NAME).exists():
         hint = f"resume it: `archir search --resume {folder}`, or name another folder"
         raise fail("A1808", f"{folder} holds a run already", None, hint)
@@ -220,5 +222,5 @@ def _require_empty(folder: Path) -> None:
 
 
 def _now() -> str:
-    """Return the current time in UTC, in ISO 8601 format."""
+    """Return the current UTC time in ISO 8601 format."""
     return datetime.now(UTC).isoformat(timespec="seconds")

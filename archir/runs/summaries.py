@@ -1,4 +1,4 @@
-"""Summaries of the runs in a folder: state, progress and scores."""
+"""Summaries of runs: state, progress and scores."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from archir.runs.run import Run
 from archir.runs.settings import network_size, overrides, settings
 
 OBJECTIVE = "objective.json"
-"""Name of the file with the metrics that a phase measures, and the one that networks are compared by."""
+"""Name of the file that lists the metrics a phase measures and the one by which networks are compared."""
 
 _FIRST_OBJECTIVE = re.compile(r"\W*(\w+):(max|min)")
-"""Pattern of the first objective of a phase, as recipes write it."""
+"""Matches the first objective in a phase's recipe settings."""
 
 State = Literal["running", "interrupted", "finished", "damaged"]
-"""State of a run: being written, stopped before its end, finished, or damaged."""
+"""State of a run: being written, stopped before its end, complete, or damaged."""
 
 
 @dataclass(frozen=True)
 class Summary:
     """Summary of a run.
 
-    `criterion` is the metric that networks are compared by, `validation` its last value on validation samples, `score`
-    the last one on held-out samples. `changed` is the time of the last write (UTC).
+    `criterion` is the metric by which networks are compared; `validation` is its last value on validation
+    samples, `score` its last value on held-out samples. `changed` is the UTC time of the last write.
     """
 
     name: str
@@ -48,33 +48,32 @@ class Summary:
     """Whether larger values of the criterion are better."""
     seed: int | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """Settings that replaced those of the recipe, by key."""
+    """Settings that override those of the recipe, by key."""
     params: int | None = None
-    """Number of parameters of the network that the run results in."""
+    """Number of parameters of the run's resulting network; None if unknown."""
     macs: int | None = None
 
 
 def summaries(folder: Path | str) -> list[Summary]:
-    """Return the summaries of the runs in a folder, or of the run in the folder, sorted by name. Every run is
-    verified."""
+    """Verify and summarise all runs in a folder, or the run that the folder is; sorted by name."""
     return [item for _, item in located_summaries(Path(folder))]
 
 
 def located_summaries(*folders: Path) -> list[tuple[Path, Summary]]:
-    """Return what `summaries` returns for each folder, with the paths of the runs; each run once."""
+    """Return (path, summary) for all runs in the given folders, each run once."""
     runs = [run for folder in folders for run in _runs_in(folder)]
     return [(run, summary(run)) for run in {run.resolve(): run for run in runs}.values()]
 
 
 def _runs_in(folder: Path) -> list[Path]:
-    """Return the folder if it is a run, or else the runs in it, sorted by name."""
+    """Return the folder itself if it is a run, else the runs in it, sorted by name."""
     if (folder / manifest.NAME).exists():
         return [folder]
     return sorted(file.parent for file in folder.glob(f"*/{manifest.NAME}"))
 
 
 def summary(folder: Path) -> Summary:
-    """Verify a run and return its summary."""
+    """Verify and summarise a run."""
     name = folder.resolve().name
     try:
         run = Run.open(folder)
@@ -106,7 +105,7 @@ def summary(folder: Path) -> Summary:
 
 
 def _seed(run: Run) -> int:
-    """Return the seed of a run's recipe; 0 if it has none."""
+    """Return the seed in the recipe of a run; 0 if it sets none."""
     text = settings(run).get("seed", "0")
     return int(text) if text.isdecimal() else 0
 
@@ -114,8 +113,8 @@ def _seed(run: Run) -> int:
 def _criterion(run: Run, phases: Sequence[Phase]) -> tuple[str, bool]:
     """Return the metric by which the last phase compares networks, and whether larger values are better.
 
-    For a phase that scores candidates it is the first objective, if its rows have it, as with proxies and tables of
-    results.
+    For a phase that scores candidates, this is its first objective, provided that its rows have that metric, as
+    with proxies and benchmark tables.
     """
     run_settings = settings(run)
     for phase in reversed(phases):

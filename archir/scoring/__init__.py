@@ -1,1 +1,1 @@
-"""Sources of scores for the alternatives of a space: fitted models, single replacements, search logits, functions."""
+"""Sources of additive scores for a space: fitted models, replacements of one outcome, search logits, functions."""

@@ -1,4 +1,4 @@
-"""Scores fitted to evaluated architectures by ridge regression: linear, or with a term for each pair of choices."""
+"""Scores fitted to evaluated architectures by ridge regression: linear, or also with pairs of choices."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from archir.spaces.scores import Scores, Term
 from archir.spaces.space import Space
 
 MIN_ARCHITECTURES = 8
-"""Minimum number of architectures that a model is fitted to."""
+"""Minimum number of evaluated architectures that a model can be fitted to."""
 FOLDS = 5
-"""Folds of the cross-validation."""
+"""Number of folds in cross-validation."""
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0)
-"""Penalties of the squared scores that are tried; the one of the best cross-validated rank correlation is used."""
+"""Ridge penalties to try; the one with the best cross-validated rank correlation is used."""
 MAX_FEATURES = 4_000
-"""Maximum number of features of a model: outcomes, and pairs of outcomes."""
+"""Maximum number of features of a model; features are outcomes and pairs of outcomes."""
 DIGITS = 9
-"""Significant digits of scores."""
+"""Number of significant digits that scores are rounded to."""
 
 Key = tuple[tuple[str, ...], tuple[int, ...]]
 Floats = NDArray[np.float64]
@@ -34,10 +34,10 @@ Floats = NDArray[np.float64]
 def fit_scores(
     space: Space, architectures: Sequence[Architecture], scores: Sequence[float], pairs: bool = False
 ) -> Scores:
-    """Fit a ridge regression on outcomes, or with `pairs` also on pairs of outcomes.
+    """Fit a ridge regression on outcomes and, with `pairs`, on pairs of outcomes; return it as scores.
 
-    `made` of the result has the rank correlation of scores with predictions for held-out folds. Raises ArchError
-    (A3323) if there are too few architectures or too many features.
+    `made` of the result contains the rank correlation between the given scores and the predictions for held-out folds.
+    Raises ArchError (A3323) if there are too few architectures or too many features.
     """
     if len(scores) < MIN_ARCHITECTURES:
         raise fail("A3323", f"scores must be fitted to at least {MIN_ARCHITECTURES} architectures, not {len(scores)}")
@@ -64,7 +64,10 @@ def fit_scores(
 
 
 def _feature_keys(architectures: Sequence[Architecture], pairs: bool) -> list[Key]:
-    """Return the outcomes that occur, and with `pairs` the pairs of outcomes, in the order of the choices."""
+    """Return the keys of the features: all outcomes that occur and, with `pairs`, all pairs of outcomes.
+
+    They are in the order of the choices.
+    """
     keys: dict[Key, None] = {}
     for architecture in architectures:
         outcomes = architecture.outcomes
@@ -76,7 +79,7 @@ def _feature_keys(architectures: Sequence[Architecture], pairs: bool) -> list[Ke
 
 
 def _features(architectures: Sequence[Architecture], keys: Sequence[Key]) -> Floats:
-    """Return the design matrix [architectures, keys]: 1 where an architecture has all outcomes of a key."""
+    """Return the design matrix [architectures, keys], with a 1 where an architecture has all outcomes of a key."""
     x = np.zeros((len(architectures), len(keys)))
     for row, architecture in enumerate(architectures):
         outcomes = architecture.outcomes
@@ -85,7 +88,7 @@ def _features(architectures: Sequence[Architecture], keys: Sequence[Key]) -> Flo
 
 
 def _solve_ridge(x: Floats, y: Floats, ridge: float) -> tuple[Floats, float]:
-    """Return weights and constant of the least-squares solution with a penalty on the squared weights."""
+    """Return weights and constant of the ridge regression of y on x."""
     means, mean = x.mean(0), y.mean()
     centred, rows, columns = x - means, *x.shape
     if rows > columns:
@@ -96,7 +99,10 @@ def _solve_ridge(x: Floats, y: Floats, ridge: float) -> tuple[Floats, float]:
 
 
 def _cross_validated_correlation(x: Floats, y: Floats, ridge: float) -> float | None:
-    """Return the rank correlation of scores with predictions from the other folds; None if all scores are equal."""
+    """Return the rank correlation of scores with predictions by models fitted to the other folds.
+
+    None if all scores, or all predictions, are equal.
+    """
     predicted = np.zeros(len(y))
     for fold in range(FOLDS):
         held_out = np.arange(len(y)) % FOLDS == fold

@@ -1,7 +1,8 @@
-"""Scores by replacing one alternative at a time in a reference: the score is the difference that this makes.
+"""Scores by replacing one outcome at a time in a reference architecture: the score is the resulting difference.
 
 Puzzle scores blocks in this way (Bercovich et al. 2024, section 3), with one evaluation for each alternative. A choice
-that is inactive in the reference is scored where an architecture that was already scored has it, relative to that one.
+that is inactive in the reference is scored in an already scored architecture in which it is active, which then serves
+as its reference.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from archir.spaces.space import Space
 
 @dataclass(frozen=True)
 class Replacement:
-    """One outcome of a choice, the architecture that has it, and the reference that the architecture is compared
-    with."""
+    """A replaced outcome of a choice, the architecture with it, and the reference architecture it is compared with."""
 
     path: str
     outcome: int
@@ -28,11 +28,10 @@ class Replacement:
 
 
 def replacements(space: Space, reference: Architecture) -> list[Replacement]:
-    """Return a replacement for each reachable outcome of each choice, except those of the reference, which change
-    nothing.
+    """Return a replacement for each reachable outcome of each choice, except the outcomes of the reference itself.
 
-    Each differs from its reference in that choice only. Bounds on costs are ignored: they restrict what is later chosen
-    by the scores.
+    Each replacement differs from its reference in this choice only. Bounds on costs are ignored: they only restrict the
+    architectures that are later chosen by the scores.
     """
     free = space.unbounded
     result: list[Replacement] = []
@@ -63,9 +62,9 @@ def replacement_scores(
     score: Callable[[Sequence[Architecture]], Sequence[float]],
     provenance: Mapping[str, Any] | None = None,
 ) -> Scores:
-    """Return scores that are differences from a reference, by a function that scores architectures; greater is better.
+    """Return scores that are differences from a reference.
 
-    `provenance` is added to the provenance of the scores.
+    `score` evaluates architectures, and greater values are better. `provenance` is added to `made` of the result.
     """
     all_replacements = replacements(space, reference)
     bases = dict.fromkeys(replacement.reference.codes for replacement in all_replacements)
@@ -93,8 +92,8 @@ def replacement_scores(
 
 
 def _to_fraction(score: float) -> Fraction:
-    """Return a score as an exact fraction: a whole number unchanged, others rounded to nine digits.
+    """Return a score as an exact fraction: whole numbers unchanged, others rounded to nine significant digits.
 
-    Sums of scores are then exact, and fit into 64 bits.
+    Sums of scores are then exact, and fit in 64 bits.
     """
     return Fraction(int(score)) if float(score).is_integer() else Fraction(f"{score:.9g}")

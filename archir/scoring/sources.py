@@ -1,4 +1,7 @@
-"""Sources of scores: architecture parameters of a differentiable search, trials of a phase, a cost, or any function."""
+"""Sources of scores: architecture parameters of a search, trials of a phase, a cost, or a function.
+
+The search is a differentiable one.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +31,16 @@ from archir.spaces.scores import Scores, Term
 from archir.spaces.space import Space
 
 COMPARED_SAMPLES = 200
-"""Sampled architectures on which the scores of a cost are compared with the cost."""
+"""Number of sampled architectures on which scores from a cost are compared with the cost itself."""
 REPLACE_STRATEGY = "replace_one"
-"""Strategy whose first trial is a reference, and whose other trials differ from it in one choice."""
+"""Name of the strategy whose first trial is a reference, and whose other trials replace one of its outcomes."""
 
 
 def scores_from_logits(source: str, space: Space) -> Scores:
-    """Return the log probabilities learned by a differentiable search: the greatest sum is its most likely
-    architecture.
+    """Return the log probabilities learned by a differentiable search as scores.
 
-    `source` is a run, or `RUN:PHASE`. For a choice of a subset, the log probabilities of its members are added. Raises
-    ArchError (A3324).
+    The architecture with the greatest score is the most likely one. `source` is a run, or `RUN:PHASE`. The score of a
+    subset of alternatives is the sum of their log probabilities. Raises ArchError (A3324).
     """
     run, phase_name = _open_source(source)
     phases = [phase for phase in run.phases() if f"phases/{phase.name}/alphas.json" in run.files.manifest.files]
@@ -55,9 +57,9 @@ def scores_from_logits(source: str, space: Space) -> Scores:
 
 
 def log_probability_scores(space: Space, logits: Mapping[str, Sequence[float]], where: str) -> Scores:
-    """Return the log probabilities of logits as scores; for a choice of a subset, those of its members are added.
+    """Return the log probabilities of logits as scores; the score of a subset of alternatives is the sum over them.
 
-    `where` names the origin of the logits in messages. Raises ArchError (A3324) if they are those of another space.
+    `where` names the origin of the logits in messages. Raises ArchError (A3324) if they belong to another space.
     """
     choices = {choice.path: choice for choice in space.choices}
     if unknown := [path for path in logits if path not in choices]:
@@ -76,11 +78,11 @@ def log_probability_scores(space: Space, logits: Mapping[str, Sequence[float]], 
 
 
 def scores_from_run(source: str, space: Space, score: str, pairs: bool = False) -> Scores:
-    """Return a linear or pairwise model fitted to the trials of a phase, or differences from the reference of
-    `replace_one`.
+    """Return scores from the trials of one phase of a run: a fitted model, or differences from a reference.
 
-    Greater values of `score` are better; losses and errors are negated. `source` is a run, or `RUN:PHASE`; by default,
-    the last phase with trials is used. Raises ArchError (A3323, A3324).
+    They are differences if the phase's strategy is `replace_one`, else a linear or (with `pairs`) pairwise model.
+    Greater values of `score` are better; losses and errors are negated. `source` is a run, or `RUN:PHASE`; the default
+    is the last phase with trials. Raises ArchError (A3323, A3324).
     """
     run, phase_name = _open_source(source)
     phases = [(phase, run.phase(phase.name).trials()) for phase in recipe_of_run(run).recipe.phase]
@@ -105,10 +107,10 @@ def scores_from_trials(
     one_by_one: bool | None = None,
     pairs: bool = False,
 ) -> Scores:
-    """Return a model fitted to trials, or differences from the reference if the trials are those of `replace_one`.
+    """Return scores from trials: differences from the reference if they are replacements of it, else a fitted model.
 
-    `is_maximized` says whether greater values of the score are better. With `one_by_one` None, replacements are
-    detected from the trials. Raises ArchError (A3323, A3324).
+    `is_maximized` says whether greater values of the score are better, and `one_by_one` whether the trials are
+    replacements; if it is None, this is detected. Raises ArchError (A3323, A3324).
     """
     completed = [trial for trial in trials if trial.status == "done" and trial.scores.get(score) is not None]
     if not completed:
@@ -121,14 +123,14 @@ def scores_from_trials(
 
 
 def copied_scores_path(name: str) -> str:
-    """Return the path, within a run, of its copy of a file of scores that a phase names."""
+    """Return the path, within a run, of the run's copy of a scores file that a phase names."""
     return f"scores/{sha256(name.encode()).hexdigest()[:16]}.json"
 
 
 def scores_from_cost(space: Space, cost: str) -> Scores:
-    """Return the negated cost of each alternative, replaced alone in the largest architecture.
+    """Return negated costs as scores: each outcome alone is replaced in the largest architecture.
 
-    `made` has the rank correlation with the cost over sampled architectures. Raises ArchError (A1604).
+    `made` contains the rank correlation between scores and cost over sampled architectures. Raises ArchError (A1604).
     """
 
     def scored(samples: Sequence[Architecture]) -> list[float]:
@@ -144,27 +146,29 @@ def scores_from_cost(space: Space, cost: str) -> Scores:
 def scores_from_function(
     space: Space, function: Callable[[Architecture], float], provenance: Mapping[str, Any]
 ) -> Scores:
-    """Return the scores of a function for each alternative, replaced alone in the largest architecture."""
+    """Return scores by a function of architectures: each outcome alone is replaced in the largest architecture."""
     return replacement_scores(
         space, largest(space), lambda several: [function(architecture) for architecture in several], provenance
     )
 
 
 def _fit_trials(space: Space, trials: Sequence[Trial], values: Sequence[float], pairs: bool) -> Scores:
-    """Fit a model to trials."""
+    """Fit a linear or (with `pairs`) pairwise model to the values of trials."""
     return fit_scores(space, [space.architecture(trial.architecture) for trial in trials], values, pairs)
 
 
 def _are_replacements(space: Space, trials: Sequence[Trial]) -> bool:
-    """Return whether trials are exactly an architecture and all of its replacements."""
+    """Return whether the trials are exactly one architecture and all of its replacements."""
     first = space.architecture(min(trials, key=lambda trial: trial.id).architecture)
     expected = [first, *(replacement.architecture for replacement in replacements(space, first))]
     return {space.canonical(architecture) for architecture in expected} == {trial.hash for trial in trials}
 
 
 def _replacement_trials(space: Space, trials: Sequence[Trial], values: Sequence[float]) -> Scores:
-    """Return the differences of replacements from the first trial. Raises ArchError (A3324) if some were not
-    evaluated."""
+    """Return the differences of replacements from the first trial, as scores.
+
+    Raises ArchError (A3324) if some replacements have not been evaluated.
+    """
     value_by_hash = {trial.hash: value for trial, value in zip(trials, values, strict=True)}
 
     def scored(architectures: Sequence[Architecture]) -> list[float]:
@@ -178,8 +182,10 @@ def _replacement_trials(space: Space, trials: Sequence[Trial], values: Sequence[
 
 
 def _is_maximized(run: Run, space: Space, score: str) -> bool:
-    """Return whether greater values of a score are better: as the run's objectives say; of costs and losses, smaller
-    ones are."""
+    """Return whether greater values of a score are better, according to the run's objectives.
+
+    Without an objective of this name, smaller values are better for costs and losses only.
+    """
     directions: dict[str, bool] = {"loss": False}
     for phase in run.phases():
         path = f"phases/{phase.name}/{OBJECTIVE}"
@@ -190,18 +196,18 @@ def _is_maximized(run: Run, space: Space, score: str) -> bool:
 
 
 def _log_softmax(row: Sequence[Any]) -> list[Fraction]:
-    """Return the log probabilities of logits, as exact fractions; not less than the logarithm of a small minimum."""
+    """Return the log probabilities of logits as exact fractions; probabilities are at least MIN_STRENGTH."""
     maximum = max(row)
     total = fsum(exp(logit - maximum) for logit in row)
     return [Fraction(f"{log(max(exp(logit - maximum) / total, MIN_STRENGTH)):.{DIGITS}g}") for logit in row]
 
 
 def _open_source(source: str) -> tuple[Run, str]:
-    """Split `RUN:PHASE`, and return the opened run and the name of the phase, which may be empty."""
+    """Open the run in `RUN:PHASE` or `RUN`; return it and the name of the phase, which is empty if not given."""
     run_path, colon, phase_name = source.rpartition(":")
     return (Run.open(Path(run_path)), phase_name) if colon else (Run.open(Path(source)), "")
 
 
 def _phase_text(phase_name: str) -> str:
-    """Return the end of a message that names the phase, if there is one."""
+    """Return the part of a message that names the phase; empty if no phase is given."""
     return f" of a phase `{phase_name}`" if phase_name else ""

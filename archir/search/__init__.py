@@ -1,1 +1,2 @@
-"""Multi-trial search: strategies, surrogate models, executors, Pareto fronts and samplers of other libraries."""
+"""Multi-trial search: strategies, surrogate models, executors, Pareto fronts, and adaptors for external
+samplers."""

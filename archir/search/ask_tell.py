@@ -1,4 +1,5 @@
-"""Base class of the strategies: batches of candidates, their scores, the best candidate and the Pareto front."""
+"""Base class of ask-tell strategies: batches of candidates, their scores, the best candidate, and the Pareto
+front."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from archir.spaces.space import Space
 
 @dataclass(frozen=True)
 class ScoredCandidate:
-    """Candidate with finite scores. `values` are its objectives in order, negated where they are maximised: smaller is
-    better."""
+    """Candidate with finite scores. `values` are its objectives in order, negated where maximised, so that smaller
+    is better."""
 
     candidate: Candidate
     scores: Scores
@@ -25,10 +26,11 @@ class ScoredCandidate:
 
 
 class Search(ABC):
-    """Base class of ask-tell strategies: asks for what `propose` returns, and collects the scores it is told."""
+    """Base class of ask-tell strategies: `ask` hands out the batches that `propose` returns, `tell` collects their
+    scores."""
 
     batch_name: ClassVar[str] = "batch"
-    """Name of a batch in messages and reports, such as "generation" or "rung"."""
+    """Word for a batch in messages and reports, such as "generation" or "rung"."""
 
     def __init__(self, space: Space, objectives: Sequence[str], seed: int, max_trials: int | None = None) -> None:
         self.space, self.max_trials = space, max_trials
@@ -36,40 +38,40 @@ class Search(ABC):
         self.proposals = Proposals(space, seed)
         self.rng = self.proposals.rng
         self.scored: list[ScoredCandidate] = []
-        """All candidates that did not fail, ordered by id."""
+        """All candidates that did not fail: batch by batch, by id within a batch."""
         self._asked_count = 0
         self._pending: list[Candidate] = []
 
     @abstractmethod
     def propose(self) -> list[Candidate]:
-        """Return the next batch, which may depend on all scores so far; empty when the search is over."""
+        """Return the next batch, which may depend on all scores so far; [] ends the search."""
 
     @property
     @abstractmethod
     def batches(self) -> int:
-        """Maximum number of batches."""
+        """Maximum number of batches of the search."""
 
     def learn(self, scored: Sequence[ScoredCandidate]) -> None:
-        """Add the candidates of a batch that did not fail, ordered by id. Strategies extend this to update their
+        """Record the candidates of a batch that did not fail, in id order. Strategies override it to update their
         state."""
         self.scored += scored
 
     def left(self, count: int) -> int:
-        """Return `count`, or the number of trials that may still be asked if that is smaller."""
+        """Return `count`, capped at the number of trials left before `max_trials`."""
         return count if self.max_trials is None else min(count, self.max_trials - self._asked_count)
 
     def ask(self) -> list[Candidate]:
-        """Return the next batch; empty when the search is over. Returns the same batch until `tell` is called."""
+        """Return the next batch, and the same one again until `tell` is called; [] once the search is over."""
         if not self._pending and self.left(1):
             self._pending = self.propose()
             self._asked_count += len(self._pending)
         return list(self._pending)
 
     def tell(self, scored: Sequence[tuple[Candidate, Scores | None]]) -> None:
-        """Take the scores of all candidates of the current batch, in any order.
+        """Record the scores of all candidates of the current batch, in any order.
 
-        A candidate has failed if its scores are None, or if an objective is infinite or not a number. Raises ArchError:
-        A2502 (an objective is missing), A2503 (other candidates than those of the batch).
+        A candidate counts as failed if its scores are None, or if an objective is infinite or NaN. Raises ArchError:
+        A2502 (an objective is missing), A2503 (the candidates are not those of the batch).
         """
         scores_by_id = {candidate.id: scores for candidate, scores in scored}
         if len(scored) != len(scores_by_id) or scores_by_id.keys() != {candidate.id for candidate in self._pending}:
@@ -88,7 +90,7 @@ class Search(ABC):
     def _complete_scores(
         self, candidate: Candidate, given_scores: Mapping[str, float] | None
     ) -> ScoredCandidate | None:
-        """Return the candidate with all its scores; None if it failed."""
+        """Return the candidate with its scores, including computed costs; None if it failed."""
         if given_scores is None:
             return None
         scores = self.objectives.complete(candidate.architecture, given_scores)
@@ -96,17 +98,18 @@ class Search(ABC):
         return None if values is None else ScoredCandidate(candidate, scores, values)
 
     def scored_at_max_budget(self) -> list[ScoredCandidate]:
-        """Return the candidates that were scored with the largest budget of all scored candidates."""
+        """Return the scored candidates that have the largest training budget among them."""
         largest = max((entry.candidate.budget for entry in self.scored), default=0.0)
         return [entry for entry in self.scored if entry.candidate.budget == largest]
 
     def best(self) -> Candidate | None:
-        """Return the best candidate by the first objective, ties broken by the next objectives and then by order."""
+        """Return the best candidate by the first objective; ties are broken by later objectives, then by order. None if
+        none is scored."""
         return min(self.scored_at_max_budget(), key=lambda entry: entry.values).candidate if self.scored else None
 
     def front(self) -> list[tuple[Candidate, Scores]]:
-        """Return the Pareto front, ordered by the first objective, best first. Of candidates with equal values, it has
-        the first."""
+        """Return the Pareto front, best first by the first objective; of candidates with equal values, only the
+        first."""
         from archir.search.pareto import front_indices
 
         entries = self.scored_at_max_budget()

@@ -1,4 +1,4 @@
-"""Candidates, and the interface of the strategies that propose them."""
+"""Candidates, and the interface of strategies that propose them."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ Scores = Mapping[str, float]
 class Candidate:
     """Architecture to be scored.
 
-    `id` counts from 0 in the order of proposal. `budget` is the fraction of the full training budget to score it with.
+    `id` counts proposals from 0. `budget` is the fraction of the full training budget with which to score it.
     """
 
     id: int
     architecture: Architecture
     canonical: Callable[[Architecture], str] = field(repr=False, compare=False)
-    """Function that computes the canonical hash of an architecture of the space."""
+    """Computes the canonical hash of an architecture in the space."""
     budget: float = 1.0
 
     @cached_property
     def hash(self) -> str:
-        """The canonical hash. Computing it takes milliseconds, unless it is cached."""
+        """Canonical hash of the architecture; computing it takes milliseconds unless cached."""
         return self.canonical(self.architecture)
 
 
 class MultiTrial(Protocol):
-    """Strategy with an ask-tell interface, which scores many candidates.
+    """Ask-tell interface of strategies that score many candidates.
 
-    The proposals are a deterministic function of the seed and of the scores, taken in the order of ids. So no state is
-    stored: to resume a search, create the strategy with the same seed and replay the scores of the finished batches.
+    Proposals are a deterministic function of the seed and of the scores, taken in id order. No state is therefore
+    stored: to resume a search, create the strategy with the same seed and replay the scores of the finished
+    batches.
     """
 
     def ask(self) -> list[Candidate]:
-        """Return the next batch; empty when the search is over. Returns the same batch until `tell` is called."""
+        """Return the next batch, and the same one again until `tell` is called; [] once the search is over."""
         ...
 
     def tell(self, scored: Sequence[tuple[Candidate, Scores | None]]) -> None:
-        """Take the scores of all candidates of the current batch, in any order; None for a candidate that failed."""
+        """Record the scores of all candidates of the current batch, in any order; None marks a failed candidate."""
         ...
 
     def best(self) -> Candidate | None:
-        """Return the best candidate so far; None if no candidate has scores yet."""
+        """Return the best candidate so far; None if none has been scored."""
         ...
 
     def front(self) -> list[tuple[Candidate, Scores]]:
-        """Return the Pareto front: candidates that no other candidate dominates. With one objective, the best
-        candidate."""
+        """Return the Pareto front, the candidates that no other dominates; with one objective, the best candidate."""
         ...

@@ -1,8 +1,8 @@
-"""Restrict a space to architectures whose cost is close to a bound.
+"""Restricts a space to architectures whose cost is close to a bound.
 
-In a large space, hardly any of the architectures within a bound on a cost come close to that bound: uniform samples
-mostly cost far less, and are less accurate. The number of architectures close to the bound is counted, so that they
-can be sampled directly instead of by rejection.
+In a large space, hardly any architecture that satisfies an upper bound on a cost comes close to it: uniform
+samples mostly cost far less and are less accurate. The architectures close to the bound are counted, so that
+they can be sampled directly and not by rejection.
 """
 
 from __future__ import annotations
@@ -22,27 +22,29 @@ from archir.spaces.space import Space
 from archir.utils.settings import Settings
 
 MIN_ARCHITECTURES = 1_000
-"""Minimum number of architectures close to a bound, so that a search has a choice."""
+"""Minimum number of architectures close to a bound, so that a search has enough to choose from."""
 SAMPLES, MIN_SAMPLES = 1_000, 20
-"""Number of sampled architectures, and the minimum number of these that must be close to the bound. Used instead of
-`MIN_ARCHITECTURES` where architectures cannot be counted: sampling then finds enough architectures close to a bound."""
+"""Number of sampled architectures, and minimum number of them that must be close to the bound.
+
+This replaces `MIN_ARCHITECTURES` if the architectures cannot be counted.
+"""
 FRACTION_STEP = Fraction(1, 10)
-"""Step by which the required fraction of a bound is lowered until enough architectures reach it."""
+"""Step by which the minimum fraction of a bound is lowered until enough architectures reach it."""
 
 
 class CostBounds(Settings):
-    """Settings of a phase that restrict it to architectures within bounds on costs."""
+    """Recipe settings that restrict a phase to architectures within cost bounds."""
 
     where: str = ""
-    """Bounds on costs that all architectures keep, in addition to those of the space: `macs <= 600M and params < 5M`,
-    `macs <= 0.5x`."""
+    """Cost bounds for all architectures, in addition to those of the space: `macs <= 600M and params < 5M`, `macs <=
+    0.5x`."""
     min_budget_fraction: float = Field(default=0.0, ge=0, le=1)
-    """Minimum cost, as a fraction of a bound of `where`. With 0.9, all architectures cost 90% of the bound or more, if
-    there are enough of these."""
+    """Minimum cost as a fraction of a bound in `where`. With 0.9, every architecture costs at least 90% of the
+    bound, provided that enough architectures do; otherwise, the fraction is lowered."""
 
     @model_validator(mode="after")
     def _has_bounds(self) -> CostBounds:
-        """Reject `min_budget_fraction` without `where`."""
+        """Reject `min_budget_fraction` if `where` is not set."""
         if self.min_budget_fraction and not self.where:
             raise ValueError(
                 "`min_budget_fraction` is a fraction of a bound in `where`, which is missing: "
@@ -51,18 +53,18 @@ class CostBounds(Settings):
         return self
 
     def within(self, space: Space) -> Space:
-        """Return the space restricted to the bounds. Raises ArchError (A1603) if no architecture keeps them."""
+        """Return the space restricted to the bounds. Raises ArchError (A1603) if no architecture satisfies them."""
         return restrict(space, self.where, self.min_budget_fraction) if self.where else space
 
 
 def restrict(space: Space, bounds: str, min_fraction: float) -> Space:
-    """Return the architectures that keep `bounds`, such as `macs <= 0.5x and params < 1M`, and cost at least the
-    fraction `min_fraction` of one bound.
+    """Restrict a space to architectures that satisfy `bounds` and cost at least `min_fraction` of one of them.
 
-    If there are several bounds, the one with the most architectures close to it is used; no architecture comes close to
-    a bound that is implied by the others. If fewer than a thousand architectures reach the fraction, it is lowered by
-    0.1 until enough do. Bounds that are not plain ranges of summed costs, such as a bound on peak memory, are kept,
-    without a minimum cost. Raises ArchError (A1603) if no architecture keeps the bounds.
+    `bounds` is a text such as `macs <= 0.5x and params < 1M`. Of several upper bounds, the one with the most
+    architectures close to it is used; to a bound that the others imply, none comes close. If fewer than 1,000
+    architectures reach the fraction, it is lowered in steps of 0.1. If a bound is not a plain range of a cost
+    that is summed over nodes, such as one on peak memory, the bounds apply without a minimum cost. Raises
+    ArchError (A1603) if no architecture satisfies the bounds.
     """
     within = space.where(bounds)
     if not min_fraction or not within.bounds.has_only_ranges:
@@ -83,34 +85,33 @@ def restrict(space: Space, bounds: str, min_fraction: float) -> Space:
 
 
 def upper_bounds(space: Space, within: Space) -> list[Constraint]:
-    """Return the upper bounds (`<=`, `<`) that `within` has in addition to the constraints of `space`."""
+    """Return the upper bounds (`<=`, `<`) among the constraints that `within` adds to those of `space`."""
     added = within.graph.constraints[len(space.graph.constraints) :]
     return [bound for bound in added if bound.relation in ("<=", "<")]
 
 
 def _min_cost(bound: Constraint, fraction: Fraction) -> Constraint:
-    """Return the constraint that a cost is at least `fraction` of its upper bound, rounded up."""
+    """Return the constraint that a cost is at least `fraction` of its upper bound (rounded up)."""
     limit = ceil(fraction * int(bound.limit))
     return replace(bound, relation=">=", limit=limit, text=f"{bound.cost} >= {limit}")
 
 
 def _with_constraint(within: Space, constraint: Constraint) -> Space:
-    """Return the space with a further constraint."""
+    """Return the space with an additional constraint."""
     graph = copy(within.graph)
     graph.constraints = [*within.graph.constraints, constraint]
     return Space(graph)
 
 
 def _count(within: Space, constraint: Constraint) -> int:
-    """Return a lower bound of the number of architectures that also satisfy `constraint`."""
+    """Return a lower bound on the number of architectures that satisfy `constraint`, too."""
     return _with_constraint(within, constraint).count()[0]
 
 
 def _sample_counter(within: Space) -> Callable[[Space, Constraint], int]:
-    """Return a function that counts the sampled architectures that also satisfy a constraint.
+    """Return a function that counts how many of SAMPLES random architectures satisfy a constraint.
 
-    The samples are the same in each call. The function returns 0 if architectures within the bounds are too rare to be
-    sampled.
+    Every call uses the same samples. It returns 0 if architectures within the bounds are too rare to be sampled.
     """
     try:
         codes = within.sample_codes(SAMPLES, np.random.default_rng(0))

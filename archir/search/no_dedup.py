@@ -1,4 +1,5 @@
-"""Spaces that treat architectures as different if their choices differ, even if they compute the same function."""
+"""Spaces without deduplication: architectures with different choices count as different, even if they compute
+the same function."""
 
 from __future__ import annotations
 
@@ -7,17 +8,17 @@ from archir.spaces.space import Space
 
 
 class NoDedupSpace(Space):
-    """Space whose canonical hash is the row of outcomes, so that equivalent architectures are not deduplicated.
+    """Space in which equivalent architectures are not deduplicated: the canonical hash is just the list of outcomes.
 
-    Tables of results need this: they have a row for each architecture, and networks that compute the same were trained
-    and timed separately. Everywhere else, trying both is a waste.
+    Benchmark tables need this: they have one entry per architecture, and equivalent networks in them were trained
+    and timed separately. Anywhere else, scoring both would be wasted work.
     """
 
     def canonical(self, architecture: Architecture) -> str:
-        """Return the row of outcomes as text, instead of a hash of what the network computes."""
+        """Return the outcomes as text, instead of a hash of the computed function."""
         return " ".join(map(str, architecture.codes))
 
 
 def without_dedup(space: Space) -> Space:
-    """Return a space with the same architectures and bounds, in which no two architectures count as equivalent."""
+    """Return the space without deduplication; architectures and bounds stay the same."""
     return NoDedupSpace(space.graph)

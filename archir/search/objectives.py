@@ -14,7 +14,7 @@ from archir.spaces.space import Space
 
 @dataclass(frozen=True)
 class Objective:
-    """Name of a score or cost, and whether it is maximised or minimised."""
+    """A score or cost by name, and whether to maximise or minimise it."""
 
     name: str
     maximize: bool
@@ -33,7 +33,8 @@ def objective(text: str) -> Objective:
 
 
 class Objectives:
-    """Objectives of a search. Those that are costs of the space are computed; the others must be among the scores."""
+    """Objectives of a search. Those that are costs of the space are computed; the others must be among the reported
+    scores."""
 
     def __init__(self, space: Space, texts: Sequence[str]) -> None:
         self.space = space
@@ -46,7 +47,7 @@ class Objectives:
         self.costs = tuple(name for name in names if name in space.account.names or is_cost(name))
 
     def complete(self, architecture: Architecture, scores: Mapping[str, float]) -> dict[str, float]:
-        """Return the scores with the costs among the objectives added. Raises ArchError (A2502) if an objective is
+        """Add the costs among the objectives to the scores. Raises ArchError (A2502) if an objective is still
         missing."""
         completed = dict(scores)
         if self.costs:
@@ -58,7 +59,7 @@ class Objectives:
         return completed
 
     def values(self, scores: Mapping[str, float]) -> tuple[float, ...] | None:
-        """Return the objectives as a tuple in which smaller is better; None if one of them is infinite or not a
-        number."""
+        """Return the objectives as a tuple, negated where maximised, so that smaller is better; None if one is infinite
+        or NaN."""
         signed = tuple([-scores[name] if maximize else scores[name] for name, maximize in self._senses])
         return signed if all(map(isfinite, signed)) else None

@@ -1,7 +1,7 @@
-"""Pareto dominance for minimisation: fronts, ranks, crowding distances and hypervolume.
+"""Pareto dominance for minimisation: fronts, ranks, crowding distances, and hypervolume.
 
-Points are processed once each, in lexicographic order. A point can then only be dominated by an earlier one, and the
-first objective need not be compared (Zhang et al. 2015, ENS).
+Points are processed in lexicographic order. A point can then be dominated only by earlier ones, and the first
+objective need not be compared (Zhang et al. 2015, ENS).
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Values = Sequence[tuple[float, ...]]
-"""Objective vectors, one tuple for each candidate; smaller is better."""
+"""Objective vectors, one per candidate; smaller is better."""
 Point = Sequence[float]
 """Objective vector of one candidate."""
 
 
 def front_indices(values: Values) -> list[int]:
-    """Return the indices of the vectors that no other dominates, in lexicographic order; of equal vectors, the
-    first."""
+    """Return the indices of the non-dominated vectors in lexicographic order; of equal vectors, only the first."""
     if not values:
         return []
     points, first_indices, _ = _distinct(values)
@@ -30,7 +29,7 @@ def front_indices(values: Values) -> list[int]:
 
 
 def front_ranks(values: Values) -> list[int]:
-    """Return the rank of each vector in non-dominated sorting: 0 for the first front."""
+    """Return the non-dominated-sorting rank of each vector; the first front has rank 0."""
     if not values:
         return []
     if len(values[0]) <= 2:
@@ -49,10 +48,11 @@ def front_ranks(values: Values) -> list[int]:
 
 
 def _ranks_in_2d(values: Values) -> list[int]:
-    """Compute ranks for one or two objectives.
+    """Compute front ranks for one or two objectives.
 
-    In lexicographic order, a front dominates a point exactly if the front's smallest second objective is not larger.
-    These minimums increase from front to front, so that a binary search finds the rank.
+    In lexicographic order, a front dominates a point exactly if the smallest second objective in the front is at
+    most that of the point. These minimums increase from front to front, so that the rank is found by binary
+    search.
     """
     minimums: list[float] = []
     point_ranks = [0] * len(values)
@@ -69,10 +69,10 @@ def _ranks_in_2d(values: Values) -> list[int]:
 
 
 def crowding_distances(values: Values) -> list[float]:
-    """Return the crowding distances of the vectors of one front (Deb et al. 2002, section III-B).
+    """Return the crowding distance of each vector of one front (Deb et al. 2002, section III-B).
 
-    For each objective, the distance between the two neighbours of a vector is divided by the range of the front, and
-    these are summed. Vectors at the ends of an objective's range get infinity.
+    This is the sum over objectives of the distance between the two adjacent vectors, divided by the range of the
+    objective. Vectors at either end of a range get infinity.
     """
     points = np.array(values, float)
     distances = np.zeros(len(points))
@@ -86,7 +86,7 @@ def crowding_distances(values: Values) -> list[float]:
 
 
 def hypervolume(values: Values, reference: Sequence[float]) -> float:
-    """Return the volume that the vectors dominate, bounded by a reference point."""
+    """Return the hypervolume: the volume dominated by the vectors and bounded by the reference point."""
     if not values:
         return 0.0
     gains = np.array(reference, float) - np.array(values, float)
@@ -94,8 +94,8 @@ def hypervolume(values: Values, reference: Sequence[float]) -> float:
 
 
 def _distinct(values: Values) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the distinct vectors in lexicographic order [m, k], the index at which each occurs first [m], and the row
-    of each input among them [n]."""
+    """Return the distinct vectors in lexicographic order [m, k], the index of the first occurrence of each [m], and
+    for each input the row of its vector [n]."""
     points, first, inverse = np.unique(np.array(values, float), axis=0, return_index=True, return_inverse=True)
     return points, first, inverse.ravel()
 
@@ -103,7 +103,7 @@ def _distinct(values: Values) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
 class _Front:
     """Set of mutually non-dominated points, to which points are added in lexicographic order.
 
-    The first objective of a later point is never smaller, so only the other objectives are stored.
+    The first objective of a later point is never smaller, so that only the other objectives are stored.
     """
 
     def __init__(self, objectives: int) -> None:
@@ -111,19 +111,19 @@ class _Front:
         self._count = 0
 
     def dominates(self, point: Point) -> bool:
-        """Return whether a point of the front dominates `point`, which must come after all of them in lexicographic
+        """Return True if a point of the front dominates `point`, which must not precede any of them in lexicographic
         order."""
         return bool(np.any(np.all(self._others[: self._count] <= point[1:], axis=1)))
 
     def add(self, point: Point) -> bool:
-        """Add a point unless the front dominates it. Returns whether it was added."""
+        """Add a point unless the front dominates it; return True if it was added."""
         if self.dominates(point):
             return False
         self._add(point)
         return True
 
     def _add(self, point: Point) -> None:
-        """Append a point that no point of the front dominates."""
+        """Store a point that the front does not dominate."""
         if self._count == len(self._others):
             self._others = np.concatenate([self._others, np.empty_like(self._others)])
         self._others[self._count] = point[1:]
@@ -131,10 +131,10 @@ class _Front:
 
 
 class _Staircase(_Front):
-    """Front of up to three objectives, stored as a staircase of the last two.
+    """Front for up to three objectives, stored as the staircase of the last two.
 
-    Of the points, only those that are minimal in the last two objectives are needed: sorted by the second objective,
-    they decrease in the third, so that a binary search decides dominance.
+    Only points that are non-dominated in the last two objectives matter. Sorted by the second objective, they
+    decrease in the third, so that dominance is decided by binary search.
     """
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ class _Staircase(_Front):
         return index > 0 and self._heights[index - 1] <= height
 
     def _add(self, point: Point) -> None:
-        """Insert a point into the staircase and remove the steps that it covers."""
+        """Insert a point into the staircase and remove the steps that it dominates."""
         step, height = self._last_two(point)
         begin = bisect_right(self._steps, step)
         if begin and self._steps[begin - 1] == step:
@@ -159,19 +159,19 @@ class _Staircase(_Front):
 
     @staticmethod
     def _last_two(point: Point) -> tuple[float, float]:
-        """Return the last two of three objectives; 0 for objectives that a point lacks."""
+        """Return the second and third objective, 0 for those that a point lacks."""
         _, step, height = (*point, 0.0, 0.0)[:3]
         return step, height
 
 
 def _new_front(objectives: int) -> _Front:
-    """Return an empty front for the given number of objectives."""
+    """Return an empty front for points with the given number of objectives."""
     return _Staircase() if objectives <= 3 else _Front(objectives)
 
 
 def _volume(gains: NDArray[Any]) -> float:
-    """Compute the volume of the union of boxes with a corner at 0, slice by slice along the last axis (HSO, While et
-    al. 2006)."""
+    """Compute the volume of a union of boxes with one corner at 0, slicing along the last axis (HSO, While et al.
+    2006)."""
     if len(gains) == 0:
         return 0.0
     if gains.shape[1] == 1:
@@ -185,6 +185,6 @@ def _volume(gains: NDArray[Any]) -> float:
 
 
 def _outer_boxes(gains: NDArray[Any]) -> NDArray[Any]:
-    """Drop boxes that lie inside another box, if there are three or more axes: with fewer, this takes longer than it
+    """Drop boxes contained in others if there are three or more axes; with fewer, dropping them costs more than it
     saves."""
     return gains if gains.shape[1] < 3 else gains[front_indices([tuple(row) for row in (-gains).tolist()])]

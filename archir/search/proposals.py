@@ -1,4 +1,4 @@
-"""Candidates without duplicates: no two of them compute the same function."""
+"""Creates candidates without duplicates: no two of them compute the same function."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 
 BATCH, MAX_BATCH = 64, 1024
-"""Number of architectures sampled at a time: of the first batch, and the maximum. Each batch is twice as large as the
-one before."""
+"""Number of architectures sampled at once: initially, and at most. It doubles with each batch."""
 MAX_REPEATS = 1_000
-"""Maximum number of successive samples that are all duplicates; then the remaining architectures are enumerated."""
+"""After this many consecutive duplicate samples, the remaining architectures are enumerated instead."""
 MAX_ENUMERATED = 20_000
-"""Maximum size of a space whose remaining architectures are enumerated: each needs a canonical hash, which takes
-milliseconds. In larger spaces, no more candidates are proposed then."""
+"""Maximum size of a space whose remaining architectures are enumerated; each needs a canonical hash, which takes
+milliseconds. In larger spaces, sampling ends instead."""
 
 
 class Proposals:
-    """Creates the candidates of a search; of architectures with equal canonical hashes, only the first becomes a
-    candidate."""
+    """Creates the candidates of a search, deduplicated: of architectures with equal canonical hash, only the first
+    becomes one."""
 
     def __init__(self, space: Space, seed: int) -> None:
         self.space = space
@@ -32,9 +31,9 @@ class Proposals:
         self._generator = np.random.default_rng(self.rng.getrandbits(64))
         self._sampled: deque[tuple[int, ...]] = deque()
         self._by_codes: dict[tuple[int, ...], Candidate] = {}
-        """Candidates by the codes of every architecture seen; equivalent architectures share a candidate."""
+        """Maps the codes of each architecture seen to its candidate; equivalent architectures share one."""
         self._by_hash: dict[str, Candidate] = {}
-        """Candidates by canonical hash."""
+        """Maps canonical hashes to candidates."""
         self._batch = BATCH
         self._remaining: Iterator[Architecture] | None = None
         self._count = 0
@@ -44,7 +43,7 @@ class Proposals:
         return None if architecture.codes in self._by_codes else self._deduplicate(architecture, budget)
 
     def _deduplicate(self, architecture: Architecture, budget: float) -> Candidate | None:
-        """Return what `new` does, for an architecture whose codes were not seen before."""
+        """Like `new`, for an architecture whose codes have not been seen before."""
         digest = self.space.canonical(architecture)
         earlier = self._by_hash.get(digest)
         candidate = self._by_hash[digest] = self._by_codes[architecture.codes] = earlier or self._create(
@@ -53,23 +52,22 @@ class Proposals:
         return None if earlier else candidate
 
     def equivalent_of(self, architecture: Architecture) -> Candidate | None:
-        """Return the candidate that computes the same as an architecture that was passed to `new` before; else None."""
+        """Return the candidate equivalent to an architecture that was passed to `new` before; None for other
+        architectures."""
         return self._by_codes.get(architecture.codes)
 
     @property
     def seen(self) -> Mapping[tuple[int, ...], Candidate]:
-        """Candidates by the codes of every architecture seen; equivalent architectures share a candidate."""
+        """Maps the codes of each architecture seen to its candidate; equivalent architectures share one."""
         return self._by_codes
 
     def with_budget(self, candidate: Candidate, budget: float) -> Candidate:
-        """Return a copy of a candidate with a new id and another budget."""
+        """Create a candidate with the same architecture, a new id, and another training budget."""
         return self._create(candidate.architecture, budget)
 
     def sample(self, count: int, budget: float = 1.0) -> list[Candidate]:
-        """Sample `count` new candidates, uniformly from the architectures that satisfy all constraints.
-
-        Returns fewer candidates if there are no more.
-        """
+        """Sample `count` new candidates uniformly from the architectures that satisfy all constraints; fewer if none
+        are left."""
         candidates: list[Candidate] = []
         repeats = 0
         while len(candidates) < count and self._remaining is None:
@@ -85,8 +83,7 @@ class Proposals:
         return candidates
 
     def take(self, architectures: Iterator[Architecture], count: int, budget: float = 1.0) -> list[Candidate]:
-        """Return candidates for the next `count` architectures of the iterator that are new; fewer if it ends
-        before."""
+        """Create candidates from the next `count` new architectures of an iterator; fewer if it is exhausted first."""
         candidates: list[Candidate] = []
         while len(candidates) < count and (architecture := next(architectures, None)) is not None:
             candidate = self.new(architecture, budget)
@@ -100,10 +97,10 @@ class Proposals:
         tries: int,
         on_duplicate: Callable[[Candidate], None] = lambda _: None,
     ) -> list[Candidate]:
-        """Call `make` until it has produced `count` new candidates, at most `count * tries` times, and return these.
+        """Call `make` until it has produced `count` new candidates, at most `count * tries` times; return them.
 
-        Skips architectures that break a bound on costs, or are equivalent to an earlier one; `on_duplicate` is called
-        with the earlier candidate.
+        Architectures that break a cost bound are skipped, and so are those equivalent to an earlier candidate, which
+        is then passed to `on_duplicate`.
         """
         return self.varied_codes(lambda: make().codes, count, tries, on_duplicate)
 
@@ -114,7 +111,7 @@ class Proposals:
         tries: int,
         on_duplicate: Callable[[Candidate], None] = lambda _: None,
     ) -> list[Candidate]:
-        """Return what `varied` does, where `make` returns the codes of an architecture."""
+        """Like `varied`, but `make` returns the codes of an architecture."""
         candidates: list[Candidate] = []
         seen, bounded = self._by_codes, self.space.has_cost_bounds
         for _ in range(count * tries):
@@ -140,15 +137,14 @@ class Proposals:
         return Candidate(self._count - 1, architecture, self.space.canonical, budget)
 
     def _sample_codes(self) -> tuple[int, ...]:
-        """Return the codes of one random architecture; samples a batch if none is left."""
+        """Return the codes of one random architecture, from a batch that is refilled when empty."""
         if not self._sampled:
             self._sampled.extend(map(tuple, self.space.sample_codes(self._batch, self._generator).tolist()))
             self._batch = min(2 * self._batch, MAX_BATCH)
         return self._sampled.popleft()
 
     def _unseen(self) -> Iterator[Architecture]:
-        """Enumerate the architectures not seen yet, in random order; none if the space is too large to be
-        enumerated."""
+        """Yield the architectures not seen yet in random order; none if the space exceeds MAX_ENUMERATED."""
         architectures: Iterable[Architecture] = (
             self.space.enumerate() if self.space.satisfying <= MAX_ENUMERATED else ()
         )

@@ -1,4 +1,4 @@
-"""Registry of the strategies; each module of `archir.search.strategies` may register some."""
+"""Registry of search strategies; the modules in `archir.search.strategies` register their strategies in it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from archir.spaces.space import Space
 from archir.utils.settings import Settings, parse_settings
 
 Factory = Callable[[Space, Any, int], MultiTrial]
-"""Function that creates a strategy from a space, options and a seed."""
+"""Function that creates a strategy from (space, options, seed)."""
 
 
 @dataclass(frozen=True)
 class StrategyKind:
-    """Registered strategy: the class of its options, and the function that creates it."""
+    """Registered strategy: its options class, and the function that creates it."""
 
     options: type[Settings]
     make: Factory
 
 
 _STRATEGIES: Registry[str, StrategyKind] = Registry("strategy that tries", "strategies that try")
-"""Registry of all strategies by name."""
+"""All registered strategies by name."""
 
 
 def strategy(name: str, options: type[Settings]) -> Callable[[Any], Any]:
-    """Return a decorator that registers a class, or a function, as a strategy."""
+    """Return a decorator that registers a class or function as a strategy."""
 
     def register(make: Any) -> Any:
         _STRATEGIES.register(name, StrategyKind(options, make), make)
@@ -46,7 +46,7 @@ def strategies() -> Registry[str, StrategyKind]:
 
 
 def create(name: str, space: Space, options: Mapping[str, Any] | None = None, seed: int = 0) -> MultiTrial:
-    """Create a strategy by name. Raises ArchError: A2504 (no such strategy), A1109 (wrong options)."""
+    """Create a strategy by name. Raises ArchError: A2504 (no such strategy), A1109 (invalid options)."""
     registry = strategies()
     kind = registry.find(name)
     if kind is None:

@@ -1,4 +1,4 @@
-"""Stop a run gracefully on SIGINT or SIGTERM, when its current step is done."""
+"""Stops a run gracefully on SIGINT or SIGTERM, once its current step is done."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from contextlib import contextmanager
 from types import FrameType
 
 _active: list[Callable[[], bool]] = []
-"""The function yielded by the outermost active context manager of this module; empty if none is active."""
+"""The function that the outermost active context manager of this module yields; empty if none is active."""
 
 
 @contextmanager
 def interruptions() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether SIGINT or SIGTERM has arrived; a second signal raises KeyboardInterrupt.
+    """Context manager that yields a function returning whether SIGINT or SIGTERM has arrived.
 
-    A nested `interruptions` yields the function of the outermost one, so that no signal is lost between the two.
-    Signals reach only the main thread; in other threads, the function always returns False.
+    A second signal raises KeyboardInterrupt. Nested uses yield the function of the outermost one, so that no
+    signal is lost between them. Only the main thread receives signals; in other threads, the function always
+    returns False.
     """
     if _active:
         yield _active[0]
@@ -44,10 +45,10 @@ def interruptions() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def keep_outer_handlers() -> Iterator[None]:
-    """Make nested `interruptions` install no handlers of their own.
+    """Context manager in which `interruptions` installs no signal handlers.
 
-    An enclosing `interruptions` goes on noting signals. Without one, as in a worker, the process's handlers stay
-    active.
+    An enclosing `interruptions` keeps receiving signals. If there is none, as in a worker, the handlers of the
+    process stay in place.
     """
     if _active:
         yield

@@ -1,6 +1,7 @@
-"""Tournament selection: the best of several sampled candidates.
+"""Tournament selection: the winner is the best of several sampled candidates.
 
-If all candidates are sorted, the index of the winner has a known distribution, and one random number selects it.
+If all candidates are sorted, the winner's index has a known distribution and is sampled with one random
+number.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ from math import comb
 from archir.search.ask_tell import ScoredCandidate
 
 SortKey = tuple[float, ...]
-"""Sort key of a candidate: its values, a random number and a counter, so that no two keys are equal."""
+"""Unique sort key of a candidate: its objective values, a random number, and a counter."""
 
 
 @lru_cache(maxsize=256)
 def winner_distribution(count: int, size: int, replacement: bool) -> Sequence[float]:
-    """Return the cumulative distribution of the winner's index, if `size` of `count` sorted candidates are sampled.
+    """Return the cumulative distribution of the winner's index if `size` of `count` sorted candidates are sampled.
 
-    The entry at index i is the probability that the winner's index is i or less. `replacement` is whether
-    they are sampled with replacement.
+    Entry i is the probability that the winner's index is at most i. `replacement`: sample with replacement.
     """
     if replacement:
         return [1.0 - ((count - index) / count) ** size for index in range(1, count)] + [1.0]
@@ -36,12 +36,13 @@ def winner_distribution(count: int, size: int, replacement: bool) -> Sequence[fl
 
 
 def sample_winner(count: int, size: int, rng: random.Random) -> int:
-    """Sample the winner's index of a tournament of `size` out of `count` candidates, sampled with replacement."""
+    """Sample the winner's index in a tournament of `size` candidates, drawn with replacement from `count` sorted
+    ones."""
     return bisect_right(winner_distribution(count, size, True), rng.random())
 
 
 class Ranking:
-    """Sorted candidates from which tournaments sample; equal candidates are in random order."""
+    """Sorted collection of candidates that samples tournament winners; ties are in random order."""
 
     def __init__(self, size: int, replacement: bool) -> None:
         self._size, self._replacement = size, replacement
@@ -51,7 +52,7 @@ class Ranking:
         self._distribution: Sequence[float] = ()
 
     def add(self, scored: ScoredCandidate, rng: random.Random) -> SortKey:
-        """Add a candidate. Returns its sort key, which `remove` takes."""
+        """Add a candidate; return its sort key, with which it can be removed."""
         self._count += 1
         key = (*scored.values, rng.random(), self._count)
         insort(self._ordered, key)

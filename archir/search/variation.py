@@ -1,11 +1,11 @@
 """Mutation and crossover of architectures.
 
-Children satisfy the constraints on choices, but may break bounds on costs. The functions named `..._codes` map codes
-to codes: a search needs no `Architecture` objects for children that it has seen before.
+Children satisfy the constraints on choices, but may break cost bounds. The functions named `..._codes` map
+codes to codes, so that a search needs no `Architecture` objects for children it has seen before.
 
-A child is decided choice by choice, in an order in which each choice follows those that it is conditional on. A choice
-that is active in the child, but not in the parent that it would be copied from, is sampled uniformly from the outcomes
-that the constraints allow.
+The choices of a child are made in an order in which each choice follows those it is conditional on. A choice
+that is active in the child, but not in the parent it would be copied from, is sampled uniformly from the
+outcomes that the constraints allow.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space, random_fallback
 
 Codes = tuple[int, ...]
-"""Outcomes of an architecture's choices, -1 for inactive choices."""
+"""Outcome index of each choice of an architecture; -1 for inactive choices."""
 RESAMPLE = -2
-"""Preferred outcome of a choice that shall be sampled: no outcome has this number."""
+"""Preferred outcome that marks a choice to be resampled; no outcome has this index."""
 MAX_GAP = 1_000_000_000
-"""Gap that is larger than the number of choices of any space."""
+"""Cap on sampled gaps between mutated choices; larger than the number of choices of any space."""
 MAX_TRIES = 20
-"""Maximum number of random positions tried to hit an active choice, before all active choices are listed."""
+"""Maximum number of random indices tried to hit an active choice before the active choices are listed."""
 MAX_NEIGHBOURS = 1_000
-"""Maximum number of neighbours that are enumerated; of architectures with more, as many are sampled."""
+"""Maximum number of neighbours that are enumerated; if there are more, this many are sampled."""
 
 
 def resample_choices(space: Space, parent: Architecture, rng: random.Random, probability: float) -> Architecture:
-    """Return a child in which each choice is resampled with the given probability, and else copied from the parent."""
+    """Return a mutant: each choice is resampled with the given probability, else copied from the parent."""
     return space.decode(resample_codes(space, parent.codes, rng, probability))
 
 
 def resample_codes(space: Space, parent: Codes, rng: random.Random, probability: float) -> Codes:
-    """Return the codes of the child that `resample_choices` returns."""
+    """Like `resample_choices`, on codes."""
     position, count = _sample_gap(rng, probability), len(parent)
     if position >= count:
         return parent
@@ -48,23 +48,23 @@ def resample_codes(space: Space, parent: Codes, rng: random.Random, probability:
 
 
 def _sample_gap(rng: random.Random, probability: float) -> int:
-    """Sample the number of choices that are copied before the next choice that is resampled: geometrically
-    distributed."""
+    """Sample how many choices are copied before the next one is resampled (geometric distribution)."""
     if probability in (0, 1):
         return 0 if probability else MAX_GAP
     return int(min(log1p(-rng.random()) / log1p(-probability), MAX_GAP))
 
 
 def moved(space: Space, parent: Architecture, rng: random.Random) -> Architecture:
-    """Return a child with another outcome of one random choice; the parent itself if it has no choice.
+    """Return a mutant in which one random choice has another outcome; the parent itself if it has no choice to
+    change.
 
-    More choices differ if the constraints require it, or if the move activates further choices.
+    More choices change if the constraints require it, or if the new outcome activates other choices.
     """
     return space.decode(moved_codes(space, parent.codes, rng))
 
 
 def moved_codes(space: Space, parent: Codes, rng: random.Random) -> Codes:
-    """Return the codes of the child that `moved` returns."""
+    """Like `moved`, on codes."""
     outcomes, count = space.outcome_counts, len(parent)
     for _ in range(MAX_TRIES if count else 0):
         position = int(rng.random() * count)
@@ -82,9 +82,9 @@ def moved_codes(space: Space, parent: Codes, rng: random.Random) -> Codes:
 
 
 def neighbours(space: Space, parent: Architecture, rng: random.Random) -> Iterator[Architecture]:
-    """Yield the children that differ in one choice, as `moved` returns them, in random order and each move once.
+    """Yield all mutants that `moved` can return, in random order, each change once.
 
-    If there are more than `MAX_NEIGHBOURS` moves, as many random ones are yielded, perhaps some twice.
+    If there are more than `MAX_NEIGHBOURS`, yield that many random ones, possibly with repetitions.
     """
     active = [i for i, code in enumerate(parent.codes) if code >= 0]
     if sum(space.outcome_counts[i] - 1 for i in active) > MAX_NEIGHBOURS:
@@ -99,13 +99,15 @@ def neighbours(space: Space, parent: Architecture, rng: random.Random) -> Iterat
 
 
 def crossover(space: Space, first: Architecture, second: Architecture, rng: random.Random) -> Architecture:
-    """Return a child that takes each choice from either parent with equal probability; a choice that is active in only
-    one parent is taken from that parent."""
+    """Return a crossover: each choice is copied from one of the parents with equal probability.
+
+    A choice that is active in only one parent is copied from that parent.
+    """
     return space.decode(crossover_codes(space, first.codes, second.codes, rng))
 
 
 def crossover_codes(space: Space, first: Codes, second: Codes, rng: random.Random, probability: float = 0.0) -> Codes:
-    """Return the codes of the child that `crossover` returns, with each choice resampled with a probability."""
+    """Like `crossover`, on codes, with each choice resampled with the given probability."""
     if first == second:
         return resample_codes(space, first, rng, probability)
     count = len(first)
@@ -118,7 +120,8 @@ def crossover_codes(space: Space, first: Codes, second: Codes, rng: random.Rando
     sample = random_fallback(rng)
 
     def fallback(position: int, possible: Sequence[int]) -> int:
-        """Decide a choice that the selected parent cannot: take the other parent's outcome if possible, else sample."""
+        """Make a choice that cannot be copied from the selected parent: copy it from the other parent if possible, else
+        sample."""
         outcome = max(first[position], second[position]) if preferred[position] == -1 else -1
         return outcome if outcome in possible else sample(position, possible)
 
@@ -126,4 +129,4 @@ def crossover_codes(space: Space, first: Codes, second: Codes, rng: random.Rando
 
 
 _BITS = bytes(int(chr(i) == "1") for i in range(256))
-"""Translation table from the characters "0" and "1" to the bytes 0 and 1."""
+"""Translation table from the characters "0" and "1" to bytes 0 and 1."""

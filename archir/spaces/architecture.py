@@ -1,4 +1,4 @@
-"""Architectures: the outcomes of the active choices of a space, and their JSON form."""
+"""Architectures: outcomes of the active choices of a space, and their JSON form."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from archir.language.file_kinds import non_json_kind
 SCHEMA = 1
 """Version of the JSON form."""
 MAX_REPR_LABELS = 8
-"""Maximum number of choices in a `repr`."""
+"""Maximum number of choices that the `repr` of an architecture shows."""
 MAX_LISTED_ERRORS = 3
-"""Maximum number of errors in the labels of an architecture that are reported one by one."""
+"""Maximum number of invalid labels that get a diagnostic each; the others are summarized in one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Architecture(Mapping[str, Label | list[Label]]):
-    """Mapping from the paths of active choices to their labels.
+    """An architecture of a space: a mapping from the paths of the active choices to their labels.
 
-    `codes` has an entry for each choice of the space, in sampling order: the outcome, or -1 for an inactive choice.
+    `codes` has an entry for each choice of the space, in sampling order: the index of its outcome, or -1 if it is
+    inactive.
     """
 
     choices: Sequence[Choice]
     codes: tuple[int, ...]
     space: str = ""
     graph: Graph | None = field(default=None, repr=False)
-    """Graph of the space, for drawing; not copied to other processes."""
+    """Graph of the space, for drawing the architecture; it is not copied to other processes."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "graph": None}
@@ -84,7 +85,7 @@ class Architecture(Mapping[str, Label | list[Label]]):
 
 
 def choice_columns(architectures: Sequence[Architecture]) -> dict[str, list[Any]]:
-    """Return the labels as columns `choices.PATH`, with None where the choice is inactive."""
+    """Return the labels of architectures as columns `choices.PATH`, with None where a choice is inactive."""
     paths = dict.fromkeys(path for architecture in architectures for path in architecture)
     return {f"choices.{path}": [architecture.get(path) for architecture in architectures] for path in paths}
 
@@ -98,7 +99,7 @@ def json_value(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class ArchitectureFile:
-    """Content of an architecture file: labels by path, not yet checked against a space."""
+    """Content of an architecture file: labels by the paths of choices, not yet checked against a space."""
 
     space: str
     parameters: Mapping[str, Any]
@@ -106,7 +107,7 @@ class ArchitectureFile:
 
 
 def read_architecture(text: str, name: str = "<architecture>") -> ArchitectureFile:
-    """Parse an architecture file. Raises ArchError (A1001) if it is invalid."""
+    """Parse an architecture file. Raises ArchError (A1001) if the file is invalid."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -126,9 +127,9 @@ def read_architecture(text: str, name: str = "<architecture>") -> ArchitectureFi
 
 
 def encode_labels(labels: Mapping[str, Any], order: Sequence[Decision], space: str) -> list[int]:
-    """Return the outcomes for labels by path, -1 for inactive choices; `order` is the sampling order of the choices.
+    """Return the outcomes of all choices for labels by path, -1 for inactive choices.
 
-    Raises ArchError (A1002 to A1004) that names all invalid labels.
+    `order` has the sampling order. Raises ArchError (A1002 to A1004) that names all invalid labels.
     """
     codes = [-1] * len(order)
     outcomes, active = dict[str, int](), set[str]()
@@ -148,9 +149,9 @@ def encode_labels(labels: Mapping[str, Any], order: Sequence[Decision], space: s
 def _label_errors(
     labels: Mapping[str, Any], choices: Mapping[str, Choice], active: set[str], space: str
 ) -> ArchError | None:
-    """Return the error for labels that are not an architecture of a space, or None.
+    """Return the error for labels that are not an architecture of the space; None if they are one.
 
-    Up to MAX_LISTED_ERRORS problems have a diagnostic each, more are summarized in one.
+    Up to MAX_LISTED_ERRORS problems get a diagnostic each; the others are summarized in one.
     """
     unknown = [path for path in labels if path not in choices]
     invalid = [path for path in labels if path in choices and choices[path].outcome(labels[path]) is None]

@@ -1,4 +1,4 @@
-"""Bounds on costs, such as `require macs <= 600M`: which architectures keep them, and whether any architecture does."""
+"""Bounds on costs, such as `require macs <= 600M`: which architectures satisfy them, and whether any does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from archir.spaces.rows import Codes, RowSampler
 
 
 def bounded_cost_rules(graph: Graph, constraints: Sequence[Constraint]) -> dict[str, Rule]:
-    """Return the rules of the bounded costs that are not built in, such as latencies, by name.
+    """Return the rules of those bounded costs that are not built in, such as latencies, by name.
 
     Raises ArchError (A1501, A1502, A1507, A3320).
     """
@@ -48,15 +48,18 @@ def bounded_cost_rules(graph: Graph, constraints: Sequence[Constraint]) -> dict[
 
 
 class Bounds:
-    """Bounds on the costs of a space; `account` has the costs of all architectures, including those that break the
-    bounds."""
+    """Bounds on the costs of a space.
+
+    `account` has the costs of all architectures, including those that violate bounds.
+    """
 
     def __init__(self, constraints: Sequence[Constraint], account: Account, rows: RowSampler) -> None:
         self.constraints, self.account, self._rows = constraints, account, rows
 
     @cached_property
     def ranges(self) -> dict[str, tuple[int, int]]:
-        """Smallest and largest allowed value of each summed cost that unconditional bounds limit by plain numbers."""
+        """Smallest and largest allowed value of each additive cost with unconditional bounds that have constant
+        limits."""
         ranges: dict[str, tuple[int, int]] = {}
         for bound in self.constraints:
             if self._is_range(bound):
@@ -68,28 +71,28 @@ class Bounds:
 
     @cached_property
     def bounded_account(self) -> Account:
-        """Costs of the architectures that keep the bounds."""
+        """Costs of the architectures that satisfy the bounds."""
         from archir.costs.optimal.bounded import BoundedAccount
 
         return BoundedAccount(self.account, self.constraints, self.ranges if self.has_only_ranges else {})
 
     @cached_property
     def has_only_ranges(self) -> bool:
-        """True if every bound is an unconditional range of a summed cost."""
+        """True if every bound is an unconditional range of an additive cost."""
         return all(self._is_range(bound) for bound in self.constraints)
 
     @cached_property
     def is_countable(self) -> bool:
-        """True if the costs with ranges have few enough different totals to be counted exactly."""
+        """True if the costs that have ranges take few enough different totals to be counted exactly."""
         return self.account.is_countable(self.ranges)
 
     def _is_range(self, bound: Constraint) -> bool:
-        """Return True if a bound is an unconditional range of a summed cost."""
+        """Return True if a bound is an unconditional range of an additive cost."""
         plain = bound.condition is True and not varies(bound.limit)
         return plain and bound.relation in _RANGES and bound.cost in self.account.summed
 
     def mask(self, codes: Codes) -> NDArray[np.bool_]:
-        """Return for each row of outcomes whether it keeps every bound on costs."""
+        """Return a mask of the rows of outcomes that satisfy every bound on costs."""
         kept = np.ones(len(codes), bool)
         costs = self.account.at(codes, {str(bound.cost) for bound in self.constraints})
         rows = np.arange(len(codes))
@@ -100,8 +103,10 @@ class Bounds:
         return kept
 
     def check(self) -> None:
-        """Raise ArchError (A1603) if no architecture keeps a bound on costs, or all of them; the hint has the nearest
-        cost."""
+        """Raise ArchError (A1603) if no architecture satisfies one of the bounds, or all together.
+
+        The hint gives the nearest existing cost.
+        """
         for bound in self.constraints:
             self._check_single(bound)
         for name, (low, high) in self.ranges.items():
@@ -119,7 +124,7 @@ class Bounds:
             raise fail("A1603", f"no architecture has {text}", bounds[0].span, hint)
 
     def _check_single(self, bound: Constraint) -> None:
-        """Raise ArchError (A1603) for a bound that is not a range if it is out of reach of the cost's limits."""
+        """Raise ArchError (A1603) if no cost can satisfy a bound that is not a range, given the limits of the cost."""
         if self._is_range(bound) or bound.condition is not True:
             return
         name, unit = str(bound.cost), " ns" if latency_file(str(bound.cost)) else ""
@@ -135,7 +140,7 @@ class Bounds:
             raise fail("A1603", f"no architecture has {bound.text}", bound.span, f"{name} is {between}")
 
     def count(self, everything: int) -> tuple[int, int]:
-        """Return lower and upper limits of how many of `everything` architectures keep every bound."""
+        """Return a lower and an upper bound of how many of `everything` architectures satisfy all bounds on costs."""
         if not self.ranges:
             return everything if self.has_only_ranges else 0, everything
         if not self.is_countable:
@@ -147,7 +152,7 @@ class Bounds:
 
 
 _INFINITY = 2**62
-"""Stands for infinity in ranges."""
+"""Number that represents infinity in ranges."""
 _RANGES: dict[str, Callable[[int], tuple[int, int]]] = {
     "<=": lambda limit: (-_INFINITY, limit),
     "<": lambda limit: (-_INFINITY, limit - 1),
@@ -163,7 +168,7 @@ _POSSIBLE: dict[str, Callable[[int, int, int, int], bool]] = {
     "==": lambda low, high, least, most: low <= most and high >= least,
     "!=": lambda low, high, least, most: not low == high == least == most,
 }
-"""By relation, whether some number from `low` to `high` has it to some number from `least` to `most`."""
+"""By relation, whether it holds between some number from `low` to `high` and some number from `least` to `most`."""
 _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,

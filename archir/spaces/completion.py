@@ -1,4 +1,4 @@
-"""Completion of architectures of which some outcomes are fixed: the smallest, the largest, or a sampled one."""
+"""Completion of partially fixed architectures: the smallest, the largest, or a sampled one."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from archir.spaces.rows import Policy
 from archir.spaces.space import Space
 
 FixedOutcomes = Mapping[str, int]
-"""Fixed outcomes of choices by path. They apply where the choices are active and constraints allow them."""
+"""Fixed outcomes of choices, by path; they apply if the choices are active and constraints allow them."""
 
 MAX_SAMPLES = 200
-"""Maximum number of architectures that are sampled to find one within the bounds on costs."""
+"""Maximum number of architectures that are sampled to find one that satisfies the bounds on costs."""
 
 
 def complete(space: Space, fixed: FixedOutcomes, rng: random.Random, policy: Policy = "architectures") -> Architecture:
-    """Sample the choices that are not fixed, as `Space.sample` does.
+    """Return an architecture with these fixed outcomes; other choices are sampled as by `Space.sample`.
 
-    If none of MAX_SAMPLES architectures is within the bounds on costs, the result is sampled without fixed outcomes.
+    If none of MAX_SAMPLES samples satisfies the bounds on costs, the result is sampled without fixed outcomes.
     """
     for _ in range(MAX_SAMPLES):
         architecture = space.decode(space.complete_codes(fixed, rng, policy))
@@ -33,26 +33,27 @@ def complete(space: Space, fixed: FixedOutcomes, rng: random.Random, policy: Pol
 
 
 def largest(space: Space, fixed: FixedOutcomes | None = None, by: str = "macs") -> Architecture:
-    """Return the architecture within all bounds with the largest cost `by`; of equals, the one with the last outcomes.
+    """Return the architecture within all bounds that has the highest cost `by`.
 
-    If outcomes are fixed and the most expensive architecture breaks the bounds, it is the most expensive of many
-    samples, without the fixed outcomes. Raises ArchError (A0510, A1603).
+    Among equals, it is the one with the last outcomes. If outcomes are fixed and the most expensive architecture with
+    them violates the bounds, the fixed outcomes are ignored: the result is then the most expensive of many samples.
+    Raises ArchError (A0510, A1603).
     """
     return _extreme(space, fixed or {}, by, -1)
 
 
 def smallest(space: Space, fixed: FixedOutcomes | None = None, by: str = "macs") -> Architecture:
-    """Return the architecture within all bounds with the smallest cost `by`; of equals, the one with the first
-    outcomes.
+    """Return the architecture within all bounds that has the lowest cost `by`.
 
-    If outcomes are fixed and the cheapest architecture breaks the bounds, it is the cheapest of many samples, without
-    the fixed outcomes. Raises ArchError (A0510, A1603).
+    Among equals, it is the one with the first outcomes. If outcomes are fixed and the cheapest architecture with them
+    violates the bounds, the fixed outcomes are ignored: the result is then the cheapest of many samples. Raises
+    ArchError (A0510, A1603).
     """
     return _extreme(space, fixed or {}, by, 1)
 
 
 def _extreme(space: Space, fixed: FixedOutcomes, by: str, sign: int) -> Architecture:
-    """Return the architecture with the smallest cost times `sign`."""
+    """Return the architecture within all bounds that minimises the cost `by` times `sign`."""
     columns = {i: fixed[choice.path] for i, choice in enumerate(space.choices) if choice.path in fixed}
     result = extreme(space.bounds.account.chain(by), 0, sign, columns)
     if result is None or result.codes is None:
@@ -66,7 +67,7 @@ def _extreme(space: Space, fixed: FixedOutcomes, by: str, sign: int) -> Architec
 
 
 def _extreme_of_samples(space: Space, by: str, sign: int) -> Architecture:
-    """Return the architecture with the smallest cost times `sign` of many samples within the bounds."""
+    """Return the architecture that minimises the cost `by` times `sign`, of MAX_SAMPLES samples within the bounds."""
     codes = space.sample_codes(MAX_SAMPLES, np.random.default_rng(0))
     costs = np.asarray(space.bounds.account.at(codes, [by])[by])
     return space.decode(codes[int(np.argmin(sign * costs))])

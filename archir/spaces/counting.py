@@ -1,8 +1,8 @@
-"""Exact counting and uniform sampling of architectures by variable elimination, choices last to first.
+"""Exact counting and uniform sampling of architectures by variable elimination, last choice first.
 
-Each constraint is a factor with values 0 and 1. Eliminating a choice multiplies the factors that depend on it and sums
-over its outcomes (an inactive choice counts as one way). The final value is the exact number of architectures; the
-summands of a step are the weights by which a choice is sampled, given the choices before it.
+Each constraint is a factor with the values 0 and 1. Eliminating a choice multiplies the factors that depend on it and
+sums over its outcomes (an inactive choice counts as one outcome). The final value is the exact number of architectures.
+The summands of each step are the weights by which the choice is sampled, given the choices before it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from archir.utils.distributions import Distribution
 
 T = TypeVar("T")
 MAX_QUICK_WORK = 100_000
-"""Work limit of a count that is only shown in passing, about a tenth of a second."""
+"""Maximum work units for a count that is only displayed incidentally: about a tenth of a second."""
 
 
 @dataclass(frozen=True)
 class CountingProgram:
-    """Exact count, and for each choice, in sampling order, its distribution given the choices before it.
+    """Exact number of architectures, and each choice's distribution given earlier choices, in sampling order.
 
-    A distribution is a `Distribution` or a diagram of earlier choices with `Distribution` leaves.
+    A distribution is a `Distribution`, or a diagram of earlier choices with `Distribution` leaves.
     """
 
     size: int
@@ -39,7 +39,10 @@ class CountingProgram:
 
 
 def sampling_order(decisions: Iterable[Decision]) -> list[Decision]:
-    """Sort decisions so that each comes after those it is conditional on. Raises ArchError (A0511) for a cycle."""
+    """Sort choices so that each comes after those on which its activity depends.
+
+    Raises ArchError (A0511) for a cycle.
+    """
     import networkx as nx
 
     by_path = {decision.choice.path: decision for decision in decisions}
@@ -56,9 +59,9 @@ def sampling_order(decisions: Iterable[Decision]) -> list[Decision]:
 
 
 def relevant_decisions(order: Sequence[Decision], conditions: Iterable[Value]) -> list[Decision]:
-    """Return the decisions that conditions depend on, and those that these are conditional on, in sampling order.
+    """Return the choices that conditions depend on, and those that their activity depends on, in sampling order.
 
-    Other decisions have no influence on whether the conditions can be met.
+    No other choice affects whether the conditions can be satisfied.
     """
     choices = set(support(*conditions))
     relevant: list[Decision] = []
@@ -70,13 +73,13 @@ def relevant_decisions(order: Sequence[Decision], conditions: Iterable[Value]) -
 
 
 class Factors:
-    """Factors of a product, indexed by the choices that they depend on."""
+    """Factors of a product, indexed by the choices that each depends on."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._by_choice: dict[Choice, dict[int, Value]] = {}
         self._numbers = count()
         self.constants: list[Value] = []
-        """Factors that depend on no choice."""
+        """Factors that depend on no choices."""
         for value in values:
             self.add(value)
 
@@ -89,7 +92,7 @@ class Factors:
             self.constants.append(value)
 
     def pop(self, choice: Choice) -> list[Value]:
-        """Remove and return the factors that depend on a choice."""
+        """Remove and return all factors that depend on a choice."""
         factors = dict(self._by_choice.get(choice, {}))
         for number, value in factors.items():
             for other in support(value):
@@ -98,7 +101,7 @@ class Factors:
 
 
 def compile_program(order: Sequence[Decision], constraints: Iterable[Value]) -> CountingProgram:
-    """Count the architectures that satisfy all constraints (conditions on choices), within the work budget."""
+    """Count the architectures that satisfy all constraints on choices, within the work budget."""
     with work_budget():
         return _count(order, constraints)
 
@@ -130,7 +133,7 @@ def _product(left: Value, right: Value) -> Value:
 
 
 def try_quickly(compute: Callable[[], T]) -> T | None:
-    """Return the result of a computation if it takes no more than about a tenth of a second, otherwise None."""
+    """Return the result of a computation; None if it takes more work than about a tenth of a second."""
     try:
         with work_budget(MAX_QUICK_WORK):
             return compute()
@@ -139,7 +142,7 @@ def try_quickly(compute: Callable[[], T]) -> T | None:
 
 
 def format_count(number: int | None, noun: str) -> str:
-    """Return a count in a few words: `1 choice`, `15,625 architectures`, `about 10^52 architectures`."""
+    """Return a count as text: `1 choice`, `15,625 architectures`, `about 10^52 architectures`."""
     if number is None:
         return f"many {noun}s"
     text = f"{number:,}" if number < 10**12 else f"about 10^{number.bit_length() * log10(2):.0f}"

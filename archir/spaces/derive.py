@@ -1,16 +1,16 @@
-"""Derivation: turns architecture parameters into an architecture.
+"""Derivation: converts architecture parameters to an architecture.
 
-The rule depends only on the form of a choice and the strengths of its alternatives. A choice of one alternative takes
-the strongest. A choice of several takes the strongest ones, where the strength of an alternative with a further choice
-inside is its own times that of the strongest alternative of the inner choice (Liu et al. 2019, DARTS, section 2.4).
-Choices are decided strongest first, and where constraints rule an alternative out, the next strongest is taken: "the
-two strongest, at least one of them a feature" (Li et al., Neural Operator Search, section 3.3) is a space's `where`,
-not a rule of its own.
+The rule depends only on the kind of a choice and the strengths of its alternatives. A choice of one alternative takes
+the strongest one. A choice of several takes the strongest ones, where the strength of an alternative that contains
+another choice is its own strength times that of the inner choice's strongest alternative (Liu et al. 2019, DARTS,
+section 2.4). Choices are decided in order of decreasing strength; if constraints exclude an alternative, the next
+strongest is taken. A rule such as "the two strongest, at least one of them a feature" (Li et al., Neural Operator
+Search, section 3.3) is not built in: a `where` of the space expresses it.
 
-This is the rule of the papers, and it is used wherever it gives an architecture. Where it does not, because earlier
-decisions leave no alternative of another choice, or only excluded ones, all choices are decided together. The same
-holds for spaces with bounds on costs: the result is provably the architecture within the bounds with the smallest loss
-of strength.
+This is the rule of the papers, and it is used whenever it yields an architecture. If it does not, because earlier
+decisions leave another choice with no alternative or only excluded ones, all choices are decided together. The same
+applies to spaces with bounds on costs: the result is then provably the architecture within the bounds with the smallest
+loss of strength.
 """
 
 from __future__ import annotations
@@ -39,28 +39,36 @@ from archir.spaces.space import Space
 
 Result = TypeVar("Result")
 Strengths = Mapping[str, Sequence[float]]
-"""Strengths of the alternatives of choices by path, 0 or more. Alternatives of missing choices are equally strong."""
+"""Strengths (at least 0) of the alternatives of choices, by path.
+
+If a choice is missing, its alternatives are equally strong.
+"""
 
 MAX_COMPARED = 20_000
-"""Maximum number of architectures that are compared where bounds cannot be optimised exactly: bounds that are not sums
-of costs, or that exceed the decision-diagram size limit. All architectures are compared if there are no more."""
+"""Maximum number of architectures that are compared if exact optimisation within the bounds is impossible.
+
+It is if bounds are not on sums of costs, or if the decision-diagram size limit is exceeded. If the space has no more
+architectures, all are compared.
+"""
 MIN_STRENGTH = 1e-30
-"""Minimum strength: smaller ones count as this, so that alternatives of strength 0 are taken only if there are no
-others."""
+"""Minimum strength, to which smaller ones are raised.
+
+Alternatives of strength 0 are thus taken only if necessary.
+"""
 MAX_CLIMBING_STEPS = 200
-"""Maximum number of hill-climbing steps from the best of the sampled architectures."""
+"""Maximum number of steps of hill climbing, which starts from the best sampled architecture."""
 
 
 def derive(
     space: Space, strengths: Strengths, exclude: Collection[str] = (), also: Sequence[Value] = ()
 ) -> Architecture:
-    """Return the strongest architecture without the alternatives labelled `exclude` in which the conditions `also`
-    hold.
+    """Return the strongest architecture without the alternatives `exclude` that satisfies the conditions `also`.
 
-    Choices are decided strongest first if that gives an architecture without alternatives of strength 0. Otherwise, and
-    always for spaces with bounds on costs, the result has the smallest loss: the product, over all taken alternatives,
-    of the strength divided by the largest strength of the choice is the largest. Raises ArchError: A2101 (the
-    constraints leave no architecture), A3301 (no architecture is within the bounds).
+    Alternatives are excluded by their labels. Choices are decided in order of decreasing strength, if that yields an
+    architecture without alternatives of strength 0. Otherwise, and always for spaces with bounds on costs, the result
+    has the smallest loss: it maximises the product, over all taken alternatives, of the strength divided by the largest
+    strength in the same choice. Raises ArchError: A2101 (the constraints leave no architecture), A3301 (no architecture
+    is within the bounds).
     """
     problem = space, strengths, frozenset(exclude), also
     try:
@@ -76,14 +84,14 @@ def derive(
 
 
 def check_derivable(space: Space, exclude: Collection[str] = (), also: Sequence[Value] = ()) -> None:
-    """Raise ArchError (A1603, A2101, A3301) if it is provable that no strengths give an architecture."""
+    """Raise ArchError (A1603, A2101, A3301) if it can be proved that `derive` fails for all strengths."""
     space.check_bounds()
     _Derivation(space, {}, frozenset(exclude), also).without_excluded(require_feasible)
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """Alternative of a choice, possibly with an outcome of the only choice inside of it."""
+    """An alternative of a choice; if it contains exactly one further choice, with one of that choice's outcomes."""
 
     strength: float
     alternative: int
@@ -91,7 +99,7 @@ class _Candidate:
 
 
 class _Derivation:
-    """State of one derivation: the outcomes decided so far, and the conditions that are left."""
+    """State of one derivation: the outcomes decided so far, and the remaining conditions."""
 
     def __init__(self, space: Space, strengths: Strengths, exclude: frozenset[str], also: Sequence[Value] = ()) -> None:
         self.space, self.strengths, self.exclude, self.also = space, strengths, exclude, also
@@ -101,7 +109,7 @@ class _Derivation:
         self.remaining = [condition for condition in conditions if condition is not True]
 
     def strongest_first(self) -> dict[str, int]:
-        """Decide the active choices strongest first; return the outcomes by path."""
+        """Decide the active choices in order of decreasing strength; return the outcomes by path."""
         pending = {decision.choice.path: decision for decision in self.space.order}
         while pending:
             ready = [d for d in pending.values() if not any(c.path in pending for c in support(d.active))]
@@ -126,12 +134,15 @@ class _Derivation:
         }
 
     def _max_strength(self, choice: Choice) -> float:
-        """Return the strength of the strongest candidate; -1 for a choice without strengths, which is decided last."""
+        """Return the strength of a choice's strongest candidate.
+
+        For a choice without strengths, returns -1, so that it is decided last.
+        """
         has_strengths = choice.path in self.strengths  # choices without strengths are decided last
         return max((candidate.strength for candidate in self._candidates(choice)), default=0) if has_strengths else -1
 
     def strength(self, choice: Choice, alternative: int) -> float:
-        """Return the strength of an alternative without that of inner choices; 0 if it is excluded."""
+        """Return the strength of an alternative itself, without choices inside it; 0 if it is excluded."""
         if str(choice.alternatives[alternative]) in self.exclude:
             return 0.0
         strengths = self.strengths.get(choice.path)
@@ -168,7 +179,7 @@ class _Derivation:
         return self._candidate_cache[choice.path]
 
     def _candidates_of(self, choice: Choice, alternative: int) -> Iterable[_Candidate]:
-        """Return the candidates of an alternative."""
+        """Return the candidates of one alternative."""
         if self._is_excluded(choice, alternative):
             return []
         own = self.strength(choice, alternative)
@@ -181,7 +192,7 @@ class _Derivation:
         return [_Candidate(own * prod(strongest), alternative)]
 
     def _choices_inside(self, choice: Choice, alternative: int) -> list[Decision]:
-        """Return the choices that are active if and only if an alternative is taken, whatever else is chosen."""
+        """Return the choices that are active exactly if an alternative is taken, whatever else is chosen."""
         taken = [o for o, subset in enumerate(choice.subsets) if alternative in subset]
         others = [o for o in range(choice.outcome_count) if o not in taken]
         return [
@@ -193,36 +204,36 @@ class _Derivation:
         ]
 
     def _is_excluded(self, choice: Choice, alternative: int) -> bool:
-        """Return True if an alternative has an excluded label."""
+        """Return True if an alternative's label is among the excluded ones."""
         return str(choice.alternatives[alternative]) in self.exclude
 
     def _outcomes(self, choice: Choice, taken: Sequence[_Candidate]) -> list[int]:
-        """Return the outcomes of a choice that contain all taken alternatives."""
+        """Return the outcomes of a choice whose subsets contain all taken alternatives."""
         wanted = {candidate.alternative for candidate in taken}
         return [outcome for outcome, subset in enumerate(choice.subsets) if wanted <= set(subset)]
 
     def _can_take(self, choice: Choice, taken: Sequence[_Candidate]) -> bool:
-        """Return True if some outcome with the taken alternatives violates no condition."""
+        """Return True if some outcome that contains the taken alternatives violates no condition."""
         inner = dict(candidate.inner for candidate in taken if candidate.inner is not None)
         return any(self._is_possible({choice: outcome, **inner}) for outcome in self._outcomes(choice, taken))
 
     def _is_possible(self, outcomes: Mapping[Choice, int]) -> bool:
-        """Return True if no condition is false once these outcomes are decided."""
+        """Return True if no remaining condition becomes false when these outcomes are decided."""
         return all(_substitute(condition, outcomes) is not False for condition in self.remaining)
 
     # deciding all choices together
 
     def has_zero_strength(self, outcomes: Mapping[str, int]) -> bool:
-        """Return True if an alternative of strength 0 is taken."""
+        """Return True if these outcomes take an alternative of strength 0."""
         active = [choice for choice in self.space.choices if choice.path in outcomes]
         return any(self.strength(choice, i) <= 0 for choice in active for i in choice.subsets[outcomes[choice.path]])
 
     def smallest_loss(self) -> dict[str, int]:
-        """Return the outcomes with the smallest loss of strength.
+        """Return the outcomes with the smallest loss of strength, ignoring bounds on costs.
 
-        Their product of strengths, each divided by the largest strength of its choice, is the largest. Exact, by
-        variable elimination as in `archir.spaces.counting`, with maxima instead of sums. Without constraints the loss
-        is zero, and the outcomes are those of `strongest_first`.
+        They maximise the product of strengths, each divided by the largest strength in its choice. The result is exact,
+        by variable elimination as in `archir.spaces.counting`, with maxima in place of sums. Without constraints, the
+        loss is zero, and the outcomes are those of `strongest_first`.
         """
         with work_budget():
             return self._eliminate(
@@ -230,7 +241,7 @@ class _Derivation:
             )
 
     def _eliminate(self, factors: Factors) -> dict[str, int]:
-        """Eliminate the choices last to first, then read off the best outcomes first to last."""
+        """Eliminate the choices from last to first, then read off the best outcomes from first to last."""
         weights_by_path: dict[str, Value] = {}
         for decision in reversed(self.space.order):
             choice = decision.choice
@@ -251,7 +262,7 @@ class _Derivation:
         return outcomes
 
     def _losses(self, choice: Choice) -> list[float]:
-        """Return the logarithm of each outcome's strength divided by the largest; minus infinity for excluded
+        """Return, for each outcome, the logarithm of its strength divided by the largest; -inf for excluded
         outcomes."""
         if choice.k is None:
             strengths = [self.strength(choice, i) for i in range(choice.outcome_count)]
@@ -269,8 +280,10 @@ class _Derivation:
         ]
 
     def within_bounds(self, first: Architecture) -> Architecture:
-        """Return the architecture within the bounds on costs with the smallest loss; `first` is the one without
-        bounds."""
+        """Return the architecture with the smallest loss that satisfies the bounds on costs.
+
+        `first` is the result without these bounds.
+        """
         losses = {choice.path: self._losses(choice) for choice in self.space.choices}
         is_within = self.space.within(first)
         if is_within and not any(losses[path][outcome] for path, outcome in first.outcomes.items()):
@@ -283,9 +296,9 @@ class _Derivation:
         return self.space.decode(self.without_excluded(best_within).codes)
 
     def without_excluded(self, function: Callable[[Space], Result]) -> Result:
-        """Return the value of a function on the space without the excluded alternatives.
+        """Return the result of calling `function` on the space without the excluded alternatives.
 
-        Raises ArchError (A2101) if the function raises one and conditions or exclusions may be the cause.
+        Raises ArchError (A2101) if `function` raises ArchError and conditions or exclusions may be the cause.
         """
         added = [Constraint(condition) for condition in (*self.also, *self._exclusions())]
         graph = copy(self.space.graph)
@@ -299,8 +312,10 @@ class _Derivation:
             raise fail("A2101", f"nothing can be derived without the excluded alternatives: {why}") from error
 
     def _search_within(self, bounds: Space) -> Architecture:
-        """Return the architecture with the smallest loss of all that are within the bounds, or of many samples and
-        their neighbours."""
+        """Return the architecture with the smallest loss among those within the bounds.
+
+        If there are too many, only many samples and their neighbours are compared.
+        """
         unbounded = bounds.unbounded
         is_small = unbounded.satisfying <= MAX_COMPARED
         codes = (
@@ -328,7 +343,7 @@ class _Derivation:
         return bounds.decode(best)
 
     def _exclusions(self) -> Iterable[Value]:
-        """Yield the conditions that no excluded alternative is taken."""
+        """Yield, for each excluded alternative, the condition that it is not taken."""
         for decision in self.space.order:
             choice = decision.choice
             allowed = [
@@ -338,25 +353,25 @@ class _Derivation:
                 yield if_else(decision.active, outcome_in(choice, allowed), True)
 
     def _decide(self, outcomes: Mapping[Choice, int]) -> None:
-        """Record outcomes and simplify the remaining conditions."""
+        """Record decided outcomes, and simplify the remaining conditions."""
         self.decided |= {choice.path: outcome for choice, outcome in outcomes.items()}
         self.remaining = [condition for c in self.remaining if (condition := _substitute(c, outcomes)) is not True]
 
     def _no_alternative(self, choice: Choice) -> Exception:
-        """Return the error that no alternative of a choice can be taken."""
+        """Return the error that none of a choice's alternatives can be taken."""
         names = ", ".join(sorted(self.exclude & {str(label) for label in choice.alternatives}))
         hint = f"excluded: {names}" if names else "earlier decisions rule out every alternative"
         return fail("A2101", f"nothing can be derived for `{choice.path}`", choice.span, hint)
 
 
 def _enumerate_within(free: Space, bounds: Space) -> NDArray[np.int16]:
-    """Return the codes of all architectures of a space that keep the bounds of another."""
+    """Return the codes of all architectures of `unbounded` that satisfy the bounds of another space."""
     codes = np.array([architecture.codes for architecture in free.enumerate()], np.int16)
     return codes[bounds.bounds_mask(codes)]
 
 
 def _substitute(condition: Value, outcomes: Mapping[Choice, int]) -> Value:
-    """Substitute decided outcomes in a condition."""
+    """Return a condition with these outcomes substituted for the choices."""
     for choice in support(condition):
         if choice in outcomes:
             condition = fix_choice(condition, choice, outcomes[choice])

@@ -20,7 +20,10 @@ from archir.spaces.space import Space
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of a `kind`, at the `name` in a `scope`. None stands for an absent value."""
+    """One difference: the value called `name` in `scope`, before and after; None if it is absent.
+
+    `kind` says what differs, such as `choice` or `cost`.
+    """
 
     kind: str
     scope: str
@@ -32,8 +35,10 @@ class Difference:
 def diff_architectures(
     first: ArchitectureFile | Architecture, second: ArchitectureFile | Architecture
 ) -> list[Difference]:
-    """Return differing choices, choices present in only one, and the net's name and parameters where both come from
-    files."""
+    """Return the differences between two architectures: differing choices, and choices that only one of them has.
+
+    Net names are compared, too; parameters only if both architectures come from files.
+    """
     differences: list[Difference] = []
     if first.space != second.space:
         differences.append(Difference("net", "", "name", first.space, second.space))
@@ -44,14 +49,17 @@ def diff_architectures(
 
 
 def diff_networks(first: Graph, second: Graph) -> list[Difference]:
-    """Return the costs in which two networks differ."""
+    """Return the costs that differ between two networks."""
     costs = [vars(cost(graph)) for graph in (first, second)]
     before, after = ({name: f"{number:,}" for name, number in each.items()} for each in costs)
     return _changes("cost", before, after)
 
 
 def diff_spaces(first: Space, second: Space) -> list[Difference]:
-    """Return differing names, parameters, sizes, choices, constraints and nodes. Nodes are matched by their scopes."""
+    """Return the differences between two spaces: name, parameters, sizes, choices, constraints and nodes.
+
+    Nodes are matched by their scopes.
+    """
     differences: list[Difference] = []
     for kind, values_of in _VALUES_BY_KIND.items():
         differences += _changes(kind, values_of(first), values_of(second))
@@ -64,14 +72,16 @@ def diff_spaces(first: Space, second: Space) -> list[Difference]:
 
 
 def count_differing_operations(first: Graph, second: Graph) -> int:
-    """Return the number of operations that only one of two networks has; operations are equal if their attributes and
-    types are."""
+    """Return the number of operations that only one of two networks has.
+
+    Equal operations have equal attributes and types.
+    """
     first_operations, second_operations = (Counter(_operations(graph)) for graph in (first, second))
     return (first_operations - second_operations).total() + (second_operations - first_operations).total()
 
 
 def diff_operations(first: Graph, second: Graph) -> list[Difference]:
-    """Return the operations that only one of two networks has, grouped by scope."""
+    """Return the operations that only one of two networks has, with one difference per scope."""
     sides = [_only_in_first(first, second), _only_in_first(second, first)]
     return [
         Difference("operation", scope, "", *(side.get(scope) for side in sides)) for scope in {**sides[0], **sides[1]}
@@ -79,7 +89,7 @@ def diff_operations(first: Graph, second: Graph) -> list[Difference]:
 
 
 def _only_in_first(first: Graph, second: Graph) -> dict[str, str]:
-    """Return the operations that only the first network has, as text by scope."""
+    """Return the operations that only the first network has, as one text per scope."""
     first_operations = _operations(first)
     remaining = Counter(first_operations) - Counter(_operations(second))
     texts_by_scope: dict[str, list[str]] = {}
@@ -97,24 +107,24 @@ def _operations(graph: Graph) -> list[str]:
 
 
 def _changes(kind: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
-    """Return the differences between two mappings from paths to text."""
+    """Return the differences between two mappings from paths to texts."""
     pairs = {name: (before.get(name), after.get(name)) for name in {**before, **after}}
     return [Difference(kind, *_split(name), *pair) for name, pair in pairs.items() if pair[0] != pair[1]]
 
 
 def _split(path: str) -> tuple[str, str]:
-    """Split a path into the scope and the last name."""
+    """Split a path into its scope and its last component."""
     scope, _, name = path.rpartition(".")
     return scope, name
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return parameters as text by name."""
+    """Return parameter values as texts, by name."""
     return {name: _text(tuple(value) if isinstance(value, list) else value) for name, value in values.items()}
 
 
 def _text(value: Value) -> str:
-    """Return a value as text, with definitions for shared parts of large diagrams."""
+    """Return a value as text; shared parts of large diagrams are written as definitions after it."""
     writer = ValueWriter()
     text = writer.write(value)
     large = [f"${number} = {definition}" for number, definition in enumerate(writer.definitions)]
@@ -122,7 +132,7 @@ def _text(value: Value) -> str:
 
 
 def _labels(architecture: ArchitectureFile | Architecture) -> dict[str, str]:
-    """Return the labels of an architecture as text by path."""
+    """Return the labels of an architecture as texts, by path."""
     chosen = architecture.choices if isinstance(architecture, ArchitectureFile) else architecture
     return {
         path: " + ".join(map(str, label)) if isinstance(label, list) else str(label) for path, label in chosen.items()
@@ -130,7 +140,7 @@ def _labels(architecture: ArchitectureFile | Architecture) -> dict[str, str]:
 
 
 def _decision(decision: Decision) -> str:
-    """Return a choice as text: alternatives, tags, and when it is active."""
+    """Return a choice as text: its alternatives, its tags, and the condition under which it is active."""
     choice = decision.choice
     take = [] if choice.k is None else [f"{choice.k} of"]
     tags = [f"@{tag}" for tag in sorted(choice.tags)]
@@ -145,7 +155,7 @@ def _constraint(constraint: Constraint) -> str:
 
 
 def _constraints(space: Space) -> dict[str, str]:
-    """Return the conditions of constraints by their text in the program."""
+    """Return the conditions of constraints as texts, by the text of the constraint in the program."""
     conditions: dict[str, str] = {}
     for constraint in space.graph.constraints:
         name = f"{constraint.keyword} {constraint.text}"
@@ -160,15 +170,15 @@ _VALUES_BY_KIND: Mapping[str, Callable[[Space], dict[str, str]]] = {
     "choice": lambda space: {decision.choice.path: _decision(decision) for decision in space.order},
     "constraint": _constraints,
 }
-"""By kind of difference, the function that returns a space's values by name."""
+"""For each kind of difference, a function that returns the compared values of a space, by name."""
 
 
 OperationText = tuple[str, str]
-"""An operation with its attributes, and the scopes of its operands, as text."""
+"""Two texts: an operation with its attributes, and the scopes of its operands."""
 
 
 def _nodes(graph: Graph) -> dict[str, Counter[OperationText]]:
-    """Return the operations at each scope."""
+    """Return the operations in each scope."""
     operations: dict[str, Counter[OperationText]] = {}
     for number in graph:
         reads = ", ".join(_scope_of(graph, operand) for operand in graph.operands(number))
@@ -180,15 +190,17 @@ def _nodes(graph: Graph) -> dict[str, Counter[OperationText]]:
 
 
 def _pair_text(first: OperationText | None, second: OperationText | None) -> tuple[str | None, str | None]:
-    """Return two operations as text, with the scopes of their operands if these differ."""
+    """Return two operations as texts; the scopes of their operands are included only if they differ."""
     if first is None or second is None or first[1] == second[1]:
         return first and first[0], second and second[0]
     return f"{first[0]} of {first[1]}", f"{second[0]} of {second[1]}"
 
 
 def _scope_of(graph: Graph, number: NodeId) -> str:
-    """Return the scope of a node, or for nodes without one the input label, the path of the choice or the operation's
-    name."""
+    """Return the scope of a node.
+
+    If it has none, return an input's label, a `select`'s choice, or the name of the operation.
+    """
     node = graph[number]
     if node.scope:
         return node.scope

@@ -1,6 +1,7 @@
-"""Sampling of the architectures that one training step of a supernet trains, one function per training method.
+"""Sampling of the architectures (paths) that one training step of a supernet trains.
 
-All results depend only on the generator, so that every process of a distributed training trains the same architectures.
+There is one function per training method. All results depend only on the random generator, so that all processes of a
+distributed training train the same architectures.
 """
 
 from __future__ import annotations
@@ -16,23 +17,22 @@ from archir.spaces.rows import Policy
 from archir.spaces.space import Space
 
 MAX_FAIR_ARCHITECTURES = 64
-"""Maximum number of architectures of a step with fair sampling."""
+"""Maximum number of architectures per step of fair sampling."""
 
 
 def single(space: Space, rng: random.Random, policy: Policy = "choices", samples: int = 1) -> list[Architecture]:
-    """Sample `samples` architectures uniformly (Guo et al. 2020, single path one-shot)."""
+    """Return `samples` uniformly sampled architectures (Guo et al. 2020, single path one-shot)."""
     return [space.sample(rng, policy) for _ in range(samples)]
 
 
 def sandwich(
     space: Space, rng: random.Random, samples: int = 2, shared: Collection[str] = (), by: str = "macs"
 ) -> list[Architecture]:
-    """Return the largest and the smallest architecture and `samples` uniform ones (sandwich rule, Yu et al. 2020,
-    BigNAS).
+    """Return the largest and the smallest architecture, and `samples` uniformly sampled ones (sandwich rule).
 
-    The outcomes of the choices with paths in `shared` are sampled first, uniformly, and shared by all the
-    architectures, which Pi et al. (2021, TrioNet, section 3.4) call hierarchical sampling. `by` is the cost that
-    defines largest and smallest.
+    See Yu et al. 2020, BigNAS. The choices with paths in `shared` are sampled first, uniformly, and have the same
+    outcomes in all of these architectures, which Pi et al. (2021, TrioNet, section 3.4) call hierarchical sampling.
+    `by` is the cost that defines largest and smallest.
     """
     fixed = {c.path: rng.randrange(c.outcome_count) for c in space.choices if c.path in shared}
     others = [complete(space, fixed, rng, "choices") for _ in range(samples)]
@@ -40,10 +40,11 @@ def sandwich(
 
 
 def fair(space: Space, rng: random.Random) -> list[Architecture]:
-    """Return architectures in which each alternative of a choice occurs equally often (Chu et al. 2021, FairNAS).
+    """Return architectures in which all alternatives of a choice occur equally often (Chu et al. 2021, FairNAS).
 
-    There are as many architectures as alternatives; for choices with different numbers of alternatives the least common
-    multiple of these, at most `MAX_FAIR_ARCHITECTURES`. Frequencies are equal only as far as choices are active.
+    The number of architectures is the number of alternatives; if that differs between choices, the least common
+    multiple, at most `MAX_FAIR_ARCHITECTURES`. Where a choice is not active in some of the architectures, its
+    frequencies may differ.
     """
     count = min(MAX_FAIR_ARCHITECTURES, lcm(*(choice.outcome_count for choice in space.choices)))
     rows = {choice.path: _permuted_outcomes(choice, count, rng) for choice in space.choices}
@@ -51,7 +52,7 @@ def fair(space: Space, rng: random.Random) -> list[Architecture]:
 
 
 def _permuted_outcomes(choice: Choice, count: int, rng: random.Random) -> list[int]:
-    """Return `count` outcomes of a choice: random permutations of all outcomes, one after the other."""
+    """Return `count` outcomes of a choice: concatenated random permutations of all its outcomes."""
     outcomes: list[int] = []
     while len(outcomes) < count:
         outcomes += rng.sample(range(choice.outcome_count), choice.outcome_count)

@@ -1,4 +1,4 @@
-"""Arrays of architectures: rows of outcomes in the order of the choices, -1 for choices that are not active."""
+"""Arrays of architectures: rows of outcomes in the order of the choices, with -1 for inactive choices."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from archir.ir.graph import Constraint, Decision
 Codes: TypeAlias = NDArray[np.int16]
 """Outcomes of architectures, shape [architectures, choices], or of one architecture, shape [choices]."""
 Policy = Literal["architectures", "choices"]
-"""Sampling: uniform over architectures, or uniform over the outcomes of each choice."""
+"""Distribution to sample from: uniform over architectures, or uniform over the outcomes of each choice."""
 
 MAX_REJECTIONS = 1_000_000
-"""Maximum number of samples that may be rejected in a row."""
+"""Maximum number of consecutive samples that may be rejected."""
 MAX_BATCH = 8_192
-"""Maximum number of architectures that are sampled or enumerated at once where hardly any is within the bounds on
-costs."""
+"""Maximum number of architectures sampled or enumerated together if few satisfy the bounds on costs."""
 MAX_TABLE_CELLS = 4_096
-"""Maximum number of cells of the table of a condition."""
+"""Maximum number of cells of the table in which a condition is looked up."""
 MAX_EMPTY_BATCHES = 16
-"""Number of batches without an accepted sample after which batches get larger."""
+"""Number of consecutive batches without an accepted sample after which the batch size is increased."""
 
 
 class RowSampler:
-    """Sampler of rows for decisions in sampling order; also evaluates values that depend on choices for rows."""
+    """Sampler of rows for choices in sampling order; also evaluates diagrams for rows."""
 
     def __init__(self, order: Sequence[Decision]) -> None:
         self.order = order
         self.index = {decision.choice.path: i for i, decision in enumerate(order)}
-        """Column of each choice by path."""
+        """Column index of each choice, by path."""
         self._tables: dict[Value, tuple[list[int], NDArray[np.bool_]] | None] = {}
 
     def sample(self, distributions: Mapping[str, Value], n: int, rng: np.random.Generator, policy: Policy) -> Codes:
@@ -57,7 +56,7 @@ class RowSampler:
         return codes
 
     def _split(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Any]]:
-        """Yield the rows grouped by the leaf of a diagram that they lead to."""
+        """Yield groups of rows that lead to the same leaf of a diagram, with the leaf."""
         if len(rows) == 0:
             return
         if not varies(value):
@@ -68,7 +67,7 @@ class RowSampler:
             yield from self._split(value.branches[outcome], codes, rows[column == outcome])
 
     def _mask(self, condition: Value, codes: Codes) -> NDArray[np.bool_]:
-        """Return for each row whether a condition holds."""
+        """Return a mask of the rows for which a condition holds."""
         if condition not in self._tables:
             choices = support(condition)
             is_small = prod(choice.outcome_count for choice in choices) <= MAX_TABLE_CELLS
@@ -82,7 +81,7 @@ class RowSampler:
         return mask
 
     def evaluate(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Evaluate a value that depends on choices for the rows `rows` of `codes`."""
+        """Return the value of a diagram for each of the rows of `codes` with indices `rows`."""
         if not varies(value):
             return np.full(len(rows), value)
         result = np.empty(len(codes), dtype=np.array(next(leaves(value))).dtype)
@@ -101,8 +100,8 @@ def rejection_sample(
 ) -> Codes:
     """Return `n` rows of `width` choices by rejection sampling.
 
-    `sample` returns a batch of rows, `mask` tells which rows of a batch are accepted. Raises ArchError (A1005) at
-    `bound` if too many samples in a row are rejected.
+    `sample` returns a batch of rows, and `mask` says which of its rows are accepted. Raises ArchError (A1005), located
+    at the constraint `bound`, if too many consecutive samples are rejected.
     """
     batches = [np.empty((0, width), np.int16)]
     total = rejected = empty_batches = 0

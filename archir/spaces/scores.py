@@ -1,11 +1,12 @@
-"""Additive scores: a number for each outcome of a choice, or of a pair of choices; an architecture's score is their
-sum.
+"""Additive scores: numbers for outcomes of choices, and of pairs of choices.
+
+An architecture's score is their sum.
 
     {"kind": "archir scores", "schema": 1, "space": "small", "constant": 0.91, "made": {"by": "replace-one"},
      "terms": [{"choices": ["op[0]"], "values": {"conv3": 0, "skip": -0.02}},
                {"choices": ["op[0]", "op[1]"], "values": {"conv3": {"skip": 0.01}}}]}
 
-A term counts only where all its choices are active; outcomes that it does not name score 0. The labels of a choice of
+A term counts only if all its choices are active; outcomes that it does not list score 0. The labels of a choice of
 several alternatives are joined by commas. Decimal numbers are read exactly.
 """
 
@@ -31,12 +32,15 @@ KIND, SCHEMA = "archir scores", 1
 MAX_FILE_BYTES = 2**28
 """Maximum size of a file in bytes."""
 MAX_DIGITS = 40
-"""Maximum number of digits, and maximum decimal exponent, of a number in a file: sums stay exact and short."""
+"""Maximum number of digits, and maximum decimal exponent, of a number in a file, so that exact sums stay short."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """Scores of the outcomes of one choice, or of pairs of outcomes of two choices; missing outcomes score 0."""
+    """Scores of the outcomes of one choice, or of the pairs of outcomes of two choices.
+
+    Outcomes without a score count 0.
+    """
 
     choices: tuple[str, ...]
     values: Mapping[tuple[int, ...], Fraction]
@@ -44,7 +48,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Scores:
-    """Additive scores of a space; `made` says how they were computed."""
+    """Additive scores of a space; `made` describes how they were computed."""
 
     space: str
     terms: tuple[Term, ...]
@@ -72,7 +76,7 @@ class Scores:
 
 
 def read(path: Path, space: Space) -> Scores:
-    """Read the scores of a file for this space. Raises ArchError (A3322) if the file is invalid or of another space."""
+    """Read a file of scores for this space. Raises ArchError (A3322) if it is invalid or belongs to another space."""
     try:
         data = json.loads(
             read_bytes(path, MAX_FILE_BYTES),
@@ -96,7 +100,7 @@ _HINT = "`archir scores SPACE --trials RUN -o scores.json` writes one; docs/scor
 
 
 class _ScoresParser:
-    """Parser of the terms of a file for a space; errors are collected in `problems`."""
+    """Parser of the terms in a file of scores; it collects errors in `problems`."""
 
     def __init__(self, file: str, choices: Mapping[str, Choice]) -> None:
         self.file, self.choices = file, choices
@@ -124,7 +128,7 @@ class _ScoresParser:
         return Term(tuple(paths), values)
 
     def _values(self, choices: Sequence[Choice], values: Any) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-        """Yield the scores of a term by their outcomes."""
+        """Yield each score of a term with the outcomes that it is for."""
         if not choices:
             if isinstance(values, Fraction):
                 yield (), values
@@ -148,24 +152,24 @@ class _ScoresParser:
 
 
 def _is_path_list(paths: Any) -> bool:
-    """Return True for a list of one path, or of two different paths."""
+    """Return True for a list of one path or of two different paths."""
     texts = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
     return texts and len(paths) in (1, 2) and len({*paths}) == len(paths)
 
 
 def outcome_text(choice: Choice, outcome: int) -> str:
-    """Return an outcome as it is written in files: its label, or several labels joined by commas."""
+    """Return an outcome as in files: its label, or its labels joined by commas."""
     label = choice.label(outcome)
     return ", ".join(map(_label_text, label)) if isinstance(label, list) else _label_text(label)
 
 
 def _label_text(label: object) -> str:
-    """Return a label as text; booleans in lower case."""
+    """Return a label as text; booleans are `true` and `false`."""
     return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 def _nested_scores(term: Term, choices: Mapping[str, Choice]) -> dict[str, Any]:
-    """Return the scores of a term as nested objects by label."""
+    """Return the scores of a term as JSON objects by label, nested for pairs."""
     nested: dict[str, Any] = {}
     for outcomes, score in term.values.items():
         *outer, last = [

@@ -37,23 +37,26 @@ if TYPE_CHECKING:  # counting and sampling need no costs, and no hashes
     from archir.spaces.bounds import Bounds
 
 MAX_PROOF_STEPS = 200
-"""Maximum number of diagram combinations that are tried to find one satisfying architecture before all are counted."""
+"""Maximum number of steps in the search for one satisfying architecture; after that, all are counted instead."""
 MAX_TRIES = 10_000
-"""Maximum number of consecutive samples that break bounds on costs or repeat earlier ones."""
+"""Maximum number of consecutive samples that violate bounds on costs or repeat earlier samples."""
 MAX_COUNTED = 50_000
-"""Maximum number of architectures that are enumerated to count them, where bounds are not all ranges."""
+"""Maximum number of architectures that are enumerated to count those within bounds.
+
+Used if the bounds are not all ranges.
+"""
 MAX_CACHED_HASHES = 100_000
 """Maximum number of cached canonical hashes."""
 MAX_ENUMERATED = 1_000_000
-"""Default limit of the number of architectures that are enumerated."""
+"""Default for the maximum number of architectures that may be enumerated."""
 Fallback = Callable[[int, Sequence[int]], int]
-"""Function that returns an outcome from the position of a choice and its possible outcomes."""
+"""Function that picks one of the possible outcomes of the choice at a position."""
 
 
 class Space:
     """Search space: the architectures of a graph.
 
-    Random numbers come from a seed or generator that is passed in: `random.Random` for single architectures,
+    Randomness comes from a seed or generator in the arguments: `random.Random` for single architectures,
     `numpy.random.Generator` for arrays.
     """
 
@@ -79,21 +82,25 @@ class Space:
 
     @cached_property
     def size(self) -> int:
-        """Number of architectures, before any `require`."""
+        """Number of architectures of the space as `where` lines define it, ignoring every `require`."""
         return compile_program(self.order, self._conditions("where")).size
 
     @cached_property
     def _program(self) -> CountingProgram:
-        """Count and distributions under all constraints on choices. Raises ArchError (A0510) if no architecture
-        satisfies them."""
+        """Number of architectures, and distributions to sample from, under all constraints on choices.
+
+        Raises ArchError (A0510) if no architecture satisfies the constraints.
+        """
         program = compile_program(self.order, self._conditions("where", "require"))
         if program.size == 0:
             self.check_satisfiable()
         return program
 
     def check_satisfiable(self) -> None:
-        """Raise ArchError (A0510) if no architecture satisfies the constraints on choices; it names a minimal set of
-        constraints that contradict each other."""
+        """Raise ArchError (A0510), naming a minimal set of contradictory constraints, if no architecture satisfies all.
+
+        Only constraints on choices are considered.
+        """
         constraints = [
             constraint
             for constraint in self.graph.constraints
@@ -103,7 +110,8 @@ class Space:
             raise ArchError(contradiction(constraints, self._is_unsatisfiable))
 
     def _is_unsatisfiable(self, constraints: Sequence[Constraint]) -> bool:
-        """Return True if no architecture satisfies these constraints; only choices that they depend on are counted."""
+        """Return True if no architecture satisfies these constraints; choices that they do not depend on are
+        ignored."""
         conditions = [item.condition for item in constraints]
         needed = relevant_decisions(self.order, conditions)
         inactive_outcomes = [
@@ -116,29 +124,32 @@ class Space:
 
     @property
     def satisfying(self) -> int:
-        """Number of architectures that satisfy the `require`s on choices. Raises ArchError (A0510) if there is none."""
+        """Number of architectures that satisfy all constraints on choices, including every `require`.
+
+        Raises ArchError (A0510) if there is none.
+        """
         return self._program.size
 
     @property
     def has_cost_bounds(self) -> bool:
-        """True if there are `require`s on costs, which `satisfying` does not count."""
+        """True if the space has bounds on costs, which `size` and `satisfying` ignore."""
         return bool(self._bounds)
 
     def count_where(self, condition: Value) -> int:
-        """Return the number of architectures in which a condition holds, without regard to `require`s on costs."""
+        """Return the number of architectures for which a condition holds; bounds on costs are ignored."""
         conditions = [constraint.condition for constraint in self.graph.constraints if constraint.cost is None]
         return compile_program(self.order, [*conditions, condition]).size
 
     def _conditions(self, *words: str) -> list[Value]:
-        """Return the conditions of the constraints on choices with these keywords."""
+        """Return the conditions of those constraints on choices that have one of these keywords."""
         return [c.condition for c in self.graph.constraints if c.keyword in words and c.cost is None]
 
     # single architectures
 
     def sample(self, seed: int | random.Random = 0, policy: Policy = "architectures") -> Architecture:
-        """Sample an architecture that satisfies every constraint, uniformly over architectures.
+        """Sample an architecture that satisfies all constraints, uniformly over architectures.
 
-        With `policy="choices"` the choices are sampled in order, each uniformly over its possible outcomes.
+        With `policy="choices"`, the choices are sampled in order, each uniformly over its possible outcomes.
         """
         rng = seed if isinstance(seed, random.Random) else random.Random(seed)
         if self._bounds:
@@ -146,10 +157,10 @@ class Space:
         return self._architecture_of(self._complete([-2] * len(self.order), rng, policy))
 
     def mutate(self, architecture: Architecture, seed: int | random.Random = 0) -> Architecture:
-        """Return an architecture that differs in one uniformly sampled choice; choices that this activates are sampled
-        too.
+        """Return an architecture that differs in one uniformly sampled choice.
 
-        Raises ArchError (A1006) if no neighbour that satisfies the constraints is found.
+        Choices that become active are sampled, too. Raises ArchError (A1006) if no neighbour is found that satisfies
+        the constraints.
         """
         rng = seed if isinstance(seed, random.Random) else random.Random(seed)
         codes = architecture.codes
@@ -171,16 +182,17 @@ class Space:
         raise fail("A1006", "this architecture has no neighbour that satisfies the constraints")
 
     def repair(self, preferred: Sequence[int], rng: random.Random) -> Architecture:
-        """Return an architecture with the preferred outcome of each choice where that is still possible.
+        """Return an architecture in which each choice has its preferred outcome, if the constraints on choices allow
+        it.
 
-        Where it is not, or the preference is -1, one of the possible outcomes is sampled uniformly. The result may
-        break bounds on costs.
+        If they do not, or if the preference is -1, one of the possible outcomes is sampled uniformly. The result may
+        violate bounds on costs.
         """
         return self._architecture_of(self.repair_codes(preferred, random_fallback(rng)))
 
     def repair_codes(self, preferred: Sequence[int], fallback: Fallback) -> tuple[int, ...]:
-        """Return the codes of `repair`, where `fallback` decides the choices whose preferred outcome is not
-        possible."""
+        """Return the codes of a repaired architecture (see `repair`); `fallback` picks outcomes where preferences
+        fail."""
         codes = [-1] * len(self.order)
         outcomes: dict[str, int] = {}
         for position, (path, active, distribution) in enumerate(self._steps):
@@ -192,7 +204,10 @@ class Space:
         return (*codes,)
 
     def neighbors(self, architecture: Architecture) -> Iterator[Architecture]:
-        """Yield all architectures that differ in one choice; choices that this activates take their first outcome."""
+        """Yield all architectures that differ in one choice.
+
+        Choices that become active take their first possible outcome.
+        """
         for position, code in enumerate(architecture.codes):
             for outcome in range(self.choices[position].outcome_count if code >= 0 else 0):
                 if outcome == code:
@@ -207,8 +222,10 @@ class Space:
                     yield other
 
     def enumerate(self, most: int = MAX_ENUMERATED) -> Iterator[Architecture]:
-        """Yield every architecture that satisfies the constraints. Raises ArchError (A1007) if there are more than
-        `most`."""
+        """Yield every architecture that satisfies all constraints.
+
+        Raises ArchError (A1007) if more than `most` architectures satisfy the constraints on choices.
+        """
         if self.satisfying > most:
             raise fail("A1007", f"`{self.name}` has {self.satisfying:,} architectures, more than {most:,}")
 
@@ -233,8 +250,8 @@ class Space:
     def from_outcomes(self, outcomes: Mapping[str, int]) -> Architecture:
         """Return the architecture with these outcomes by path; outcomes of inactive choices are ignored.
 
-        It may break bounds on costs. Raises ArchError: A1004 (an active choice is missing), A1008 (a constraint is
-        violated).
+        It may violate bounds on costs. Raises ArchError: A1004 (an active choice has no outcome), A1008 (a constraint
+        on choices is violated).
         """
         codes: list[int] = []
         taken: dict[str, int] = {}
@@ -252,8 +269,10 @@ class Space:
     def complete_codes(
         self, fixed: Mapping[str, int], rng: random.Random, policy: Policy = "architectures"
     ) -> list[int]:
-        """Return the codes of an architecture with these outcomes where constraints allow them; other choices are
-        sampled."""
+        """Return the codes of an architecture with these fixed outcomes, as far as constraints allow them.
+
+        All other choices are sampled.
+        """
         keep = [fixed.get(choice.path, -1) for choice in self.choices]
         return self._complete([-2] * len(self.order), rng, policy, keep)
 
@@ -264,10 +283,10 @@ class Space:
         policy: Policy = "architectures",
         keep: Sequence[int] = (),
     ) -> list[int]:
-        """Return codes with every -2 replaced.
+        """Return codes in which every -2 (undecided) is replaced.
 
-        An inactive choice gets -1, others the outcome in `keep` where that is possible, or else a sampled one (the
-        first possible one without `rng`).
+        An inactive choice gets -1. An active choice gets its outcome in `keep` if that is possible; otherwise a sampled
+        one, or without `rng` the first possible one.
         """
         codes = list(draft)
         outcomes: dict[str, int] = {}
@@ -286,7 +305,8 @@ class Space:
 
     @cached_property
     def _steps(self) -> list[tuple[str, Value, Value]]:
-        """For each choice its path, the condition under which it is active, and its distribution."""
+        """For each choice, its path, the condition under which it is active, and its distribution given earlier
+        choices."""
         paths = [(decision.choice.path, decision.active) for decision in self.order]
         return [(path, active, self._program.distributions[path]) for path, active in paths]
 
@@ -297,7 +317,7 @@ class Space:
 
     @cached_property
     def is_independent(self) -> list[bool]:
-        """For each choice, True if changing it affects no other choice and no constraint."""
+        """For each choice, True if changing it affects no other choice's activity and no constraint on choices."""
         return [not later and i not in self._constrained for i, later in enumerate(self._dependents)]
 
     def _satisfies_constraints(self, codes: Sequence[int]) -> bool:
@@ -306,12 +326,12 @@ class Space:
         return all(value_at(condition, outcomes) is True for condition in self._conditions("where", "require"))
 
     def within(self, architecture: Architecture) -> bool:
-        """Return True if an architecture keeps every bound on costs."""
+        """Return True if an architecture satisfies every bound on costs."""
         return not self._bounds or bool(self.bounds_mask(np.array([architecture.codes], np.int16))[0])
 
     @cached_property
     def _dependents(self) -> list[set[int]]:
-        """For each choice, the positions of later choices whose activity depends on it, directly or not."""
+        """For each choice, the positions of later choices whose activity depends on it, directly or indirectly."""
         dependents: list[set[int]] = [set() for _ in self.order]
         for position, decision in enumerate(self.order):
             for choice in support(decision.active):
@@ -323,23 +343,22 @@ class Space:
 
     @cached_property
     def _constrained(self) -> set[int]:
-        """Positions of choices that constraints depend on."""
+        """Positions of the choices that constraints depend on."""
         return {
             self._rows.index[c.path] for condition in self._conditions("where", "require") for c in support(condition)
         }
 
     def _architecture_of(self, codes: Iterable[int]) -> Architecture:
-        """Return the architecture of codes."""
+        """Return the architecture with these codes."""
         return Architecture(self.choices, tuple(codes), self.graph.name, self.graph)
 
     # equivalence
 
     def canonical(self, architecture: Architecture) -> str:
-        """Return a hash that is equal for architectures that compute the same function (see
-        `archir.equivalence.canonical`).
+        """Return a hash that is equal only for architectures that compute the same function.
 
-        Hashes are cached by the choices that the network depends on: architectures that differ in other choices share
-        one.
+        See `archir.equivalence.canonical`. Hashes are cached by the choices that the network depends on: architectures
+        that differ only in other choices share a cache entry.
         """
         live = self._canonical.live(architecture.outcomes)
         key = tuple(
@@ -354,18 +373,18 @@ class Space:
 
     @cached_property
     def _hashes(self) -> dict[tuple[int, ...], str]:
-        """Cached hashes by live codes, with -1 for choices that the network does not depend on."""
+        """Cached hashes by live codes: the codes, with -1 for choices on which the network does not depend."""
         return {}
 
     @cached_property
     def _canonical(self) -> Canonical:
-        """Hasher of the graph's architectures."""
+        """Computes the canonical hashes of the graph's architectures."""
         from archir.equivalence.canonical import Canonical
 
         return Canonical(self.graph)
 
     def unique(self, architectures: Iterable[Architecture]) -> Iterator[Architecture]:
-        """Yield the architectures without those that compute the same function as an earlier one."""
+        """Yield those architectures that do not compute the same function as an earlier one."""
         seen: set[str] = set()
         for architecture in architectures:
             name = self.canonical(architecture)
@@ -376,16 +395,17 @@ class Space:
     def sample_unique(
         self, n: int, seed: int | random.Random = 0, policy: Policy = "architectures"
     ) -> list[Architecture]:
-        """Return `n` architectures that all compute different functions, in the order in which `sample` first returns
-        them.
+        """Return `n` sampled architectures that all compute different functions, in the order in which they are
+        sampled.
 
-        Raises ArchError (A1009) if there are fewer, or if they are too rare to be found by sampling.
+        Raises ArchError (A1009) if there are fewer, or if the others are too rare to be found by sampling.
         """
         rng = seed if isinstance(seed, random.Random) else random.Random(seed)
         sampled: set[Architecture] = set()
 
         def candidates() -> Iterator[Architecture]:
-            """Each once; what draws no longer find is listed, in a space that can be."""
+            """Yield different architectures: sampled ones first, then, in a small space, all that sampling did not
+            find."""
             tries = 0
             while len(sampled) < self.satisfying and tries < MAX_TRIES:
                 architecture = self.sample(rng, policy)
@@ -405,14 +425,16 @@ class Space:
     # many architectures at once
 
     def sample_codes(self, n: int, rng: np.random.Generator, policy: Policy = "architectures") -> Codes:
-        """Sample `n` architectures as rows of outcomes, -1 for inactive choices, in the order of `choices`."""
+        """Sample `n` architectures as rows of outcomes in the order of `choices`, with -1 for inactive choices."""
         if not self._bounds:
             return self._sample_unbounded(n, rng, policy)
         return rejection_sample(n, len(self.order), self._sampler(policy), self.bounds_mask, rng, self._bounds[0])
 
     def _sampler(self, policy: Policy) -> Callable[[int, np.random.Generator], Codes]:
-        """Return a function that samples rows of which almost all keep the bounds that are ranges; uniformly by
-        default."""
+        """Return a function that samples rows, of which almost all satisfy the bounds that are ranges.
+
+        Unless `policy` is "choices", it samples uniformly.
+        """
         self.check_bounds()
         ranges = self.bounds.ranges
         if policy == "choices" or not ranges or not self.bounds.is_countable:
@@ -420,20 +442,20 @@ class Space:
         return lambda n, rng: self.bounds.account.sample(ranges, n, rng)
 
     def _sample_unbounded(self, n: int, rng: np.random.Generator, policy: Policy) -> Codes:
-        """Sample rows that satisfy the constraints on choices, without regard to bounds on costs."""
+        """Sample rows that satisfy the constraints on choices; bounds on costs are ignored."""
         return self._rows.sample(self._program.distributions, n, rng, policy)
 
     def bounds_mask(self, codes: Codes) -> NDArray[np.bool_]:
-        """Return for each row of outcomes whether it keeps every bound on costs."""
+        """Return a mask of the rows of outcomes that satisfy every bound on costs."""
         return self.bounds.mask(codes) if self._bounds else np.ones(len(codes), bool)
 
     # costs
 
     @cached_property
     def account(self) -> Account:
-        """Costs of the architectures within all bounds.
+        """Costs of the architectures that satisfy all bounds.
 
-        Raises ArchError (A1501, A1502, A1507) for latency tables that cannot be read.
+        Raises ArchError (A1501, A1502, A1507) if a latency table cannot be read.
         """
         return self.bounds.bounded_account if self._bounds else self.bounds.account
 
@@ -444,7 +466,7 @@ class Space:
         from archir.spaces.bounds import Bounds, bounded_cost_rules
 
         def draw(n: int, rng: np.random.Generator) -> Codes:
-            """Sample rows for estimates of costs."""
+            """Sample rows from which costs are estimated."""
             return self._sample_unbounded(n, rng, "architectures")
 
         conditions = self._conditions("where", "require")
@@ -457,10 +479,10 @@ class Space:
     def cost(
         self, architectures: Architecture | Sequence[Architecture] | Codes, names: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """Return the costs of one or many architectures, as arrays by name: exact, without building networks.
+        """Return the costs of one or many architectures: an array for each cost, by name.
 
-        `peak_bytes`, and latencies such as `latency("cpu.json")` that no `require` bounds, are included only if they
-        are in `names`.
+        Costs are exact, and no network is built. `peak_bytes`, and latencies such as `latency("cpu.json")` that no
+        `require` bounds, are only computed if they are in `names`.
         """
         if isinstance(architectures, Architecture):
             architectures = [architectures]
@@ -468,10 +490,10 @@ class Space:
         return dict(self.bounds.account.at(codes.astype(np.int16), names))
 
     def where(self, text: str) -> Space:
-        """Return the space of the architectures that also keep bounds on costs such as `macs <= 600M and params < 5M`.
+        """Return the space restricted by further bounds on costs, such as `macs <= 600M and params < 5M`.
 
-        `macs <= 0.5x` is half of the largest value that the choices allow, whatever other bounds there are.
-        `latency("cpu.json")` is the table in a file, relative to the current folder; single quotes are valid too.
+        `macs <= 0.5x` means half of the largest value that the choices allow, ignoring other bounds on costs. In
+        `latency("cpu.json")`, the path of the table is relative to the current folder; single quotes are also accepted.
         """
         from archir.language.elaboration.cost_bounds import read_bounds
 
@@ -488,18 +510,21 @@ class Space:
         return Space(graph)
 
     def _max_cost(self, cost: str) -> int:
-        """Return the largest value of a cost, without regard to bounds."""
+        """Return the largest value of a cost, ignoring bounds on costs."""
         return self.where(f"{cost} >= 0").bounds.account.limits(cost)[1]
 
     def check_bounds(self) -> None:
-        """Raise ArchError (A1603) if no architecture keeps the bounds on costs; the hint has the nearest cost."""
+        """Raise ArchError (A1603) if no architecture satisfies the bounds on costs.
+
+        The hint gives the nearest existing cost.
+        """
         self.bounds.check()
 
     def count(self) -> tuple[int, int]:
-        """Return lower and upper limits of the number of architectures that satisfy every constraint.
+        """Return a lower and an upper bound of the number of architectures that satisfy all constraints.
 
-        They are equal, and exact, unless costs have too many different totals, bounds are not all ranges, or the
-        decision-diagram size limit is exceeded.
+        They are equal, and exact, unless costs have too many different totals, bounds are not all ranges, or a size
+        limit is exceeded.
         """
         everything, bounds = self.satisfying, self.bounds
         if not (bounds.has_only_ranges and bounds.is_countable) and everything <= MAX_COUNTED:
@@ -508,8 +533,10 @@ class Space:
         return bounds.count(everything)
 
     def encode(self, labels: Mapping[str, Any]) -> Codes:
-        """Return the row of outcomes for labels by path. Raises ArchError (A1002 to A1004) that names all invalid
-        labels."""
+        """Return the row of outcomes for labels by path.
+
+        Raises ArchError (A1002 to A1004), which names all invalid labels.
+        """
         return np.array(encode_labels(labels, self.order, self.name), np.int16)
 
     def decode(self, codes: Sequence[int] | Codes) -> Architecture:
@@ -519,7 +546,8 @@ class Space:
     def architecture(self, labels: Mapping[str, Any]) -> Architecture:
         """Return the architecture with these labels by path.
 
-        Raises ArchError if the labels are no valid architecture (A1002 to A1004) or violate a `require` (A1008).
+        Raises ArchError if the labels are not an architecture of the space (A1002 to A1004), or violate a constraint
+        (A1008).
         """
         architecture = self.decode(encode_labels(labels, self.order, self.name))
         self._check_constraints(architecture.outcomes)
@@ -529,7 +557,7 @@ class Space:
         return architecture
 
     def _check_constraints(self, outcomes: Mapping[str, int]) -> None:
-        """Raise ArchError (A1008) for outcomes that violate a constraint on choices."""
+        """Raise ArchError (A1008) if outcomes violate a constraint on choices."""
         for constraint in self.graph.constraints:
             if constraint.cost is None and value_at(constraint.condition, outcomes) is not True:
                 raise fail(
@@ -537,9 +565,9 @@ class Space:
                 )
 
     def specialize(self, architecture: Architecture | Mapping[str, Any]) -> Graph:
-        """Return the graph without choices of one architecture, which may be given as labels by path.
+        """Return the network of one architecture, a graph without choices.
 
-        Raises ArchError as `architecture` does.
+        The architecture may be given as labels by path. Raises ArchError as `architecture` does.
         """
         if not isinstance(architecture, Architecture):
             if not isinstance(architecture, Mapping):
@@ -550,7 +578,7 @@ class Space:
 
 
 def random_fallback(rng: random.Random) -> Fallback:
-    """Return a fallback that samples a possible outcome uniformly."""
+    """Return a `Fallback` that samples uniformly from the possible outcomes."""
 
     def choose(position: int, possible: Sequence[int]) -> int:
         return possible[int(rng.random() * len(possible))] if possible else 0  # the caller checks the constraints
@@ -559,7 +587,7 @@ def random_fallback(rng: random.Random) -> Fallback:
 
 
 def _sample_outcome(distribution: Distribution, rng: random.Random | None, policy: Policy) -> int:
-    """Return a possible outcome: the first one without a generator, otherwise sampled by the policy."""
+    """Return a possible outcome: sampled according to `policy`, or the first one if `rng` is None."""
     if not distribution.possible:
         return 0  # reached by changing a choice against a constraint: the caller checks the constraints
     if rng is None:

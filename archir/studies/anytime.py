@@ -1,4 +1,7 @@
-"""Anytime performance of searches: solution quality after each full evaluation, relative to the best of the table."""
+"""Anytime performance of searches: quality after each full evaluation, relative to the best of the table.
+
+A full evaluation looks up a candidate at the full training budget. Partial budgets count as fractions of one.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from archir.studies.study import LoadedTask
 
 Floats = NDArray[np.float64]
 CURVE_FACTORS = (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)
-"""Factors of each power of ten at which curves have points."""
+"""Multiples of each power of ten at which curves have points."""
 _MIN_FULL_BUDGET = 1 - 1e-9
-"""Minimum fraction of the full budget that counts as a full evaluation; allows for rounding."""
+"""Minimum fraction of the full budget that counts as a full evaluation; below 1 because of rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class GroundTruth:
 
     @cached_property
     def values(self) -> Floats:
-        """Objectives of each row; infinite if a measure is missing or the architecture violates the bounds."""
+        """Objectives of each row, to minimize; infinite if a measure is missing or the architecture violates the
+        bounds."""
         task = self.scene
         objectives = Objectives(task.space, task.objectives)
         codes = np.array(list(task.table.rows), np.int16)
@@ -45,34 +49,36 @@ class GroundTruth:
 
     @cached_property
     def front(self) -> Floats:
-        """True Pareto front [points, objectives]."""
+        """Pareto front of all architectures in the table [points, objectives]."""
         rows = self.values[np.isfinite(self.values).all(1)]
         return rows[front_indices([tuple(row) for row in rows.tolist()])]
 
     @cached_property
     def reference(self) -> Floats:
-        """Reference point of hypervolumes: the worst value of the table in each objective."""
+        """Reference point for hypervolumes: the worst value in the table for each objective."""
         return np.asarray(self.values[np.isfinite(self.values).all(1)].max(0), np.float64)
 
     @cached_property
     def volume(self) -> float:
-        """Hypervolume of the true Pareto front."""
+        """Hypervolume of the table's Pareto front."""
         return hypervolume([tuple(row) for row in self.front.tolist()], self.reference.tolist())
 
     @cached_property
     def scale(self) -> tuple[float, float]:
-        """Best value of the table and the distance of the median from it, for a single objective; they define regrets
-        of 0 and 1."""
+        """Best value in the table, and the difference between the median and the best value, for a single objective.
+
+        They define a regret of 0 (best value) and of 1 (median).
+        """
         column = self.values[np.isfinite(self.values[:, 0]), 0]
         best = float(column.min())
         return best, max(float(np.median(column)) - best, 1e-300)
 
     def quality(self, trials: Trials, at: Floats) -> Floats:
-        """Return the quality of the full evaluations after `at` evaluations [len(at)]; larger is better for several
-        objectives.
+        """Return the quality of a search after each number of evaluations in `at` [len(at)], from its full evaluations.
 
-        For one objective it is the best value in its own units, for several the fraction of the true front's
-        hypervolume. NaN before the first full evaluation.
+        For one objective, this is the best value so far in its own units. For several objectives, it is the hypervolume
+        so far as a fraction of that of the table's Pareto front; higher is better. NaN before the first full
+        evaluation.
         """
         rows, spent = self._full_evaluations(trials)
         places = np.searchsorted(spent, at * (1 + 1e-9), side="right")
@@ -82,8 +88,10 @@ class GroundTruth:
         return np.array([self._hypervolume_share(rows[:place]) if place else np.nan for place in places])
 
     def regrets(self, trials: Trials, at: Floats) -> Floats:
-        """Return the quality as regret, to minimize: 0 is the optimum, 1 the median network, or no share of the true
-        front."""
+        """Return the quality of a search as regret, to minimize.
+
+        0 is the optimum. 1 is the median architecture for one objective, and a hypervolume of 0 for several.
+        """
         quality = self.quality(trials, at)
         if self.scene.is_multi_objective:
             return np.where(np.isnan(quality), 1.0, 1.0 - quality)
@@ -91,10 +99,10 @@ class GroundTruth:
         return np.where(np.isnan(quality), inf, (self._sign * quality - best) / median_gap)
 
     def distance(self, trials: Trials, at: float) -> float:
-        """Return the inverted generational distance (IGD) after `at` evaluations.
+        """Return the inverted generational distance (IGD) of a search after `at` evaluations.
 
-        It is the mean distance of the true front's points to the nearest evaluated point; objectives are divided by the
-        extents of the front.
+        It is the mean distance from each point of the table's Pareto front to the nearest evaluated point; each
+        objective is divided by its range over the front.
         """
         rows, spent = self._full_evaluations(trials)
         tried = self.values[rows[: int(np.searchsorted(spent, at * (1 + 1e-9), side="right"))]]
@@ -111,20 +119,24 @@ class GroundTruth:
         return -1.0 if Objectives(self.scene.space, self.scene.objectives).each[0].maximize else 1.0
 
     def _hypervolume_share(self, rows: NDArray[np.int64]) -> float:
-        """Return the hypervolume of some rows as a fraction of the true front's."""
+        """Return the hypervolume of the given rows as a fraction of that of the table's Pareto front."""
         points = self.values[rows]
         points = points[np.isfinite(points).all(1)]
         return hypervolume([tuple(row) for row in points.tolist()], self.reference.tolist()) / max(self.volume, 1e-300)
 
     def _full_evaluations(self, trials: Trials) -> tuple[NDArray[np.int64], Floats]:
-        """Return the rows that were evaluated with the full budget, and the total budget spent up to each."""
+        """Return the rows evaluated with the full budget, and the total budget spent up to and including each of
+        them."""
         rows, fractions = np.array(trials.rows, np.int64), np.array(trials.budgets, np.float64)
         is_full = (fractions >= _MIN_FULL_BUDGET) & (rows != NOT_IN_TABLE)
         return rows[is_full], np.cumsum(fractions)[is_full]
 
 
 def curve_points(max_evaluations: float, budgets: tuple[float, ...]) -> Floats:
-    """Return the numbers of evaluations at which curves have points: 1, 2, 3... 10, 15, 20..., and the budgets."""
+    """Return the numbers of evaluations at which curves have points.
+
+    These are 1, 2, 3, ..., 10, 15, 20, ..., and the study's budgets.
+    """
     rounded = {factor * 10.0**power for power in range(7) for factor in CURVE_FACTORS}
     return np.array(
         sorted({value for value in rounded if value <= max_evaluations and value == int(value)} | set(budgets)),

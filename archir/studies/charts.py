@@ -1,4 +1,4 @@
-"""SVG charts of a study. Strategies differ by dashes and markers as well as by colour."""
+"""SVG charts of a study. Strategies are distinguished by dashes and markers as well as by colour."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ from archir.runs.report.curves import tick_label
 from archir.studies.comparison import BudgetResult, TaskResult
 
 AxisScale = Callable[[float], float]
-"""Position of a value along an axis, in pixels."""
+"""Function from a value to its position along an axis, in pixels."""
 
 WIDTH, HEIGHT = 620, 360
 """Width and height of the plot in pixels."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 20, 16, 44
 DASHES = ("", "7 4", "2 3", "9 3 2 3", "14 4", "5 2 2 2 2 2", "1 5")
-"""SVG dash patterns of curves."""
+"""SVG dash patterns by which curves are distinguished."""
 COLOURS, SHAPES = 7, 6
-"""Number of colours and of marker shapes."""
+"""Number of colours (COLOURS) and of marker shapes (SHAPES)."""
 LABEL_HEIGHT = 15
-"""Minimum vertical distance of two curve labels in pixels."""
+"""Minimum vertical distance between two curve labels, in pixels."""
 CHARACTER_WIDTH, MAX_CHARACTERS, _LABEL_MARGIN = 7, 24, 24
-"""Width of a character in pixels, maximum characters of a curve label, and the distance of labels from the curves."""
+"""Width of a character in pixels, maximum characters of a curve label, and pixels between curves and labels."""
 _BARS_PER_CURVE = 6
-"""Number of interquartile bars per curve."""
+"""Approximate number of interquartile bars drawn per curve."""
 
 
 def style(number: int) -> tuple[str, str, int]:
-    """Return the CSS class, dash pattern and marker of a strategy; 42 combinations of dashes and markers differ without
-    colour."""
+    """Return the CSS class, dash pattern and marker of a strategy by its index.
+
+    42 combinations of dashes and markers can be distinguished without colour.
+    """
     return f"c{number % COLOURS}", DASHES[(number % SHAPES + number // SHAPES) % len(DASHES)], number % SHAPES
 
 
 def marker(shape: int, x: float, y: float, colour: str) -> str:
-    """Return a marker at a position: circle, square, triangle, diamond, cross or plus."""
+    """Return a marker as SVG, centred at a position: circle, square, triangle, diamond, cross or plus."""
     d = {
         1: "M-4,-4H4V4H-4Z", 2: "M0,-5L5,4H-5Z", 3: "M0,-5.5L5,0L0,5.5L-5,0Z", 4: "M-4,-4L4,4M-4,4L4,-4",
         5: "M-5,0H5M0,-5V5",
@@ -49,14 +51,14 @@ def marker(shape: int, x: float, y: float, colour: str) -> str:
 
 
 def legend_entry(number: int, name: str) -> str:
-    """Return one entry of the legend."""
+    """Return the legend entry of one strategy as HTML."""
     colour, dash, shape = style(number)
     line = f'<path class="curve {colour}" stroke-dasharray="{dash}" d="M0,8H44"/>{marker(shape, 22, 8, colour)}'
     return f'<li><svg class="key" width="46" height="16" aria-hidden="true">{line}</svg>{escape(name)}</li>'
 
 
 def anytime_chart(task: TaskResult, names: Sequence[str]) -> str:
-    """Return the chart of medians over evaluations, on a logarithmic axis, with bars for interquartile ranges."""
+    """Return the chart of median quality over evaluations (logarithmic axis), with bars for interquartile ranges."""
     quartiles = [np.full((3, len(task.evaluations)), np.nan) for _ in names]
     for curve, values in zip(quartiles, task.values, strict=True):
         valid = ~np.isnan(values).all(0) if len(values) else np.zeros(len(task.evaluations), bool)
@@ -104,9 +106,9 @@ def anytime_chart(task: TaskResult, names: Sequence[str]) -> str:
 
 
 def _curve_labels(line_ends: Sequence[tuple[float, float, int]], names: Sequence[str]) -> Iterator[str]:
-    """Yield curve labels at the ends of the curves, each with its marker, spread so that they do not overlap.
+    """Yield labels at the right ends of the curves, with markers, spread vertically so that they do not overlap.
 
-    If there are too many to fit, none are drawn, and the legend identifies the curves.
+    If the labels do not all fit, none are drawn, and only the legend identifies the curves.
     """
     available = HEIGHT - _TOP - _BOTTOM
     if len(line_ends) > available // LABEL_HEIGHT:
@@ -127,13 +129,16 @@ def _curve_labels(line_ends: Sequence[tuple[float, float, int]], names: Sequence
 
 
 def _shown_points(task: TaskResult) -> slice:
-    """Return the range of points to draw: the first few evaluations are cut, because they would dominate the axis."""
+    """Return the slice of curve points to draw.
+
+    The first few evaluations are left out: they would dominate the value axis.
+    """
     begin = int(np.searchsorted(task.evaluations, min(task.evaluations[-1] / 3, max(5.0, task.evaluations[-1] / 30))))
     return slice(begin, None)
 
 
 def _axes(low: float, high: float, step: float, percent: bool, y_of: AxisScale) -> Iterator[str]:
-    """Yield the axes, with labels and grid lines of the vertical one."""
+    """Yield both axis lines, and the labels and grid lines of the vertical axis."""
     for number in range(round((high - low) / step) + 1):
         tick = low + number * step
         yield f'<path class="rule" d="M{_LEFT},{y_of(tick):.1f}H{WIDTH - _RIGHT}"/>'
@@ -143,7 +148,7 @@ def _axes(low: float, high: float, step: float, percent: bool, y_of: AxisScale) 
 
 
 def _evaluation_axis(evaluations: Sequence[float], x_of: AxisScale) -> Iterator[str]:
-    """Yield the labels of the horizontal axis."""
+    """Yield the labels of the horizontal axis, which shows the number of full evaluations."""
     last = -100.0
     for tick in evaluations:
         if f"{tick:g}"[0] in "125" or tick == evaluations[-1]:
@@ -157,8 +162,10 @@ def _evaluation_axis(evaluations: Sequence[float], x_of: AxisScale) -> Iterator[
 
 
 def rank_diagram(budget_result: BudgetResult, names: Sequence[str]) -> str:
-    """Return the diagram of mean ranks, best on the left; bars join strategies without a significant difference (Demsar
-    2006)."""
+    """Return a diagram of the strategies' mean ranks, best on the left (Demsar 2006).
+
+    Bars connect groups of strategies that do not differ significantly.
+    """
     order = sorted(range(len(names)), key=lambda i: budget_result.ranks[i])
     left, right, top = 40, WIDTH - 40, 40
     max_rank = max(2, len(names))

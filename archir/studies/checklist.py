@@ -1,9 +1,9 @@
-"""Checklist of best practices, and how far a study follows them.
+"""Checklist of best practices for comparisons in neural architecture search, and which of them a study follows.
 
 It has the three parts of Lindauer and Hutter 2020, Best Practices for Scientific Research on Neural Architecture
 Search, JMLR 21(243), and further points of the COSEAL guidelines, from questions to results: Eimer et al. 2025, Best
-Practices For Empirical Meta-Algorithmic Research, arXiv:2512.16491. Both are paraphrased. Questions that archir cannot
-answer are left to the author of the study.
+Practices For Empirical Meta-Algorithmic Research, arXiv:2512.16491. Both are paraphrased. Questions that archir
+cannot answer are left to the author of the study.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from archir import __version__
 from archir.studies.comparison import StudyComparison
 
 BASELINES = {"random", "local_search", "evolution"}
-"""Strategies that are simple, well-known baselines."""
+"""Names of strategies that count as simple, well-known baselines."""
 
 Answer = Literal["yes", "no", "partly", "for you to say"]
 
 
 @dataclass(frozen=True)
 class Practice:
-    """A practice, whether the study follows it, and the evidence."""
+    """A best practice, whether the study follows it, and the evidence for that."""
 
     part: str
     what: str
@@ -35,8 +35,10 @@ class Practice:
 
 
 def practices(comparison: StudyComparison, tables: Mapping[str, str], seconds: float) -> Iterator[Practice]:
-    """Yield all practices. `tables` are the hashes of the tasks' tables; `seconds` is the total time of all
-    searches."""
+    """Yield all best practices with their status in a study.
+
+    `tables` maps tasks to the hashes of their tables; `seconds` is the total time of all searches.
+    """
     study = comparison.study
     seeds = study.seeds
     kinds = {item.strategy for item in study.strategy}
@@ -84,7 +86,7 @@ def practices(comparison: StudyComparison, tables: Mapping[str, str], seconds: f
 
 
 def _guidelines(comparison: StudyComparison) -> Iterator[Practice]:
-    """Yield the COSEAL guidelines that go beyond the practices for NAS."""
+    """Yield the COSEAL guidelines that are not among the NAS-specific best practices."""
     study = comparison.study
     question, design, running, results = (
         f"{part} (COSEAL 2025)" for part in ("The question", "The design", "Running it", "The results")

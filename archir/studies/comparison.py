@@ -15,42 +15,42 @@ from archir.studies.statistics import holm_correction, probability_less, ranks, 
 from archir.studies.study import LoadedTask, Study
 
 SIGNIFICANCE_LEVEL = 0.05
-"""Significance level: differences with smaller p-values are significant."""
+"""Significance level: differences with p-values up to this are significant."""
 _DECIMALS = 12
-"""Decimals to which values are rounded before they are ranked."""
+"""Decimals to which values are rounded before ranking, so that rounding errors do not break ties."""
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """Results on one task: points of the curves, and for each strategy the values of all seeds [seeds, points]."""
+    """Results on one task: the points of the curves, and for each strategy the values for all seeds [seeds, points]."""
 
     name: str
     value_name: str
-    """Name of the values."""
+    """Name of the quantity on the vertical axis of the curves."""
     percent: bool
     larger: bool
     evaluations: Floats
     values: Sequence[Floats]
     regrets: Sequence[Floats]
-    """Regrets of each strategy at the budgets [seeds, budgets]."""
+    """Regret of each strategy at each budget [seeds, budgets]."""
     distances: Sequence[Floats]
-    """IGD of each strategy at the budgets [seeds, budgets], for several objectives; else empty."""
+    """IGD of each strategy at each budget [seeds, budgets]; empty for a single objective."""
     best: float
-    """Best value of the table."""
+    """Best value in the table; 1 (the full hypervolume) for several objectives."""
 
 
 @dataclass(frozen=True)
 class BudgetResult:
-    """Results over all tasks and seeds after a budget of full evaluations."""
+    """Ranks and statistical tests over all tasks and seeds, after a given number of full evaluations."""
 
     budget: float
     ranks: Sequence[float]
     """Mean rank of each strategy; 1 is the best."""
     p_values: Mapping[tuple[int, int], float]
-    """P-value of each pair of strategies, with Holm's correction."""
+    """P-value for each pair of strategies, after Holm's correction."""
     groups: Sequence[Sequence[int]]
     win_probabilities: Sequence[Sequence[float]]
-    """Probability that the row's strategy is better than the column's."""
+    """Matrix of the probabilities that the row's strategy is better than the column's."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,10 @@ class StudyComparison:
 def compare_searches(
     study: Study, loaded_tasks: Sequence[LoadedTask], trials_of: Mapping[SearchId, Trials]
 ) -> StudyComparison:
-    """Compare all searches of a study. Seeds for which a strategy failed are dropped for all strategies of that
-    task."""
+    """Compare the strategies of a study by all its searches.
+
+    If a strategy failed on a task for some seed, that seed is dropped on this task for all strategies.
+    """
     evaluations = curve_points(max(study.budgets), study.budgets)
     tasks = [_task_result(study, number, scene, trials_of, evaluations) for number, scene in enumerate(loaded_tasks)]
     budgets = [_budget_result(number, budget, tasks) for number, budget in enumerate(study.budgets)]
@@ -77,7 +79,7 @@ def compare_searches(
 def _task_result(
     study: Study, number: int, task: LoadedTask, trials_of: Mapping[SearchId, Trials], evaluations: Floats
 ) -> TaskResult:
-    """Return the results on one task."""
+    """Return the results of all strategies on one task."""
     truth = GroundTruth(task)
     strategies = range(len(study.strategy))
     seeds = [
@@ -118,7 +120,7 @@ def _stacked(rows: Sequence[Floats], columns: int) -> Floats:
 
 
 def _budget_result(number: int, budget: float, tasks: Sequence[TaskResult]) -> BudgetResult:
-    """Return ranks and tests at one budget."""
+    """Return mean ranks and statistical tests at one budget."""
     count = len(tasks[0].regrets)
     blocks = np.concatenate([np.stack([regrets[:, number] for regrets in task.regrets], 1) for task in tasks])
     means = np.stack([ranks(row) for row in np.round(blocks, _DECIMALS)]).mean(0).tolist()
@@ -135,7 +137,7 @@ def _budget_result(number: int, budget: float, tasks: Sequence[TaskResult]) -> B
 
 
 def _win_probability(tasks: Sequence[TaskResult], number: int, a: int, b: int) -> float:
-    """Return the mean over tasks of the probability that strategy `a` is better than `b`, over all pairs of seeds."""
+    """Return the probability that strategy `a` is better than `b`, over all pairs of seeds, as a mean over tasks."""
     pairs = [
         (np.round(t.regrets[a][:, number], _DECIMALS), np.round(t.regrets[b][:, number], _DECIMALS)) for t in tasks
     ]
@@ -144,7 +146,7 @@ def _win_probability(tasks: Sequence[TaskResult], number: int, a: int, b: int) -
 
 
 def result_rows(comparison: StudyComparison) -> Iterator[dict[str, Any]]:
-    """Yield a row for each task, budget and strategy: median, quartiles, mean, standard error, median IGD."""
+    """Yield a result row for each task, budget and strategy: median, quartiles, mean, standard error, median IGD."""
     for task in comparison.tasks:
         for number, budget in enumerate(comparison.budgets):
             point = int(np.flatnonzero(task.evaluations == budget.budget)[0])

@@ -1,4 +1,4 @@
-"""HTML report of a study, in a single self-contained file."""
+"""HTML report of a study, as a single self-contained file."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from archir.studies.checklist import practices
 from archir.studies.comparison import SIGNIFICANCE_LEVEL, BudgetResult, StudyComparison, TaskResult, result_rows
 
 _VALUE_COLUMNS = {"median", "quartile_1", "quartile_3", "mean", "standard_error"}
-"""Columns of a result row that are values in the task's units."""
+"""Columns of a result row whose values are in the units of the task's measure."""
 
 
 def study_report(comparison: StudyComparison, tables: Mapping[str, str], seconds: float, text: str) -> str:
-    """Return the HTML report of a study; `text` is its TOML, `tables` are the hashes of the tables, `seconds` the
-    search time."""
+    """Return the HTML report of a study.
+
+    `text` is the study's TOML, `tables` are the hashes of the tables, and `seconds` is the total search time.
+    """
     study = comparison.study
     tasks = f"{len(comparison.tasks)} task{'s' if len(comparison.tasks) > 1 else ''}"
     about = f"{len(comparison.strategies)} strategies on {tasks}, {study.seeds} seeds each"
@@ -74,7 +76,7 @@ def _sections(
 
 
 def _result_section(comparison: StudyComparison) -> str:
-    """Return the table of results, and the best values of the tables."""
+    """Return the HTML table of results, with the best value of each task's table."""
     fronts = any(task.distances for task in comparison.tasks)
     head = [
         "strategy",
@@ -105,14 +107,14 @@ def _result_section(comparison: StudyComparison) -> str:
 
 
 def format_value(value: float | None, percent: bool) -> str:
-    """Format a value in the units of its measure; empty for None and NaN."""
+    """Format a value in the units of its measure; "" for None and NaN."""
     if value is None or value != value:
         return ""
     return f"{100 * value:.2f}%" if percent else f"{value:.5g}"
 
 
 def _chart_numbers(task: TaskResult, names: Sequence[str]) -> str:
-    """Return the collapsed table of the numbers in a chart."""
+    """Return the data of a chart as a collapsed HTML table."""
     lines = []
     for index, evaluations in enumerate(task.evaluations.tolist()):
         cells = [f"{evaluations:g}"]
@@ -130,7 +132,7 @@ def _chart_numbers(task: TaskResult, names: Sequence[str]) -> str:
 
 
 def _rank_section(budget_result: BudgetResult, comparison: StudyComparison) -> str:
-    """Return the rank diagram of a budget and the table of p-values."""
+    """Return the rank diagram at one budget and the table of p-values."""
     names = comparison.strategies
     lines = [
         [names[a], names[b], f"{budget_result.ranks[a]:.2f}", f"{budget_result.ranks[b]:.2f}", format_p_value(value)]
@@ -156,12 +158,12 @@ def _probability_table(budget_result: BudgetResult, names: Sequence[str]) -> str
 
 
 def _details(content: str) -> str:
-    """Wrap a table in a collapsible element."""
+    """Wrap HTML content, such as a table, in a collapsible element."""
     return f"<details><summary>Data of this figure</summary>{content}</details>"
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
-    """Return an HTML table whose first column contains row headers."""
+    """Return an HTML table; the first cell of each row is its header."""
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join(
         f"<tr><th>{escape(str(line[0]))}</th>{''.join(f'<td>{escape(str(cell))}</td>' for cell in line[1:])}</tr>"

@@ -1,4 +1,4 @@
-"""Run a study: perform the missing searches, compare all of them, and write the results."""
+"""Run a study: perform the searches that are not stored yet, compare all of them, and write the results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS done (key TEXT PRIMARY KEY, seconds REAL NO
 
 
 class Store:
-    """Finished searches by the hash of what they depend on."""
+    """SQLite store of finished searches, keyed by a hash of everything that a search depends on."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -39,12 +39,12 @@ class Store:
         return self._connection.execute("SELECT 1 FROM done WHERE key = ?", (key,)).fetchone() is not None
 
     def put(self, key: str, seconds: float, trials: Trials) -> None:
-        """Store a search durably: it survives if the process is killed afterwards."""
+        """Store a search durably, so that it is kept if the process is killed afterwards."""
         text = json.dumps([trials.rows, trials.budgets], separators=(",", ":"))
         self._connection.execute("INSERT OR REPLACE INTO done VALUES (?, ?, ?)", (key, seconds, text))
 
     def get(self, key: str) -> tuple[float, Trials]:
-        """Return the duration of a search in seconds, and its trials."""
+        """Return the duration of a stored search in seconds, and its trials."""
         seconds, text = self._connection.execute("SELECT seconds, trials FROM done WHERE key = ?", (key,)).fetchone()
         rows, budgets = json.loads(text)
         return seconds, Trials(tuple(rows), tuple(budgets))
@@ -52,9 +52,9 @@ class Store:
 
 @contextmanager
 def open_store(folder: Path) -> Iterator[Store]:
-    """Open the store of a folder for one writer at a time, creating it if it does not exist.
+    """Open the store in a folder, creating it if it does not exist. A lock admits one writer at a time.
 
-    Raises ArchError: A2262 (the folder contains something else, or the file is damaged), A1807 (another process is
+    Raises ArchError: A2262 (the folder contains something else, or the file is corrupt), A1807 (another process is
     writing).
     """
     path = folder / FILE
@@ -77,7 +77,7 @@ def open_store(folder: Path) -> Iterator[Store]:
 
 
 Progress = Callable[[int, int], None]
-"""Callback with the number of finished searches and the total."""
+"""Callback that receives the number of finished searches and the total number of searches."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class StudyOutcome:
 
     comparison: StudyComparison
     failed: Mapping[SearchId, str]
-    """Failed searches, with the reason."""
+    """Reason of the failure, for each failed search."""
 
 
 def run_study(
@@ -96,10 +96,10 @@ def run_study(
     executor_name: str | None = None,
     trials_file: Path | None = None,
 ) -> StudyOutcome:
-    """Run a study in a folder, or resume it: searches that are stored there are not repeated.
+    """Run a study in a folder, or resume it: searches that are already stored in the folder are not repeated.
 
-    `executor_name` overrides the executor of the study; `trials_file` is a file to which all trials are exported.
-    Raises ArchError.
+    `executor_name` overrides the study's executor; `trials_file` is a file to which all trials are exported. Raises
+    ArchError if the study, its tasks or the folder are invalid, or if no seed was completed by all strategies (A2264).
     """
     study, document = read_study(path)
     root = path.resolve().parent
@@ -162,7 +162,7 @@ def _write_results(
 
 
 def report_data(comparison: StudyComparison, tables: Mapping[str, str], seconds: float) -> dict[str, Any]:
-    """Return the content of the report as plain data, for results.json."""
+    """Return the content of the report as plain data, which is written to results.json."""
     names = comparison.strategies
     budgets = [
         {

@@ -1,7 +1,7 @@
 """Searches of a study: one for each task, strategy and seed.
 
-A search is recorded as the table row of each candidate and the fraction of the full budget it was evaluated with;
-everything else follows from the table.
+A search is recorded as a list of candidates: the row of each in the task's table, and the fraction of the full budget
+with which it was evaluated. Everything else can be computed from the table.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from archir.search.registry import create
 from archir.studies.study import LoadedTask, StrategyEntry, Study, Task, load_task, options_of
 
 NOT_IN_TABLE = -1
-"""Row number of a candidate that the table does not contain."""
+"""Row index that stands for a candidate missing from the table."""
 
 
 @dataclass(frozen=True)
 class SearchId:
-    """Identifies a search by the indices of its task and its strategy in the study, and its seed."""
+    """Key of a search: the indices of its task and its strategy in the study, and its seed."""
 
     task: int
     strategy: int
@@ -32,7 +32,7 @@ class SearchId:
 
 @dataclass(frozen=True)
 class Trials:
-    """Candidates of a search in order: rows of the table, and fractions of the full budget."""
+    """Candidates of a search in the order of evaluation: row indices in the table, and fractions of the full budget."""
 
     rows: tuple[int, ...]
     budgets: tuple[float, ...]
@@ -40,13 +40,13 @@ class Trials:
 
 @dataclass(frozen=True)
 class SearchWorkload:
-    """Workload of a study for executors; each worker loads the tasks it needs."""
+    """Workload that runs the searches of a study on an executor; each worker loads only the tasks it needs."""
 
     study: Study
     folder: Path
 
     def prepare(self) -> Score:
-        """Return the function that runs a search in a worker."""
+        """Return the function that runs one search in a worker process."""
         scenes: dict[int, LoadedTask] = {}
 
         def score(task: tuple[int, int, int]) -> Mapping[str, float]:
@@ -63,7 +63,7 @@ class SearchWorkload:
 
 
 def run_search(task: LoadedTask, entry: StrategyEntry, seed: int, max_evaluations: float) -> Trials:
-    """Run a search until it has spent `max_evaluations` full evaluations or ends by itself."""
+    """Run a search until it has spent the budget of `max_evaluations` full evaluations, or has no more candidates."""
     search = create(entry.strategy, task.space, options_of(entry, task, max_evaluations), seed)
     rows: list[int] = []
     budgets: list[float] = []
@@ -80,7 +80,7 @@ def run_search(task: LoadedTask, entry: StrategyEntry, seed: int, max_evaluation
 
 
 def decode_trials(scores: Mapping[str, float]) -> Trials:
-    """Decode the trials of a search from the scores that a worker returned."""
+    """Decode a search's trials from the name-to-number mapping that a worker returned."""
     count = len(scores) // 2
     return Trials(
         tuple([int(scores[f"row {i}"]) for i in range(count)]), tuple([scores[f"part {i}"] for i in range(count)])
@@ -88,7 +88,10 @@ def decode_trials(scores: Mapping[str, float]) -> Trials:
 
 
 def search_hashes(study: Study, folder: Path) -> Mapping[SearchId, str]:
-    """Return, for each search, a hash of everything it depends on; a search whose hash is stored is not repeated."""
+    """Return, for each search, a hash of everything it depends on.
+
+    A search whose hash is in the store is not repeated.
+    """
     tasks = [_task_fingerprint(task, folder) for task in study.task]
     max_budget = repr(max(study.budgets))
     hashes = {}
@@ -101,7 +104,10 @@ def search_hashes(study: Study, folder: Path) -> Mapping[SearchId, str]:
 
 
 def _task_fingerprint(task: Task, folder: Path) -> str:
-    """Return a text that identifies a task: hashes of its table, mapping and space files, and its settings."""
+    """Return a text that identifies a task.
+
+    It contains hashes of the table and its column mapping, the text of the space's files, and the task's settings.
+    """
     mapping = task.map or str(Path(task.table).with_suffix(".toml"))
     parts = [sha256((folder / file).read_bytes()).hexdigest() for file in (task.table, mapping)]
     texts = sorted(files_of(task.space, folder).items())
@@ -110,8 +116,10 @@ def _task_fingerprint(task: Task, folder: Path) -> str:
 
 
 def all_searches(study: Study) -> Sequence[SearchId]:
-    """Return all searches, seed by seed with all strategies, so that an interrupted study has results of each
-    strategy."""
+    """Return all searches of a study, ordered by seed first.
+
+    So an interrupted study has results for every strategy.
+    """
     return [
         SearchId(task, strategy, seed)
         for seed in range(study.seed, study.seed + study.seeds)

@@ -1,8 +1,8 @@
-"""Statistical tests of differences between strategies: ranks, signed-rank test, Holm's correction, probability of
-superiority.
+"""Statistical tests of differences between strategies.
 
-Demsar 2006, Statistical comparisons of classifiers over multiple data sets; Wilcoxon 1945; Holm 1979. With few
-differences, p-values are exact, ties included, by counting all assignments of signs; with many, the normal
+Ranks, the signed-rank test, Holm's correction and the probability of superiority: Demsar 2006, Statistical
+comparisons of classifiers over multiple data sets; Wilcoxon 1945; Holm 1979. P-values of the signed-rank test are
+exact, even with ties, for up to MAX_EXACT differences, by counting all assignments of signs; for more, the normal
 approximation is used.
 """
 
@@ -20,14 +20,16 @@ MAX_EXACT = 50
 
 
 def ranks(values: Floats) -> Floats:
-    """Return ranks from 1 for the smallest value; ties get their mean rank [n] -> [n]."""
+    """Return ranks, with 1 for the smallest value; ties get their mean rank [n] -> [n]."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[places.ravel()], np.float64)
 
 
 def signed_rank_test(differences: Sequence[float]) -> float:
-    """Return the two-sided p-value of the Wilcoxon signed-rank test. Zero differences are dropped; 1 if none are
-    left."""
+    """Return the two-sided p-value of the Wilcoxon signed-rank test.
+
+    Differences that are zero or NaN are dropped; the p-value is 1 if none are left.
+    """
     nonzero = np.array(
         [difference for difference in differences if difference != 0 and difference == difference], np.float64
     )
@@ -51,7 +53,7 @@ def signed_rank_test(differences: Sequence[float]) -> float:
 
 
 def holm_correction(values: Mapping[tuple[int, int], float]) -> dict[tuple[int, int], float]:
-    """Return p-values with Holm's correction for multiple comparisons."""
+    """Return p-values by pair of strategies after Holm's correction for multiple comparisons."""
     ordered = sorted(values.items(), key=lambda item: item[1])
     corrected: dict[tuple[int, int], float] = {}
     running_max = 0.0
@@ -62,7 +64,7 @@ def holm_correction(values: Mapping[tuple[int, int], float]) -> dict[tuple[int, 
 
 
 def probability_less(first: Floats, second: Floats) -> float:
-    """Return the probability that a value of the first sample is less than one of the second; ties count half.
+    """Return the probability that a random value of `first` is less than one of `second`; ties count one half.
 
     (Vargha and Delaney 2000.)
     """
@@ -75,9 +77,9 @@ def probability_less(first: Floats, second: Floats) -> float:
 def undecided_groups(
     means: Sequence[float], p_values: Mapping[tuple[int, int], float], level: float
 ) -> list[list[int]]:
-    """Return maximal groups of strategies, adjacent in mean rank, without a significant difference between any two.
+    """Return the maximal groups of strategies in which no two differ significantly.
 
-    Groups of a single strategy are omitted.
+    Each group is consecutive in the order of mean ranks. Groups of a single strategy are omitted.
     """
     order = sorted(range(len(means)), key=lambda i: means[i])
 

@@ -1,4 +1,7 @@
-"""Study files (TOML): strategies to compare on tasks, which are search spaces with tables of results."""
+"""Study files (TOML), which list search strategies and the tasks on which they are compared.
+
+A task is a search space with a table of results.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,12 @@ from archir.utils.toml import Document
 MAX_SEEDS = 10_000
 """Maximum number of seeds of a study."""
 MAX_TRIALS = 100_000
-"""Maximum number of full evaluations of a search."""
+"""Maximum number of full evaluations per search."""
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Task(Settings):
-    """A search space, and the table in which its architectures are looked up."""
+    """A task: a search space, and the table in which results of its architectures are looked up."""
 
     name: Name
     space: str
@@ -39,13 +42,16 @@ class Task(Settings):
     parameters: dict[str, Any] = Field(default_factory=dict)
     where: str | None = None
     apart: bool = False
-    """Whether architectures that compute the same function are separate candidates, as in most tables."""
+    """If true, architectures that compute the same function are separate candidates, as they are in most tables."""
     objectives: Annotated[tuple[str, ...], ListAsTuple] = ()
-    """Objectives; by default the first measure of the table. With two or three, Pareto fronts are compared."""
+    """Objectives; by default the first measure of the table.
+
+    With two or three objectives, Pareto fronts are compared.
+    """
 
 
 class StrategyEntry(Settings):
-    """A strategy with its options."""
+    """A search strategy with its options."""
 
     name: Name
     strategy: str
@@ -53,14 +59,14 @@ class StrategyEntry(Settings):
 
 
 class Study(Settings):
-    """A study: every strategy on every task, with every seed, compared at every budget."""
+    """A study: every strategy is run on every task with every seed, and compared at every budget."""
 
     title: str = "Strategies compared"
     seeds: Annotated[int, Field(ge=2, le=MAX_SEEDS)] = 30
     seed: Seed = 0
-    """First seed."""
+    """First seed; the others follow consecutively."""
     budgets: Annotated[tuple[Positive, ...], ListAsTuple] = (100.0,)
-    """Numbers of full evaluations after which strategies are compared."""
+    """Budgets at which strategies are compared, in full evaluations."""
     executor: str = "local"
     cores: Count = 1
     task: Annotated[tuple[Task, ...], ListAsTuple, Field(min_length=1)]
@@ -75,7 +81,7 @@ class Study(Settings):
 
 @dataclass(frozen=True)
 class LoadedTask:
-    """A loaded task: space, table and objectives."""
+    """A task with its space, table and objectives loaded."""
 
     task: Task
     space: Space
@@ -84,7 +90,7 @@ class LoadedTask:
 
     @property
     def is_multi_objective(self) -> bool:
-        """Whether the task has several objectives, so that Pareto fronts are compared."""
+        """True if the task has several objectives, so that Pareto fronts are compared."""
         return len(self.objectives) > 1
 
 
@@ -106,7 +112,7 @@ def read_study(path: Path) -> tuple[Study, Document]:
 
 
 def _duplicate_names(study: Study, document: Document) -> Iterator[Diagnostic]:
-    """Yield a diagnostic for each duplicate name."""
+    """Yield a diagnostic for each name that two tasks or two strategies share."""
     for kind, names in (("task", [t.name for t in study.task]), ("strategy", [s.name for s in study.strategy])):
         for number, name in enumerate(names):
             if name in names[:number]:
@@ -115,7 +121,7 @@ def _duplicate_names(study: Study, document: Document) -> Iterator[Diagnostic]:
 
 
 def load_task(task: Task, folder: Path) -> LoadedTask:
-    """Load the space and the table of a task; paths are relative to `folder`. Raises ArchError."""
+    """Load the space and the table of a task; paths are relative to `folder`. Raises ArchError if they are invalid."""
     space = load_space(task.space, folder, task.parameters)
     if task.where is not None:
         space = space.where(task.where)
@@ -142,10 +148,10 @@ def load_task(task: Task, folder: Path) -> LoadedTask:
 
 
 def options_of(entry: StrategyEntry, task: LoadedTask, max_evaluations: float) -> Mapping[str, Any]:
-    """Return the options of a strategy on a task, with objectives and number of trials filled in if it has such
-    options.
+    """Return the options of a strategy for a task.
 
-    Raises ArchError: A2504 (unknown strategy), A2261 (it does not support several objectives).
+    The task's objectives and the number of trials are filled in if the strategy has such options. Raises ArchError:
+    A2504 (unknown strategy), A2261 (it does not support several objectives).
     """
     registry = strategies()
     kind = registry.find(entry.strategy)
@@ -171,8 +177,10 @@ def options_of(entry: StrategyEntry, task: LoadedTask, max_evaluations: float) -
 
 
 def load_tasks(study: Study, document: Document, folder: Path) -> Sequence[LoadedTask]:
-    """Load all tasks, and check that every strategy can be created on each. Raises ArchError with the position in the
-    file."""
+    """Load all tasks, and check that every strategy can be created for each of them.
+
+    Raises ArchError with positions in the study file.
+    """
     loaded = []
     for number, task in enumerate(study.task):
         with document.with_span("task", number):

@@ -1,4 +1,4 @@
-"""Export of all trials of a study, one row each, as CSV or Parquet."""
+"""Export of all trials of a study, one row per trial, as CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from archir.studies.study import LoadedTask, Study
 from archir.utils.files import write_atomic
 
 FORMATS = (".csv", ".parquet")
-"""Suffixes of the supported formats."""
+"""File suffixes of the supported export formats."""
 _CHUNK_ROWS = 50_000
-"""Number of CSV rows that are written at a time."""
+"""Number of CSV rows that are written at once."""
 
 
 def export(path: Path, study: Study, tasks: Sequence[LoadedTask], trials_of: Mapping[SearchId, Trials]) -> int:
     """Write all trials to a file; return the number of rows.
 
-    Raises ArchError: A2263 (unsupported format), A1112 (pyarrow is missing).
+    Raises ArchError: A2263 (unsupported file suffix), A1112 (pyarrow is not installed).
     """
     if path.suffix not in FORMATS:
         raise fail("A2263", f"trials can be written as .csv or .parquet, not as `{path.name}`")
@@ -37,7 +37,7 @@ def export(path: Path, study: Study, tasks: Sequence[LoadedTask], trials_of: Map
 
 
 def _names(tasks: Sequence[LoadedTask]) -> Iterator[str]:
-    """Yield the columns of objectives and choices."""
+    """Yield the names of the columns with objectives and choices, for all tasks."""
     for task in tasks:
         yield from (objective.rpartition(":")[0] for objective in task.objectives)
     for task in tasks:
@@ -45,7 +45,7 @@ def _names(tasks: Sequence[LoadedTask]) -> Iterator[str]:
 
 
 def _rows(study: Study, tasks: Sequence[LoadedTask], trials_of: Mapping[SearchId, Trials]) -> Iterator[dict[str, Any]]:
-    """Yield one row per trial."""
+    """Yield one exported row per trial, as a dictionary by column name."""
     row_caches = [_RowCache(task) for task in tasks]
     for cell, trials in trials_of.items():
         names = {"task": study.task[cell.task].name, "strategy": study.strategy[cell.strategy].name, "seed": cell.seed}
@@ -54,14 +54,17 @@ def _rows(study: Study, tasks: Sequence[LoadedTask], trials_of: Mapping[SearchId
 
 
 class _RowCache:
-    """Cache of the exported columns of a table's rows."""
+    """Cache of exported cells, by row index of a task's table."""
 
     def __init__(self, task: LoadedTask) -> None:
         self.task, self.codes, self.truth = task, list(task.table.rows), GroundTruth(task)
         self._rows: dict[int, dict[str, Any]] = {NOT_IN_TABLE: {}}
 
     def row(self, number: int) -> dict[str, Any]:
-        """Return the full-budget objectives and the choices by path; empty for candidates that are not in the table."""
+        """Return the objectives at full budget by name, and the labels of choices by path, for a row of the table.
+
+        The result is empty for candidates that are not in the table.
+        """
         if number not in self._rows:
             objectives = [aim.rpartition(":") for aim in self.task.objectives]
             values = self.truth.values[number].tolist()
@@ -78,7 +81,7 @@ class _RowCache:
 
 
 def _write_csv(path: Path, columns: Sequence[str], rows: Iterator[dict[str, Any]]) -> int:
-    """Write rows as CSV; return their number."""
+    """Write rows as CSV; return the number of rows."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns)
     writer.writeheader()
@@ -100,7 +103,7 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Iterator[dict[str, Any]
 
 
 def _write_parquet(path: Path, columns: Sequence[str], rows: Iterator[dict[str, Any]]) -> int:
-    """Write rows as Parquet; return their number."""
+    """Write rows as Parquet; return the number of rows."""
     arrow, parquet = (
         require_package("pyarrow", "data", "Parquet"),
         require_package("pyarrow.parquet", "data", "Parquet"),

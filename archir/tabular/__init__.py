@@ -1,1 +1,1 @@
-"""Tables of published results: accuracies, latencies and other measures of a space's architectures."""
+"""Tables of published results: accuracies, latencies and other measures of the architectures of a space."""

@@ -1,4 +1,4 @@
-"""Columns, by name, of a file of results: `.npz`, `.csv` and `.parquet`, read like data sets."""
+"""Named columns of a results file: `.npz`, `.csv` or `.parquet`, read in the same way as data sets."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from archir.diagnostics.hints import suggest
 from archir.utils.globs import matches
 
 SUFFIXES = (".npz", ".csv", ".parquet")
-"""Suffixes of the files that can be read."""
+"""File name suffixes that can be read."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Arrays with a row for each network, by name. Column i of an array with two dimensions is called `name[i]`."""
+    """Arrays by name, with one row per network; `name[i]` is column i of a two-dimensional array."""
 
     file: str
     arrays: Mapping[str, NDArray[Any]]
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a column [n]. Raises ArchError (A2251)."""
+        """Return the column called `name`, shape [n]. Raises ArchError (A2251) if there is none."""
         array = self._find(name)
         if array is None or array.ndim != 1:
             text = f"{self.file} has no column `{name}`"
@@ -39,7 +39,10 @@ class Columns:
         return array
 
     def number_columns(self, pattern: str) -> NDArray[np.float64]:
-        """Return the columns of numbers that match a pattern, [n, columns]. Raises ArchError (A2251)."""
+        """Return the columns that match a pattern as numbers [n, columns].
+
+        Raises ArchError (A2251) if there are none, or if they are not numbers.
+        """
         arrays = (
             [self._find(pattern)] if "*" not in pattern else [self._find(array) for array in self._matching(pattern)]
         )
@@ -52,7 +55,7 @@ class Columns:
             raise fail("A2251", f"`{pattern}` of {self.file} is no column of numbers") from None
 
     def select_rows(self, name: str, cell: str | float) -> Columns:
-        """Return the rows in which a column has this cell. Raises ArchError (A2251) if there are none."""
+        """Return only the rows that have this cell in a column. Raises ArchError (A2251) if there are none."""
         column = self.column(name)
         rows = np.array([value == cell or str(value).lower() == str(cell).lower() for value in column.tolist()], bool)
         if not rows.any():
@@ -73,7 +76,7 @@ class Columns:
         return (name for name in self.arrays if matches(pattern, name))
 
     def _find(self, name: str) -> NDArray[Any] | None:
-        """Return the array of a name, or one column of an array for `name[i]`; None if there is none."""
+        """Return the array called `name`, or one column of it for `name[i]`; None if there is none."""
         if name in self.arrays:
             return self.arrays[name]
         match = fullmatch(r"(.*)\[(\d{1,9})\]", name)
@@ -87,8 +90,10 @@ class Columns:
 
 
 def read_columns(path: Path) -> Columns:
-    """Read the columns of a file. Raises ArchError: A2251 (unknown suffix), A1101, A1102, A1112 (the file cannot be
-    read)."""
+    """Read the columns of a file.
+
+    Raises ArchError: A2251 (unknown suffix), A1101, A1102, A1112 (the file cannot be read).
+    """
     match path.suffix:
         case ".npz":
             arrays = npz.read_arrays(path)
@@ -107,8 +112,10 @@ def read_columns(path: Path) -> Columns:
 
 
 def _to_array(cells: Any) -> NDArray[Any]:
-    """Return cells as numbers if all of them are numbers or empty, else as text. Cells that are lists become array
-    rows."""
+    """Return cells as an array: numbers if each is a number or empty, else texts.
+
+    Cells that are lists become the rows of a two-dimensional array.
+    """
     try:
         return np.array([np.nan if cell in ("", None) else cell for cell in cells], np.float64)
     except (TypeError, ValueError):

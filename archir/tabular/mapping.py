@@ -1,4 +1,6 @@
-"""Mapping of a results table: which columns are choices, and which are measures. A small TOML file beside the table.
+"""Mapping of a results table: which columns are choices, and which are measures.
+
+It is a small TOML file beside the table.
 
     [choices]
     "cell.edge[*].op" = "op_*"
@@ -15,8 +17,9 @@
     latency = { column = "latency_ms", best = "min" }
     loss = { best = "min", epochs = { 12 = "loss_12", 200 = "loss_200" } }
 
-In choices, a star stands for the same text on both sides. `name[2]` is the third column of a two-dimensional array
-`name`. In measures, a star matches any text; all matching columns are averaged, and so are all columns of an array.
+In `[choices]`, a star stands for the same text in the path and in the column name. `name[2]` is the third column of a
+two-dimensional array `name`. In `[measures]`, a star matches any text; all matching columns are averaged, and so are
+all columns of a two-dimensional array.
 """
 
 from __future__ import annotations
@@ -34,18 +37,18 @@ from archir.utils.toml import Document
 
 
 class Measure(Settings):
-    """Column of a measure, or one column for each number of epochs that the networks were trained for."""
+    """Source of a measure: one column, or one column for each number of epochs that the networks were trained for."""
 
     column: str | None = None
     epochs: dict[str, str] = Field(default_factory=dict)
     best: Literal["max", "min"] = "max"
     """Whether greater (`max`) or smaller (`min`) values are better."""
     scale: float = 1.0
-    """Factor that the numbers are multiplied by."""
+    """Factor by which the numbers in the table are multiplied."""
 
     @model_validator(mode="after")
     def _check_source(self) -> Measure:
-        """Refuse a measure with both or neither of `column` and `epochs`, and epochs that are not positive integers."""
+        """Reject a measure with both or neither of `column` and `epochs`, or with numbers of epochs below 1."""
         if (self.column is None) == (not self.epochs):
             raise ValueError("a measure needs either a `column` or `epochs`")
         if any(not name.isdecimal() or int(name) < 1 for name in self.epochs):
@@ -54,7 +57,7 @@ class Measure(Settings):
 
     @property
     def budgets(self) -> list[tuple[float, str]]:
-        """Fractions of the longest training, the shortest first, with their columns."""
+        """Columns with the fraction of the longest training that each is for, shortest first."""
         if self.column is not None:
             return [(1.0, self.column)]
         numbers = sorted((int(name), column) for name, column in self.epochs.items())
@@ -62,20 +65,20 @@ class Measure(Settings):
 
 
 class TableMapping(Settings):
-    """Meaning of a table's columns."""
+    """Mapping of a table: what its columns mean."""
 
     choices: dict[str, str]
-    """Columns by patterns of choices' paths; the last pattern that matches a choice applies."""
+    """Column of each choice: maps patterns of the choices' paths to column names. The last matching pattern applies."""
     measures: dict[str, Measure] = Field(min_length=1)
     labels: dict[str, Annotated[tuple[str | int | bool, ...], ListAsTuple]] = Field(default_factory=dict)
-    """Labels of the cells 0, 1, 2..., by patterns of choices' paths."""
+    """Labels that the cells 0, 1, 2, ... stand for, by patterns of the choices' paths."""
     rows: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    """Values that columns must have in the rows to read; by default, all rows are read."""
+    """Rows to read: the values that columns must have. By default, all rows are read."""
 
     @model_validator(mode="before")
     @classmethod
     def _expand_measures(cls, data: Any) -> Any:
-        """Expand a measure that is only a column's name."""
+        """Replace a measure that is given as a column name by a table with this `column`."""
         measures = data.get("measures") if isinstance(data, dict) else None
         if not isinstance(measures, dict):
             return data
@@ -83,7 +86,7 @@ class TableMapping(Settings):
 
 
 def read_mapping(path: Path) -> tuple[TableMapping, Document]:
-    """Read a mapping, and return it with its TOML document. Raises ArchError (A2251, A1109)."""
+    """Read a mapping; return it with its TOML document, which locates errors. Raises ArchError (A2251, A1109)."""
     try:
         text = read_bytes(path, toml.MAX_CHARACTERS).decode()
     except (OSError, ValueError) as error:

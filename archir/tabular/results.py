@@ -1,5 +1,4 @@
-"""Measures of a space's architectures, looked up in a table of published results: a row for each trained
-architecture."""
+"""Measures of a space's architectures, looked up in a table of published results with a row for each training."""
 
 from __future__ import annotations
 
@@ -27,22 +26,22 @@ from archir.utils.globs import capture_stars, fill_stars, matches
 from archir.utils.toml import Document
 
 UNKNOWN = -2
-"""Outcome of a cell that is not the label of any alternative."""
+"""Outcome code of a cell that is not the label of any alternative."""
 _BUDGET_TOLERANCE = 1e-9
-"""Tolerance when a budget is compared with a fraction of the training."""
+"""Tolerance in the comparison of a budget with a fraction of the longest training."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """Measures of a space's architectures from a table. Rows of the same architecture are averaged."""
+    """Measures of a space's architectures from a table; rows of the same architecture are averaged."""
 
     file: str
     directions: Mapping[str, bool]
-    """Measures by name, and whether greater values are better."""
+    """For each measure by name, whether greater values are better."""
     rows: Mapping[tuple[int, ...], int]
-    """Index into the values by the codes of an architecture."""
+    """Index of each architecture in the arrays of `values`, by its codes."""
     values: Mapping[str, Sequence[tuple[float, NDArray[np.float64]]]]
-    """For each measure, the values [architectures] for each fraction of the full budget, the least fraction first."""
+    """For each measure, pairs of a fraction of the full budget, in ascending order, and the values [architectures]."""
 
     def __repr__(self) -> str:
         return escape_to_line(f"<Results of {self.file}: {len(self):,} architectures, {', '.join(self.directions)}>")
@@ -64,9 +63,9 @@ class Results:
         return architecture.codes in self.rows
 
     def __call__(self, architecture: Architecture, budget: float = 1.0) -> dict[str, float]:
-        """Return the measures of an architecture after a fraction of the full budget.
+        """Return the measures of an architecture, by name, after a fraction of the full training budget.
 
-        They are those of the longest training within the budget, or of the shortest one if all are longer. Raises
+        For each measure, the longest training within the budget is used, or the shortest one if all are longer. Raises
         ArchError (A2250) if the table lacks the architecture or a measure of it.
         """
         row = self.rows.get(architecture.codes)
@@ -83,8 +82,10 @@ class Results:
         return scores
 
     def scored(self, batch: Sequence[Candidate]) -> list[tuple[Candidate, Scores | None]]:
-        """Return candidates with their scores, as a strategy's `tell` takes them: None for candidates that the table
-        lacks."""
+        """Return pairs of a candidate and its scores, as a strategy's `tell` takes them.
+
+        The scores are None if the table lacks the candidate.
+        """
         return [(candidate, self._scores(candidate)) for candidate in batch]
 
     def _scores(self, candidate: Candidate) -> Scores | None:
@@ -99,12 +100,11 @@ _MEASURES_HINT = "read only the measures that all rows have: list their names in
 
 
 def read_results(file: Path, mapping_file: Path | None, space: Space, measures: Sequence[str] = ()) -> Results:
-    """Read a file of results.
+    """Read a results file for a space.
 
-    `mapping_file` says what the columns mean; by default, it is the `.toml` file beside it of the same name.
-
-    If there are `measures`, only these are read, in this order. Raises ArchError: A2251 (the mapping does not fit),
-    A2252 (no row is an architecture of this space), A1101, A1102, A1112 (the file cannot be read).
+    `mapping_file` says what the columns mean; by default, it is the file beside `file` with the suffix `.toml`. With
+    `measures`, only these are read, in this order. Raises ArchError: A2251 (the mapping does not fit), A2252 (no row is
+    an architecture of this space), A1101, A1102, A1112 (the file cannot be read).
     """
     table, columns_map, document = _read_selected(file, mapping_file or file.with_suffix(".toml"))
     problems: list[Diagnostic] = []
@@ -131,9 +131,9 @@ def read_results(file: Path, mapping_file: Path | None, space: Space, measures: 
 
 
 def read_codes(file: Path, mapping_file: Path, space: Space) -> Codes:
-    """Return the architecture of each row of a file as codes, shape [rows, choices].
+    """Return the architecture in each row of a results file as codes, shape [rows, choices].
 
-    `UNKNOWN` stands for cells that the space does not have. Raises ArchError (A2251, A11xx).
+    `UNKNOWN` marks cells that are not the label of any alternative in the space. Raises ArchError (A2251, A11xx).
     """
     table, columns_map, document = _read_selected(file, mapping_file)
     problems: list[Diagnostic] = []
@@ -144,7 +144,7 @@ def read_codes(file: Path, mapping_file: Path, space: Space) -> Codes:
 
 
 def _read_selected(file: Path, mapping_file: Path) -> tuple[Columns, mapping.TableMapping, Document]:
-    """Return the rows of a file that the mapping selects, and the mapping with its document."""
+    """Return the rows of a file that the mapping selects, the mapping, and the mapping's TOML document."""
     columns_map, document = mapping.read_mapping(mapping_file)
     table = columns.read_columns(file)
     for name, cell in columns_map.rows.items():
@@ -154,8 +154,10 @@ def _read_selected(file: Path, mapping_file: Path) -> tuple[Columns, mapping.Tab
 
 
 def _select_measures(measures: Mapping[str, Measure], names: Sequence[str]) -> Mapping[str, Measure]:
-    """Return the measures of these names, or all if there are no names. Raises ArchError (A2251) for an unknown
-    name."""
+    """Return the measures with these names, or all if `names` is empty.
+
+    Raises ArchError (A2251) for an unknown name.
+    """
     for name in names:
         if name not in measures:
             hint = suggest(name, measures) or f"there are {join_names(list(measures))}"
@@ -165,7 +167,7 @@ def _select_measures(measures: Mapping[str, Measure], names: Sequence[str]) -> M
 
 @contextmanager
 def _collect_errors(problems: list[Diagnostic], document: Document, *path: str) -> Iterator[None]:
-    """Append the errors about one key of the mapping to `problems`, and continue."""
+    """Append ArchErrors about one key of the mapping to `problems` instead of raising them."""
     try:
         with document.with_span(*path):
             yield
@@ -174,13 +176,13 @@ def _collect_errors(problems: list[Diagnostic], document: Document, *path: str) 
 
 
 class _CellDecoder:
-    """Decoder of the cells of choices into outcomes. Errors are appended to `problems`."""
+    """Decoder that converts the table's cells to outcomes of choices; it appends errors to `problems`."""
 
     def __init__(self, table: Columns, document: Document, space: Space, problems: list[Diagnostic]) -> None:
         self.table, self.document, self.space, self.problems = table, document, space, problems
 
     def codes(self, columns_map: mapping.TableMapping) -> Codes:
-        """Return the outcomes of each row: -1 for inactive choices, `UNKNOWN` for cells that are not an alternative's
+        """Return the outcomes in each row: -1 for inactive choices, `UNKNOWN` for cells that are no alternative's
         label."""
         order, rows = self.space.order, self.table.row_count
         columns, labels = dict(self._columns(columns_map.choices)), dict(self._labels(columns_map.labels))
@@ -202,7 +204,7 @@ class _CellDecoder:
         return codes
 
     def _columns(self, choice_columns: Mapping[str, str]) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Yield the column of each choice."""
+        """Yield the path of each mapped choice with its column."""
         for pattern, column in choice_columns.items():
             with _collect_errors(self.problems, self.document, "choices", pattern):
                 for path in self._matching(pattern):
@@ -212,14 +214,14 @@ class _CellDecoder:
                     yield path, self.table.column(name)
 
     def _labels(self, labels_by_pattern: Mapping[str, Sequence[Label]]) -> Iterator[tuple[str, Sequence[Label]]]:
-        """Yield the labels that the integers in a choice's cells stand for."""
+        """Yield the path of each choice whose cells are integers, with the labels that these stand for."""
         for pattern, labels in labels_by_pattern.items():
             with _collect_errors(self.problems, self.document, "labels", pattern):
                 for path in self._matching(pattern):
                     yield path, labels
 
     def _matching(self, pattern: str) -> list[str]:
-        """Return the paths of the choices that match a pattern. Raises ArchError (A2251) if there are none."""
+        """Return the paths of the choices that match a pattern. Raises ArchError (A2251) if no choice does."""
         all_paths = [choice.path for choice in self.space.choices]
         matching = [path for path in all_paths if matches(pattern, path)]
         if not matching:
@@ -228,14 +230,14 @@ class _CellDecoder:
 
 
 def _decode_column(choice: Choice, cells: NDArray[Any], labels: Sequence[Label] | None) -> NDArray[np.int16]:
-    """Return the outcomes that the cells of a column stand for."""
+    """Return the outcomes that the cells of a choice's column stand for."""
     distinct, inverse = np.unique(cells, return_inverse=True)
     outcomes = [_decode_cell(choice, cell, labels) for cell in distinct.tolist()]
     return np.array(outcomes, np.int16)[inverse]
 
 
 def _decode_cell(choice: Choice, cell: Any, labels: Sequence[Label] | None) -> int:
-    """Return the outcome that a cell stands for; `UNKNOWN` if there is none."""
+    """Return the outcome that a cell stands for; `UNKNOWN` if it is no alternative's label."""
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     if labels is not None:
@@ -248,16 +250,18 @@ def _decode_cell(choice: Choice, cell: Any, labels: Sequence[Label] | None) -> i
 
 
 def _match_label(cell: Any, choice: Choice) -> Any:
-    """Return the alternative whose text equals a cell, ignoring case (so that `TRUE` is `true`); else the cell
-    itself."""
+    """Return the alternative whose text equals a cell, ignoring case (a cell `TRUE` is the alternative `true`).
+
+    If there is none, returns the cell itself.
+    """
     alternatives = {str(alternative).lower(): alternative for alternative in choice.alternatives}
     return alternatives.get(str(cell).lower(), cell)
 
 
 def _index_architectures(codes: Codes) -> tuple[dict[tuple[int, ...], int], NDArray[np.int64]]:
-    """Return the index of each distinct architecture, and for each row of the table the index of its architecture.
+    """Return an index for each distinct architecture, and for each row of the table the index of its architecture.
 
-    Rows with an unknown cell have index -1.
+    Rows with an `UNKNOWN` cell have index -1.
     """
     rows: dict[tuple[int, ...], int] = {}
     is_complete = (codes != UNKNOWN).all(1)
@@ -269,7 +273,7 @@ def _index_architectures(codes: Codes) -> tuple[dict[tuple[int, ...], int], NDAr
 
 
 def _architecture_means(values: NDArray[np.float64], groups: NDArray[np.int64], count: int) -> NDArray[np.float64]:
-    """Return the mean value of each architecture, over its rows that have a value."""
+    """Return the mean value of each architecture over those of its rows that have a value."""
     is_valid = (groups >= 0) & np.isfinite(values)
     sums = np.bincount(groups[is_valid], values[is_valid], count)
     counts = np.bincount(groups[is_valid], minlength=count)
@@ -278,14 +282,14 @@ def _architecture_means(values: NDArray[np.float64], groups: NDArray[np.int64], 
 
 
 def _row_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean of each row, without missing values: [n, k] -> [n]."""
+    """Return the mean of each row [n, k] -> [n], ignoring missing values."""
     is_valid = np.isfinite(values)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(is_valid, values, 0.0).sum(1) / is_valid.sum(1), np.float64)
 
 
 def _unknown_cells_hint(space: Space, codes: Codes) -> str:
-    """Return a hint that names the choice for which most cells are not the label of an alternative."""
+    """Return a hint that names the choice with the most cells that are no alternative's label."""
     position = int((codes == UNKNOWN).sum(0).argmax())
     choice = space.choices[position]
     labels = join_names([str(alternative) for alternative in choice.alternatives])

@@ -1,2 +1,4 @@
-"""User-facing tools built on archir: language server, studio, notebook support, MCP server. Only archir.cli imports
-them."""
+"""User-facing tools built on archir: language server, studio, notebook support, MCP server.
+
+Within archir, only archir.cli imports them.
+"""

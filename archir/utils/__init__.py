@@ -1,1 +1,1 @@
-"""Utilities without dependencies on the rest of archir: files, settings, TOML, data frames, seeds, sampling."""
+"""Utilities that do not depend on archir's compiler: files, settings, TOML, data frames, seeds, sampling."""

@@ -19,24 +19,24 @@ FLOAT_BITS = 53
 
 @dataclass(frozen=True)
 class Distribution:
-    """A distribution over the outcomes of a choice: cumulative integer weights, divided by their greatest common
-    divisor.
+    """A distribution over the outcomes of a choice, as cumulative integer weights.
 
-    Sampling is exact however large the weights are: an outcome of probability 10^-17 can occur. All weights are
-    zero where no architecture that satisfies the constraints can be reached.
+    Weights are divided by their greatest common divisor. Sampling is exact however large the weights are: an outcome of
+    probability 10^-17 does occur. If earlier choices leave no architecture that satisfies the constraints, all weights
+    are zero.
     """
 
     cumulative: tuple[int, ...]
 
     @classmethod
     def of(cls, *weights: int) -> Distribution:
-        """Return the distribution with these weights, one per outcome."""
+        """Return the distribution with these integer weights, one for each outcome."""
         common = gcd(*weights) or 1
         return cls(tuple(accumulate(weight // common for weight in weights)))
 
     @cached_property
     def possible(self) -> tuple[int, ...]:
-        """The outcomes of positive weight."""
+        """The outcomes that have a positive weight."""
         return tuple(i for i, total in enumerate(self.cumulative) if total > (self.cumulative[i - 1] if i else 0))
 
     def sample(self, rng: random.Random) -> int:
@@ -52,10 +52,10 @@ class Distribution:
         return outcomes
 
     def _locate(self, prefix: int, next_bits: Callable[[], int]) -> int:
-        """Return the outcome at a random point in [0, 1) whose first 53 bits are `prefix`.
+        """Return the outcome that a random point in [0, 1) falls on; `prefix` has the first 53 bits of the point.
 
-        `next_bits` returns 53 further bits; it is called while the boundary of an outcome lies within the interval
-        of points that share the bits so far.
+        `next_bits` samples 53 further bits. It is called as long as the bits sampled so far leave open on which side of
+        the boundary between two outcomes the point lies.
         """
         bits, total = FLOAT_BITS, self.cumulative[-1]
         while True:
@@ -67,5 +67,5 @@ class Distribution:
 
     @cached_property
     def _boundary_cells(self) -> NDArray[np.int64]:
-        """For each outcome, the index of the cell in which it ends, of 2^53 equal cells of [0, 1)."""
+        """For each outcome, the index of the cell in which it ends, of 2^53 equal cells that divide [0, 1)."""
         return np.array([(total << FLOAT_BITS) // self.cumulative[-1] for total in self.cumulative], np.int64)

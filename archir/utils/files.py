@@ -1,4 +1,4 @@
-"""Safe file access: only regular files of a bounded size are read, and files are written atomically."""
+"""Safe file access: reads only regular files of bounded size, and writes files atomically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import TypeAlias
 from archir.diagnostics.errors import fail
 
 Bytes: TypeAlias = bytes | memoryview
-"""A buffer of bytes that can be written to a file."""
+"""A bytes-like object that can be written to a file."""
 
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -27,16 +27,19 @@ _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 
 
 
 MAX_DIGESTS = 10_000
-"""Maximum number of output digests in archir's ledger on a machine; beyond it, the older half is dropped."""
+"""Maximum number of digests in the ledger of the files that archir wrote on this machine.
+
+When it is full, the older half is dropped.
+"""
 
 _allowed_folders: ContextVar[tuple[Path, ...] | None] = ContextVar("within", default=None)
 
 
 @contextmanager
 def confined_to(folders: Iterable[Path]) -> Iterator[None]:
-    """Confine file access in the `with` block to these folders, symbolic links resolved.
+    """Restrict file access in the `with` block to these folders, after resolving symbolic links.
 
-    Reading a file elsewhere raises OSError; writing one raises ArchError (A0809).
+    Reading a file outside of them raises OSError; writing one raises ArchError (A0809).
     """
     token = _allowed_folders.set(tuple(folder.resolve() for folder in folders))
     try:
@@ -46,8 +49,10 @@ def confined_to(folders: Iterable[Path]) -> Iterator[None]:
 
 
 def _require_allowed(path: Path, opened: os.stat_result | None = None) -> None:
-    """Raise OSError if a file lies outside of the allowed folders, or if it is no longer the file with the status
-    `opened`."""
+    """Raise OSError if a file lies outside of the allowed folders, or was replaced after it was opened.
+
+    `opened` is the status of the file that was opened.
+    """
     folders = _allowed_folders.get()
     if folders is None:
         return
@@ -63,8 +68,10 @@ _read_observer: ContextVar[Callable[[Path], None] | None] = ContextVar("told", d
 
 @contextmanager
 def observe_reads(observer: Callable[[Path], None]) -> Iterator[None]:
-    """Call `observer` with the path of each file that is read in the `with` block, before it is opened (which may
-    fail)."""
+    """Call `observer` with the path of each file that the `with` block reads.
+
+    The call comes before the file is opened, so the observer also gets paths that cannot be opened.
+    """
     token = _read_observer.set(observer)
     try:
         yield
@@ -74,10 +81,10 @@ def observe_reads(observer: Callable[[Path], None]) -> Iterator[None]:
 
 @dataclass
 class Outputs:
-    """The files that one command reads and writes.
+    """The files that one command reads and writes, so that it overwrites only what it may.
 
-    `folders` are those of the outputs that the user named, `inputs` the files read so far, `outputs` those
-    written so far. With `force`, any existing file may be replaced.
+    `folders` are the folders of the outputs that the user named, `inputs` the files read so far, and `outputs` the
+    files written so far. If `force` is set, any existing file may be replaced.
     """
 
     force: bool = False
@@ -86,10 +93,10 @@ class Outputs:
     outputs: set[Path] = field(default_factory=set)
 
     def add(self, path: Path, *, update: bool = False) -> None:
-        """Protect existing files at `path` and in its folder from being replaced; with `update`, the command may
-        replace `path`.
+        """Register an output that the user named: existing files at `path` and in its folder are protected from now on.
 
-        Raises ArchError (A0809) if the file at `path` may not be replaced.
+        With `update`, the command may replace the file at `path` itself. Raises ArchError (A0809) if that file is
+        protected.
         """
         self.folders.add(path.resolve().parent)
         if update:
@@ -102,10 +109,10 @@ _outputs: ContextVar[Outputs | None] = ContextVar("outputs", default=None)
 
 @contextmanager
 def protect_outputs() -> Iterator[Outputs]:
-    """In the `with` block, replace files in the folders of the outputs only if archir wrote them and nobody
-    changed them.
+    """Protect existing files in the output folders during the `with` block.
 
-    Writing raises ArchError (A0809) where another file would be lost.
+    Only files that archir wrote are replaced. A file that was changed since archir wrote it is protected, too.
+    Replacing a protected file raises ArchError (A0809).
     """
     token = _outputs.set(outputs := Outputs())
     try:
@@ -117,7 +124,7 @@ def protect_outputs() -> Iterator[Outputs]:
 def _require_ours(path: Path, *, derived: bool = False) -> None:
     """Raise ArchError (A0809) if `path` is a protected file that archir did not write, or that this command reads.
 
-    A `derived` path, one that the user did not type, is always protected.
+    A `derived` path (one that the user did not type) is protected whatever its folder is.
     """
     outputs, resolved = _outputs.get(), path.resolve()
     if outputs is None:
@@ -138,12 +145,12 @@ def _require_ours(path: Path, *, derived: bool = False) -> None:
 
 
 def require_overwritable(path: Path) -> None:
-    """Raise ArchError (A0809) if there is a file at `path` that archir did not write, or that was changed since."""
+    """Raise ArchError (A0809) if a file exists at `path` that archir did not write or that was changed afterwards."""
     _require_ours(path, derived=True)
 
 
 def _record(path: Path, *, derived: bool = False) -> None:
-    """Add the digest of a file that archir wrote to the ledger, so that archir may replace the file later."""
+    """Add the digest of a file that archir just wrote to the ledger, so that later commands may replace the file."""
     outputs, resolved = _outputs.get(), path.resolve()
     if outputs is not None and (derived or resolved.parent in outputs.folders):
         outputs.outputs.add(resolved)
@@ -169,8 +176,10 @@ def _ledger_path() -> Path:
 
 
 def _ledger() -> dict[str, None]:
-    """Return the SHA-256 digests of the outputs that archir wrote on this machine, oldest first (as dictionary
-    keys)."""
+    """Return the ledger: the SHA-256 digests of the outputs that archir wrote on this machine.
+
+    They are the keys of a dictionary, oldest first.
+    """
     try:
         return dict.fromkeys(_ledger_path().read_text("ascii").split())
     except (OSError, ValueError):
@@ -186,8 +195,8 @@ def cache_folder() -> Path:
 def open_regular(path: Path, max_bytes: int | None = None) -> Iterator[io.BufferedReader]:
     """Open a regular file for reading.
 
-    Raises OSError for anything but a regular file (a pipe would block, a device may never end), for a file of
-    more than `max_bytes` bytes, and for one outside of the folders that `confined_to` allows.
+    Raises OSError for anything but a regular file (a pipe would block, a device may be endless), for a file larger than
+    `max_bytes`, and for a file outside of the folders that `confined_to` allows.
     """
     if (observer := _read_observer.get()) is not None:
         observer(path)
@@ -228,9 +237,9 @@ def _too_large(path: Path, max_bytes: int) -> OSError:
 
 @contextmanager
 def report_write_errors(path: Path) -> Iterator[None]:
-    """Convert OSErrors of the `with` block that writes `path` into ArchError (A0809).
+    """Convert an OSError that the `with` block raises while it writes `path` into ArchError (A0809).
 
-    A path outside of the folders that `confined_to` allows is an ArchError, too.
+    Raises ArchError (A0809) at once if `path` is outside of the folders that `confined_to` allows.
     """
     try:
         _require_allowed(path)
@@ -242,8 +251,7 @@ def report_write_errors(path: Path) -> Iterator[None]:
 
 
 def require_writable(path: Path) -> None:
-    """Raise ArchError (A0809) if a file could not be written at `path`; to be called before the work that computes
-    its content."""
+    """Raise ArchError (A0809) if no file can be written at `path`; call this before computing the content."""
     with report_write_errors(path):
         _require_writable_target(path)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -251,7 +259,7 @@ def require_writable(path: Path) -> None:
 
 
 def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
-    """Write a file atomically: at any moment, and after any crash, it has either the old content or the new one.
+    """Write a file atomically: even after a crash, it has either the complete old content or the complete new one.
 
     Raises ArchError (A0809) if the file cannot be written.
     """
@@ -262,8 +270,10 @@ def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
 
 
 def _require_writable_target(path: Path) -> None:
-    """Raise OSError for a device or a pipe, which a file must not replace (root could), and ArchError as
-    `_require_ours` does."""
+    """Raise OSError if `path` is a device or a pipe: root could replace it by a file.
+
+    Raises ArchError (A0809) as `_require_ours` does.
+    """
     mode = path.lstat().st_mode if path.exists() else 0
     if stat.S_IFMT(mode) in _KINDS:
         raise OSError(errno.EINVAL, f"it is {_KINDS[stat.S_IFMT(mode)]}", str(path))
@@ -287,13 +297,12 @@ def _write(path: Path, data: Bytes | Iterable[Bytes]) -> None:
 
 @contextmanager
 def staged_output(path: Path, replaced: Iterable[Path] = (), *, derived: bool = False) -> Iterator[Path]:
-    """Yield a path of the same file name in an empty temporary folder beside `path`, and publish what is written
-    there.
+    """Yield a path with the name of `path` in an empty temporary folder beside it; publish the files written there.
 
-    At the end of the `with` block, all files in the temporary folder are moved into the folder of `path`, and
-    files in `replaced` (earlier outputs) that were not written again are deleted. If the block raises, nothing
-    changes. Raises ArchError (A0809) if this would replace a file that archir did not write; `path` itself is
-    only protected so with `derived`.
+    At the end of the `with` block, all files in the temporary folder are moved into the folder of `path`, and files in
+    `replaced` (earlier outputs) that were not written again are deleted. If the block raises, nothing changes. Raises
+    ArchError (A0809) if a file that archir did not write would be replaced; `path` itself is only checked if it is
+    `derived` (not typed by the user).
     """
     require_writable(path)
     with report_write_errors(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
@@ -318,8 +327,10 @@ def staged_output(path: Path, replaced: Iterable[Path] = (), *, derived: bool = 
 
 
 def _default_mode(folder: Path) -> int:
-    """Return the permissions of a new file under the umask; libraries create temporary files readable by the user
-    alone."""
+    """Return the permissions of a new file under the umask, to be set on temporary files.
+
+    Libraries create these readable by the user alone.
+    """
     path = folder / f".{secrets.token_hex(8)}"
     os.close(os.open(path, _CREATE_FLAGS, 0o666))
     mode = stat.S_IMODE(path.stat().st_mode)
@@ -328,7 +339,7 @@ def _default_mode(folder: Path) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the entries of a folder to the disk (`fsync`)."""
+    """Flush a folder's directory entries to disk (`fsync`)."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -50,8 +50,7 @@ _ARROW_TYPES = {float: "double", int: "int64", bool: "bool", str: "string"}
 
 
 def _typed_column(values: Sequence[Any]) -> tuple[type, list[Any]]:
-    """Return the type of a column and its values converted to it; a column of numbers and texts becomes one of
-    texts."""
+    """Return a column's type, and its values converted to that type; mixed numbers and texts become texts."""
     plain = [float(value) if isinstance(value, Fraction) else value for value in values]
     kinds = {type(value) for value in plain if value is not None}
     kind = next((kind for kind in _PANDAS_TYPES if kinds <= {kind}), float if kinds == {int, float} else str)

@@ -1,11 +1,16 @@
-"""Name patterns in which `*` matches any text. Every other character matches itself: scopes contain brackets."""
+"""Glob patterns with the single wildcard `*`, which matches any text.
+
+Every other character matches itself; brackets must, since scopes contain them.
+"""
 
 from __future__ import annotations
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Return whether a text matches a pattern, in time linear in the length of `text` however many stars there
-    are."""
+    """Return whether a text matches a pattern.
+
+    The time is linear in the length of the text, whatever the number of stars.
+    """
     prefix, *parts = pattern.split("*")
     if not parts:
         return text == pattern
@@ -22,8 +27,10 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def capture_stars(pattern: str, text: str) -> tuple[str, ...] | None:
-    """Return the texts that the stars of a pattern match, earlier stars as short as possible; None if the text
-    does not match."""
+    """Return the texts that the stars of a pattern match; None if the text does not match the pattern.
+
+    If there are several ways to match, earlier stars match as little as possible.
+    """
     prefix, *parts = pattern.split("*")
     if not matches(pattern, text):
         return None
@@ -36,6 +43,6 @@ def capture_stars(pattern: str, text: str) -> tuple[str, ...] | None:
 
 
 def fill_stars(pattern: str, captures: tuple[str, ...]) -> str:
-    """Return a pattern with its stars replaced by these texts, in order."""
+    """Return a pattern with its stars replaced by these texts, from left to right."""
     prefix, *parts = pattern.split("*")
     return prefix + "".join(capture + part for capture, part in zip(captures, parts, strict=True))

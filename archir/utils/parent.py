@@ -1,4 +1,4 @@
-"""Commands that a child process receives from its parent over standard input, as long as both live."""
+"""Commands that a child process reads from its parent over standard input; the child exits when the parent dies."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from threading import Thread
 
 
 def parent_lines() -> Iterator[str]:
-    """Yield the lines of standard input; exit this process at once, whatever it does, when standard input ends.
+    """Yield the lines of standard input, and exit this process immediately when standard input ends.
 
-    It ends when the parent closes its end of the pipe or dies, for whatever reason.
+    Standard input ends when the parent process closes its end of the pipe or dies.
     """
     queue: SimpleQueue[str] = SimpleQueue()
     Thread(target=_follow, args=(queue,), daemon=True).start()

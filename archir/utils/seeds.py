@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def derive_seed(*parts: int | str) -> int:
-    """Return a seed of 63 bits that is a hash of a seed and a purpose: `derive_seed(seed, "order", epoch)`.
+    """Return a 63-bit seed that is a hash of a seed and a purpose, as in `derive_seed(seed, "order", epoch)`.
 
     It is the same on every machine.
     """
@@ -19,10 +19,11 @@ def derive_seed(*parts: int | str) -> int:
 
 
 def permutation_stream(seed: int) -> Callable[[int], NDArray[np.int64]]:
-    """Return a function that maps n to the next permutation of 0 to n - 1, those of `torch.randperm` on the CPU.
+    """Return a function that maps n to the next random permutation of 0 to n - 1.
 
-    Mersenne Twister, seeded with the lowest 32 bits of `seed`, and a Fisher-Yates shuffle. Implemented here so
-    that runs have the same splits whichever version of torch is installed.
+    The permutations equal those of `torch.randperm` on the CPU: Mersenne Twister, seeded with the lowest 32 bits of
+    `seed`, and a Fisher-Yates shuffle. They are implemented here so that data splits do not depend on the installed
+    version of torch.
     """
     generator = np.random.RandomState(seed & 0xFFFFFFFF)
 

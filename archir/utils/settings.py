@@ -1,5 +1,4 @@
-"""Validated settings (pydantic models): errors name the setting, what is wrong with it, and where it was
-written."""
+"""Validated settings (pydantic models); errors give the setting's name, the problem and its location."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from archir.diagnostics.hints import normalize_name, suggest
 from archir.diagnostics.work import MAX_COUNT, MAX_SEED
 
 ListAsTuple = Field(strict=False)
-"""Annotation of settings that are tuples: it accepts the lists that TOML and JSON have instead."""
+"""Annotation of settings that are tuples: also accepts a list, since TOML and JSON have no tuples."""
 
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 """A seed: an integer from 0 to 2^62."""
@@ -33,14 +32,16 @@ Finite = Annotated[float, Field(ge=-MAX_COUNT, le=MAX_COUNT)]
 Path = tuple[int | str, ...]
 """Path of a setting: keys of tables and indices of lists."""
 SpanOf = Callable[[Path], Span | None]
-"""Returns the span at which the setting of a path was written, or None."""
+"""Function that returns the source span of the setting at a path, or None."""
 PrefixOf = Callable[[Path], tuple[str, Path]]
-"""Splits the path of a setting into the prefix of messages about it and the remaining path that they name."""
+"""Function that splits a setting's path into a message prefix and the remaining path, which the message shows."""
 
 
 class Settings(BaseModel):
-    """Base class of settings: immutable; unknown keys, values of another type and infinite or NaN numbers are
-    errors."""
+    """Base class of settings, which are immutable.
+
+    Unknown keys, values of the wrong type and infinite or NaN numbers are errors.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -49,16 +50,16 @@ S = TypeVar("S", bound=BaseModel)
 
 
 def no_span(_: Path) -> None:
-    """Return None: the span of settings that were not read from a text."""
+    """Return None: the `SpanOf` for settings that have no source text."""
     return
 
 
 def parse_settings(
     model: type[S], data: Mapping[str, Any], prefix: str | PrefixOf = "", span_of: SpanOf = no_span
 ) -> S:
-    """Return settings validated from `data`. Raises ArchError (A1109) with a diagnostic for each invalid setting.
+    """Validate `data` and return the settings. Raises ArchError (A1109) with a diagnostic for each invalid setting.
 
-    `prefix` begins the messages: a text, or a function of the setting's path (`PrefixOf`).
+    `prefix` is prepended to the messages: a text, or a function of the setting's path (`PrefixOf`).
     """
     try:
         return model.model_validate(dict(data))
@@ -77,11 +78,10 @@ def parse_settings(
 
 
 def _by_path(data: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> dict[Path, list[ErrorDetails]]:
-    """Group pydantic's errors by the path of the setting, and drop those of a table if there are errors inside of
-    it.
+    """Group pydantic's errors by the path of the setting.
 
-    For a setting that may have one of several types pydantic reports one error per type, with the type's name
-    in its `loc`; `_path_of` removes that name.
+    Errors of a table are dropped if a setting in it has errors. For a setting that may have one of several types,
+    pydantic reports one error per type, with the name of the type in `loc`; `_path_of` removes that name.
     """
     groups: dict[Path, list[ErrorDetails]] = {}
     for error in errors:
@@ -95,8 +95,7 @@ def _by_path(data: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> dict[Pa
 
 
 def _path_of(data: Any, error: ErrorDetails) -> Path:
-    """Return the path of the setting that an error is about, without the names of types that pydantic adds to
-    `loc`."""
+    """Return the path of the setting that an error is about, without type names that pydantic adds to `loc`."""
     *parents, last = error["loc"] or ("",)
     path: list[int | str] = []
     for part in parents:
@@ -121,8 +120,7 @@ _TOML_TYPES = {
     "model_attributes_type": "a table `{ ... }`",
     "dataclass_type": "a table `{ ... }`",
 }
-"""What a setting should be, in words of TOML, by pydantic's error type (its own messages are in words of
-Python)."""
+"""Expected types in TOML's terms, by pydantic's error type; pydantic's own messages use Python's terms."""
 
 
 def _describe_error(errors: Sequence[ErrorDetails], path: Path) -> str:
@@ -141,12 +139,12 @@ def _describe_error(errors: Sequence[ErrorDetails], path: Path) -> str:
 
 
 def _expected_type(error: ErrorDetails) -> str:
-    """Return what a setting should be, such as `a list` or `a valid integer`."""
+    """Return a description of the type or value that a setting should have, such as `a list` or `a valid integer`."""
     return _TOML_TYPES.get(error["type"]) or error["msg"].removeprefix("Input should be ")
 
 
 def _shorten(value: Any) -> str:
-    """Return a value as TOML writes it, cut after 40 characters."""
+    """Return a value in TOML syntax, truncated to 40 characters."""
     if isinstance(value, int) and value.bit_length() > 256:
         return "a very large number"
     text = str(value).lower() if isinstance(value, bool) else repr(value)
@@ -154,7 +152,10 @@ def _shorten(value: Any) -> str:
 
 
 def _hint(model: type[BaseModel], error: ErrorDetails, path: Path) -> str | None:
-    """Return a hint to the setting, or to the value of a setting, that the user may have meant."""
+    """Return a hint that names the setting, or the value of a setting, that the user probably meant.
+
+    None if unknown.
+    """
     if error["type"] == "extra_forbidden":
         *parents, name = path
         names = {field for table in _models_at(model, parents) for field in table.model_fields}
@@ -204,23 +205,24 @@ SYNONYMS = {
     }.items()
     for other in others.split()
 }
-"""Names that other libraries use for settings and their values (normalized by `normalize_name`), with archir's
-names."""
+"""archir's names of settings and values, by the names that other libraries use (normalized by `normalize_name`)."""
 
 
 def suggest_setting(name: str, names: Iterable[str]) -> str | None:
-    """Return the hint "did you mean `x`?" for a name that is a synonym (`SYNONYMS`) of `name`, or spelled
-    similarly; or None."""
+    """Return the hint "did you mean `x`?" with the name in `names` that is a synonym of `name` or spelled similarly.
+
+    Synonyms are those in `SYNONYMS`. Returns None if there is no such name.
+    """
     candidates = {*names}
     synonym = next((candidate for candidate in SYNONYMS.get(normalize_name(name), ()) if candidate in candidates), None)
     return suggest(name, candidates) if synonym is None else f"did you mean `{synonym}`?"
 
 
 def suggest_table(model: type[BaseModel], parents: list[int | str], name: str) -> str | None:
-    """Return a hint to the setting called `name` (or archir's synonym of it) in the nearest table, or None.
+    """Return a hint that gives the path of the setting called `name`, or a synonym of it, in another table; or None.
 
-    Tables are searched from the place of the unknown setting outward: that table, tables inside it, then those
-    around it.
+    Tables are searched from the position of the unknown setting outward: first that table and the tables inside it,
+    then the tables around it.
     """
     for level in range(len(parents), -1, -1):
         for candidate in (name, *SYNONYMS.get(normalize_name(name), ())):
@@ -245,11 +247,11 @@ def _path_to(model: type[BaseModel], name: str) -> str | None:
 
 
 _MAX_DEPTH = 2
-"""Maximum nesting of tables in which a setting is searched."""
+"""Maximum nesting of tables that is searched for a setting."""
 
 
 def _models_at(model: Any, path: list[int | str]) -> Iterator[type[BaseModel]]:
-    """Yield the models of settings that a path below `model` may hold."""
+    """Yield the pydantic models of the tables that may be at a path below `model`."""
     if isinstance(model, type) and issubclass(model, BaseModel):
         if not path:
             yield model

@@ -1,4 +1,4 @@
-"""TOML with source locations: `tomllib` parses the text, a scanner finds the span of each key.
+"""TOML with source locations: `tomllib` parses the text, and a scanner finds the span of each key.
 
 The path of a value is a tuple of keys and list indices: `("phase", 0, "training", "epochs")`.
 """
@@ -29,15 +29,14 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters (other than tabs and line breaks) and surrogates, which settings must not contain."""
 _TOO_LONG = "this number is too long"
 COMMAND_LINE = "--set"
-"""Name of the source of settings given on the command line (`--set key=value`)."""
+"""Source name, in place of a file name, of settings from the command line (`--set key=value`)."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A parsed TOML text with the span of each path.
+    """A parsed TOML text with the source span of each value, by path.
 
-    `override_spans` are the spans of values that replace others (`--set`); each of these lies in a source of
-    its own.
+    `override_spans` has the spans of values from the command line (`--set`), each in a source of its own.
     """
 
     data: dict[str, Any]
@@ -46,8 +45,10 @@ class Document:
     override_spans: Mapping[Path, Span] = field(default_factory=dict)
 
     def span(self, path: Path) -> Span | None:
-        """Return the span of the value of a path, else that of the first value below it, else that of the closest
-        enclosing table."""
+        """Return the span of the value at a path.
+
+        If it has none, return that of the first value below the path, or else that of the closest enclosing table.
+        """
         for length in range(len(path), 0, -1):
             for spans in (self.override_spans, self.spans):
                 if path[:length] in spans:
@@ -59,11 +60,11 @@ class Document:
         return None
 
     def span_below(self, *path: str | int) -> Callable[[Path], Span | None]:
-        """Return a function that maps a path relative to `path` to its span."""
+        """Return a function that maps a path relative to `path` to the span of its value."""
         return lambda subpath: self.span((*path, *subpath))
 
     def edits(self) -> Iterator[tuple[int, int, str]]:
-        """Yield the overrides as edits of the text: start offset, end offset, replacement."""
+        """Yield text edits that write the overrides into the TOML text: start offset, end offset, replacement."""
         for path in self.override_spans:
             value: Any = self.data
             for part in path:
@@ -84,8 +85,10 @@ class Document:
 
     @contextmanager
     def with_span(self, *path: str | int) -> Iterator[None]:
-        """Add the span of `path` to ArchErrors of the `with` block; an error that has a span gets a note with this one
-        instead."""
+        """Add the span of `path` to diagnostics of ArchErrors that the `with` block raises.
+
+        A diagnostic that already has a span gets a note at the span of `path` instead.
+        """
         try:
             yield
         except ArchError as error:
@@ -100,7 +103,7 @@ def _with_span(diagnostic: Diagnostic, span: Span | None) -> Diagnostic:
 
 
 def parse_toml(text: str, name: str, code: str) -> Document:
-    """Parse a TOML text. Raises ArchError with diagnostics of this code, located in the text."""
+    """Parse a TOML text. Raises ArchError whose diagnostics have the code `code` and a location in the text."""
     source = Source(name, text)
     if len(text) > MAX_CHARACTERS:
         raise fail(code, f"{name} is longer than {MAX_CHARACTERS:,} characters")
@@ -123,11 +126,11 @@ def parse_toml(text: str, name: str, code: str) -> Document:
 
 
 def apply_overrides(document: Document, settings: Mapping[str, str], code: str) -> Document:
-    """Return a document with some values replaced, by dotted key.
+    """Return a document in which the values at these dotted keys are replaced.
 
-    The key is `data.source`, or `search.training.epochs` for a value in that table of a list of tables
-    (`[[phase]]`) whose `name` is `search`. A value that is not TOML is taken as a string. Raises ArchError of
-    this code for a key inside of a value that is not a table, and for values that no setting can have.
+    A key is a path such as `data.source`. For a table in a list of tables (`[[phase]]`), it begins with the table's
+    `name`, as in `search.training.epochs`. A value that is not valid TOML is taken as a string. Raises ArchError with
+    the code `code` if a key goes through a value that is not a table, and for values that no setting can have.
     """
     data = _copy(document.data)
     new_spans: dict[Path, Span] = {}
@@ -159,8 +162,10 @@ def apply_overrides(document: Document, settings: Mapping[str, str], code: str) 
 
 
 def override_hint(data: Mapping[str, Any], tables: str | int, path: Sequence[str | int]) -> str | None:
-    """Return a hint how settings in a list of tables are named on the command line, with the tables' names; None
-    if they have no names."""
+    """Return a hint that explains `--set` keys of settings in a list of tables, and lists the tables' names.
+
+    None if the tables have no names.
+    """
     names = table_names(data, tables)
     if not names:
         return None
@@ -173,7 +178,7 @@ def override_hint(data: Mapping[str, Any], tables: str | int, path: Sequence[str
 
 
 def table_names(data: Mapping[str, Any], tables: str | int) -> list[str]:
-    """Return the names of a list of tables."""
+    """Return the `name` of each table in a list of tables."""
     entries = data.get(str(tables))
     return (
         [str(table["name"]) for table in entries if isinstance(table, dict) and "name" in table]
@@ -183,7 +188,7 @@ def table_names(data: Mapping[str, Any], tables: str | int) -> list[str]:
 
 
 def _override_path(data: Mapping[str, Any], key: list[str]) -> Path:
-    """Return the path of a dotted key whose first part may be the `name` of a table in a list."""
+    """Return the path that a dotted key stands for; its first part may be the `name` of a table in a list of tables."""
     for name, tables in data.items():
         if isinstance(tables, list) and len(key) > 1:
             for number, table in enumerate(tables):
@@ -213,8 +218,10 @@ def _is_too_deep(value: Any, depth: int = 0) -> bool:
 
 
 def _invalid_values(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield path and message of values that no setting can have: control characters, numbers of thousands of
-    digits, dates."""
+    """Yield the path of each value that no setting can have, and an error message.
+
+    These are strings and keys with control characters, integers of thousands of digits, and dates.
+    """
     match value:
         case dict():
             for name, item in value.items():
@@ -237,7 +244,7 @@ def _invalid_values(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _locate_error(source: Source, message: str) -> tuple[str, Span | None]:
-    """Split the location off an error message of tomllib: return the message and the span."""
+    """Split an error message of tomllib into the message without its location, and the location as a span."""
     text = re.sub(r" \(at .*\)$", "", message)
     if message.endswith("(at end of document)"):
         end = len(source.text.rstrip())
@@ -271,13 +278,13 @@ _STRINGS = {
 
 
 class _SpanScanner:
-    """Scanner for the spans of keys and values in a text that is known to be valid TOML."""
+    """Scanner that finds the spans of keys and values in a text that is known to be valid TOML."""
 
     def __init__(self, source: Source) -> None:
         self.source, self.text, self.at = source, source.text, 0
         self.places: dict[Path, Span] = {}
         self._lengths: dict[Path, int] = {}
-        """Number of tables in each list of tables (`[[name]]`) so far."""
+        """Number of tables scanned so far in each list of tables (`[[name]]`)."""
 
     def scan(self) -> dict[Path, Span]:
         """Return the span of each `key = value`, list item and table header, by path."""
@@ -308,7 +315,7 @@ class _SpanScanner:
         return path
 
     def _inside(self, table: Path, parts: list[str]) -> Path:
-        """Return the path of nested tables; a list of tables stands for its last table."""
+        """Return the path of a table below `table`; a list of tables on the way stands for its last table."""
         for part in parts:
             table = (*table, part)
             if table in self._lengths:
@@ -343,7 +350,7 @@ class _SpanScanner:
         return self.text[start : self.at]
 
     def _read(self, path: Path) -> None:
-        """Scan a value and the values inside it."""
+        """Scan a value, and record the spans of the values nested in it."""
         char = self.text[self.at]
         if char in "\"'":
             opening = self.text[self.at : self.at + 3]
@@ -373,7 +380,7 @@ class _SpanScanner:
         self.at += 1
 
     def _next(self, closing: str) -> bool:
-        """Skip blanks and a comma; return whether another item follows before the closing bracket."""
+        """Skip whitespace, comments and a comma; return whether another item follows before the closing bracket."""
         self._skip(_BLANK)
         if self.text.startswith(",", self.at):
             self.at += 1
@@ -386,10 +393,10 @@ class _SpanScanner:
 
 
 def dump_toml(data: Mapping[str, Any]) -> str:
-    """Return settings as readable TOML: a line per value, then a section per table and per item of a list of
-    tables.
+    """Return settings as readable TOML: top-level values first, one per line, and then a section per table.
 
-    Tables inside these sections are inline tables. Values that are None are left out.
+    Each item of a list of tables also gets a section. Tables nested in a section are written as inline tables. Values
+    that are None are left out.
     """
     settings = {key: value for key, value in data.items() if value is not None}
     tables = {key: [value] for key, value in settings.items() if isinstance(value, Mapping)}

@@ -1,4 +1,4 @@
-"""ONNX backend: builds models directly from the graph, checks them, and compares them with PyTorch."""
+"""ONNX backend: builds models directly from archir's graph, checks them, and compares them with PyTorch."""
 
 from __future__ import annotations
 
@@ -43,23 +43,29 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class OnnxBackend:
-    """The object that `archir.backends.get("onnx")` returns."""
+    """The ONNX backend, as returned by `archir.backends.get("onnx")`."""
 
     name = "onnx"
 
     def supports(self, graph: Graph) -> list[Diagnostic]:
-        """Return a diagnostic, with its position, for everything in a graph that cannot be lowered."""
+        """Return a diagnostic, with its source position, for everything in a graph that cannot be lowered to ONNX."""
         return supports(graph)
 
     def problems(self, **options: Any) -> list[Diagnostic]:
-        """Return diagnostics for invalid export options, independent of the network (see
-        `lowering.export_options.ExportOptions`)."""
+        """Return diagnostics for invalid export options, independently of a network.
+
+        The options are described in `lowering.export_options.ExportOptions`.
+        """
         return make_options(**options).problems()
 
     def lower(
         self, graph: Graph, weights: Arrays, *, metadata: Mapping[str, str] | None = None, **options: Any
     ) -> onnx.ModelProto:
-        """Return the ONNX model of a graph without choices; `options` are export options. Raises ArchError."""
+        """Return the ONNX model of a graph without choices. `options` are export options.
+
+        Raises ArchError if the graph or the options are not supported, or weights do not fit (see
+        `lowering.model.build`).
+        """
         return build(graph, weights, make_options(**options), metadata=metadata).to_proto()
 
     def write(
@@ -77,12 +83,13 @@ class OnnxBackend:
         providers: Sequence[str] | None = None,
         **options: Any,
     ) -> Report:
-        """Write a model file, check it, and compare it with a reference if there is one. Raises ArchError.
+        """Write a model file, check it, and compare it with the function `reference`, if given. Raises ArchError.
 
         The network is first simplified by `archir.passes.deploy`, unless `deployed` is False; `options` are the export
-        options (see `archir_onnx.lowering.export_options`). It is compared on random inputs and on `real` ones, which
-        are batches of the network's inputs, on `providers`, by default all available ones. `certified` writes a
-        certificate next to it, `NAME.onnx.json`. Existing files are replaced only if everything succeeds.
+        options (see `archir_onnx.lowering.export_options`). The comparison uses random inputs and the batches of
+        network inputs in `real`, on the execution `providers` (by default all available ones). With `certified`, a
+        certificate `NAME.onnx.json` is written beside the model. Existing files are replaced only if everything
+        succeeds.
         """
         export_options = make_options(**options)
         inputs = ranged_inputs(graph)
@@ -124,8 +131,7 @@ class OnnxBackend:
         return check_certificate(path, providers)
 
     def interface(self, path: Path) -> Interface:
-        """Return the inputs and outputs of the network that a model was made from, before any preprocessing in the
-        model.
+        """Return the inputs and outputs of a model's network, leaving out the model's own preprocessing.
 
         Raises ArchError (A0916, A2801).
         """
@@ -145,15 +151,18 @@ class OnnxBackend:
         keep: Sequence[str] = (),
         max_loss: float = 1.0,
     ) -> Quantised:
-        """Write an int8 version of a float32 model, with certificate and report. Raises ArchError."""
+        """Write an int8 version of a float32 model, with certificate and report.
+
+        Raises ArchError (see `quantization.quantize`).
+        """
         from archir_onnx.quantization import quantize
 
         return quantize(path, output, samples, mode=mode, keep=keep, max_loss=max_loss)
 
     def describe(self, path: Path) -> dict[str, Any]:
-        """Return the description of a model file: producer, opset, number of nodes, inputs, outputs, metadata.
+        """Return facts about a model file: producer, opset, number of nodes, inputs, outputs, metadata.
 
-        Raises ArchError (A0916).
+        Raises ArchError (A0916) if it is not a valid model.
         """
         model = external.load_model(path)
 
@@ -180,23 +189,24 @@ class OnnxBackend:
     def calls(
         self, path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None, *, partial: bool = False
     ) -> tuple[Calls, bool]:
-        """Return the operator calls of a model file, and whether it is made for a single sample (batch size 1).
+        """Return the operator calls of a model file, and whether the model is fixed to a batch size of 1.
 
-        `shapes` are the shapes of inputs that the file leaves open, without the batch axis; `partial` allows importing
-        a part. Raises ArchError (A0916, A3202).
+        `shapes` gives the shapes, without the batch axis, of inputs whose sizes are open in the file. `partial` allows
+        importing a part of the model. Raises ArchError (A0916, A3202).
         """
         from archir_onnx.reading.model_calls import read_calls
 
         return read_calls(path, shapes, partial)
 
     def run(self, path: Path, inputs: Arrays) -> dict[str, NDArray[Any]]:
-        """Run a model file on arrays. Raises ArchError (A0914)."""
+        """Run a model file on arrays by input name; return its outputs by name. Raises ArchError (A0914) if that
+        fails."""
         return run(session(path), {name: np.asarray(x) for name, x in inputs.items()})
 
     def run_part(
         self, path: Path, inputs: Arrays, types: Mapping[str, TensorType], outputs: Sequence[str]
     ) -> dict[str, NDArray[Any]]:
-        """Run the part of a model file that computes `outputs` from inputs of these types.
+        """Run the part of a model file that computes `outputs` from the values in `inputs`, which have the given types.
 
         Raises ArchError (A0914, A0916).
         """
@@ -209,10 +219,10 @@ class OnnxBackend:
         )
 
     def prepared(self, network: Graph | Path, path: Path) -> Path:
-        """Return a model file for `runs`: an existing one, validated, or one written to `path` for a network with
-        random weights.
+        """Return a model file to benchmark with `runs`.
 
-        Raises ArchError (A0916, and all that `write` raises).
+        An existing file is validated and returned as it is. A graph is written to `path` with random weights. Raises
+        ArchError (A0916, and all errors of `write`).
         """
         from archir_onnx.measuring.latency import random_weights
 
@@ -224,19 +234,23 @@ class OnnxBackend:
         return path
 
     def runs(self, path: Path, *, device: str = "cpu", batch: int = 1, threads: int = 1) -> OnnxRuns:
-        """Prepare a model file for benchmarks (see `archir.backends.speed`) on `cpu`, `cuda` or `tensorrt`."""
+        """Prepare a model file for benchmarking (see `archir.backends.speed`) on the device `cpu`, `cuda` or
+        `tensorrt`."""
         from archir_onnx.measuring.speed import OnnxRuns
 
         return OnnxRuns(path, device, batch, threads)
 
     def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[OnnxBench]:
-        """Prepare `cpu` or `cuda` for timing operations; by default with one thread per core."""
+        """Return a context manager that prepares the device `cpu` or `cuda` for timing operations.
+
+        `threads` is by default one per core.
+        """
         from archir_onnx.measuring.latency import bench
 
         return bench(device, batch, threads)
 
     def devices(self) -> list[tuple[str, str, str]]:
-        """Return rows for `archir doctor`: the providers that onnxruntime was built for, and whether each works."""
+        """Return rows for `archir doctor`: onnxruntime's execution providers, and whether each works."""
         providers = onnxruntime.get_available_providers()
         rows = [
             ("onnxruntime is built for", ", ".join(name.removesuffix("ExecutionProvider") for name in providers), "")
@@ -256,7 +270,7 @@ class OnnxBackend:
 
 
 def _own_sizes(graph: Graph, options: ExportOptions) -> dict[str, int]:
-    """Return the sizes of open axes at which certificates are computed: those of the net itself."""
+    """Return the sizes of open axes at which certificates are computed, which are those in the net itself."""
     own = {"tokens": token_count(graph)} if "tokens" in options.dynamic else {}
     shapes = [graph[number].op.infer().shape for number in graph.inputs.values()]
     for shape in shapes:

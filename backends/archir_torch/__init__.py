@@ -1,4 +1,4 @@
-"""The torch backend: lowers graphs to `nn.Module`s, trains and searches them, and exports them as standalone Python."""
+"""The torch backend: lowers graphs to `nn.Module`s, trains and searches them, exports standalone Python."""
 
 from __future__ import annotations
 
@@ -50,45 +50,47 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class TorchBackend:
-    """The torch backend, which `archir.backends.get("torch")` returns."""
+    """The torch backend, as returned by `archir.backends.get("torch")`."""
 
     name = "torch"
 
     def supports(self, graph: Graph) -> list[Diagnostic]:
-        """Return diagnostics for the nodes of a graph that cannot be lowered."""
+        """Return a diagnostic for each node of a graph that cannot be lowered to torch."""
         return modules.supports(graph)
 
     def lower(self, graph: Graph, *, seed: int = 0) -> Network:
-        """Lower a graph without choices to a module, with weights initialized by a seed. Raises ArchError (A0901,
-        A0904)."""
+        """Lower a graph without choices to a module with random weights generated from a seed.
+
+        Raises ArchError (A0901, A0904).
+        """
         return modules.lower(graph, generator=torch.Generator().manual_seed(seed))
 
     def supernet(self, graph: Graph, *, seed: int = 0, sharing: Sharing = "heads") -> SuperNetwork:
-        """Return a supernet: a module of a whole space with shared weights, which are initialized by a seed.
+        """Create a supernet: a module for a whole space with shared weights, generated from a seed.
 
-        `sharing` says which channels smaller attentions take: with "heads" the first channels of each head, with
-        "leading" the first channels overall. Raises ArchError (A0904).
+        `sharing` selects which channels of the full attention a narrower attention uses: with "heads", the first
+        channels of each head; with "leading", the first channels over all heads. Raises ArchError (A0904).
         """
         from archir_torch.supernet import SuperNetwork
 
         return SuperNetwork(graph, torch.Generator().manual_seed(seed), sharing == "heads")
 
     def extract(self, model: SuperNetwork, architecture: Architecture) -> Network:
-        """Return the network of one architecture, with copies of the supernet's weights."""
+        """Return the module of one architecture, with copies of the supernet's weights."""
         from archir_torch.supernet import extract
 
         return extract(model, architecture)
 
     def emit(self, graph: Graph) -> str:
-        """Return a graph without choices as the text of a Python file that imports only torch."""
+        """Return the source of a Python file, importing only torch, for a graph without choices."""
         from archir_torch.export.source.emit import emit
 
         return emit(graph)
 
     def emit_block(self, graph: Graph, name: str) -> str:
-        """Return one block of a graph without choices as the text of a Python file that imports only torch.
+        """Return the source of a Python file, importing only torch, for one block of a graph without choices.
 
-        `name` is the block's name, or `name@scope` for one of its calls.
+        `name` is the block's name, or `name@scope` to select one of its calls.
         """
         from archir_torch.export.source.emit import emit_block
 
@@ -104,10 +106,9 @@ class TorchBackend:
         metadata: Mapping[str, str] | None = None,
         deployed: bool = True,
     ) -> PackageReport:
-        """Export a network as a torch package, compare it with the module, and write its certificate to a file next to
-        it.
+        """Export a network as a torch package, compare it with the module, and write its certificate beside it.
 
-        The network is first transformed by `archir.passes.deploy`, unless `deployed` is False. A previous file at the
+        The network is first transformed by `archir.passes.deploy`, unless `deployed` is False. An existing file at the
         path is kept if the package cannot be created or computes something else. Raises ArchError (A0907, A0913).
         """
         from archir_torch.export import package
@@ -126,7 +127,7 @@ class TorchBackend:
     def verify(self, path: Path, devices: Sequence[str] = ("cpu",), *, trust: str | None = None) -> Verification:
         """Verify a package against its certificate.
 
-        The package is loaded, which runs code in it, only if `trust` is its SHA-256. Raises ArchError (A0913 to A0920).
+        The package is loaded, which runs code in it, only if its SHA-256 is `trust`. Raises ArchError (A0913 to A0920).
         """
         from archir_torch.export.certificate import verify_package
 
@@ -135,7 +136,7 @@ class TorchBackend:
     def import_module(
         self, module: nn.Module, example: Any, *, name: str | None = None, partial: bool = False, seed: int = 0
     ) -> Imported:
-        """Import a module: return its graph and weights, after comparing them with the module on random inputs.
+        """Import a torch module: return its graph and weights, after comparing them with the module on random inputs.
 
         With `partial`, the largest part that archir supports is imported. Raises ArchError (A3201 to A3203).
         """
@@ -153,7 +154,7 @@ class TorchBackend:
         self, calls: Calls, reference: Callable[[Arrays, Mapping[str, TensorType], Sequence[str]], Arrays], *,
         fixed: bool = False, seed: int = 0, partial: bool = False,
     ) -> Imported:  # fmt: skip
-        """Import a network that another backend read from a file: return its graph and weights.
+        """Import a network that another backend read from a file as operator calls: return its graph and weights.
 
         They are compared with `reference`, which computes the file's outputs (see `archir_torch.importing.calls`). With
         `partial`, the largest part that archir supports is imported. Raises ArchError (A0916, A3201 to A3203).
@@ -165,9 +166,9 @@ class TorchBackend:
     def compare(
         self, module: nn.Module, graph: Graph, weights: Mapping[str, NDArray[Any]], example: Any, *, seed: int = 0
     ) -> float:
-        """Return the largest difference between a module and a graph with these weights on random inputs.
+        """Return the largest difference between a module and a graph with the given weights, on random inputs.
 
-        It is relative to the largest output. Raises ArchError (A3203) if it is more than rounding.
+        It is relative to the largest magnitude of an output. Raises ArchError (A3203) if it exceeds rounding errors.
         """
         from archir_torch.importing import proof
 
@@ -175,16 +176,16 @@ class TorchBackend:
         return proof.require_equal(module, proof.network(graph, weights), graph, example, generator)
 
     def read_arrays(self, path: Path) -> dict[str, NDArray[Any]]:
-        """Read the arrays of a safetensors file by name. Raises ArchError (A0905)."""
+        """Read the arrays of a safetensors file by name. Raises ArchError (A0905) if the file is invalid."""
         return {name: tensor.numpy() for name, tensor in weights.read_weights(path)[0].items()}
 
     def load_module(
         self, name: str, arguments: Mapping[str, Any], inputs: Sequence[str], state: Path | None = None
     ) -> tuple[nn.Module, Any]:
-        """Return the module that `package.module:callable` returns for `arguments`, and example inputs.
+        """Create a torch module by calling `package.module:callable` with `arguments`, and example inputs for it.
 
-        `inputs` are shapes such as `3x32x32`; `state` is a file with a state dict to load into the module. Raises
-        ArchError (A3101, A3102, A3205).
+        `inputs` are specifications such as `3x32x32`; `state` is a file with a state dict to load into the module.
+        Raises ArchError (A3101, A3102, A3205).
         """
         from archir_torch.importing import entry
 
@@ -193,13 +194,13 @@ class TorchBackend:
     def save(
         self, module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = ""
     ) -> None:
-        """Write a module's weights as safetensors: all of them, or those of the block at `scope`."""
+        """Save a module's weights as safetensors: all of them, or only those of the block at `scope`."""
         weights.save_weights(module, path, metadata, scope=scope)
 
     def load(self, module: nn.Module, path: Path, names: NameMap | None = None) -> dict[str, str]:
-        """Load weights into a module and return the file's metadata.
+        """Load weights from a file into a module; return the file's metadata.
 
-        `names` maps names of the file to those of the module. Raises ArchError (A0902, A0905).
+        `names` maps names in the file to names in the module. Raises ArchError (A0902, A0905).
         """
         return weights.load_weights(module, path, names)
 
@@ -217,12 +218,13 @@ class TorchBackend:
         names: NameMap | None = None,
         threads: int | None = None,
     ) -> tuple[Network, Result]:
-        """Train a graph without choices. Returns the module, and the measured results.
+        """Train a graph without choices. Returns the module and the measured results.
 
-        `data` is a source for `archir_torch.data.load`, `settings` are fields of `archir_torch.search.single.Settings`.
-        The default `device` is a GPU if there is one. With several processes under `torchrun`, the first one writes the
-        folder, which must be visible to all of them. `start` is a file of initial weights, and `names` maps its names
-        to those of the network. `threads` is the number of CPU threads. Raises ArchError (A11xx, A0902, A2220).
+        `data` is a source for `archir_torch.data.load`; `settings` are the fields of
+        `archir_torch.search.single.Settings`. The default `device` is a GPU if there is one. With several processes
+        under `torchrun`, the first one writes the folder, which must be visible to all of them. `start` is a file of
+        initial weights, and `names` maps its names to those of the network. `threads` is the number of CPU threads.
+        Raises ArchError (A11xx, A0902, A2220).
         """
         from archir.data.inputs import inputs_of
         from archir.recipes.plugins import import_named
@@ -265,11 +267,11 @@ class TorchBackend:
         progress: Callback | None = None,
         executor: str | None = None,
     ) -> Mapping[str, Any]:
-        """Run a recipe in a folder, or resume the run in that folder. Returns a summary of its results.
+        """Run a recipe in a new folder, or resume the run in a folder. Returns a summary of its results.
 
         `overrides` replace settings of the recipe: `{"data.source": "digits", "search.training.epochs": "2"}`;
         `executor` replaces the executor of all phases that score candidates (see `archir.search.executors`). Raises
-        ArchError (A11xx, A18xx, A22xx, and all errors of a space), and `Interrupted` if it was stopped.
+        ArchError (A11xx, A18xx, A22xx, and all errors of a space), and `Interrupted` if the search was stopped.
         """
         from archir_torch.search import run  # compiling needs none of it
 
@@ -282,18 +284,18 @@ class TorchBackend:
         self, recipe: Path, *, overrides: Mapping[str, str] | None = None, device: str | None = None,
         executor: str | None = None, trust_code: bool = False,
     ) -> Mapping[str, Any]:  # fmt: skip
-        """Run all checks of `search` that precede training, and return what each phase would do. Raises ArchError.
+        """Run the checks that `search` makes before training, and return what each phase would do.
 
-        The modules that the recipe names are imported only with `trust_code`.
+        Modules that the recipe names are imported only with `trust_code`. Raises ArchError if a check fails.
         """
         from archir_torch.search import run  # compiling needs none of it
 
         return run.dry_run(recipe, overrides or {}, resolve_device(device), executor, trust_code)
 
     def recipe_kinds(self) -> Mapping[str, Mapping[str, type[Checked]]]:
-        """Return the settings classes of all strategies and objectives by name.
+        """Return the settings classes of all strategies and objectives, by name.
 
-        For a strategy, these are the fields of its `options`; for an objective, the fields next to `kind`.
+        The class of a strategy has the fields of its `options`, that of an objective the fields beside `kind`.
         """
         self.complete()
         from archir_torch.objectives import OBJECTIVES
@@ -308,24 +310,24 @@ class TorchBackend:
         self, source: Any, interface: Interface, *, objective: Mapping[str, Any] | None = None, training: int = 256,
         seed: int = 0, judged: bool = True,
     ) -> Samples:  # fmt: skip
-        """Return samples of a source as arrays: `training` samples selected by the seed, a few held-out ones, and an
-        evaluator.
+        """Return samples of a data source as arrays: some training samples, a few held-out ones, and an evaluator.
 
-        The evaluator measures an objective on all of these, by default classification of labels; there is none if
-        `judged` is False. `source` and `seed` are those of `archir_torch.data.load`. Raises ArchError (A1108, A1116,
-        A11xx, A19xx).
+        `training` is the number of training samples, which are selected by the seed. The evaluator measures an
+        objective, by default classification of labels, on all held-out samples; it is omitted if `judged` is False.
+        `source` and `seed` are as for `archir_torch.data.load`. Raises ArchError (A1108, A1116, A11xx, A19xx).
         """
         from archir_torch.measuring.evaluator import samples
 
         return samples(source, interface, objective=objective, training=training, seed=seed, judged=judged)
 
     def complete(self) -> None:
-        """Import all modules that register something, so that listings are complete."""
+        """Import all modules that register strategies and the like, so that listings of registered names are
+        complete."""
         from archir_torch.search import run  # noqa: F401
 
     @property
     def proxies(self) -> list[str]:
-        """Names of the zero-cost proxies, sorted."""
+        """Names of the available zero-cost proxies, sorted."""
         from archir_torch.proxies import PROXIES
 
         return sorted(PROXIES)
@@ -333,11 +335,11 @@ class TorchBackend:
     def scorer(
         self, names: Sequence[str], *, seed: int = 0, data: str = "digits", batch: int = 64, device: str = "cpu"
     ) -> Callable[[Graph], dict[str, float]]:
-        """Return a function that computes a graph's scores by zero-cost proxies; see `search.proxies`.
+        """Return a function that scores a graph without choices by zero-cost proxies (see `search.proxies`).
 
-        Graphs must have no choices. The seed determines the weights and the minibatch: networks with the same input
-        shapes get the same images. Raises ArchError (A1110) for an unknown proxy; the returned function raises what
-        `archir_torch.data.minibatch` and the proxies raise.
+        The seed determines the weights and the minibatch; networks with the same input shapes get the same images.
+        Raises ArchError (A1110) for an unknown proxy; the returned function raises the errors of
+        `archir_torch.data.minibatch` and of the proxies.
         """
         from archir.data.inputs import inputs_of
         from archir_torch.data import minibatch
@@ -374,7 +376,7 @@ class TorchBackend:
     def runs(
         self, network: Graph, *, device: str = "cpu", batch: int = 1, threads: int = 1, compiled: bool = False
     ) -> TorchRuns:
-        """Prepare a network without choices for measurements (see `archir.backends.speed`)."""
+        """Prepare a network without choices for benchmarking (see `archir.backends.speed`)."""
         from archir_torch.measuring.speed import TorchRuns
 
         return TorchRuns(network, device, batch, threads, compiled)
@@ -387,12 +389,14 @@ class TorchBackend:
         return bench(device, batch, threads)
 
     def arrays(self, module: nn.Module) -> dict[str, NDArray[Any]]:
-        """Return a module's weights as arrays by state-dict name."""
+        """Return a module's weights as arrays, by state-dict name."""
         return {name: tensor.detach().cpu().numpy() for name, tensor in module.state_dict().items()}
 
     def runner(self, module: Network) -> Callable[[Arrays], dict[str, NDArray[Any]]]:
-        """Return a function that runs the module in evaluation mode on named arrays; open sizes may differ between
-        calls."""
+        """Return a function that runs the module, in evaluation mode, on arrays by name.
+
+        Open sizes may differ between calls.
+        """
 
         def run(inputs: Arrays) -> dict[str, NDArray[Any]]:
             if missing := [name for name in module.input_names if name not in inputs]:

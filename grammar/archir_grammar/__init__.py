@@ -1,8 +1,8 @@
-"""The grammar of the archir language, and its parse tables.
+"""Grammar of the archir language, and its LALR parse tables.
 
-Computing the tables takes a tenth of a second, a quarter of the time of `archir check`, so they are stored beside the
-grammar as JSON. `python -m archir_grammar` rewrites them after a change of the grammar. Tables of another grammar or
-of another version of lark are ignored.
+Computing the tables takes a tenth of a second, a quarter of the run time of `archir check`. They are therefore stored
+as JSON beside the grammar. `python -m archir_grammar` regenerates them after a change of the grammar. Tables made
+from another grammar or by another version of lark are ignored.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from lark.grammar import Rule
 from lark.lexer import TerminalDef
 
 TABLES = "arch.json"
-"""Name of the file of the stored parse tables, beside the grammar."""
+"""Name of the file, beside the grammar, that stores the parse tables."""
 _OPTIONS: dict[str, Any] = {"parser": "lalr", "propagate_positions": True, "maybe_placeholders": True}
 
 
 def grammar() -> str:
-    """Return the text of `arch.lark`."""
+    """Return the text of the grammar file `arch.lark`."""
     return (files("archir_grammar") / "arch.lark").read_text(encoding="utf-8")
 
 
 def parser(postlex: Any) -> Lark:
-    """Return lark's parser of the language, from the stored tables if they are up to date. `postlex` filters its
-    tokens."""
+    """Return the lark parser of the language; `postlex` filters its tokens.
+
+    Stored parse tables are used if they are current.
+    """
     try:
         stored = json.loads(
             (files("archir_grammar") / TABLES).read_text(encoding="utf-8"), object_pairs_hook=_with_integer_keys
@@ -44,16 +46,16 @@ def parser(postlex: Any) -> Lark:
 
 
 def tables() -> str:
-    """Return the parse tables of the grammar, as JSON."""
+    """Compute the parse tables of the grammar and return them as JSON."""
     data, memo = Lark(grammar(), **_OPTIONS).memo_serialize([TerminalDef, Rule])
     return json.dumps({"made_from": _made_from(), "data": data, "memo": memo}, sort_keys=True) + "\n"
 
 
 def _made_from() -> list[str]:
-    """Return the version of lark and the SHA-256 of the grammar: stored tables are valid if both are equal."""
+    """Return the version of lark and the SHA-256 of the grammar; stored tables are current if both match."""
     return [lark.__version__, sha256(grammar().encode()).hexdigest()]
 
 
 def _with_integer_keys(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
-    """Return a JSON object as a dictionary, with keys of digits as integers: lark numbers states and references."""
+    """Build a dict from JSON pairs, converting numeric keys to integers: states and references are numbered."""
     return {int(key) if key.isdigit() else key: value for key, value in pairs}

@@ -1,4 +1,4 @@
-"""`python -m archir_grammar`: rewrite the parse tables."""
+"""`python -m archir_grammar`: regenerate the parse tables."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The grammar at the level of characters, for programs that generate text from left to right.
+"""Character-level grammar for constrained generation, derived from `arch.lark`.
 
-Lark's grammar is one of tokens: its lexer skips spaces and comments, joins lines, and decides by the position whether a
-word is a keyword or a name. Here spaces and newlines are explicit. Each rule has two versions: one for lines, and one
-for the inside of parentheses and brackets, where newlines are spaces. Spaces are allowed wherever lark skips them, and
-required between two words. Names differ from all keywords. Left recursion becomes repetition. All rules are derived
-from `arch.lark`. They generate a part of the language: no keyword is a name, except `none` as the name of an
-alternative.
+The lark grammar is defined over tokens: whitespace and comments between tokens are skipped, newlines in some
+positions are ignored, and keywords are distinguished from names by context. The exported grammar makes all of that
+explicit. Each rule exists in two versions: for normal lines, and for the inside of parentheses and square brackets,
+where newlines are whitespace. Whitespace is optional between tokens, but required where two words would otherwise
+merge. Left recursion is replaced by repetition. Names exclude the keywords of the language, so the exported grammar
+describes a subset of it; the only exception is `none` as the name of an alternative.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lark.load_grammar import GrammarBuilder
 from archir_grammar import grammar
 
 Characters: TypeAlias = tuple[tuple[int, int], ...]
-"""Inclusive ranges of code points."""
+"""Ranges of Unicode code points, both ends included."""
 LAST = 0x10FFFF
 """The largest code point."""
 _WORD_CHARS: Characters = ((48, 57), (65, 90), (95, 95), (97, 122))
@@ -32,42 +32,42 @@ _LINE, _INSIDE = "", "-in"
 
 @dataclass(frozen=True)
 class Literal:
-    """A fixed text."""
+    """Grammar part that matches exactly the characters of `text`."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class CharClass:
-    """One character of some ranges."""
+    """Grammar part that matches one character from any of the ranges."""
 
     ranges: Characters
 
 
 @dataclass(frozen=True)
 class Ref:
-    """A reference to a rule, by its name."""
+    """Grammar part that refers to a rule by name."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Sequence:
-    """Parts that follow each other."""
+    """Grammar part that matches all its parts in order."""
 
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Alternatives, one of which matches."""
+    """Grammar part that matches one of its parts."""
 
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """A repeated part: at least `least` times (0 or 1), at most once unless `endless`."""
+    """Grammar part that matches a part at least `least` times (0 or 1), and at most once unless `endless`."""
 
     part: Part
     least: int = 0
@@ -80,12 +80,12 @@ Rules: TypeAlias = dict[str, Part]
 
 @cache
 def exported_rules() -> Rules:
-    """Return all rules by name, `start` first."""
+    """Return the exported grammar as rules by name; the rule `start` comes first."""
     return _Exporter().rules
 
 
 class _Exporter:
-    """Derives rules of characters from lark's rules of tokens."""
+    """Converter from lark's rules over tokens to rules over characters."""
 
     def __init__(self) -> None:
         builder = GrammarBuilder()
@@ -103,7 +103,7 @@ class _Exporter:
         self.rules |= _space_rules()
 
     def _rule(self, name: str, mode: str) -> Ref:
-        """Add the version of a rule for a mode (`_LINE` or `_INSIDE`), and return a reference to it."""
+        """Add the version of a rule for a mode (`_LINE` or `_INSIDE`), if it is new, and return a reference to it."""
         rule_name = _rule_name(name, mode)
         if rule_name not in self.rules:
             self.rules[rule_name] = Literal("")  # placeholder: reserves its position, and stops the recursion
@@ -116,14 +116,18 @@ class _Exporter:
         return Ref(rule_name)
 
     def _choice(self, alternatives: list[Tree[Token]], mode: str, word: bool, skip: int = 0) -> Part:
-        """Return the alternatives of a rule without their first `skip` parts. `word`: the text before may end in a
-        word."""
+        """Convert the alternatives of a lark rule, without their first `skip` symbols.
+
+        `word` is True if the preceding text may end in a word.
+        """
         parts = tuple(self._sequence(body.children[skip:], mode, word, skip > 0) for body in alternatives)
         return parts[0] if len(parts) == 1 else Choice(parts)
 
     def _sequence(self, children: list[Any], mode: str, word: bool, follows: bool) -> Part:
-        """Return parts with gaps between them. `word`: the text before may end in a word. `follows`: there is text
-        before."""
+        """Convert consecutive symbols of a lark rule to a sequence with whitespace between them.
+
+        `word` is True if the preceding text may end in a word; `follows` is True if any text precedes the sequence.
+        """
         parts: list[Part] = []
         modes, before = [mode], ""
         for index, child in enumerate(children):
@@ -150,7 +154,10 @@ class _Exporter:
         return parts[0] if len(parts) == 1 else Sequence(tuple(parts))
 
     def _spaced(self, child: Any, mode: str, follows: bool, word: bool, joined: bool) -> list[Part]:
-        """Return a part with a gap before it if it follows text; of an optional part, the gap is optional too."""
+        """Convert a symbol, with whitespace before it if anything precedes it.
+
+        If the symbol is optional or repeated, the whitespace belongs to the optional part.
+        """
         inner = _optional(child)
         first = self._edge(child)[0]
         if inner is None:
@@ -167,7 +174,7 @@ class _Exporter:
         return [Repeat(Sequence((_gap(mode, word and first, joined), choice)), least, endless)]
 
     def _part(self, child: Any, mode: str) -> Part:
-        """Return a literal, a group of alternatives, or a reference to a rule or terminal."""
+        """Convert a symbol to a literal, a group of alternatives, or a reference to the rule of a rule or terminal."""
         text = _literal(child)
         if text is not None:
             return Literal(text)
@@ -178,7 +185,7 @@ class _Exporter:
         return self._rule(name, mode) if name in self.trees else self._terminal(name)
 
     def _terminal(self, name: str) -> Part:
-        """Add the rule of a terminal, and return a reference to it."""
+        """Add the rule for a terminal, if it is new, and return a reference to it."""
         rule_name = "nl" if name == "_NL" else "name" if name == "NAME" else f"{name.lower()}-token"
         if rule_name not in self.rules and rule_name != "nl":
             parts = [_of_regexp(pattern) for pattern in _patterns(self.terms[name])]
@@ -188,7 +195,8 @@ class _Exporter:
         return Ref(rule_name)
 
     def _edges(self) -> dict[str, tuple[bool, bool, bool]]:
-        """Return three flags for each rule and terminal: a word can begin it, a word can end it, it can be empty."""
+        """Compute for each rule and terminal whether it can begin with a word, can end with a word, and can be
+        empty."""
         edges: dict[str, tuple[bool, bool, bool]] = {}
         for name, tree in self.terms.items():
             texts = [*_literals(tree)] or ["0" if name in ("INT", "FLOAT", "NAME") else "@a" if name == "TAG" else " "]
@@ -207,7 +215,7 @@ class _Exporter:
         return edges
 
     def _edge(self, part: Any) -> tuple[bool, bool, bool]:
-        """Return the three flags of `_edges` for a part of a rule."""
+        """Return whether a part of a rule can begin with a word, can end with a word, and can be empty."""
         text = _literal(part)
         if text is not None:
             return _is_word_char(text[:1]), _is_word_char(text[-1:]), False
@@ -234,15 +242,16 @@ _REPLACEMENTS = {
     'alternative: NAME ":"': 'alternative: (NAME | "none") ":"',
     '"[" expr comprehension_part+ "]"': '"[" expr ("for" targets "in" or_) comprehension_part* "]"',
 }  # fmt: skip
-"""Texts of ambiguous rules in `arch.lark` and their replacements, which state how lark resolves the ambiguity.
+"""Replacements for ambiguous rules in `arch.lark`, which make explicit how lark resolves the ambiguity.
 
-A name after `choose` is the name of the choice wherever it can be, so a name is a count only after the name of the
-choice; an alternative may be called `none`; `if` after the first part of a list needs an `else`.
+A name after `choose` is the choice's name wherever possible, so that a count needs a name or tag before it; an
+alternative may be called `none`; and an `if` directly after the first item of a list begins a conditional expression,
+which needs an `else`.
 """
 
 
 def _without_ambiguities(text: str) -> str:
-    """Return the grammar with its ambiguous rules replaced."""
+    """Return the text of the grammar with its ambiguous rules replaced."""
     for before, after in _REPLACEMENTS.items():
         assert before in text, before
         text = text.replace(before, after)
@@ -258,15 +267,17 @@ def _is_word_char(char: str) -> bool:
 
 
 def _gap(mode: str, needed: bool, joined: bool) -> Ref:
-    """Return the rule of the spaces between two parts. `needed`: both are words. `joined`: a line may be broken
-    there."""
+    """Return a reference to the rule for whitespace between two parts.
+
+    `needed` is True if both parts are words at the gap; `joined` is True if a line may be broken there.
+    """
     if mode == _INSIDE:
         return Ref("spaces-in" if needed else "space-in")
     return Ref("spaces" if needed else "joined" if joined else "space")
 
 
 def _space_rules() -> Rules:
-    """Return the rules of spaces: within a line, where lines are joined, and inside of brackets."""
+    """Return the rules for whitespace between tokens: within a line, where lines are joined, and inside brackets."""
     blank, comment = CharClass(((9, 9), (32, 32))), Ref("comment")
     line = Sequence((Repeat(blank), Repeat(comment, 0, False), Literal("\n")))
     return {
@@ -282,15 +293,17 @@ def _space_rules() -> Rules:
 
 
 def _is_terminal(child: Any, name: str) -> bool:
-    """True if a part is the terminal `name`, or a value that consists of it."""
+    """Return whether a symbol of a lark rule is the terminal `name`, or a value that consists of it."""
     if isinstance(child, Tree) and child.data in ("value", "expansion", "expansions") and child.children:
         return _is_terminal(child.children[0], name) if child.data == "value" else False
     return not isinstance(child, Tree | Token) and str(getattr(child, "name", "")) == name
 
 
 def _optional(child: Any) -> tuple[Tree[Token], int, bool] | None:
-    """Return the body of an optional or repeated part, its least number of repetitions, and whether it is endless; else
-    None."""
+    """Return the body of an optional or repeated symbol, its minimum count, and whether it has no maximum.
+
+    None for others.
+    """
     if not isinstance(child, Tree):
         return None
     if child.data == "maybe":
@@ -311,7 +324,7 @@ def _alternatives(tree: Any) -> list[Any]:
 
 
 def _first_name(expansion: Any) -> str | None:
-    """Return the name of the rule or terminal that an alternative begins with, if there is one."""
+    """Return the name of the rule or terminal with which an alternative begins, or None if there is none."""
     first = expansion.children[0] if expansion.children else None
     if isinstance(first, Tree) and first.data == "value" and hasattr(first.children[0], "name"):
         return str(first.children[0].name)
@@ -319,7 +332,7 @@ def _first_name(expansion: Any) -> str | None:
 
 
 def _literal(child: Any) -> str | None:
-    """Return the text of a part that is a quoted text, None for other parts."""
+    """Return the text of a symbol that is a quoted string, or None for other symbols."""
     while isinstance(child, Tree) and child.data in ("value", "literal") and len(child.children) == 1:
         child = child.children[0]
     return str(child)[1:-1] if isinstance(child, Token) and child.type == "STRING" else None
@@ -336,7 +349,7 @@ def _literals(tree: Any) -> Iterator[str]:
 
 
 def _patterns(tree: Any) -> Iterator[tuple[str, bool]]:
-    """Yield the texts and regular expressions of a terminal, each with True if it is a regular expression."""
+    """Yield the strings and regular expressions of a terminal, each with True if it is a regular expression."""
     for token in tree.scan_values(lambda token: token.type in ("STRING", "REGEXP")):
         yield (str(token)[1:-1], False) if token.type == "STRING" else (str(token)[1 : str(token).rindex("/")], True)
 
@@ -378,7 +391,7 @@ def _ranges(items: Any) -> Characters:
 
 
 def _names_except(words: list[str]) -> Rules:
-    """Return rules of names that differ from all `words`: one rule for each prefix of a word."""
+    """Return rules for names that are not among the given words, with one rule for each prefix of a word."""
     letters = tuple(bounds for bounds in _WORD_CHARS if bounds != (48, 57))
     rules: Rules = {}
     prefixes = {word[:i] for word in words for i in range(len(word) + 1)}
@@ -399,7 +412,7 @@ def _prefix_rule(text: str) -> str:
 
 
 def _without(ranges: Characters, codes: list[int]) -> Characters:
-    """Return ranges without some code points."""
+    """Return the given ranges without some code points."""
     remaining: list[tuple[int, int]] = []
     for low, high in ranges:
         for code in sorted(codes):

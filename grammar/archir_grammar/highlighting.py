@@ -1,7 +1,7 @@
-"""Pygments lexer of `.arch` programs, for Sphinx, Jupyter and consoles.
+"""Pygments lexer for `.arch` programs, for syntax highlighting in Sphinx, Jupyter and terminals.
 
-It is registered under the entry-point group `pygments.lexers`, so that "arch" works without configuration. Keywords and
-patterns come from the grammar.
+It is registered under the entry point `pygments.lexers`, so that the language name "arch" works without
+configuration. The keywords are read from the grammar.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ KINDS = {
     Keyword.Namespace: ("as", "import"),
     Operator.Word: ("and", "in", "not", "or"),
 }
-"""Keywords with a token type other than `Keyword`."""
+"""Pygments token type of keywords that are highlighted differently from plain keywords."""
 PUNCTUATION = ("(", ")", ",", ".", "..", ":", "[", "]", "{", "}")
 _TERMINAL_TYPES = {
     "COMMENT": Comment.Single, "STRING": String, "TAG": Name.Decorator, "FLOAT": Number.Float, "INT": Number.Integer,
 }  # fmt: skip
-"""Token types of terminals that are patterns."""
+"""Pygments token type by terminal, for terminals that are regular expressions."""
 
 
 def _rules() -> Iterator[tuple[Any, Any]]:
-    """Yield pairs of regular expression and token type, in the order in which they are tried."""
+    """Yield pairs of regular expression and Pygments token type, in the order in which they are tried."""
     terminals: dict[str, Any] = {terminal.name: terminal.pattern for terminal in parser(None).terminals}
     fixed = sorted({pattern.value for pattern in terminals.values() if pattern.type == "str"})
     keywords = [word for word in fixed if word.isidentifier()]
@@ -47,7 +47,7 @@ def _rules() -> Iterator[tuple[Any, Any]]:
 
 
 class ArchLexer(RegexLexer):
-    """Lexer of the archir language."""
+    """Pygments lexer for the archir language."""
 
     name = "arch"
     aliases: ClassVar[list[str]] = ["arch"]

@@ -1,4 +1,7 @@
-"""The exported grammar in two notations: EBNF of the W3C's XML recommendation (section 6), and GBNF of llama.cpp."""
+"""Textual notations of the exported grammar.
+
+They are the EBNF of the W3C's XML recommendation (section 6), and the GBNF of llama.cpp.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +25,20 @@ _IN_CLASS = {**_ESCAPED, '"': '"', "]": "\\]", "^": "\\^", "-": "\\-"}
 
 
 def ebnf() -> str:
-    """Return the grammar in the W3C's notation, where `#xA` is a character by its code point."""
+    """Return the exported grammar in the W3C's EBNF, in which `#xA` is a character by its code point."""
     return _grammar_text(exported_rules(), "start", _ebnf_literal, _ebnf_class)
 
 
 def gbnf() -> str:
-    """Return the grammar in llama.cpp's notation, whose first rule is `root`."""
+    """Return the exported grammar in llama.cpp's GBNF notation, in which the first rule is `root`."""
     return _grammar_text({"root": Ref("start"), **exported_rules()}, "root", _gbnf_literal, _gbnf_class)
 
 
 def _grammar_text(rules: Rules, first: str, literal: Callable[[str], str], ranges: Callable[[Characters], str]) -> str:
-    """Return the text of rules, `first` first. `literal` and `ranges` write a literal and a character class."""
+    """Return rules as text, beginning with the rule `first`.
+
+    The functions `literal` and `ranges` format a literal and a character class in the notation.
+    """
 
     def part_text(part: Part, inside: bool) -> str:
         match part:

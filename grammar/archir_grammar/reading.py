@@ -1,8 +1,9 @@
-"""A shift-reduce parser over lark's parse tables that builds a tree directly.
+"""LALR parser that runs on lark's parse tables and builds the result directly, without a parse tree.
 
-Lark itself builds a tree of its own first, searches the extent of each rule in it, and passes a number in a list
-through twenty rules with a single part. This parser keeps positions on a stack, skips a chain of single-part rules in
-one step, and builds no intermediate tree. On a syntax error, the stack gives the terminals that are allowed there.
+Lark itself builds a tree first, asks each rule for its start and end, and passes a number in a list through twenty
+rules that do nothing. This parser keeps source positions on a stack, skips chains of rules that only pass on their
+single child in one step, and builds no intermediate tree. After a syntax error, the stack determines which terminals
+were expected.
 """
 
 from __future__ import annotations
@@ -16,21 +17,20 @@ from lark import Lark, Token
 from lark.grammar import Rule
 
 END = "$END"
-"""The terminal at the end of a text."""
+"""Terminal that marks the end of a text."""
 
 Place = tuple[int, int]
-"""Start and end offsets of a piece of text."""
+"""Start and end offset of a syntax element."""
 
 
 _Scanner = tuple[Callable[..., Any], frozenset[str], Mapping[str, Callable[[Token], Token]]]
-"""The scanner of a parser state: its match function, the terminals that it skips, and callbacks that turn names into
-keywords."""
+"""Token scanner: match function, ignored token types, and callbacks that turn names into keywords."""
 
 
 class NotReadError(Exception):
-    """A syntax error at the offset `at`.
+    """Syntax error at the offset `at`.
 
-    `token` is the token that is not allowed there, None for a character that begins no token.
+    `token` is the unexpected token, or None if no token begins with the character there.
     """
 
     def __init__(self, at: int, token: Token | None, expected: Callable[[], frozenset[str]]) -> None:
@@ -38,31 +38,36 @@ class NotReadError(Exception):
         self.at, self.token, self._expected = at, token, expected
 
     def expected(self) -> frozenset[str]:
-        """Return the terminals that are allowed there, by lark's names."""
+        """Return the names of the terminals that would have been accepted at the error, as lark would report them."""
         return self._expected()
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """A rule of the grammar: how the values of its parts become its own value."""
+    """Grammar rule, reduced to what is needed to build its value from its children."""
 
     size: int
     origin: str
     means: str | None
-    """Name of the builder's method for the rule; None if its value is the list of its parts."""
+    """Name of the builder method that creates the rule's value.
+
+    None for rules whose value is the list of their children.
+    """
     parts: tuple[tuple[int, bool, int], ...]
-    """Of each part: its index, whether its value is a list of parts, and how many optional parts are missing before
-    it."""
+    """For each kept child: its index, whether it is a list to splice in, and the number of Nones before it.
+
+    A None stands for an optional child that is absent.
+    """
     missing: int
-    """Number of optional parts that are missing at the end."""
+    """Number of Nones, for absent optional children, after the last kept child."""
     unwraps: bool
-    """True if the value of a single part is the value of the rule."""
+    """True if the rule's value is its child, should the rule have exactly one child."""
     passes: bool
-    """True if the rule always has a single part whose value it passes on."""
+    """True if the rule always has exactly one child, which is its value."""
 
     @staticmethod
     def from_lark(rule: Rule) -> _Rule:
-        """Return the rule for a rule of lark."""
+        """Convert a rule of lark."""
         options: Any = rule.options
         missing = "".join("1" if empty else "0" for empty in options.empty_indices).split("0")
         gaps = [len(ones) for ones in missing] if options.empty_indices else [0] * (len(rule.expansion) + 1)
@@ -82,7 +87,7 @@ class _Rule:
         return _Rule(len(rule.expansion), origin, means, tuple(parts), gap, unwraps, passes)
 
     def part_values(self, children: list[Any]) -> list[Any]:
-        """Return the values of the parts, with None for missing optional parts."""
+        """Return the children that are kept, with None for absent optional ones."""
         part_values: list[Any] = []
         for index, is_list, before in self.parts:
             if before:
@@ -99,7 +104,7 @@ class _Rule:
 
 
 class Reader:
-    """Parses texts with the parse tables of a parser that lark built."""
+    """Parser that uses the parse tables and the lexer of a lark parser."""
 
     def __init__(self, lark_parser: Lark) -> None:
         frontend: Any = lark_parser.parser
@@ -121,10 +126,11 @@ class Reader:
         self._passed: dict[tuple[int, int, str], int] = {}
 
     def read(self, text: str, builder: object, begin: int = 0, end: int | None = None) -> Any:
-        """Parse a text, or its part `begin:end`, and return the value that the builder gives it.
+        """Parse a text, or its part `begin:end`, and return the value that a builder creates for it.
 
-        The builder has a method for each rule, called with the rule's place, (0, 0) if it has no characters, and the
-        values of its parts. Raises NotReadError, and the errors of the layout filter and of the builder.
+        For each rule, the builder's method with the rule's name is called with the rule's place, which is (0, 0) for a
+        rule without characters, and its children. Raises NotReadError for syntax errors, and whatever the layout filter
+        and the builder raise.
         """
         end = len(text) if end is None else end
         actions, passed, last = self._actions, self._passed, self._last
@@ -170,12 +176,15 @@ class Reader:
         raise AssertionError("the last token is always the end")
 
     def _expected(self, states: list[int]) -> frozenset[str]:
-        """Return the terminals after which parsing can go on; if there are none, all terminals of the last state."""
+        """Return the terminals with which parsing can continue from a stack of states.
+
+        If there are none, return all terminals in the table of the top state.
+        """
         terminals = [name for name in self._actions[states[-1]] if name.isupper()]
         return frozenset(name for name in terminals if self._can_shift([*states], name)) or frozenset(terminals)
 
     def _can_shift(self, states: list[int], name: str) -> bool:
-        """True if a stack of states can shift the terminal `name`."""
+        """Return whether a stack of states can shift the terminal `name`, possibly after reductions."""
         while (rule := self._actions[states[-1]].get(name)) is not None:
             if isinstance(rule, int):
                 return True
@@ -189,7 +198,10 @@ class Reader:
         return False
 
     def _state_after_passing(self, below: int, state: int, kind: str) -> int:
-        """Return the state after all single-part rules that end before a token of type `kind`."""
+        """Return the state after reducing all rules that only pass on their single child.
+
+        `kind` is the lookahead terminal, and `below` the state under `state` on the stack.
+        """
         while isinstance(rule := self._actions[state].get(kind), _Rule) and rule.passes:
             target = self._actions[below][rule.origin]
             assert isinstance(target, int)
@@ -199,8 +211,8 @@ class Reader:
         return state
 
     def _tokens(self, text: str, states: list[int], at: int, end: int) -> Iterator[Token]:
-        """Yield the tokens of `text[at:end]`, each scanned with the terminals that the parser's current state
-        allows."""
+        """Yield the tokens of `text[at:end]`; each is scanned with the terminals allowed in the parser's current
+        state."""
         while at < end:
             state = states[-1]
             if state not in self._scanners:
@@ -216,7 +228,10 @@ class Reader:
             at = token_match.end()
 
     def _scan_error(self, text: str, at: int, end: int, states: list[int]) -> NotReadError:
-        """Return the error where no allowed token begins, with the token of another place that is there, if any."""
+        """Return the error for a position at which none of the allowed terminals matches.
+
+        If another terminal of the language matches there, the error contains its token.
+        """
         if self._anywhere is None:
             self._anywhere = _scanner(self._lexer.root_lexer)
         match, _, kinds = self._anywhere
@@ -230,13 +245,13 @@ class Reader:
 
 
 def _scanner(lexer: Any) -> _Scanner:
-    """Return the scanner of a lexer of lark."""
+    """Create the token scanner for a lexer of lark."""
     (expression,) = lexer.scanner._mres
     return expression.match, frozenset(lexer.ignore_types), lexer.callback
 
 
 def _enclosing_place(places: list[Place | None]) -> Place | None:
-    """Return the place from the start of the first part to the end of the last; None if no part has characters."""
+    """Return the place from the start of the first element to the end of the last one; None if all are empty."""
     first, last = places[0], places[-1]
     if first is None or last is None:
         present = [place for place in places if place is not None]

@@ -1,4 +1,4 @@
-"""Measured latency, throughput and memory of subjects."""
+"""Measured latency, throughput and memory of networks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from archir.utils.frames import Tabular
 
 PERCENTILES = (50, 90, 99)
-"""Percentiles of the latency that are reported."""
+"""Latency percentiles that are reported."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A network on a target (a key of `archir.backends.speed.subjects.TARGETS`) with a batch size."""
+    """What is measured: a network on a target (key of `archir.backends.speed.subjects.TARGETS`) with a batch size."""
 
     name: str
     on: str
@@ -29,55 +29,55 @@ class Subject:
 
 @dataclass(frozen=True)
 class Latency:
-    """Durations of single runs, in nanoseconds."""
+    """Durations of single runs in nanoseconds."""
 
     times: NDArray[np.int64]
 
     @staticmethod
     def of(times: Sequence[int]) -> Latency:
-        """Create from a list of nanoseconds."""
+        """Create a latency from durations in nanoseconds."""
         return Latency(np.array(times, np.int64))
 
     def percentile(self, percent: float) -> float:
-        """Return the latency below which `percent` percent of the runs lie, interpolated linearly."""
+        """Return a percentile of the durations in nanoseconds, interpolated linearly."""
         return float(np.percentile(self.times, percent))
 
     @property
     def mean(self) -> float:
-        """Mean of all runs, in nanoseconds."""
+        """Mean duration in nanoseconds."""
         return float(self.times.mean())
 
     @property
     def least(self) -> int:
-        """Fastest run, in nanoseconds."""
+        """Duration of the fastest run in nanoseconds."""
         return int(self.times.min())
 
     @property
     def spread(self) -> float:
-        """Interquartile range, in nanoseconds."""
+        """Interquartile range in nanoseconds."""
         return self.percentile(75) - self.percentile(25)
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Measurements of a subject."""
+    """Measurements for one subject."""
 
     subject: Subject
     threads: int
     latency: Latency
     memory: int | None
-    """Peak memory in bytes, beyond the process's memory before it loaded the network; on a GPU, the device's, where
-    known."""
+    """Peak memory in bytes. On a CPU: in excess of the process's memory before loading the network. On a GPU: device
+    memory. None if unknown."""
     first: int
-    """Duration of the first run in nanoseconds, which includes compilation and is not part of `latency`."""
+    """Duration of the first run in nanoseconds; it includes compilation and is not part of `latency`."""
 
     @property
     def throughput(self) -> float:
-        """Samples per second."""
+        """Throughput in samples per second."""
         return self.subject.batch * 1e9 / self.latency.mean
 
     def as_json(self) -> dict[str, Any]:
-        """Return the measurements for JSON: nanoseconds, bytes, and samples per second."""
+        """Return the measurements as JSON data, in nanoseconds, bytes, and samples per second."""
         latency = self.latency
         percentiles = {f"p{percent}": latency.percentile(percent) for percent in PERCENTILES}
         percentiles |= {"mean": latency.mean, "min": latency.least, "iqr": latency.spread}
@@ -90,7 +90,7 @@ class Speed:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A subject that could not be measured, and the reason."""
+    """Subject that was not measured, with the reason."""
 
     subject: Subject
     reason: str
@@ -98,7 +98,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Speeds(Tabular):
-    """All measurements, in the order of the request, with a description of the machine."""
+    """All measurements, in the requested order, with a description of the machine."""
 
     measurements: tuple[Speed, ...]
     left_out: tuple[LeftOut, ...]
@@ -109,13 +109,13 @@ class Speeds(Tabular):
         return f"<Speeds: {len(self.measurements):,} measured{left_out}>"
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the measurements as columns: nanoseconds, bytes, and samples per second."""
+        """Return the measurements as columns, in nanoseconds, bytes, and samples per second."""
         rows = [speed.as_json() for speed in self.measurements]
         rows = [{**row, **{f"latency.{name}": time for name, time in row.pop("latency").items()}} for row in rows]
         return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
     def as_json(self) -> dict[str, Any]:
-        """Return what `archir bench --json` prints."""
+        """Return the JSON data that `archir bench --json` prints."""
         return {
             "machine": dict(self.machine),
             "measured": [item.as_json() for item in self.measurements],

@@ -1,4 +1,4 @@
-"""Latencies as an SVG chart: a row per subject, from its fastest run to its 99th percentile."""
+"""Latencies as an SVG chart: one row per subject, from its fastest run to its 99th percentile."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from archir.backends.speed.measurements import Speed, Speeds
 from archir.pictures.plot import plot, scale
 
 WIDTH = 860
-"""Width of the picture in pixels."""
+"""Width of the chart in pixels."""
 _LEFT, _RIGHT, _TOP = 230, 100, 64
 _ROW, _GROUP, _BOTTOM = 26, 34, 76
 _LOG_RATIO = 20
-"""Ratio of the slowest to the fastest run from which the axis is logarithmic."""
+"""Ratio of slowest to fastest run from which on the axis is logarithmic."""
 
 STYLE = (
     ".name{font-weight:600;fill:var(--ink);paint-order:stroke;stroke:var(--paper);stroke-width:5px}"
@@ -26,7 +26,7 @@ STYLE = (
 
 
 def picture(speeds: Speeds) -> str:
-    """Return the SVG chart of measurements, grouped by network and batch size."""
+    """Draw measurements as an SVG chart, grouped by network and batch size."""
     groups = [
         (f"{name}, batch {batch}" if batch > 1 else name, list(speeds_of_group))
         for (name, batch), speeds_of_group in groupby(
@@ -64,7 +64,7 @@ def _rows(groups: Sequence[tuple[str, Sequence[Speed]]], bottom: float) -> Itera
 
 
 def _row(speed: Speed, y: float, x: Callable[[float], float]) -> Iterator[str]:
-    """Yield the SVG elements of a subject at height `y`; `x` maps nanoseconds to pixels."""
+    """Yield the SVG elements for a subject at height `y`; `x` maps nanoseconds to pixels."""
     latency = speed.latency
     low, half, high, late, last = (x(latency.percentile(percent)) for percent in (25, 50, 75, 90, 99))
     percentiles = ", ".join(
@@ -81,9 +81,10 @@ def _row(speed: Speed, y: float, x: Callable[[float], float]) -> Iterator[str]:
 
 
 def axis(least: float, most: float) -> tuple[list[float], Callable[[float], float]]:
-    """Return the ticks in nanoseconds, and the function from nanoseconds to pixels.
+    """Return the ticks in nanoseconds, and a function from nanoseconds to pixels.
 
-    The axis starts at zero, or is logarithmic if the slowest run takes 20 times as long as the fastest one.
+    The axis starts at 0; it is logarithmic if the slowest run takes at least _LOG_RATIO times as long as the
+    fastest.
     """
     width = WIDTH - _LEFT - _RIGHT
     if most < _LOG_RATIO * least:
@@ -100,10 +101,10 @@ def axis(least: float, most: float) -> tuple[list[float], Callable[[float], floa
 
 
 def format_milliseconds(ns: float) -> str:
-    """Format nanoseconds as milliseconds, with four significant digits or all digits before the decimal point."""
+    """Format nanoseconds as milliseconds with four significant digits; from 10,000 ms on, as an integer."""
     return f"{ns / 1e6:.4g}" if ns < 1e10 else f"{ns / 1e6:,.0f}"
 
 
 def _shorten(name: str) -> str:
-    """Shorten a long name to its end."""
+    """Shorten a long name to its last characters."""
     return name if len(name) <= 90 else f"…{name[-89:]}"

@@ -1,10 +1,11 @@
-"""Worker process of one subject, controlled by its parent over pipes.
+"""Worker process for one subject (a network on one target with one batch size), controlled by its parent over
+pipes.
 
-It is started by `python -m archir.backends.speed.process`.
+It is started with `python -m archir.backends.speed.process`.
 
-The first input line is the subject: `{"backend", "options", "network": {"graph"} or {"path"}}`. Every further line is
-the duration of a round in nanoseconds; the answer is the time of each run. When its standard input is closed, the
-process ends, even within a round.
+The first line of its input describes the subject: `{"backend", "options", "network": {"graph"} or {"path"}}`.
+Each further line is the duration of a measuring round in nanoseconds, answered with the time of each run. The
+process ends when its standard input is closed, even in the middle of a round.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from archir.ir.serial import from_json
 from archir.utils import parent
 
 WARMUP_RUNS = 2
-"""Number of warm-up runs after the first run, which are not measured."""
+"""Number of unmeasured warm-up runs after the first run."""
 
 
 class Runner(Protocol):
-    """A network that a backend has prepared, with its inputs."""
+    """Network that a backend has prepared for repeated runs, with its inputs."""
 
     @property
     def machine(self) -> dict[str, str]:
-        """Versions of the runtime, and the GPU."""
+        """Versions of the runtime, and name of the GPU."""
         ...
 
     def run(self) -> None:
@@ -43,12 +44,13 @@ class Runner(Protocol):
         ...
 
     def memory(self) -> int | None:
-        """Return the peak memory in bytes of a device with its own memory; None for a CPU."""
+        """Return the peak memory in bytes of a device that has its own memory; None for CPUs."""
         ...
 
 
 def time_runs(run: Callable[[], None], ns: int, clock: Callable[[], int] = time.perf_counter_ns) -> list[int]:
-    """Run repeatedly until `ns` nanoseconds have passed, at least once; returns the time of each run in nanoseconds."""
+    """Run repeatedly until `ns` nanoseconds have passed, but at least once; return the duration of each run in
+    nanoseconds."""
     times: list[int] = []
     before = begin = clock()
     while True:
@@ -61,12 +63,13 @@ def time_runs(run: Callable[[], None], ns: int, clock: Callable[[], int] = time.
 
 
 def main() -> None:
-    """Answer requests line by line; what libraries print goes to standard error."""
+    """Answer requests line by line on standard output; anything that libraries print is redirected to standard
+    error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
     def answer(content: Any) -> None:
-        """Write an answer as a line of JSON."""
+        """Write an answer as one line of JSON."""
         answers.write(json.dumps(content) + "\n")
         answers.flush()
 
@@ -81,7 +84,7 @@ def main() -> None:
 
 
 def _serve(answer: Callable[[Any], None]) -> None:
-    """Load the network, warm it up, and measure a round for every line of standard input."""
+    """Load the network, warm it up, and measure one round per line of standard input."""
     requests = parent.parent_lines()
     request = json.loads(next(requests))
     network = request["network"]
@@ -112,26 +115,26 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def resident() -> int | None:
-    """Return the resident memory in bytes, or None."""
+    """Return the resident memory of this process in bytes; None if unknown."""
     return _status_field("VmRSS")
 
 
 def peak() -> int | None:
-    """Return the peak resident memory in bytes since `forget_peak`, or None.
+    """Return the peak resident memory in bytes since the last `reset_peak`; None if unknown.
 
-    `getrusage` is unsuitable: its peak is inherited from the parent process.
+    `getrusage` is unsuitable, because its peak is inherited from the parent process.
     """
     return _status_field("VmHWM")
 
 
 def reset_peak() -> None:
-    """Reset the peak to the current memory, if the system allows it."""
+    """Reset the peak to the current memory, if the system allows that."""
     with suppress(OSError):
         _RESET.write_text("5")
 
 
 def _status_field(name: str) -> int | None:
-    """Return a field of /proc/self/status in bytes, or None."""
+    """Return a field of /proc/self/status in bytes; None if it is not available."""
     try:
         match = re.search(rf"^{name}:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
     except OSError:

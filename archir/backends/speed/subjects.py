@@ -27,9 +27,9 @@ TARGETS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "onnxruntime-cuda": ("onnx", {"device": "cuda"}),
     "tensorrt": ("onnx", {"device": "tensorrt"}),
 }
-"""Targets by name, each with its backend and the options of the backend's `runs`."""
+"""Targets by name, each with its backend and the options for the backend's `runs`."""
 NO_GPU = "no NVIDIA GPU is seen here"
-"""Reason for which GPU targets are left out."""
+"""Reason given for GPU targets that are left out."""
 
 
 def speeds(
@@ -40,11 +40,12 @@ def speeds(
     seconds: float,
     track: ProgressWrapper,
 ) -> Speeds:
-    """Measure networks on each target in `on`, by default on all that apply; unavailable ones are then left out.
+    """Measure networks on each of the targets `on`.
 
-    `batches` are batch sizes, `seconds` is the time per subject, `threads` the number of CPU threads, and `track` wraps
-    the steps to report progress. Raises ArchError: A1505 (unknown target), A1508 (a network cannot be measured), and
-    errors of backends.
+    If `on` is empty, all suitable targets are measured, and unavailable ones left out. `batches` are batch sizes,
+    `seconds` is the measuring time per subject, `threads` the number of CPU threads (None: all cores), and
+    `track` wraps the steps to report progress. Raises ArchError: A1505 (unknown target), A1508 (a network cannot
+    be measured), and errors of backends.
     """
     for name in on:
         if name not in TARGETS:
@@ -82,7 +83,7 @@ def speeds(
 
 
 class _Preparation:
-    """Conversion of networks to what a backend measures, cached: some backends need a file for each network."""
+    """Cached conversion of networks to the form that a backend measures; some backends need a file per network."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -96,10 +97,10 @@ class _Preparation:
 
 
 def _distinct(items: Iterable[T]) -> list[T]:
-    """Return the distinct items in their order."""
+    """Return the distinct items in order of first appearance."""
     return list(dict.fromkeys(items))
 
 
 def _can_run(where: str, network: Graph | Path) -> bool:
-    """True if a target can run a network: ONNX files run only on the onnx backend."""
+    """Return True if a target can run a network; ONNX files run on the onnx backend only."""
     return isinstance(network, Graph) or TARGETS[where][0] == "onnx"

@@ -1,4 +1,4 @@
-"""Measurement of subjects in processes that take turns."""
+"""Measures subjects in processes that take turns."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from archir.ir.graph import Graph
 from archir.ir.serial import to_json
 
 MAX_PROCESSES = 8
-"""Maximum number of simultaneous processes."""
+"""Maximum number of processes that take turns at the same time."""
 ROUNDS = 10
-"""Number of turns of each subject."""
+"""Number of measuring rounds per subject."""
 ANSWER_TIMEOUT = 600.0
-"""Maximum time in seconds for one answer. Loading, compiling and warming up are one answer; a model may loop
-forever."""
+"""Timeout in seconds for one answer, as a model may loop forever. Loading, compiling and warming up count as one
+answer."""
 PAUSE = 0.02
-"""Seconds between turns, as idle worker threads keep spinning for a while."""
+"""Pause between turns in seconds, since idle worker threads keep spinning for a while."""
 
 COMMAND = ("-P", "-m", "archir.backends.speed.process")
-"""Arguments of Python that start a worker process."""
+"""Python arguments that start a worker process."""
 
 ProgressWrapper = Callable[[Iterable[Any], int, str], Iterable[Any]]
 """Function (steps, count, label) that yields the steps unchanged and reports progress."""
@@ -39,14 +39,14 @@ ProgressWrapper = Callable[[Iterable[Any], int, str], Iterable[Any]]
 
 @dataclass(frozen=True)
 class Task:
-    """A subject with its network, the backend that runs it, and the options of the backend's `runs`."""
+    """Subject to measure: its network, the backend that runs it, and the options for the backend's `runs`."""
 
     subject: Subject
     network: Graph | Path
     backend: str
     options: Mapping[str, Any]
     is_required: bool = False
-    """Raise an error if the subject cannot be measured, instead of leaving it out."""
+    """If True, an error is raised if the subject cannot be measured; otherwise, the subject is left out."""
 
 
 def measure(
@@ -55,7 +55,7 @@ def measure(
     """Measure each subject for `seconds` in total.
 
     Returns the measurements, the subjects that could not be measured, and a description of the runtimes. Raises
-    ArchError if a needed subject cannot be measured.
+    ArchError if a required subject cannot be measured.
     """
     speeds: list[Speed] = []
     left_out: list[LeftOut] = []
@@ -82,7 +82,7 @@ def measure(
 
 
 def _failed_subject(task: Task, error: ArchError) -> LeftOut:
-    """Return the failed subject with its reason. Raises ArchError if the subject is needed."""
+    """Return the record of a subject that could not be measured. Raises ArchError if the subject is required."""
     diagnostic = error.diagnostics[0]
     if task.is_required:
         raise ArchError(replace(diagnostic, message=f"{task.subject}: {diagnostic.message}")) from None
@@ -90,7 +90,8 @@ def _failed_subject(task: Task, error: ArchError) -> LeftOut:
 
 
 class _Process:
-    """Worker process of a task, with its answers; its standard error goes to a file. The `with` statement ends it."""
+    """Worker process for a task, with its answers so far; leaving the `with` statement kills it. `stderr` receives
+    its errors."""
 
     def __init__(self, task: Task, stderr: IO[bytes]) -> None:
         self.task = task
@@ -112,7 +113,7 @@ class _Process:
         self._process.communicate()
 
     def start(self) -> dict[str, str]:
-        """Load the network and warm it up; returns a description of the runtime."""
+        """Load the network and warm it up; return a description of the runtime."""
         task = self.task
         network = task.network
         network_data = {"graph": to_json(network)} if isinstance(network, Graph) else {"path": str(network)}
@@ -121,20 +122,20 @@ class _Process:
         return dict(answer["machine"])
 
     def round(self, seconds: float) -> None:
-        """Measure runs for `seconds`."""
+        """Measure runs for `seconds`, and store the results."""
         time.sleep(PAUSE)
         answer = self._ask(round(1e9 * seconds))
         self._times += answer["times"]
         self._memory = answer["memory"]
 
     def speed(self) -> Speed:
-        """Return the measurements of all rounds."""
+        """Return the measurements of all rounds so far."""
         return Speed(
             self.task.subject, self.task.options["threads"], Latency.of(self._times), self._memory, self._first
         )
 
     def _ask(self, request: Any) -> dict[str, Any]:
-        """Send a request and return the answer. Raises ArchError (A1508, or the code in the answer)."""
+        """Send a request; return the answer. Raises ArchError (A1508, or the code in the answer)."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         timer = Timer(ANSWER_TIMEOUT, self._process.kill)
@@ -157,7 +158,7 @@ class _Process:
         return answer
 
     def _last_error_line(self) -> str:
-        """Return the last line of the process's standard error, for a message."""
+        """Return the last line of the process's standard error for use in a message; "" if there is none."""
         self._stderr.seek(0)
         lines = self._stderr.read().decode("utf-8", "replace").split("\n")
         nonempty = [line.strip() for line in lines if line.strip()]

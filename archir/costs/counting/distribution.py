@@ -1,8 +1,8 @@
-"""Exact number of architectures by total cost.
+"""Exact distribution of a cost: the number of architectures at each total.
 
-Histograms of partial totals are computed from both ends of the chain of choices and meet in the middle, where each side
-is small: totals within bounds are counted as pairs of a total before and a total after. Partial totals that cannot
-end within the bounds are dropped on the way.
+Histograms of partial totals are computed from both ends of the chain of choices, until they meet at a stage where both
+are small. Totals within bounds are counted as pairs of a partial total before and one after that stage. Partial totals
+that cannot end within the bounds are dropped early.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from archir.costs.counting.totals import (
 from archir.costs.extremes import witnesses as bounds
 
 MAX_SIDE_TOTALS = 10_000_000
-"""Maximum number of totals on one side that are kept apart."""
+"""Maximum number of distinct partial totals on one side; if there are more, costs are rounded."""
 
 StateHistograms = Mapping[State, Histogram]
-"""Histogram of the partial totals in each state."""
+"""Histogram of the partial totals, by state."""
 StateParts = dict[State, list[ShiftedHistogram]]
-"""Histograms to add up for each state."""
+"""Histograms that add up to the histogram of a state, by state."""
 
 
 class Distribution:
-    """Totals of a cost over all architectures of a chain, from `low` to `high`.
+    """Distribution of a cost over all architectures of a chain, for totals from `low` to `high`.
 
-    If there are more than `entries` totals on one side, the costs of merged steps are rounded down to multiples of
-    `unit`: a total is then up to `rounding` less than the exact one.
+    If there are more than `entries` partial totals on one side, the costs of merged steps are rounded down to multiples
+    of `unit`; a rounded total is at most `rounding` less than the exact one.
     """
 
     def __init__(self, stages: Stages, low: int, high: int, entries: int | None = None) -> None:
-        """Compute the histograms of both sides, doubling `unit` until they have few enough totals."""
+        """Compute the histograms of both sides; `unit` is doubled until they have few enough totals."""
         self.levels, self.low, self.high = stages.levels, low, high
         self.constant = stages.chain.constant[0]
         self.entries = MAX_SIDE_TOTALS if entries is None else entries
@@ -63,8 +63,10 @@ class Distribution:
                 self.unit *= 2 if self.unit > 1 else max(2, 1 << (span // (4 * self.entries)).bit_length())
 
     def _meet(self) -> list[tuple[Histogram, Histogram]]:
-        """Return, for each state in the middle, the histograms before and after it. The smaller side is extended
-        first."""
+        """Return, for each state at the meeting point, the histograms of the partial totals before and after it.
+
+        In each iteration, the side that stays smaller is extended by one stage.
+        """
         cost_ahead = [bounds.cost_to_go(self.levels, 0, sign) for sign in (1, -1)]
         cost_behind = [bounds.cost_so_far(self.levels, 0, sign) for sign in (1, -1)]
         first, last = 0, len(self.levels)
@@ -84,7 +86,7 @@ class Distribution:
         return [(before[state], after[state]) for state in before if state in after]
 
     def _forward_parts(self, before: StateHistograms, level: int) -> StateParts:
-        """Return the parts of the histograms after one more stage."""
+        """Return, by state after stage `level`, the histograms that add up to that of the totals before the state."""
         parts: StateParts = {}
         for state, histogram in before.items():
             for step in self.levels[level][state]:
@@ -93,7 +95,7 @@ class Distribution:
         return parts
 
     def _backward_parts(self, after: StateHistograms, level: int) -> StateParts:
-        """Return the parts of the histograms of what follows, from one stage earlier."""
+        """Return, by state before stage `level`, the histograms that add up to that of the totals after the state."""
         return {
             state: [
                 ShiftedHistogram(after[step.after], self._rounded(level, step.costs[0]), step.path_count)
@@ -104,15 +106,16 @@ class Distribution:
         }
 
     def _rounded(self, level: int, cost: int) -> int:
-        """Return the cost of a merged step, rounded down to a multiple of the unit above the stage's least cost."""
+        """Return the cost of a merged step, rounded down to the stage's minimum plus a multiple of `unit`."""
         least = self._least[level]
         return least + (cost - least) // self.unit * self.unit
 
     def _within_reach(
         self, parts_by_state: StateParts, least: Mapping[State, int], greatest: Mapping[State, int]
     ) -> StateParts:
-        """Drop the totals that the other side cannot bring within bounds; it adds at least `least` and at most
-        -`greatest`.
+        """Drop the partial totals that no total of the other side complements to a total within bounds.
+
+        The other side adds at least `least` and at most -`greatest`.
         """
         low, high = self.low - self.constant - 2 * self.rounding, self.high - self.constant + self.rounding
         result: StateParts = {}
@@ -126,8 +129,7 @@ class Distribution:
         return {state: parts for state, parts in result.items() if parts}
 
     def _merge(self, parts_by_state: StateParts) -> StateHistograms:
-        """Return the merged histogram of each state. Raises TooManyTotalsError if they have too many totals
-        together."""
+        """Return the histogram of each state. Raises TooManyTotalsError if all states together have too many totals."""
         histograms: dict[State, Histogram] = {}
         for state, parts in parts_by_state.items():
             histograms[state] = merge_histograms(
@@ -136,10 +138,9 @@ class Distribution:
         return histograms
 
     def count(self, low: int, high: int) -> tuple[int, int]:
-        """Return a lower and an upper bound of the number of architectures that cost from `low` to `high`, both
-        included.
+        """Return a lower and an upper bound of the number of architectures that cost from `low` to `high`.
 
-        They are equal, and exact, unless totals are rounded.
+        Both ends are included. They are equal, and exact, unless totals are rounded.
         """
         low, high = max(low, self.low), min(high, self.high)
         most = self._within(low - self.rounding, high)
@@ -150,8 +151,7 @@ class Distribution:
         return sum(dot_product(histogram.counts, counts) for histogram, counts in self._matches(low, high))
 
     def _matches(self, low: int, high: int) -> Sequence[tuple[Histogram, Counts]]:
-        """Return, for each total of the smaller side, the number of totals of the other side that bring the sum within
-        bounds."""
+        """Return, for each total of the smaller side, how many of the other side's totals give a sum in the range."""
         matches = []
         for small, large in self.pairs:
             if len(small.keys) > len(large.keys):
@@ -162,7 +162,8 @@ class Distribution:
         return matches
 
     def quantiles(self, fractions: Sequence[float]) -> list[int]:
-        """Return, for each fraction, the least total that this fraction of the architectures does not exceed."""
+        """Return, for each fraction, the smallest total that at least this fraction of architectures does not
+        exceed."""
         size = self._within(self.low - self.rounding, self.high)
         result = []
         for fraction in fractions:
@@ -178,7 +179,7 @@ class Distribution:
         return result
 
     def last_total(self, most: int) -> int | None:
-        """Return the greatest total of at most `most`; None if there is none."""
+        """Return the greatest existing total that is at most `most`; None if there is none."""
         totals = []
         for left, right in self.pairs:
             place = np.searchsorted(right.keys, most - self.constant - left.keys, side="right") - 1
@@ -189,7 +190,7 @@ class Distribution:
         return max(totals, default=None)
 
     def first_total(self, least: int) -> int | None:
-        """Return the least total of at least `least`; None if there is none."""
+        """Return the smallest existing total that is at least `least`; None if there is none."""
         totals = []
         for left, right in self.pairs:
             place = np.searchsorted(right.keys, least - self.constant - left.keys, side="left")
@@ -201,7 +202,7 @@ class Distribution:
 
 
 def _estimate_size(parts_by_state: StateParts) -> int:
-    """Return an upper bound of the number of distinct totals."""
+    """Return an upper bound of the number of distinct totals after merging."""
     return sum(
         min(sum(len(part.base.keys) for part in parts), total_grid(parts)[2]) for parts in parts_by_state.values()
     )

@@ -1,10 +1,10 @@
-"""Number of architectures within several bounds at once, and uniform sampling from them.
+"""Number of architectures within several bounds at the same time, and uniform sampling from them.
 
-What a partial architecture leaves of each bound, its residual budget, is tracked along the chain of choices. A forward
-pass finds the residuals that occur before each stage; a backward pass counts the continuations that each of them
-allows. Residuals that allow every continuation are merged into one, and those that allow none are dropped. Where there
-are too many they are rounded, all up or all down: then the count is too large or too small, and samples may violate a
-bound by the amount of the rounding.
+The residual budget of a bound is what a partial architecture leaves of it; it is tracked along the chain of choices. A
+forward pass finds the residual budgets that occur before each stage; a backward pass counts the continuations that each
+of them allows. Residual budgets that allow every continuation are merged into one, and those that allow none are
+dropped. If there are too many, they are rounded, all up or all down: the count is then too large or too small, and
+samples may violate a bound by the rounding error.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from archir.utils.distributions import Distribution
 Numbers: TypeAlias = NDArray[np.int64]
 
 MAX_CELLS = 2**24
-"""Maximum number of grid cells for which a lookup array is allocated; beyond that, indices are sorted."""
+"""Maximum number of grid cells for which a lookup array is allocated; for larger grids, cell indices are sorted."""
 
 
 @dataclass(frozen=True)
 class ResidualGrid:
-    """Grid of residual budgets, an axis for each bound, from `least` to `greatest` in steps of `units`.
+    """Grid of residual budgets with one axis per bound, from `least` to `greatest` in steps of `units`.
 
-    Budgets between grid points are rounded up with `up`, otherwise down.
+    Budgets between grid points are rounded up if `up` is set, otherwise down.
     """
 
     least: Sequence[int]
@@ -44,7 +44,8 @@ class ResidualGrid:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Number of grid points for each bound; the last one is `greatest`, whatever the unit."""
+        """Number of grid points along each axis; the last point is `greatest`, even if it is not a multiple of the
+        unit."""
         axes = zip(self.least, self.greatest, self.units, strict=True)
         return [-((least - greatest) // unit) + 1 for least, greatest, unit in axes]
 
@@ -54,7 +55,7 @@ class ResidualGrid:
         return prod(self.sizes) <= MAX_CELLS
 
     def cell_indices(self, residuals: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
-        """Return the positions of the residual budgets that allow a continuation, and their cell indices."""
+        """Return the positions of those residual budgets that allow a continuation, and their cell indices."""
         enough = [offset >= least for offset, least in zip(residuals, self.least, strict=True)]
         (feasible,) = np.nonzero(np.logical_and.reduce(enough))
         indices = np.zeros(len(feasible), np.int64)
@@ -67,7 +68,7 @@ class ResidualGrid:
         return feasible, indices
 
     def residuals(self, numbers: Numbers) -> list[Numbers]:
-        """Return the residual budgets of cell indices, an array for each bound."""
+        """Return the residual budgets at these cell indices, as one array per bound."""
         residuals: list[Numbers] = []
         for i, size in reversed(list(enumerate(self.sizes))):
             numbers, point = np.divmod(numbers, size)
@@ -75,7 +76,7 @@ class ResidualGrid:
         return residuals[::-1]
 
     def distinct(self, parts: Sequence[Numbers]) -> Numbers:
-        """Return the distinct cell indices of all parts, ascending."""
+        """Return the distinct cell indices among all parts, in ascending order."""
         if not self.is_small:
             numbers = np.sort(np.concatenate(parts))
             return numbers[np.diff(numbers, prepend=-1) > 0]
@@ -86,20 +87,23 @@ class ResidualGrid:
 
 
 MAX_SORTED = 2**20
-"""Maximum number of residuals that are sorted; more are rounded until they fit a lookup array."""
+"""Maximum number of residual budgets whose cell indices are sorted.
+
+If there are more, they are rounded to a small grid.
+"""
 SAMPLE_BLOCK = 20_000
-"""Architectures that are sampled at a time."""
+"""Number of architectures that are sampled together."""
 
 
 RARE_BITS = 44
-"""One of 2**RARE_BITS samples is taken from the continuations that are too light for floating-point sums."""
+"""Number b of bits: a fraction 2^-b of the samples is drawn from continuations too rare for floating-point sums."""
 
 Weights: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64]]
-"""Numbers of continuations as floats: mantissas, and exponents of 2."""
+"""Numbers of continuations in floating point: mantissas, and exponents of 2."""
 
 
 class Limit(NamedTuple):
-    """Bound: `sign` times the cost of index `cost` is at most `maximum`."""
+    """Bound on a cost: `sign` times the cost with index `cost` is at most `maximum`."""
 
     cost: int
     sign: int
@@ -107,7 +111,7 @@ class Limit(NamedTuple):
 
 
 class ScaledStep(NamedTuple):
-    """Merged step with its costs in units of each bound's residual."""
+    """Merged step whose costs are expressed in the units of the residual budgets, one for each bound."""
 
     costs: tuple[int, ...]
     after: State
@@ -115,24 +119,25 @@ class ScaledStep(NamedTuple):
 
 
 class StateResiduals(NamedTuple):
-    """Residuals that occur in one state before a stage: the grid, and the sorted indices of the occupied cells."""
+    """Residual budgets in one state before a stage: their grid, and the sorted indices of the occupied cells."""
 
     grid: ResidualGrid
     cells: Numbers
 
     def find(self, residuals: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
-        """Return the positions of the residuals that allow a continuation, and their positions among the occupied
-        cells."""
+        """Return the positions of those residual budgets that allow a continuation, and their indices into `cells`."""
         feasible, indices = self.grid.cell_indices(residuals)
         return feasible, np.searchsorted(self.cells, indices)
 
 
 class ResidualBudgets:
-    """Residual budgets of a chain under bounds: up to `entries` before each stage, rounded `up` or down if there are
-    more."""
+    """Residual budgets of a chain under bounds: counting and sampling of the architectures within all bounds.
+
+    If there are more than `entries` before a stage, they are rounded: up if `up` is set, otherwise down.
+    """
 
     def __init__(self, stages: Stages, limits: Sequence[Limit], entries: int, up: bool) -> None:
-        """Subtract from each stage its least cost and divide by the common unit, then compute all residuals."""
+        """Express costs relative to each stage's minimum, in a common unit, and compute all residual budgets."""
         self.stages, self.entries, self.up = stages, entries, up
         self.rounded = False
         constant = stages.chain.constant
@@ -174,7 +179,7 @@ class ResidualBudgets:
         self.residuals = list(self._residuals_by_stage())
 
     def _residuals_by_stage(self) -> Iterator[dict[State, StateResiduals]]:
-        """Yield the residuals before each stage, by state, and at the end."""
+        """Yield the residual budgets by state, before each stage and at the end."""
         bounds_by_sign = [
             [bounds.cost_to_go(self.levels, i, sign) for i in range(len(self.initial))] for sign in (1, -1)
         ]
@@ -202,7 +207,7 @@ class ResidualBudgets:
     def _distinct_residuals(
         self, arriving: Mapping[State, list[list[Numbers]]], extremes: Mapping[State, tuple[list[int], list[int]]]
     ) -> dict[State, StateResiduals]:
-        """Return the distinct residuals of each state, on a grid that is coarsened until there are few enough."""
+        """Return the distinct residual budgets of each state, on a grid that is coarsened until they are few enough."""
         units = [1] * len(self.initial)
         rows = sum(len(residuals[0]) for parts in arriving.values() for residuals in parts)
         while True:
@@ -224,19 +229,20 @@ class ResidualBudgets:
             rows = MAX_SORTED + 1
 
     def _coarsen(self, units: list[int], extremes: Mapping[State, tuple[list[int], list[int]]]) -> list[int]:
-        """Return the units with that of the bound of most grid points doubled."""
+        """Return the grid's units, doubled for the bound with the largest number of grid points."""
         self.rounded = True
         sizes = np.max([ResidualGrid(*pair, units, self.up).sizes for pair in extremes.values()], axis=0)
         return [unit << int(i == np.argmax(sizes)) for i, unit in enumerate(units)]
 
     @property
     def count(self) -> int:
-        """Number of architectures within the bounds; too large or too small where residuals are rounded."""
+        """Number of architectures within the bounds; if residual budgets are rounded, too large (`up`) or too small."""
         return self._continuations[0]
 
     @cached_property
     def _continuations(self) -> tuple[int, list[dict[State, Weights]]]:
-        """Exact number of continuations from the start, and the number from each residual, rounded to 53 bits."""
+        """Exact number of continuations from the start, and the number from each residual budget, rounded to 53
+        bits."""
         continuations: dict[State, Counts] = {state: np.ones((1, 1), np.int64) for state in self.residuals[-1]}
         rounded = [{state: to_floats(counts) for state, counts in continuations.items()}]
         totals = dict.fromkeys(continuations, 1)
@@ -261,17 +267,16 @@ class ResidualBudgets:
         return to_int(continuations[()][0]) if continuations else 0, rounded[::-1]
 
     def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.int16]:
-        """Return `n` architectures within the bounds, sampled uniformly, as rows of outcomes; there must be at least
-        one.
+        """Return `n` architectures, sampled uniformly from those within the bounds, as rows of outcomes.
 
-        Where residuals are rounded up, all architectures within the bounds can occur, and others that violate them,
-        too.
+        There must be at least one such architecture. If residual budgets are rounded up, all architectures within the
+        bounds can occur, but also some that violate the bounds.
         """
         parts = [self._sample_block(min(SAMPLE_BLOCK, n - start), rng) for start in range(0, n, SAMPLE_BLOCK)]
         return np.concatenate(parts)
 
     def _sample_block(self, n: int, rng: np.random.Generator) -> NDArray[np.int16]:
-        """Sample `n` architectures stage by stage; rows in the same state are handled together."""
+        """Sample `n` architectures stage by stage; rows in the same state are processed together."""
         codes = np.empty((n, self.stages.cuts[-1]), np.int16)
         continuations = self._continuations[1]
         groups: dict[State, tuple[Numbers, Numbers]] = {(): (np.arange(n), np.zeros(n, np.int64))}
@@ -306,17 +311,16 @@ class ResidualBudgets:
 def _advance(
     residuals: Sequence[Numbers], step: ScaledStep, after: Mapping[State, StateResiduals]
 ) -> tuple[Numbers, Numbers]:
-    """Return the positions of the residuals that allow a step, and the positions of the residuals after it."""
+    """Return the positions of the residual budgets that allow a step, and the positions of those after it."""
     return after[step.after].find([residual - cost for residual, cost in zip(residuals, step.costs, strict=True)])
 
 
 def _sample_rows(
     mantissas: NDArray[np.float64], exponents: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Return, for each column of weights [rows, n], a row sampled in proportion to the weights.
+    """Return, for each column of a matrix of weights [rows, n], a row index sampled in proportion to the weights.
 
-    Rows so much lighter than the others that a sum of floats does not change are sampled, too, with their exact
-    probability.
+    Rows whose weight is lost in a floating-point sum are sampled, too, with their exact probability.
     """
     weights = np.ldexp(mantissas, exponents - exponents.max(axis=0))
     sums = np.cumsum(weights, axis=0)

@@ -1,7 +1,8 @@
-"""Chain merged into stages of a few choices each; paths of equal costs to the same state become one merged step.
+"""Coarsening of a chain into stages of a few choices each.
 
-Most choices interact with few others, so a small group of them (a block, say) is entered and left in few states. A
-stage has fewer distinct costs than outcomes, and costs that are rounded after each stage are rounded less often.
+Paths through a stage that lead to the same state at equal costs are one merged step. Since most choices interact with
+few others, a small group of choices (a block, say) has few states before and after it. A stage has fewer distinct costs
+than outcomes, and rounding once per stage instead of once per choice gives a smaller error.
 """
 
 from __future__ import annotations
@@ -17,17 +18,16 @@ from numpy.typing import NDArray
 from archir.costs.chain import Chain, State
 
 MAX_PATHS = 2048
-"""Maximum number of paths through the choices of one stage, from all states before it."""
+"""Maximum number of paths through the choices of one stage, over all states before it."""
 MAX_STEPS = 500_000
-"""Maximum number of steps of a chain that is merged into stages."""
+"""Maximum number of steps of a chain that can be coarsened into stages."""
 STATE_WEIGHT = 8
-"""Number of merged steps that one more state costs as much as, when the cuts between stages are chosen."""
+"""Number of merged steps that count as much as one additional state when the cuts are chosen."""
 
 
 @dataclass(frozen=True, eq=False)
 class MergedStep:
-    """Merged step: what the choices of a stage add to each cost, the next state, and the outcomes, shape [paths,
-    choices]."""
+    """Merged step: what a stage adds to each cost, the next state, and the outcomes [paths, choices]."""
 
     costs: tuple[int, ...]
     after: State
@@ -35,19 +35,19 @@ class MergedStep:
 
     @property
     def path_count(self) -> int:
-        """Number of paths that were merged."""
+        """Number of paths merged into this step."""
         return len(self.outcomes)
 
 
 class Stages:
-    """Stages of a chain: `levels[i]` has the merged steps of every state before the choices `cuts[i]` to `cuts[i + 1]`.
+    """Stages of a chain: `levels[i]` has the merged steps of the choices `cuts[i]` to `cuts[i + 1]`, by state.
 
-    The chain is cut so that there are the fewest states and merged steps. Raises ArchError (A1602) if it has too many
-    steps.
+    The state is that before these choices. The cuts minimise the weighted number of states and merged steps. Raises
+    ArchError (A1602) if the chain has too many steps.
     """
 
     def __init__(self, chain: Chain) -> None:
-        """Choose the cuts by dynamic programming, and merge the steps between them."""
+        """Choose the cuts by dynamic programming, and merge the paths between them into steps."""
         self.chain = chain
         chain.levels_within(MAX_STEPS)
         best: dict[int, tuple[int, int]] = {0: (0, 0)}  # for each cut: the least weight up to it, and the previous cut
@@ -62,9 +62,9 @@ class Stages:
         self.levels = [self._level(start, end) for start, end in pairwise(self.cuts)]
 
     def _stage_sizes(self, start: int) -> Iterator[tuple[int, int]]:
-        """Yield the end of each possible stage from `start`, shortest first, with its number of merged steps.
+        """Yield the end and the number of merged steps of each possible stage from `start`, shortest first.
 
-        Stages end once their paths exceed MAX_PATHS.
+        Stages with more than MAX_PATHS paths are not possible.
         """
         levels = self.chain.levels
         path_counts = Counter((state, state, (0,) * len(self.chain.constant)) for state in levels[start])
@@ -80,7 +80,7 @@ class Stages:
             yield end, len(path_counts)
 
     def _level(self, start: int, end: int) -> dict[State, list[MergedStep]]:
-        """Return the merged steps of each state before the choices `start` to `end` (exclusive)."""
+        """Return the merged steps from each state for the stage from choice `start` to choice `end` (exclusive)."""
         level = {}
         for state in self.chain.levels[start]:
             paths: list[tuple[State, tuple[int, ...], tuple[int, ...]]] = [(state, (0,) * len(self.chain.constant), ())]
@@ -101,5 +101,5 @@ class Stages:
 
 
 def _sum(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    """Add two tuples of costs."""
+    """Return the element-wise sum of two tuples of costs."""
     return tuple([x + y for x, y in zip(left, right, strict=True)])

@@ -1,6 +1,6 @@
-"""Exact number of architectures of each total, as arrays.
+"""Histograms of totals as arrays, with exact numbers of architectures of any size.
 
-Counts are split into limbs of 36 bits, the least significant first, or kept in a single limb if 62 bits suffice.
+Numbers are split into limbs of 36 bits, the least significant first; a single limb is used if 62 bits suffice.
 """
 
 from __future__ import annotations
@@ -15,32 +15,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 Keys: TypeAlias = NDArray[np.int64]
-"""Distinct totals [n], ascending."""
+"""Distinct totals [n] in ascending order."""
 Counts: TypeAlias = NDArray[np.int64]
-"""Exact counts as limbs [n, limbs]."""
+"""Exact numbers as limbs [n, limbs]."""
 
 LIMB_BITS, SINGLE_LIMB_BITS = 36, 62
-"""Bits of a limb, and bits of a count that is kept in a single one."""
+"""Bits per limb, and maximum bits of a number that fits in a single limb."""
 MAX_DENSE_CELLS = 40_000_000
-"""Maximum number of cells of an array in which totals are added up; beyond that, they are sorted."""
+"""Maximum number of cells of a dense array to add up histograms in; for wider ranges, totals are sorted."""
 
 
 class TooManyTotalsError(Exception):
-    """There are more distinct totals than are kept apart."""
+    """A histogram has more distinct totals than its limit allows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Histogram of totals: the distinct totals `keys` [n], ascending, and the number of architectures of each [n,
-    limbs]."""
+    """Histogram of totals: the distinct totals `keys` [n] in ascending order, and the number at each [n, limbs]."""
 
     keys: Keys
     counts: Counts
 
     @cached_property
     def cumulative(self) -> Counts:
-        """Cumulative counts: the number of architectures with one of the first 0, 1, 2, ... totals, shape [n + 1,
-        limbs]."""
+        """Cumulative numbers [n + 1, limbs]: entry i is the number of architectures at the first i totals."""
         sums = np.zeros((len(self.keys) + 1, self.counts.shape[1]), np.int64)
         np.cumsum(self.counts, axis=0, out=sums[1:])
         return sums
@@ -56,7 +54,7 @@ class Histogram:
         return int(np.gcd.reduce(self.keys - self.keys[:1]))
 
     def crop(self, least: int, most: int) -> Histogram:
-        """Return the part of the histogram whose totals are from `least` to `most`."""
+        """Return the part of the histogram with totals from `least` to `most`."""
         first, last = np.searchsorted(self.keys, [least, most + 1])
         if first == 0 and last == len(self.keys):
             return self
@@ -64,12 +62,12 @@ class Histogram:
 
 
 def zero_histogram() -> Histogram:
-    """Return the histogram of an empty sum: the total 0, once."""
+    """Return the histogram of an empty sum: a single architecture with total 0."""
     return Histogram(np.zeros(1, np.int64), np.ones((1, 1), np.int64))
 
 
 class ShiftedHistogram(NamedTuple):
-    """Histogram whose totals are shifted by `shift` and whose counts are multiplied by `times`."""
+    """Histogram with all totals increased by `shift` and all numbers multiplied by `times`."""
 
     base: Histogram
     shift: int
@@ -77,8 +75,7 @@ class ShiftedHistogram(NamedTuple):
 
 
 def total_grid(parts: Sequence[ShiftedHistogram]) -> tuple[int, int, int]:
-    """Return the least total of the parts, the common unit of their totals, and the maximum number of distinct
-    totals."""
+    """Return a grid that contains all parts' totals: smallest total, common unit, and number of points."""
     low = min(int(part.base.keys[0]) + part.shift for part in parts)
     high = max(int(part.base.keys[-1]) + part.shift for part in parts)
     offsets = (int(part.base.keys[0]) + part.shift - low for part in parts)
@@ -121,8 +118,10 @@ def to_int(limbs: Counts) -> int:
 
 
 def to_floats(counts: Counts) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return counts as mantissas, 0 or from 1/2 to 1, and exponents of 2: rounded to 53 bits, however large they
-    are."""
+    """Return exact numbers as mantissas (0, or from 1/2 to 1) and exponents of 2, rounded to 53 bits.
+
+    This works for numbers of any size.
+    """
     limbs = counts.shape[1]
     top = np.maximum(limbs - 1 - (counts[:, ::-1] != 0).argmax(axis=1), min(2, limbs - 1))
     rows, leading = np.arange(len(counts)), np.zeros(len(counts))
@@ -133,12 +132,12 @@ def to_floats(counts: Counts) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 
 def limbs_for(size: int) -> int:
-    """Return the number of limbs that hold numbers of up to `size`."""
+    """Return the number of limbs needed for numbers up to `size`."""
     return 1 if size.bit_length() <= SINGLE_LIMB_BITS else size.bit_length() // LIMB_BITS + 1
 
 
 def widen(counts: Counts, limbs: int) -> Counts:
-    """Return counts with more limbs."""
+    """Return the same numbers with a larger number of limbs."""
     if counts.shape[1] == limbs:
         return counts
     wide = np.zeros((len(counts), limbs), np.int64)
@@ -148,18 +147,21 @@ def widen(counts: Counts, limbs: int) -> Counts:
 
 
 def carry(counts: Counts) -> None:
-    """Propagate carries in place, so that all limbs but the last one have 36 bits."""
+    """Propagate carries in place, so that all limbs except the last have 36 bits."""
     for limb in range(counts.shape[1] - 1):
         counts[:, limb + 1] += counts[:, limb] >> LIMB_BITS
         counts[:, limb] &= 2**LIMB_BITS - 1
 
 
 DIGIT_BITS, PRODUCT_ROWS = 16, 2**20
-"""Bits of a digit, and rows that are multiplied at a time: the sum of their products is below 2^53, exact in floats."""
+"""Bits per digit, and rows multiplied together, such that sums of products stay below 2^53.
+
+Floats are exact up to there.
+"""
 
 
 def dot_product(left: Counts, right: Counts) -> int:
-    """Return the dot product of two columns of counts."""
+    """Return the exact dot product of two columns of numbers."""
     total = 0
     for start in range(0, len(left), PRODUCT_ROWS):
         left_digits, left_places = _digits(left[start : start + PRODUCT_ROWS])
@@ -171,8 +173,10 @@ def dot_product(left: Counts, right: Counts) -> int:
 
 
 def _digits(counts: Counts) -> tuple[NDArray[np.float64], list[int]]:
-    """Split counts into rows of digits, and return them with the bit position of each; limbs may be anything below
-    2^63."""
+    """Split numbers into rows of digits, and return the rows with the bit position of each.
+
+    Limbs may have any value below 2^63.
+    """
     places = [
         (limb, bit)
         for limb in range(counts.shape[1])

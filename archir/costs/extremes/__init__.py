@@ -1,1 +1,1 @@
-"""Minimum and maximum costs of a space, with the architectures that attain them."""
+"""Minimum and maximum costs of a space, with architectures that attain them."""

@@ -1,7 +1,7 @@
-"""Minimum and maximum total of a chain, computed with arrays: exact, and fast where choices have many outcomes.
+"""Minimum and maximum total of a chain by variable elimination on arrays.
 
-Choices are eliminated from the last to the first: the tables that depend on a choice are added, and the minimum over
-its outcomes becomes a new table.
+This is exact, and fast if choices have many outcomes. Choices are eliminated from the last to the first: all tables
+that depend on the choice are added, and the minimum over its outcomes becomes a new table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from archir.diagrams.mdd import Choice, support, value_at, varies
 
 
 class _Table(NamedTuple):
-    """Costs over some choices, and the cells that the conditions allow."""
+    """Costs over some choices, and which of the cells the conditions allow."""
 
     choices: tuple[Choice, ...]
     costs: Numbers
@@ -31,8 +31,10 @@ class _Table(NamedTuple):
 
 
 def extreme(chain: Chain, cost: int, sign: int) -> Extreme | None:
-    """Return the same as `archir.costs.extremes.witnesses.extreme`. Raises ArchError (A1601) if arrays would be too
-    large."""
+    """Return what `archir.costs.extremes.witnesses.extreme` returns, computed on arrays.
+
+    Raises ArchError (A1601) if arrays would be too large.
+    """
     position = {decision.choice: i for i, decision in enumerate(chain.order)}
     buckets: list[list[_Table]] = [[] for _ in chain.order]
     for table in [*_cost_tables(chain, cost, sign), *_condition_tables(chain, position)]:
@@ -55,13 +57,13 @@ def extreme(chain: Chain, cost: int, sign: int) -> Extreme | None:
 
 
 def _cost_tables(chain: Chain, cost: int, sign: int) -> Iterator[_Table]:
-    """Yield the tables of a cost, multiplied by `sign`."""
+    """Yield the tables of a cost, with values multiplied by `sign`."""
     for choices, table in chain.groups.items():
         yield _Table(choices, table[..., cost] * sign, np.ones(table.shape[:-1], bool))
 
 
 def _condition_tables(chain: Chain, place: dict[Choice, int]) -> Iterator[_Table]:
-    """Yield the conditions as tables of cost 0."""
+    """Yield each condition as a table that has cost 0 and allows the cells where the condition holds."""
     for condition in activity_conditions(chain.conditions, chain.order):
         if varies(condition):
             choices = tuple(sorted(support(condition), key=place.__getitem__))
@@ -70,7 +72,7 @@ def _condition_tables(chain: Chain, place: dict[Choice, int]) -> Iterator[_Table
 
 
 def _add(left: _Table, right: _Table, place: dict[Choice, int]) -> _Table:
-    """Return the sum of two tables over the union of their choices; a cell is allowed if it is in both."""
+    """Return the sum of two tables over the union of their choices; a cell is allowed if both tables allow it."""
     union = tuple(sorted({*left.choices, *right.choices}, key=place.__getitem__))
     check_cells(union)
     spend(prod(choice.outcome_count for choice in union) / PRODUCTS_PER_UNIT)
@@ -92,9 +94,9 @@ def _minimize_last(table: _Table) -> _Table:
 
 
 def _optimal_outcomes(chain: Chain, eliminated: list[_Table], sign: int) -> tuple[int, ...] | None:
-    """Return the outcomes that attain the minimum; None if there are none.
+    """Return the outcomes of the choices that attain the minimum; None if no combination is allowed.
 
-    Of several minima, the first outcomes are taken, with `sign` -1 the last ones.
+    If several combinations attain it, the first outcomes are returned, or with `sign` -1 the last ones.
     """
     outcome_of: dict[Choice, int] = {}
     outcomes: dict[str, int] = {}

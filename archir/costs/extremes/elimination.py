@@ -1,9 +1,9 @@
 """Minimum total of diagrams by variable elimination: a proved lower bound, and an architecture close to it.
 
-Choices are eliminated from the last to the first: all diagrams that depend on a choice are added, and the minimum over
-its outcomes becomes a new diagram. A sum that gets too large is kept as several parts, whose minima are added. That is
-at most the minimum of the sum, so the result is a lower bound (mini-buckets: Dechter and Rish 2003). It is exact if no
-sum was split.
+Choices are eliminated from the last to the first: all diagrams that depend on the choice are added, and the minimum
+over its outcomes becomes a new diagram. If a sum becomes too large, it is kept as several parts, whose minima are
+added. These add up to at most the minimum of the sum, so the result is a lower bound (mini-buckets: Dechter and Rish
+2003). It is exact if no sum was split.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from archir.diagrams.mdd import (
 from archir.ir.graph import Decision
 
 MAX_SUM_NODES = 4_000
-"""Maximum number of diagram nodes that one sum visits."""
+"""Maximum number of diagram nodes that the computation of one sum visits."""
 MAX_TOTAL_NODES = 1_000_000
-"""Maximum number of diagram nodes that all sums visit together; beyond it, sums are kept in parts."""
+"""Maximum number of diagram nodes that all sums together visit; beyond it, no more sums are computed."""
 WORK_FRACTION = 1 / 20
-"""Fraction of the remaining work budget that sums may take."""
+"""Fraction of the remaining work budget that the computation of sums may use."""
 
 
 @dataclass(frozen=True)
 class LowerBound:
-    """Lower bound of all totals, and the outcomes, by path, of an assignment found by following it.
+    """Lower bound of all totals, and the assignment (outcomes by path) that was found by following the bound.
 
-    `outcomes` is None if following the bound led to no assignment that satisfies the conditions.
+    `outcomes` is None if that led to no assignment that satisfies the conditions.
     """
 
     bound: int
     exact: bool
-    """Whether no sum was split, so that `bound` is the minimum."""
+    """Whether the bound is the minimum, because no sum was split."""
     outcomes: Mapping[str, int] | None
 
 
 def activity_conditions(conditions: Sequence[Value], order: Sequence[Decision]) -> list[Value]:
-    """Return the conditions, and for each tested choice that can be inactive, that it has outcome 0 while inactive."""
+    """Return the conditions and, for each tested choice that may be inactive, that it then has outcome 0."""
     tested = set(support(*conditions))
     absent = [
         disjoin(decision.active, outcome_in(decision.choice, [0]))
@@ -65,20 +65,20 @@ def activity_conditions(conditions: Sequence[Value], order: Sequence[Decision]) 
 def minimize(
     terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision], max_nodes: int = MAX_SUM_NODES
 ) -> LowerBound | None:
-    """Return the minimum sum of terms where all conditions hold; None if it is proved that they never do.
+    """Return the minimum of the sum of terms over assignments that satisfy all conditions.
 
-    Sums visit at most `max_nodes` diagram nodes each.
+    None if it is proved that no assignment does. Each sum visits at most `max_nodes` diagram nodes.
     """
     return _Elimination(terms, conditions, order, max_nodes).result()
 
 
 class _Elimination:
-    """State of one elimination: the diagrams filed under the last choice that each depends on."""
+    """State of one elimination: buckets of diagrams, each with the diagrams whose last choice is the same."""
 
     def __init__(
         self, terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision], max_nodes: int
     ) -> None:
-        """File the conditions (as costs 0 or infinity) and the terms under the last choice that each depends on."""
+        """Put the terms and the conditions (as costs 0 or infinity) into the buckets of their last choices."""
         self.max_nodes, self.work = max_nodes, 0
         self.work_floor = current_budget().left * (1 - WORK_FRACTION)
         self.exact = True
@@ -96,7 +96,7 @@ class _Elimination:
                 self._add_to_bucket(value)
 
     def result(self) -> LowerBound | None:
-        """Eliminate all choices, and follow the bound forward."""
+        """Eliminate all choices, last to first, then follow the bound from the first choice to the last."""
         choices = sorted((decision.choice for decision in self.order), key=lambda choice: choice.order)
         for choice in reversed(choices):
             self.buckets[choice] = self._sum_parts(self.pending.pop(choice, []))
@@ -110,14 +110,14 @@ class _Elimination:
         return LowerBound(int(self.constant), self.exact, self._follow_bound(choices))
 
     def _add_to_bucket(self, value: Value) -> None:
-        """Keep a value in the bucket of the last choice that it depends on."""
+        """Put a value into the bucket of the last choice that it depends on."""
         if varies(value):
             self.pending.setdefault(support(value)[-1], []).append(value)
         else:
             self.constant += value
 
     def _sum_parts(self, values: Sequence[Value]) -> list[Value]:
-        """Add values into as few parts as the size limit allows."""
+        """Add up values into as few sums as the size limit allows."""
         parts: list[Value] = []
         for value in values:
             for i, part in enumerate(parts):
@@ -130,7 +130,7 @@ class _Elimination:
         return parts
 
     def _add(self, left: Value, right: Value) -> Value | None:
-        """Return the sum of two values; None if it is too large."""
+        """Return the sum of two values; None if it would be too large."""
         memo: dict[tuple[Diagram, Value], Value] = {}
         if self.work > MAX_TOTAL_NODES or current_budget().left < self.work_floor:
             return None
@@ -162,8 +162,10 @@ class _Elimination:
             self.work += len(memo)
 
     def _follow_bound(self, choices: Sequence[Choice]) -> dict[str, int] | None:
-        """Return, choice by choice, the outcomes that minimise the sum of the parts; None if a condition excludes all
-        outcomes."""
+        """Return the outcomes that, choice by choice, minimise the sum of the parts.
+
+        None if conditions exclude all outcomes of some choice.
+        """
         outcomes: dict[str, int] = {}
         for choice in choices:
             parts, totals = self.buckets[choice], []
@@ -183,7 +185,7 @@ def _penalty(holds: bool) -> float:
 
 
 def _minimize_over(value: Value, choice: Choice) -> Value:
-    """Return the minimum of a value over the outcomes of `choice`, the last one it depends on."""
+    """Return the minimum of a value over the outcomes of `choice`, which must be the last choice that it depends on."""
     memo: dict[int, Value] = {}
 
     def walk(value: Value) -> Value:

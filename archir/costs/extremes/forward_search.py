@@ -1,8 +1,7 @@
-"""Minimum total of diagrams by building architectures choice by choice: exact, if few partial architectures must be
-kept.
+"""Minimum total of diagrams by extending partial architectures choice by choice: exact, if few must be kept.
 
 Of partial architectures that no condition and no later term distinguishes, only the cheapest is kept. They are rows of
-arrays, and values are evaluated by walking their diagrams, so a term may depend on any number of choices.
+arrays, for which terms are evaluated by walking their diagrams, so a term may depend on any number of choices.
 """
 
 from __future__ import annotations
@@ -21,14 +20,16 @@ from archir.diagrams.mdd import Choice, DiagramSizeError, Value, choice_order, l
 from archir.ir.graph import Decision
 
 MAX_ROWS = 100_000
-"""Maximum number of partial architectures at a time."""
+"""Maximum number of partial architectures that are kept at the same time."""
 WORK_PER_TERM, ROWS_PER_UNIT = 20, 32
-"""Units of work for evaluating a term, and number of rows that take one unit more."""
+"""Work units for evaluating a term, and number of rows that cost one additional unit."""
 
 
 def minimize(terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision]) -> LowerBound | None:
-    """Return the minimum sum of terms where all conditions hold; None if they never do. Raises DiagramSizeError,
-    WorkError."""
+    """Return the minimum of the sum of terms over architectures that satisfy all conditions; None if there are none.
+
+    Raises DiagramSizeError if too many partial architectures must be kept, and WorkError.
+    """
     tested, varying_terms = support(*terms, *conditions), sum(map(varies, terms))
     min_rows = sum(choice.outcome_count for choice in tested)  # if there were one state before each choice
     if _work(min_rows, len(order)) + WORK_PER_TERM * varying_terms > current_budget().left:
@@ -37,11 +38,10 @@ def minimize(terms: Sequence[Value], conditions: Sequence[Value], order: Sequenc
 
 
 class _ForwardSearch:
-    """State of one search: partial architectures as rows, with their totals and their node in each condition's
-    diagram."""
+    """State of one search: partial architectures as rows, their totals, and their nodes in the conditions."""
 
     def __init__(self, terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision]) -> None:
-        """File the terms under the last choice that each tests. Raises DiagramSizeError if sums may exceed 64 bits."""
+        """Store each term with the last choice that it tests. Raises DiagramSizeError if sums may exceed 64 bits."""
         self.choices = sorted((decision.choice for decision in order), key=choice_order)
         self.index = {choice.path: i for i, choice in enumerate(self.choices)}
         if sum(max(map(abs, leaves(term))) for term in terms) >= MAX_SUM:
@@ -64,14 +64,14 @@ class _ForwardSearch:
         self._drop_infeasible()
 
     def _add_term(self, term: Value) -> None:
-        """Store a term under the last choice that it tests."""
+        """Store a term with the last choice that it tests."""
         positions = [self.index[choice.path] for choice in support(term)]
         self.terms_by_last_choice[positions[-1]].append(FlatDiagram(term, self.index))
         for position in positions:
             self.last_use[position] = max(self.last_use[position], positions[-1])
 
     def result(self) -> LowerBound | None:
-        """Extend the partial architectures by all choices that matter, and return the cheapest."""
+        """Extend the partial architectures by every choice that matters, and return the cheapest one."""
         tested = {position for condition in self.conditions for position in condition.levels}
         for position, choice in enumerate(self.choices):
             if position in tested or self.last_use[position] or self.terms_by_last_choice[position]:
@@ -84,7 +84,7 @@ class _ForwardSearch:
         return LowerBound(int(self.totals[0]) + self.constant, True, outcomes)
 
     def _extend(self, position: int, choice: Choice) -> None:
-        """Extend every partial architecture by every outcome of a choice that the conditions allow."""
+        """Extend every partial architecture by all outcomes of a choice that the conditions allow."""
         row_count = len(self.codes)
         if row_count * choice.outcome_count > MAX_ROWS:
             raise DiagramSizeError
@@ -100,14 +100,14 @@ class _ForwardSearch:
             self.totals += term.at(self.codes)
 
     def _drop_infeasible(self) -> None:
-        """Drop the partial architectures that a condition rules out."""
+        """Drop the partial architectures that violate a condition."""
         feasible = np.ones(len(self.codes), bool)
         for condition, nodes in zip(self.conditions, self.nodes, strict=True):
             feasible &= (nodes >= 0) | (condition.leaves[-1 - np.minimum(nodes, -1)] == 1)
         self._select_rows(np.flatnonzero(feasible))
 
     def _merge_states(self, position: int) -> None:
-        """Keep only the cheapest of the partial architectures that nothing distinguishes after this choice."""
+        """Of partial architectures that no condition and no later term distinguishes, keep only the cheapest."""
         self.live_positions = [i for i in (*self.live_positions, position) if self.last_use[i] > position]
         groups = _group_ids([*(self.codes[:, i] for i in self.live_positions), *self.nodes], len(self.codes))
         order = np.lexsort((self.totals, groups))
@@ -116,18 +116,18 @@ class _ForwardSearch:
         self._select_rows(order[first])
 
     def _select_rows(self, rows: NDArray[np.intp]) -> None:
-        """Select rows of all arrays."""
+        """Keep only these rows in all arrays."""
         self.codes, self.totals = self.codes[rows], self.totals[rows]
         self.nodes = [nodes[rows] for nodes in self.nodes]
 
 
 def _work(rows: int, choices: int) -> float:
-    """Return the units of work for extending `rows` partial architectures."""
+    """Return the work units for extending `rows` partial architectures."""
     return rows * (1 + choices / 16) / ROWS_PER_UNIT
 
 
 def _conjoin(conditions: Iterable[Value]) -> list[Value]:
-    """Return the conditions, joined into as few diagrams as the size limit allows."""
+    """Return the conditions, conjoined into as few diagrams as the size limit allows."""
     joined: Value = True
     separate: list[Value] = []
     for condition in conditions:
@@ -139,7 +139,7 @@ def _conjoin(conditions: Iterable[Value]) -> list[Value]:
 
 
 def _group_ids(columns: Sequence[Numbers | NDArray[np.int16]], count: int) -> Numbers:
-    """Return a number for each row that is equal for rows with equal columns."""
+    """Return, for each row, a number that is equal for rows whose columns are equal."""
     ids, size = np.zeros(count, np.int64), 1
     for column in columns if count else ():
         low = int(column.min())

@@ -1,5 +1,7 @@
-"""Minimum and maximum costs where choices interact too much for a chain: a proved bound, and the best architecture
-found."""
+"""Minimum and maximum costs if choices interact too much for a chain.
+
+The result is a proved bound and the best architecture found.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +25,27 @@ from archir.diagrams.mdd import Choice, DiagramSizeError, Value, varies
 from archir.ir.graph import Decision
 
 START_SAMPLES, MAX_ROUNDS = 512, 12
-"""Random architectures to start from, and maximum number of rounds of local search (changing one choice at a time)."""
+"""Number of random starting architectures, and maximum number of rounds of local search.
+
+A round changes one choice.
+"""
 MAX_NEIGHBOURS = 4_096
-"""Maximum number of neighbours that one round evaluates."""
+"""Maximum number of neighbours that are evaluated in one round of local search."""
 FORWARD_WORK_FRACTION = 1 / 4
-"""Fraction of the remaining work budget for forward search, before it is given up."""
+"""Fraction of the remaining work budget that forward search may use before it is given up."""
 ROUND_WORK_FRACTION = 1 / 8
-"""Fraction of the remaining work budget for evaluating the neighbours of one architecture."""
+"""Fraction of the remaining work budget that the evaluation of one architecture's neighbours may use."""
 SAMPLING_WORK_FRACTION = 1 / 2
-"""Fraction of the remaining work budget for sampling the first architectures."""
+"""Fraction of the remaining work budget that sampling the starting architectures may use."""
 
 Sampler: TypeAlias = Callable[[int, np.random.Generator], Codes]
-"""Function that samples n architectures."""
+"""Function that samples n architectures as rows of outcomes."""
 
 
 class ExtremeSearch:
     """Search for the minimum or maximum of a cost: a proved bound, and local search from random architectures.
 
-    `sampler` samples architectures.
+    `sampler` samples the random architectures.
     """
 
     def __init__(self, order: Sequence[Decision], conditions: Sequence[Value], sampler: Sampler) -> None:
@@ -51,9 +56,10 @@ class ExtremeSearch:
     def extreme(
         self, terms: Mapping[Term, int], sign: int, exact: bool, costs: Callable[[Codes], Numbers]
     ) -> Extreme | None:
-        """Return the minimum (`sign` 1) or maximum (-1) of a cost; None if no architecture satisfies the conditions.
+        """Return the minimum (`sign` 1) or maximum (`sign` -1) of a cost.
 
-        `terms` add up to the cost if `exact`; otherwise to a lower bound (`sign` 1) or an upper bound (-1) of it.
+        None if no architecture satisfies the conditions. If `exact`, `terms` add up to the cost; otherwise to a lower
+        bound (`sign` 1) or an upper bound (`sign` -1) of it.
         """
         exact = exact and not any(type(term) is Product for term in terms)
         values = [lower_bound(term, times * sign) for term, times in terms.items()]
@@ -74,7 +80,7 @@ class ExtremeSearch:
         return Extreme(value, tuple(codes[0].tolist()), sign * bound.bound)
 
     def _lower_bound(self, terms: Sequence[Value]) -> LowerBound | None:
-        """Return a lower bound of a sum of terms: by forward search or, if that takes too much work, by elimination."""
+        """Return a lower bound of a sum of terms, by forward search or, if that takes too much work, by elimination."""
         if len(terms) < self._forward_limit:
             try:
                 with budget_share(FORWARD_WORK_FRACTION):
@@ -87,7 +93,7 @@ class ExtremeSearch:
 
     @cached_property
     def _start_samples(self) -> Codes:
-        """Random architectures to start from; none if sampling takes too much work."""
+        """Random starting architectures; none if sampling takes too much work."""
         try:
             with budget_share(SAMPLING_WORK_FRACTION):
                 return self.sampler(START_SAMPLES, np.random.default_rng(0))
@@ -97,10 +103,10 @@ class ExtremeSearch:
             return np.zeros((0, len(self.order)), np.int16)
 
     def _local_search(self, codes: Codes, costs: Callable[[Codes], Numbers]) -> tuple[Codes, int | None]:
-        """Return the cheapest of these architectures after local search, and its cost; no cost if it was not evaluated.
+        """Run local search from these architectures, and return the cheapest architecture found and its cost.
 
-        One choice is changed at a time, as long as the cost falls and the evaluation stays within its share of the work
-        budget.
+        Each round changes one choice, as long as the cost falls and the evaluation stays within its share of the work
+        budget. The cost is None if the architectures could not be evaluated within it.
         """
         best: Codes = codes[:0]
         best_cost: int | None = None
@@ -120,7 +126,7 @@ class ExtremeSearch:
         return best, best_cost
 
     def _neighbours(self, codes: NDArray[np.int16]) -> Codes:
-        """Return the rows that differ from an architecture in one active choice."""
+        """Return the rows that differ from an architecture in the outcome of one active choice."""
         changes = [
             (position, outcome)
             for position, decision in enumerate(self.order)
@@ -133,7 +139,7 @@ class ExtremeSearch:
         return rows
 
     def _valid_rows(self, rows: Codes) -> Codes:
-        """Return the rows that are architectures, with -1 for inactive choices."""
+        """Return those rows that are architectures of the space, with -1 for inactive choices."""
         rows = rows.copy()
         for position, active in enumerate(self._activity):
             if active is not None:
@@ -145,17 +151,17 @@ class ExtremeSearch:
 
     @cached_property
     def _activity(self) -> list[FlatDiagram | None]:
-        """For each choice, the diagram of the condition under which it is active; None if it always is."""
+        """For each choice, the flattened condition under which it is active; None if it always is."""
         return [None if d.active is True else FlatDiagram(d.active, self._index) for d in self.order]
 
     @cached_property
     def _flat_conditions(self) -> list[FlatDiagram]:
-        """Diagrams of the conditions that depend on choices."""
+        """Flattened diagrams of the conditions that depend on choices."""
         return [FlatDiagram(condition, self._index) for condition in self.conditions if varies(condition)]
 
 
 def _costs_within_budget(costs: Callable[[Codes], Numbers], codes: Codes) -> Numbers | None:
-    """Return the costs of rows; None if that takes more than its share of the work budget."""
+    """Return the costs of rows; None if computing them takes more than a round's share of the work budget."""
     try:
         with budget_share(ROUND_WORK_FRACTION):
             return costs(codes)
@@ -164,6 +170,6 @@ def _costs_within_budget(costs: Callable[[Codes], Numbers], codes: Codes) -> Num
 
 
 def _tried_outcomes(choice: Choice) -> Sequence[int]:
-    """Return the outcomes of a choice; only the first 8 and the last 8 if there are more than 64."""
+    """Return the outcomes of a choice to try: all, or the first 8 and the last 8 if there are more than 64."""
     outcomes = range(choice.outcome_count)
     return outcomes if len(outcomes) <= 64 else [*outcomes[:8], *outcomes[-8:]]

@@ -1,5 +1,7 @@
-"""Cheapest and most expensive architectures of a chain, overall and for each outcome of each choice: exact, with
-witnesses."""
+"""Cheapest and most expensive architectures of a chain, overall and for each outcome of each choice.
+
+Results are exact, and come with architectures that attain them.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from archir.costs.chain import Chain, State, Step
 class Extreme:
     """Minimum or maximum of a cost, and the outcomes of an architecture that attains it (-1 for inactive choices).
 
-    If the exact extreme is not known, `value` and `codes` are those of the best architecture found, and `proved_bound`
-    is a bound that no architecture exceeds. If none was found, `codes` is None, and `value` is the bound.
+    If the exact extreme is unknown, `value` and `codes` are those of the best architecture found, and `proved_bound` is
+    a bound that no architecture passes. If no architecture was found, `codes` is None and `value` is the bound.
     """
 
     value: int
@@ -24,17 +26,17 @@ class Extreme:
 
     @property
     def bound(self) -> int:
-        """Proved bound: no architecture costs less than a minimum's bound, or more than a maximum's."""
+        """Proved bound: no architecture costs less than the bound of a minimum, or more than that of a maximum."""
         return self.value if self.proved_bound is None else self.proved_bound
 
     @property
     def exact(self) -> bool:
-        """Whether the architecture is proved to be the best."""
+        """Whether `value` is proved to be the extreme."""
         return self.codes is not None and self.bound == self.value
 
 
 class Transition(Protocol):
-    """Step of a chain, or merged step: costs, and the next state."""
+    """Interface of steps of a chain and of merged steps: costs, and the next state."""
 
     @property
     def costs(self) -> tuple[int, ...]:
@@ -42,19 +44,20 @@ class Transition(Protocol):
 
     @property
     def after(self) -> State:
-        """Next state."""
+        """State after the step."""
 
 
 Levels = Sequence[Mapping[State, Sequence[Transition]]]
 Marginals = list[dict[int, tuple[int, int]]]
-"""For each choice, the minimum and maximum total with each of its outcomes."""
+"""For each choice, the minimum and maximum total of the architectures with each of its outcomes."""
 
 
 def extreme(chain: Chain, cost: int, sign: int, fixed: Mapping[int, int] | None = None) -> Extreme | None:
-    """Return the minimum (`sign` 1) or maximum (-1) total of a cost; None if no architecture satisfies the conditions.
+    """Return the minimum (`sign` 1) or maximum (`sign` -1) total of a cost.
 
-    `fixed` has the outcomes of some choices, by position, which apply where these are active. Of architectures of equal
-    cost, the minimum has the first outcomes, the maximum the last.
+    None if no architecture satisfies the conditions. `fixed` has outcomes of some choices, by position; they apply
+    wherever these choices are active. Among architectures of equal cost, the minimum has the first outcomes, and the
+    maximum the last.
     """
     levels: list[dict[State, list[Step]]] = chain.levels
     if fixed:
@@ -75,13 +78,15 @@ def extreme(chain: Chain, cost: int, sign: int, fixed: Mapping[int, int] | None 
 
 
 def _fix_outcome(level: Mapping[State, Sequence[Step]], outcome: int) -> dict[State, list[Step]]:
-    """Return a level with only the steps of one outcome, and of the inactive choice."""
+    """Return a level with only the steps for one outcome, and those for which the choice is inactive."""
     return {state: [step for step in steps if step.outcome in (outcome, -1)] for state, steps in level.items()}
 
 
 def marginals(chain: Chain, cost: int) -> Marginals:
-    """Return the minimum and maximum total with each outcome of each choice; outcome -1 means that the choice is
-    inactive."""
+    """Return, for each outcome of each choice, the minimum and maximum total of the architectures with this outcome.
+
+    Outcome -1 means that the choice is inactive.
+    """
     sides = [_outcome_extremes(chain, cost, sign) for sign in (1, -1)]
     return [
         {outcome: (least[outcome], greatest[outcome]) for outcome in sorted(least)}
@@ -90,7 +95,7 @@ def marginals(chain: Chain, cost: int) -> Marginals:
 
 
 def _outcome_extremes(chain: Chain, cost: int, sign: int) -> list[dict[int, int]]:
-    """Return, for each choice, the minimum (`sign` 1) or maximum (-1) total with each of its outcomes."""
+    """Return the minimum (`sign` 1) or maximum (`sign` -1) total with each outcome of each choice."""
     after, before = cost_to_go(chain.levels, cost, sign), cost_so_far(chain.levels, cost, sign)
     extremes: list[dict[int, int]] = [{} for _ in chain.levels]
     for i, level in enumerate(chain.levels):
@@ -105,8 +110,7 @@ def _outcome_extremes(chain: Chain, cost: int, sign: int) -> list[dict[int, int]
 
 
 def cost_to_go(levels: Levels, cost: int, sign: int) -> list[dict[State, int]]:
-    """Return, for each level and state, the least cost from there to the end; states without a path to the end are
-    missing.
+    """Return, for each level and state, the minimum cost from the state to the end; dead ends are missing.
 
     With `sign` -1, costs are negated.
     """
@@ -121,7 +125,10 @@ def cost_to_go(levels: Levels, cost: int, sign: int) -> list[dict[State, int]]:
 
 
 def cost_so_far(levels: Levels, cost: int, sign: int) -> list[dict[State, int]]:
-    """Return, for each level and state, the least cost from the start to it. With `sign` -1, costs are negated."""
+    """Return, for each level and state, the minimum cost from the start to the state.
+
+    With `sign` -1, costs are negated.
+    """
     costs_from_start: list[dict[State, int]] = [{(): 0}, *({} for _ in levels)]
     for i, level in enumerate(levels):
         for state, steps in level.items():

@@ -1,1 +1,1 @@
-"""Latencies of operations: tables, models fitted to measured networks, and how they are measured."""
+"""Latencies of operations: tables of measurements, models fitted to measured networks, and the measuring itself."""

@@ -1,4 +1,4 @@
-"""Number of times that networks run each operation: the features of latency models."""
+"""Numbers of times that networks execute each operation: the features of latency models."""
 
 from __future__ import annotations
 
@@ -22,24 +22,29 @@ from archir.passes.cost import cost_of
 
 @dataclass(frozen=True)
 class RunCounts:
-    """Number of times that each of n networks runs each of k operations: `times` [n, k]."""
+    """Numbers of times `times` [n, k] that each of n networks executes each of k operations."""
 
     workloads: tuple[Workload, ...]
     times: NDArray[np.float64]
 
     def __getitem__(self, rows: slice) -> RunCounts:
-        """Return the counts of some of the networks."""
+        """Return the counts of these networks only."""
         return RunCounts(self.workloads, self.times[rows])
 
     @property
     def costs(self) -> NDArray[np.float64]:
-        """Costs of one run of each operation, shape [k, 3]: multiply-accumulates, bytes read and written, kernels."""
+        """Costs [k, 3] of executing each operation once: multiply-accumulates, bytes moved, kernel launches.
+
+        Bytes moved are those read and written.
+        """
         return np.array([_run_costs(workload) for workload in self.workloads], np.float64).reshape(-1, 3)
 
 
 def _run_costs(workload: Workload) -> tuple[int, int, int]:
-    """Return multiply-accumulates, bytes read and written (4 for each number), and kernels of one run of an
-    operation."""
+    """Return the costs of executing an operation once: multiply-accumulates, bytes moved, kernel launches.
+
+    Bytes are counted as 4 per element.
+    """
     result = infer_op(workload.op, workload.types)
     cost = cost_of(workload.op, list(workload.types), result)
     moved = sum(x.elements for x in (*workload.types, result)) + sum(
@@ -49,16 +54,16 @@ def _run_costs(workload: Workload) -> tuple[int, int, int]:
 
 
 def counts_of_codes(account: Account, codes: Codes) -> RunCounts:
-    """Return the counts of architectures given as rows of outcomes.
+    """Return the counts for architectures that are given as rows of outcomes.
 
-    Raises ArchError (A1602) if the nodes that an architecture contains cannot be determined exactly.
+    Raises ArchError (A1602) if it cannot be determined exactly which nodes an architecture contains.
     """
     workload_index: dict[str, tuple[int, Workload]] = {}
     expansions: list[tuple[int, ...]] = [()]  # index 0: nodes that do not run
     expansion_index: dict[tuple[int, ...], int] = {}
 
     def expansion_id(op: Op, *types: TensorType) -> int:
-        """Return the index of the list of workloads that an operation expands to."""
+        """Return the index of the list of workloads that an operation expands to; equal lists have one index."""
         indices = tuple(
             workload_index.setdefault(workload.key, (len(workload_index), workload))[0]
             for workload in expand_op(op, types)
@@ -79,7 +84,7 @@ def counts_of_codes(account: Account, codes: Codes) -> RunCounts:
 
 
 def counts_of_graphs(graphs: Sequence[Graph], space: Graph) -> RunCounts:
-    """Return the counts of networks without choices, all from the same space."""
+    """Return the counts for networks without choices, all from the same space."""
     workload_index = {key: (i, workload) for i, (key, workload) in enumerate(space_workloads(space).items())}
     counters: list[Counter[int]] = []
     for graph in graphs:

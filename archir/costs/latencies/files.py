@@ -1,5 +1,4 @@
-"""Files that costs such as `latency("cpu.json")` name: latency tables, and latency models fitted to measured
-networks."""
+"""Files named in costs such as `latency("cpu.json")`: latency tables or fitted latency models."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from archir.utils.files import open_regular
 
 
 class _FileKind(BaseModel):
-    """The field that distinguishes a model from a table."""
+    """Minimal schema of a latency file: the field that only a model has."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -25,8 +24,7 @@ class _FileKind(BaseModel):
 
 
 def read_latency_file(path: str | Path, shown: str = "") -> LatencyTable | LatencyModel:
-    """Read the latency table or model in a file, which messages call `shown`. Raises ArchError (A1501) if it is
-    neither."""
+    """Read a latency table or model; messages call the file `shown`. Raises ArchError (A1501) if it is neither."""
     shown = shown or str(path)
     try:
         with open_regular(Path(path)) as stream:
@@ -49,7 +47,7 @@ def read_latency_file(path: str | Path, shown: str = "") -> LatencyTable | Laten
 
 
 def read_table(path: str | Path) -> LatencyTable:
-    """Read a latency table. Raises ArchError (A1501)."""
+    """Read a latency table. Raises ArchError (A1501) if the file is not a valid one."""
     content = read_latency_file(path)
     if isinstance(content, LatencyModel):
         raise fail("A1501", f"{path} is a latency model, not a latency table")
@@ -57,7 +55,7 @@ def read_table(path: str | Path) -> LatencyTable:
 
 
 def read_model(path: str | Path) -> LatencyModel:
-    """Read a latency model. Raises ArchError (A1501)."""
+    """Read a latency model. Raises ArchError (A1501) if the file is not a valid one."""
     content = read_latency_file(path)
     if isinstance(content, LatencyTable):
         hint = f"fit a model: archir bench --fit MODEL.json --operations {path} FILE"
@@ -66,10 +64,10 @@ def read_model(path: str | Path) -> LatencyModel:
 
 
 def latency_cost(graph: Graph, name: str, file: Path | None = None) -> Rule:
-    """Return the rule for the latency of a space's networks in nanoseconds.
+    """Return the rule of the cost `name`: the latency of a space's networks in nanoseconds.
 
-    The table or model is in `file` or, by default, in the file that the name of the cost contains. Raises ArchError
-    (A1501, A1502; A1509 for a confidence, which a table cannot give).
+    The table or model is read from `file` or, by default, from the file named in the cost's name. Raises ArchError:
+    A1501, A1502, and A1509 if a confidence is asked of a table, which has none.
     """
     shown, confidence = latency_file(name) or "", latency_confidence(name)
     content = read_latency_file(file or shown, shown)

@@ -1,4 +1,7 @@
-"""Fitting of latency models to measured networks; the best kind of model is chosen by leave-one-out errors."""
+"""Fitting of latency models to measured networks.
+
+The kind of model with the smallest leave-one-out error is chosen.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,16 @@ from archir.costs.latencies.table import LatencyTable
 from archir.diagnostics.errors import fail
 
 MAX_NETWORKS = 2_000
-"""Maximum number of networks that a model is fitted to: the work grows with their cube."""
+"""Maximum number of networks that a model is fitted to; the work grows with the cube of their number."""
 MAX_ROUNDS, TOLERANCE = 500, 1e-6
-"""Maximum number of rounds of coordinate descent, and the relative change of the coefficients at which it stops."""
+"""Stopping criteria of coordinate descent: number of rounds, and relative change of the coefficients."""
 
 
 class _FeatureBlock:
-    """Features that are sums over operations.
+    """A block of features that are sums over operations.
 
-    `values` [k, d] are the features of one run of each operation, scaled by their standard deviation over networks;
-    `rows` [n, d] are the centred features of the measured networks.
+    `values` [k, d] are the features of one execution of each operation, scaled by their standard deviation over
+    networks. `rows` [n, d] are the centred features of the measured networks.
     """
 
     def __init__(self, values: Matrix, times: Matrix, reference: Matrix) -> None:
@@ -40,15 +43,15 @@ def fit_model(
     counts: RunCounts, measured: NDArray[np.float64], *, reference: RunCounts, table: LatencyTable | None = None,
     device: str = "", seed: int = 0,
 ) -> LatencyModel:  # fmt: skip
-    """Fit a model to networks that took `measured` nanoseconds [n].
+    """Fit a latency model to networks that took `measured` nanoseconds [n].
 
-    `reference` are the counts of other networks of the space, for the same operations; they tell the scale of the
-    features. A latency `table` of single operations is used if there is one.
+    `reference` has the counts of other networks of the space for the same operations; they determine the scale of the
+    features. `table` is an optional latency table of the single operations.
 
-    Models are `costs` (a Gaussian process on multiply-accumulates, bytes moved and kernels), `operations` (the same,
-    plus a term for each operation), and with a table `table` (a line on its sums) and `table and operations`. The model
-    of the least leave-one-out error is returned. Raises ArchError: A1510 for too few networks or for invalid times,
-    A1502.
+    Kinds of models are `costs` (a Gaussian process on multiply-accumulates, bytes moved and kernel launches),
+    `operations` (the same with one more term per operation) and, with a table, `table` (a line fitted to its sums) and
+    `table and operations`. The model with the smallest leave-one-out error is returned. Raises ArchError: A1510 for too
+    few networks or invalid times, A1502.
     """
     _check_latencies(measured)
     all_counts = np.concatenate([counts.times, reference.times])
@@ -89,7 +92,7 @@ def fit_model(
 
 
 def _check_latencies(measured: NDArray[np.float64]) -> None:
-    """Raise ArchError (A1510) if a model cannot be fitted to these latencies."""
+    """Raise ArchError (A1510) if no model can be fitted to these latencies."""
     if not MIN_NETWORKS <= len(measured) <= MAX_NETWORKS:
         text = f"a latency model needs {MIN_NETWORKS} to {MAX_NETWORKS:,} measured networks, not {len(measured):,}"
         raise fail("A1510", text, None, "measure more of them: -n 30" if len(measured) < MIN_NETWORKS else None)
@@ -101,17 +104,17 @@ def _check_latencies(measured: NDArray[np.float64]) -> None:
 
 @dataclass(frozen=True)
 class _Coefficients:
-    """Coefficients [1 + k]: the offset of a network, and what each operation adds; leave-one-out errors [n]."""
+    """Coefficients of a fit [1 + k] (offset, then what each operation adds), and leave-one-out errors [n]."""
 
     values: Matrix
     errors: Matrix
 
 
 def _nonnegative_coefficients(blocks: list[_FeatureBlock], process: FittedProcess, all_counts: Matrix) -> _Coefficients:
-    """Convert a Gaussian process to coefficients that are not negative.
+    """Convert a fitted Gaussian process to coefficients of operations that are not negative.
 
-    `all_counts` [m, k] are the counts of the networks on which they are fitted to the process; the measured ones come
-    first.
+    They are fitted to the process's predictions for the networks with counts `all_counts` [m, k]; the measured networks
+    come first.
     """
     adds = sum(block.values @ weights for block, weights in zip(blocks, process.weights, strict=True))
     mean = sum(float(block.mean @ weights) for block, weights in zip(blocks, process.weights, strict=True))
@@ -124,8 +127,10 @@ def _nonnegative_coefficients(blocks: list[_FeatureBlock], process: FittedProces
 
 
 def nonnegative_least_squares(rows: Matrix, targets: Matrix, start: Matrix) -> Matrix:
-    """Return the least-squares solution of `rows` [n, k] times coefficients of at least 0, by coordinate descent from
-    `start`."""
+    """Return the least-squares coefficients of `rows` [n, k] subject to being at least 0.
+
+    Uses coordinate descent from `start`.
+    """
     if start.min() >= 0:
         return start
     coefficients, scales = np.maximum(start, 0), (rows**2).sum(0)

@@ -1,8 +1,8 @@
-"""Gaussian process whose kernel is a mixture, averaged over the hyperparameters of the mixture.
+"""Gaussian process regression, averaged over sampled hyperparameters of the kernel.
 
-The kernel is a sum of a constant, of linear kernels over blocks of features, each with a share, and of noise. A few
-measurements do not determine the shares, so many sets of shares are sampled, and each is weighted by the probability of
-the measurements under it (Rasmussen and Williams 2006, sections 2.2 and 5.4.1, with the overall scale integrated out).
+The kernel is a sum of a constant, a linear kernel for each block of features, each with a share, and noise. A few
+measurements do not determine the shares, so many sets of shares are sampled, each weighted by the probability of the
+measurements under it (Rasmussen and Williams 2006, sections 2.2 and 5.4.1, with the overall scale integrated out).
 Leave-one-out errors (section 5.4.2) estimate the error of predictions.
 """
 
@@ -18,29 +18,28 @@ Matrix = NDArray[np.float64]
 HYPERPARAMETER_SAMPLES = 64
 """Number of sampled sets of hyperparameters."""
 MAX_WEIGHTING_POINTS = 300
-"""Maximum number of measurements that are used to weight the sets of hyperparameters."""
+"""Maximum number of measurements used to weight the sets of hyperparameters."""
 _PRIOR_OBSERVATIONS = 0.2
-"""Strength of the prior of the scale, as a number of observations of variance 1."""
+"""Strength of the prior of the scale, as a number of pseudo-observations of variance 1."""
 _MIN_RELATIVE_WEIGHT = 1e-3
-"""Sets of hyperparameters whose weight is below this fraction of the best one's are left out."""
+"""Minimum weight of a set of hyperparameters, relative to the best one's; sets below it are left out."""
 
 
 @dataclass(frozen=True)
 class FittedProcess:
-    """Fit of a process to n measurements, in their unit."""
+    """A process fitted to n measurements, in the unit of the measurements."""
 
     weights: tuple[Matrix, ...]
-    """Weights [d] of the features of each block [n, d]."""
+    """For each block of features [n, d], their linear weights [d]."""
     constant: float
     errors: Matrix
     """Leave-one-out error of each measurement [n]."""
 
 
 def fit_process(blocks: Sequence[Matrix], measured: Matrix, rng: np.random.Generator) -> FittedProcess:
-    """Fit n measurements [n] of networks with blocks of features [n, d], whose rows have a mean squared length of about
-    1.
+    """Fit a process to n measurements [n] of networks with blocks of features [n, d].
 
-    `rng` samples the sets of hyperparameters.
+    The rows of each block should have a mean squared length of about 1. `rng` samples the sets of hyperparameters.
     """
     mean, scale = float(measured.mean()), float(measured.std()) or 1.0
     targets = (measured - mean) / scale
@@ -64,9 +63,10 @@ def fit_process(blocks: Sequence[Matrix], measured: Matrix, rng: np.random.Gener
 
 
 def _sample_hyperparameters(blocks: int, rng: np.random.Generator) -> tuple[Matrix, Matrix]:
-    """Sample S = HYPERPARAMETER_SAMPLES sets of hyperparameters: shares [S, blocks], which sum to 1, and noise [S].
+    """Sample HYPERPARAMETER_SAMPLES sets of hyperparameters: shares [samples, blocks] and noise levels [samples].
 
-    The noise ranges from almost none to as much as all other parts of the kernel.
+    The shares of a set sum to 1. The noise level ranges from almost none to that of all other parts of the kernel
+    together.
     """
     shares = np.exp(rng.normal(0, 1.5, (HYPERPARAMETER_SAMPLES, blocks))) * (
         rng.random((HYPERPARAMETER_SAMPLES, blocks)) < 0.8
@@ -77,7 +77,7 @@ def _sample_hyperparameters(blocks: int, rng: np.random.Generator) -> tuple[Matr
 
 @dataclass(frozen=True)
 class _Posterior:
-    """Log evidence of the measurements, inverse of the kernel times the measurements, and leave-one-out errors."""
+    """Log evidence of the measurements, inverse kernel matrix times measurements, and leave-one-out errors."""
 
     evidence: float
     alpha: Matrix
@@ -85,7 +85,7 @@ class _Posterior:
 
 
 def _posterior(kernels: Matrix, shares: Matrix, noise: float, targets: Matrix) -> _Posterior:
-    """Solve the process for one set of hyperparameters."""
+    """Compute the posterior of the process for one set of hyperparameters."""
     kernel = 1.0 + noise * np.eye(len(targets)) + np.tensordot(shares, kernels, 1)
     inverse = np.linalg.inv(kernel)
     alpha = inverse @ targets

@@ -1,4 +1,4 @@
-"""The machine that measurements run on: processor, GPUs, cores and clocks."""
+"""Description of the machine that measurements run on: processor, GPUs, number of cores, and clocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def processor() -> str:
-    """Return the processor's name as reported by the system."""
+    """Return the processor's name as the operating system reports it."""
     listing = Path("/proc/cpuinfo")
     if listing.exists():
         for line in listing.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -24,12 +24,12 @@ def processor() -> str:
 
 
 def gpu() -> str:
-    """Return the names of the NVIDIA GPUs, separated by commas; "unknown" if the system does not report any."""
+    """Return the names of the NVIDIA GPUs, separated by commas; "unknown" if the system reports none."""
     return ", ".join(_gpus_in_proc(Path("/proc/driver/nvidia/gpus")) or _gpus_from_smi()) or "unknown"
 
 
 def _gpus_in_proc(folder: Path) -> list[str]:
-    """Return the names of the GPUs in the Linux driver's /proc listing."""
+    """Return the names of the GPUs from the Linux driver's files in /proc."""
     names = []
     for listing in sorted(folder.glob("*/information")):
         lines = listing.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -39,7 +39,7 @@ def _gpus_in_proc(folder: Path) -> list[str]:
 
 @cache
 def _gpus_from_smi() -> list[str]:
-    """Return the names of the GPUs from `nvidia-smi`: Windows, and Linux inside of it (WSL2), have no /proc listing."""
+    """Return the names of the GPUs from `nvidia-smi`, for Windows and WSL2, which have no such files in /proc."""
     program = shutil.which("nvidia-smi") or shutil.which("nvidia-smi", path="/usr/lib/wsl/lib")
     if program is None:
         return []
@@ -57,10 +57,10 @@ def cores() -> int:
 
 
 def clock(threads: int) -> tuple[str, Callable[[], int]]:
-    """Return the name of the clock for timing computations on the processor, and the clock itself, in nanoseconds.
+    """Return a clock to time computations on the processor with: its name, and a function that returns nanoseconds.
 
-    A computation in one thread is timed by that thread's processor time, which other programs do not lengthen, if that
-    clock has a resolution of 1 us. Several threads are timed by wall time.
+    For a computation in one thread, it is the thread's processor time, which other programs do not affect, if that
+    clock has a resolution of 1 us; for several threads, wall time.
     """
     if threads == 1 and time.get_clock_info("thread_time").resolution <= 1e-6:
         return "thread time", time.thread_time_ns

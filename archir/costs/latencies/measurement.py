@@ -1,4 +1,4 @@
-"""Measurement of operations for latency tables, and validation of the tables on whole networks."""
+"""Measurement of operations for latency tables, and validation of tables against whole networks."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 
 ProgressWrapper = Callable[[Iterable[Any], int, str], Iterable[Any]]
-"""Wrapper of an iterable that shows progress: called with the items, their number and a label, it yields the items."""
+"""Function that wraps an iterable to show progress.
+
+It is called with the items, their number and a label, and yields the items.
+"""
 
 MAX_RESIDENT_NETWORKS = 20
-"""Maximum number of networks that are in memory and measured in turns."""
+"""Maximum number of networks that are in memory at the same time and measured alternately."""
 SAVE_INTERVAL = 5.0
-"""Seconds between saves: the measuring time that a killed process may lose."""
+"""Seconds between saves: the maximum measuring time that is lost if the process is killed."""
 
 
 class Bench(Protocol):
-    """Device at one batch size, set up by a backend for timing."""
+    """A device at one batch size on which a backend can time networks."""
 
     @property
     def machine(self) -> dict[str, str]:
-        """Names and versions that distinguish this device and its software from others."""
+        """Names and versions that identify this device and its software."""
         ...
 
     @property
@@ -38,11 +41,11 @@ class Bench(Protocol):
         ...
 
     def free(self, graph: Graph) -> bool:
-        """Return whether a network costs no time because lowering removes all of its operations."""
+        """Return whether a network takes no time, because lowering removes all of its operations."""
         ...
 
     def timed(self, graph: Graph) -> TimedRun:
-        """Return a timer for a network without choices, with new weights, on random inputs."""
+        """Return a timer for a network without choices, with newly initialised weights and random inputs."""
         ...
 
 
@@ -52,9 +55,9 @@ def without_progress(items: Iterable[Any], total: int, what: str) -> Iterable[An
 
 
 def new_table(device: Device, batch: int, bench: Bench, effort: Effort = DEFAULT_EFFORT) -> LatencyTable:
-    """Return a new table without operations, with the measured overhead of a call on the device.
+    """Return a new table that contains no operations yet, only the measured overhead of a call on the device.
 
-    The overhead is extrapolated from networks of one and of two equal cheap operations.
+    The overhead is extrapolated from two networks of one and of two equal, cheap operations.
     """
     timings = dict(measure_in_turns([bench.timed(chain_network(1)), bench.timed(chain_network(2))], effort))
     single, double = timings[0], timings[1]
@@ -74,8 +77,10 @@ def new_table(device: Device, batch: int, bench: Bench, effort: Effort = DEFAULT
 
 
 def check_same_machine(table: LatencyTable, device: Device, batch: int, bench: Bench) -> None:
-    """Raise ArchError (A1503) if a table was measured on another device or with other software, naming the
-    differences."""
+    """Raise ArchError (A1503) if a table was measured on another device or with other software.
+
+    It lists the differences.
+    """
     recorded = {"device": table.device, "batch": str(table.batch), "threads": str(table.threads), **table.machine}
     current = {"device": device, "batch": str(batch), "threads": str(bench.threads), **bench.machine}
     differences = [
@@ -97,9 +102,9 @@ def fill_table(
     effort: Effort = DEFAULT_EFFORT,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Measure the operations that a table lacks, and return their number.
+    """Measure the operations of the space that a table lacks, and return how many were measured.
 
-    The table is saved regularly, and also if this is interrupted.
+    The table is saved regularly, and also when the measurement is interrupted.
     """
     missing = [workload for key, workload in workloads.items() if key not in table.entries]
     saved = clock()
@@ -115,7 +120,7 @@ def fill_table(
 
 
 def _measure_entry(graph: Graph, bench: Bench, overhead: float, effort: Effort) -> Entry:
-    """Return the measured latency of one operation, without the overhead of a call."""
+    """Return the measured latency of one operation, after subtracting the overhead of a call."""
     if bench.free(graph):
         return Entry(median=0, spread=0, samples=1)
     timing = measure(bench.timed(graph), effort)
@@ -124,7 +129,7 @@ def _measure_entry(graph: Graph, bench: Bench, overhead: float, effort: Effort) 
 
 @dataclass(frozen=True)
 class MeasuredNetwork:
-    """Latency of a network in nanoseconds: the sum predicted by the table, and the measurement."""
+    """Predicted and measured latency of a network, in nanoseconds; the prediction is the sum of table entries."""
 
     predicted: float
     measured: Timing
@@ -132,7 +137,7 @@ class MeasuredNetwork:
 
 @dataclass(frozen=True)
 class Validation:
-    """Accuracy of a table's sums as predictions of the latency of whole networks."""
+    """How accurately a table's sums predict the latency of whole networks."""
 
     networks: tuple[MeasuredNetwork, ...]
 
@@ -141,7 +146,7 @@ class Validation:
 
     @property
     def rank_correlation(self) -> float | None:
-        """Spearman's rank correlation, ties averaged; None if all predictions or all measurements are equal."""
+        """Spearman's rank correlation with averaged ties; None if all predictions or all measurements are equal."""
         return spearman(self._predicted, self._measured)
 
     @property
@@ -151,10 +156,9 @@ class Validation:
 
     @property
     def corrected_error(self) -> float | None:
-        """Mean relative error after affine correction; each network is predicted by the fit to all others
-        (leave-one-out).
+        """Mean relative error of the predictions after affine correction; None if a line cannot be fitted.
 
-        None if a fit is not possible.
+        Each network's correction is fitted to all other networks (leave-one-out).
         """
         x, y = self._predicted, self._measured
         masks = [np.arange(len(x)) != i for i in range(len(x))]
@@ -165,9 +169,9 @@ class Validation:
         return _relative_error(corrected, y)
 
     def correction(self) -> Correction:
-        """Return the least-squares line of all networks whose offset is at least 0.
+        """Return the affine correction: the least-squares line over all networks with an offset of at least 0.
 
-        Raises ArchError (A1504) if the line does not rise.
+        Raises ArchError (A1504) if the slope of the line is not positive.
         """
         line = fit_line(self._predicted, self._measured)
         if line is None or line[0] <= 0:
@@ -177,12 +181,12 @@ class Validation:
 
     @property
     def _predicted(self) -> Any:
-        """Predicted nanoseconds [networks]."""
+        """Predicted nanoseconds, shape [networks]."""
         return np.array([network.predicted for network in self.networks])
 
     @property
     def _measured(self) -> Any:
-        """Measured nanoseconds [networks]."""
+        """Measured nanoseconds, shape [networks]."""
         return np.array([network.measured.median for network in self.networks])
 
 
@@ -194,7 +198,10 @@ def validate(
     progress: ProgressWrapper = without_progress,
     effort: Effort = DEFAULT_EFFORT,
 ) -> Validation:
-    """Measure networks without choices, and compare with a table's predictions. Raises ArchError (A1502, A1503)."""
+    """Measure networks without choices, and compare the latencies with a table's predictions.
+
+    Raises ArchError (A1502, A1503).
+    """
     check_same_machine(table, table.device, table.batch, bench)
     predicted = [table.total(graph) for graph in graphs]
     return Validation(
@@ -209,13 +216,13 @@ def measure_networks(
     progress: ProgressWrapper = without_progress,
     effort: Effort = DEFAULT_EFFORT,
 ) -> list[Timing]:
-    """Return the measured latency of whole networks without choices, measured in turns."""
+    """Return the measured latencies of whole networks without choices; the networks are timed alternately."""
     timings = dict(progress(_measure_in_blocks(graphs, bench, effort), len(graphs), "measuring"))
     return [timings[i] for i in range(len(graphs))]
 
 
 def _measure_in_blocks(graphs: Sequence[Graph], bench: Bench, effort: Effort) -> Iterator[tuple[int, Timing]]:
-    """Yield the index and latency of each network; at most MAX_RESIDENT_NETWORKS networks are in memory."""
+    """Yield the index and latency of each network, with at most MAX_RESIDENT_NETWORKS networks in memory at a time."""
     for start_index in range(0, len(graphs), MAX_RESIDENT_NETWORKS):
         timers = [bench.timed(graph) for graph in graphs[start_index : start_index + MAX_RESIDENT_NETWORKS]]
         for position, timing in measure_in_turns(timers, effort):
@@ -223,7 +230,7 @@ def _measure_in_blocks(graphs: Sequence[Graph], bench: Bench, effort: Effort) ->
 
 
 def fit_line(x: Any, y: Any) -> tuple[float, float] | None:
-    """Return slope and intercept of the least-squares line whose intercept is at least 0; None if all x are equal."""
+    """Return slope and intercept of the least-squares line with intercept at least 0; None if all x are equal."""
     if len(x) < 2 or np.ptp(x) == 0:
         return None
     centred = x - x.mean()
@@ -240,11 +247,11 @@ def spearman(x: Any, y: Any) -> float | None:
 
 
 def _ranks(values: Any) -> Any:
-    """Return the positions of values in sorted order; equal values share their mean position."""
+    """Return the rank of each value; equal values get their mean rank."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
 
 
 def _relative_error(predicted: Any, measured: Any) -> float:
-    """Return the mean absolute error, relative to the measurements."""
+    """Return the mean absolute error divided by the measurements."""
     return float(np.mean(np.abs(predicted - measured) / measured))

@@ -1,14 +1,14 @@
-"""Latency model: what each operation adds to a network's latency, fitted to measured networks, and the model's error.
+"""Latency model: what each operation adds to a network's latency, fitted to measured networks.
 
-A JSON file, all times in nanoseconds for a whole batch:
+The model includes an estimate of its error. It is a JSON file; all times are nanoseconds for a whole batch:
 
     {"schema_version": 1, "model": "operations", "device": "my phone", "networks": 30,
      "error": 61000.0, "rank_correlation": 0.97, "tried": {"costs": 82000.0, "operations": 61000.0},
      "offset": 1200000, "entries": {"relu(f32[8])": 2100}}
 
-The latency of a network is the offset plus an entry for each operation that it runs, so it is an additive cost. What an
-operation adds may differ from its time when run alone; no number is negative. `error` is the root mean square of the
-leave-one-out errors: each network is predicted by a model that is fitted to all others.
+The latency of a network is the offset plus one entry for each operation that it executes, so it is an additive cost. An
+entry may differ from the time of the operation on its own; no entry is negative. `error` is the root mean square of the
+leave-one-out errors: each network is predicted by a model fitted to all others.
 """
 
 from __future__ import annotations
@@ -31,18 +31,21 @@ from archir.ir.types import TensorType
 from archir.utils.files import write_atomic
 
 MAX_NANOSECONDS = 10**15
-"""Maximum number of nanoseconds of one entry (11 days): sums of very many of them still fit in 64 bits."""
+"""Maximum number of nanoseconds of one entry (11 days), so that sums of very many entries fit in 64 bits."""
 MIN_NETWORKS = 5
 """Minimum number of measured networks that a model is fitted to."""
 _USED_DEGREES = 2
-"""Degrees of freedom used by choosing and fitting a model: with few networks, leave-one-out errors are too small."""
+"""Degrees of freedom that choosing and fitting a model uses up.
+
+With few networks, leave-one-out errors are too small.
+"""
 
 Nanoseconds = Annotated[int, Field(ge=0, le=MAX_NANOSECONDS)]
 Kind = Literal["costs", "operations", "table", "table and operations"]
 
 
 class LatencyModel(BaseModel):
-    """What operations add to a network's latency, by the keys of their workloads, and the error of the sums."""
+    """What each operation adds to a network's latency, by workload key, and the prediction error of the sums."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -67,17 +70,17 @@ class LatencyModel(BaseModel):
         write_atomic(Path(path), (self.model_dump_json(indent=1) + "\n").encode())
 
     def margin(self, confidence: float = 0.95) -> float:
-        """Return half the width, in nanoseconds, of the interval that contains a new network's latency with this
-        probability.
+        """Return half the width, in ns, of the prediction interval of a new network's latency at this confidence.
 
-        Errors are assumed to be equally distributed for all networks, and normal (Student's t). Raises ArchError
-        (A1509).
+        Errors are assumed to be normal with the same variance for all networks (Student's t). Raises ArchError (A1509).
         """
         return self._quantile((1 + _check_confidence(confidence)) / 2) * self._prediction_error
 
     def reserve(self, confidence: float) -> int:
-        """Return the nanoseconds to add so that a new network takes no longer with this probability. Raises ArchError
-        (A1509)."""
+        """Return the ns to add to a predicted latency so that it is exceeded only with probability 1 - `confidence`.
+
+        Raises ArchError (A1509).
+        """
         return round(self._quantile(_check_confidence(confidence)) * self._prediction_error)
 
     @property
@@ -86,32 +89,34 @@ class LatencyModel(BaseModel):
         return self.error * sqrt(self.networks / (self.networks - _USED_DEGREES)) * sqrt(1 + 1 / self.networks)
 
     def _quantile(self, probability: float) -> float:
-        """Return the quantile of Student's t for the model's degrees of freedom."""
+        """Return the quantile of Student's t distribution for the model's degrees of freedom."""
         return _student_quantile(probability, self.networks - _USED_DEGREES)
 
     def check_keys(self, keys: Iterable[str]) -> None:
-        """Raise ArchError (A1502) that names the missing operations, if any."""
+        """Raise ArchError (A1502), which names them, if the model lacks some of these operations."""
         missing = sorted(set(keys) - self.entries.keys())
         if missing:
             hint = "the model is of another space or other parameters; fit one: archir bench --fit MODEL.json FILE"
             raise fail("A1502", f"the latency model lacks {join_names(missing, 3)}", None, hint)
 
     def check_covers(self, graph: Graph) -> None:
-        """Raise ArchError (A1502) unless the model has all operations of a space."""
+        """Raise ArchError (A1502) unless the model has an entry for every operation of a space."""
         self.check_keys(space_workloads(graph))
 
     def estimate(self, graph: Graph) -> int:
-        """Return the latency of a network without choices in nanoseconds.
+        """Return the predicted latency in nanoseconds of a network without choices.
 
-        Raises ArchError (A1502) that names missing operations.
+        Raises ArchError (A1502), which names the missing operations.
         """
         keys = [workload.key for workload in network_workloads(graph)]
         self.check_keys(keys)
         return self.offset + sum(self.entries[key] for key in keys)
 
     def rule(self, confidence: float | None = None) -> Rule:
-        """Return the cost rule of the latency or, with a confidence, of what the latency does not exceed with that
-        probability."""
+        """Return the cost rule of the predicted latency.
+
+        With a confidence, it is the latency that a network does not exceed with this probability.
+        """
 
         def op_latency(op: Op, *types: TensorType) -> int:
             keys = [workload.key for workload in expand_op(op, types)]
@@ -122,7 +127,7 @@ class LatencyModel(BaseModel):
 
 
 def _check_confidence(confidence: float) -> float:
-    """Return a confidence. Raises ArchError (A1509) if it is not from 0.5 to 0.999."""
+    """Return the confidence unchanged. Raises ArchError (A1509) unless it is from 0.5 to 0.999."""
     if not isfinite(confidence) or not 0.5 <= confidence <= 0.999:
         hint = "for example, 0.95: five of a hundred new networks may be slower"
         raise fail("A1509", f"a confidence must be from 0.5 to 0.999, not {confidence:g}", None, hint)
@@ -130,7 +135,7 @@ def _check_confidence(confidence: float) -> float:
 
 
 def _student_quantile(probability: float, degrees: int) -> float:
-    """Return the quantile of Student's t, by the expansion of Abramowitz and Stegun (1964), 26.7.5."""
+    """Return the quantile of Student's t distribution, by the expansion in Abramowitz and Stegun (1964), 26.7.5."""
     z = NormalDist().inv_cdf(probability)
     terms = (
         (z**3 + z) / 4,

@@ -1,13 +1,13 @@
-"""Latency table: the time of each operation of a space on a device; any architecture's latency is a sum of entries.
+"""Latency table: the measured time of each operation of a space on a device.
 
-A table is a JSON file. All times are nanoseconds for a whole batch:
+A network's latency is a sum of entries. The table is a JSON file; all times are nanoseconds for a whole batch:
 
     {"schema_version": 1, "device": "cpu", "batch": 1, "threads": 1, "machine": {"processor": "...", "torch": "..."},
      "overhead": {"median": 1500.0, "spread": 10.0, "samples": 11}, "correction": null,
      "entries": {"relu(f32[8])": {"median": 2100.0, "spread": 20.0, "samples": 11}}}
 
-`overhead` is the time of a call before it computes anything; it is subtracted from the entries. The correction, fitted
-by calibration, maps the sum of a network's times to the time of its run.
+`overhead` is the time that a call takes before it computes anything; it is subtracted from the entries. `correction`,
+which calibration fits, maps the sum of a network's entries to the measured time of the whole network.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from archir.utils.files import write_atomic
 from archir.utils.frames import Tabular
 
 Device = Literal["cpu", "cuda", "onnxruntime-cpu", "onnxruntime-cuda"]
-"""Device that a table can be measured on."""
+"""Devices that a table can be measured on."""
 
 MAX_FILE_BYTES = 2**28
-"""Maximum number of bytes of a table's or model's file."""
+"""Maximum size in bytes of a latency table's or model's file."""
 _MAX_NANOSECONDS = 10**15
-"""Maximum number of nanoseconds of one entry (11 days): sums of very many of them still fit in 64 bits."""
+"""Maximum number of nanoseconds of one entry (11 days), so that sums of very many entries fit in 64 bits."""
 
 Nanoseconds = Annotated[float, Field(ge=0, le=_MAX_NANOSECONDS)]
 
 
 class _StrictModel(BaseModel):
-    """Base of the parts of a table: unknown fields, conversions between types and infinite numbers are refused."""
+    """Base of the parts of a table: unknown fields, type conversions and infinite numbers are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Entry(_StrictModel):
-    """Nanoseconds of an operation: the median, and the interquartile range `spread`, of `samples` samples."""
+    """Latency of one operation in nanoseconds: median and interquartile range (`spread`) of `samples` samples."""
 
     median: Nanoseconds
     spread: Nanoseconds
@@ -52,9 +52,9 @@ class Entry(_StrictModel):
 
 
 class Correction(_StrictModel):
-    """Affine correction: a network takes `scale * sum + offset` nanoseconds. Both are at least 0.
+    """Affine correction: a network takes `scale * sum + offset` nanoseconds, where scale and offset are at least 0.
 
-    `networks` is the number of networks that the line was fitted to.
+    `networks` is the number of measured networks that the line was fitted to.
     """
 
     scale: float = Field(gt=0, le=10**6)
@@ -63,7 +63,7 @@ class Correction(_StrictModel):
 
 
 class LatencyTable(_StrictModel, Tabular):
-    """Times of operations on one device at one batch size, by the keys of their workloads."""
+    """Measured latencies of operations on one device at one batch size, by the keys of their workloads."""
 
     schema_version: Literal[1]
     device: Device
@@ -79,7 +79,7 @@ class LatencyTable(_StrictModel, Tabular):
         return f"<LatencyTable of {len(self.entries):,} operations: {on}>"
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the operations and their nanoseconds, as columns."""
+        """Return the operations and their latencies in nanoseconds, as columns."""
         names: dict[str, list[Any]] = {"operation": list(self.entries)}
         return names | {name: [getattr(entry, name) for entry in self.entries.values()] for name in Entry.model_fields}
 
@@ -88,39 +88,42 @@ class LatencyTable(_StrictModel, Tabular):
         write_atomic(Path(path), (self.model_dump_json(indent=1) + "\n").encode())
 
     def check_keys(self, keys: Iterable[str]) -> None:
-        """Raise ArchError (A1502) that names the missing operations, if any."""
+        """Raise ArchError (A1502), which names them, if the table lacks some of these operations."""
         missing = sorted(set(keys) - self.entries.keys())
         if missing:
             hint = "measure what is missing: archir bench --table TABLE.json FILE --resume"
             raise fail("A1502", f"the latency table lacks {join_names(missing, 3)}", None, hint)
 
     def check_covers(self, graph: Graph) -> None:
-        """Raise ArchError (A1502) unless the table has all operations of a space."""
+        """Raise ArchError (A1502) unless the table has an entry for every operation of a space."""
         self.check_keys(space_workloads(graph))
 
     def nanoseconds(self, op: Op, types: Iterable[TensorType]) -> float:
-        """Return the measured nanoseconds of an operation on operands of these types. Raises ArchError (A1502)."""
+        """Return the measured latency of an operation on operands of these types, in nanoseconds.
+
+        Raises ArchError (A1502).
+        """
         keys = [workload.key for workload in expand_op(op, tuple(types))]
         self.check_keys(keys)
         return sum(self.entries[key].median for key in keys)
 
     def total(self, graph: Graph) -> float:
-        """Return the sum over a network without choices, including the overhead of the call, without correction."""
+        """Return the sum of entries for a network without choices, plus the overhead of the call, uncorrected."""
         keys = [workload.key for workload in network_workloads(graph)]
         self.check_keys(keys)
         return self.overhead.median + sum(self.entries[key].median for key in keys)
 
     @property
     def base(self) -> int:
-        """Corrected nanoseconds of a network before its first operation."""
+        """Corrected nanoseconds that a network takes besides its operations."""
         scale, offset = self._line
         return round(scale * self.overhead.median + offset)
 
     def estimate(self, graph: Graph) -> int:
-        """Return the corrected nanoseconds of a network without choices: `base` plus the sum of `latency_rule` over its
-        nodes.
+        """Return the corrected latency in nanoseconds of a network without choices.
 
-        Raises ArchError (A1502) that names the missing operations.
+        It is `base` plus the sum of `latency_rule` over the nodes. Raises ArchError (A1502), which names the missing
+        operations.
         """
         rule, executed = latency_rule(self), list(network_workloads(graph))
         self.check_keys(workload.key for workload in executed)
@@ -128,13 +131,15 @@ class LatencyTable(_StrictModel, Tabular):
 
     @property
     def _line(self) -> tuple[float, float]:
-        """Scale and offset of the correction; 1 and 0 without one."""
+        """Scale and offset of the correction; 1 and 0 if there is none."""
         return (self.correction.scale, self.correction.offset) if self.correction else (1.0, 0.0)
 
 
 def latency_rule(table: LatencyTable) -> Callable[..., int]:
-    """Return a function of an operation and its operands' types: corrected nanoseconds, rounded for each executed
-    operation."""
+    """Return a function that maps an operation and its operands' types to corrected nanoseconds.
+
+    The number is rounded for each executed operation.
+    """
     scale, _ = table._line
     corrected = {key: round(scale * entry.median) for key, entry in table.entries.items()}
 

@@ -8,19 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 
 TimedRun = Callable[[int], float]
-"""Function that runs something n times in a row and returns the nanoseconds that this took."""
+"""Function that executes something n times in a row and returns the elapsed nanoseconds."""
 
 _MIN_SAMPLES = 3
-"""Minimum number of samples, even where each takes very long."""
+"""Minimum number of samples, even if each takes very long."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure: each sample lasts at least `sample_ns` ns, and samples are taken until the median has this
-    `precision`.
+    """How long to measure: samples of at least `sample_ns` ns are taken until the median is precise.
 
-    At least `min_samples` and at most `max_samples` samples are taken. The relative error of the median is estimated as
-    interquartile range / sqrt(samples) / median.
+    It is precise once its estimated relative error, interquartile range / sqrt(samples) / median, is at most
+    `precision`. At least `min_samples` and at most `max_samples` samples are taken.
     """
 
     sample_ns: float = 2e5
@@ -28,7 +27,7 @@ class Effort:
     min_samples: int = 11
     max_samples: int = 101
     max_ns: float = 1e9
-    """Nanoseconds after which no more samples are taken."""
+    """Nanoseconds of measuring after which no further sample is taken."""
 
 
 DEFAULT_EFFORT = Effort()
@@ -36,7 +35,7 @@ DEFAULT_EFFORT = Effort()
 
 @dataclass(frozen=True)
 class Timing:
-    """Nanoseconds of one run: the median and the interquartile range `spread` of `samples` samples."""
+    """Nanoseconds of one execution: median and interquartile range (`spread`) of `samples` samples."""
 
     median: float
     spread: float
@@ -44,9 +43,9 @@ class Timing:
 
 
 class _Sampler:
-    """Sampler of the time of one thing.
+    """Sampler of one function's execution time.
 
-    As warm-up, the number of runs is doubled until they last long enough for one sample.
+    As a warm-up, the number of executions per sample is doubled until they last long enough.
     """
 
     def __init__(self, timed: TimedRun, effort: Effort) -> None:
@@ -57,7 +56,7 @@ class _Sampler:
             self._calls, self._spent = 2 * self._calls, self._spent + took
 
     def sample(self) -> bool:
-        """Take a sample, and return whether it was the last one."""
+        """Take a sample; return True if no further sample is needed."""
         took = self._timed(self._calls)
         self._samples.append(took / self._calls)
         self._spent += took
@@ -74,7 +73,7 @@ class _Sampler:
 
 
 def measure(run: TimedRun, effort: Effort = DEFAULT_EFFORT) -> Timing:
-    """Measure the time of one thing."""
+    """Measure the execution time of one function."""
     sampler = _Sampler(run, effort)
     while not sampler.sample():
         pass
@@ -82,9 +81,9 @@ def measure(run: TimedRun, effort: Effort = DEFAULT_EFFORT) -> Timing:
 
 
 def measure_in_turns(runs: Sequence[TimedRun], effort: Effort = DEFAULT_EFFORT) -> Iterator[tuple[int, Timing]]:
-    """Measure several things in turns, so that other load on the machine affects all of them equally.
+    """Measure several functions alternately, so that other load on the machine affects all of them equally.
 
-    Yields the position and timing of each one as soon as it is precise enough.
+    Yields the index and timing of each function as soon as its timing is precise enough.
     """
     samplers = {position: _Sampler(run, effort) for position, run in enumerate(runs)}
     while samplers:

@@ -1,4 +1,4 @@
-"""Workloads of a space: its distinct operations on operands of fixed types, which can be timed one by one."""
+"""Workloads of a space: its distinct operations on operands of fixed types, which can be timed individually."""
 
 from __future__ import annotations
 
@@ -19,27 +19,31 @@ from archir.ops.activation import Sigmoid
 from archir.ops.calibration import AsGate, AsKernel
 
 _CONVERSIONS: dict[object, type[Op]] = {"gate": AsGate, "kernel": AsKernel}
-"""Operations that convert an input to a gate or to a kernel."""
+"""Operations that convert an input to a gate or a bank of kernels."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Operation on operands of these types; neither depends on choices, and composite operations are already
-    expanded."""
+    """An operation on operands of these types, which do not depend on choices.
+
+    Composite operations are already expanded.
+    """
 
     op: Op
     types: tuple[TensorType, ...]
 
     @cached_property
     def key(self) -> str:
-        """Text of the workload, such as `linear(f32[8], channels=4, bias=true)`: the same for equal operations in any
-        network."""
+        """Text that identifies the workload in any network, such as `linear(f32[8], channels=4, bias=true)`."""
         writer = ValueWriter()
         attributes = [f"{name}={writer.write(value)}" for name, value in self.op.attributes().items()]
         return f"{self.op.name}({', '.join([*map(str, self.types), *attributes])})"
 
     def graph(self) -> Graph:
-        """Return the network of this operation alone. Without operands, it has an unused input for the batch size."""
+        """Return the network that consists of only this operation.
+
+        If the operation has no operands, the network has an unused input, which determines the batch size.
+        """
         graph = Graph("workload")
         operands = [_add_input(graph, i, x) for i, x in enumerate(self.types)]
         if not operands:
@@ -49,14 +53,13 @@ class Workload:
 
 
 def _add_input(graph: Graph, position: int, x: TensorType) -> NodeId:
-    """Add an input of type `x` to a graph, and return the node that provides it."""
+    """Add an input to a graph, and return the node that provides it as a tensor of type `x`."""
     number = graph.add(Node(Input(f"x{position}", x.shape, x.dtype)))
     return number if x.kind == "feature" else graph.add(Node(_CONVERSIONS[x.kind]()), number)
 
 
 def chain_network(length: int) -> Graph:
-    """Return a network of `length` equal cheap operations; from the times of two lengths follows the overhead of a
-    call."""
+    """Return a network of `length` equal, cheap operations; the times of two lengths give the overhead of a call."""
     graph = Graph("chain")
     last = _add_input(graph, 0, TensorType((1,)))
     for _ in range(length):
@@ -66,14 +69,15 @@ def chain_network(length: int) -> Graph:
 
 
 def expand_op(op: Op, types: Sequence[TensorType]) -> list[Workload]:
-    """Return the workloads that an operation runs: itself, or the expansion of a composite operation."""
+    """Return the workloads that an operation executes: itself, or those that a composite operation expands into."""
     if not isinstance(op, Composite):
         return [Workload(op, tuple(types))]
     value_types = list(types)
     expansion: list[Workload] = []
 
     def add(op: Op, *operands: int) -> int:
-        """Add an operation to the expansion, and return its number; operands are numbers of values."""
+        """Add an operation to the expansion, and return the number of its result; operands are given by such
+        numbers."""
         operand_types = [value_types[operand] for operand in operands]
         expansion.extend(expand_op(op, operand_types))
         value_types.append(infer_op(op, operand_types))
@@ -84,17 +88,16 @@ def expand_op(op: Op, types: Sequence[TensorType]) -> list[Workload]:
 
 
 def space_workloads(graph: Graph, types: Types | None = None) -> dict[str, Workload]:
-    """Return every operation that some architecture runs, with every combination of attributes and operand types, by
-    key.
+    """Return the workloads, by key, of every operation that some architecture executes.
 
-    No architecture is enumerated. Bounds (`require` and `where` lines) are ignored, so that a table also serves other
-    budgets.
+    These are all combinations of attributes and operand types; no architecture is enumerated. Bounds on costs
+    (`require` and `where` lines) are ignored, so that a table can be used for other bounds, too.
     """
     types = types or checked_types(graph)
     by_key: dict[str, Workload] = {}
 
     def meet(op: Op, *operands: TensorType) -> None:
-        """Record the workloads of an operation."""
+        """Record the workloads of one operation on operands of these types."""
         by_key.update((workload.key, workload) for workload in expand_op(op, operands))
 
     for number, needed in sorted(reachability_conditions(graph).items()):
@@ -109,7 +112,7 @@ def space_workloads(graph: Graph, types: Types | None = None) -> dict[str, Workl
 
 
 def network_workloads(graph: Graph) -> Iterator[Workload]:
-    """Yield the workloads of a network without choices, in order. Raises ArchError (A0901) if choices are left."""
+    """Yield the workloads of a network in order. Raises ArchError (A0901) if the network has choices."""
     types = checked_types(graph)
     for number in reachability_conditions(graph):
         node = graph[number]

@@ -1,1 +1,1 @@
-"""Provably optimal architectures under bounds on sums of costs."""
+"""Provably optimal architectures under bounds on additive costs."""

@@ -1,9 +1,10 @@
 """Costs of the architectures within bounds.
 
-Extremes are found by exact optimisation; everything else by a chain of choices whose states also hold the residual
-budget of each bound. A bound of any relation, with or without a condition, is written as a sum that is at most a
-number. A peak is a maximum of parts: it is within a limit if no part exceeds the limit, and beyond it if at least one
-part does, which is a bound on a sum of zeros and ones.
+Minima and maxima are found by exact optimisation, everything else by a chain of choices whose states also hold the
+residual budget of each bound (what the partial architecture leaves of it). Each bound, whatever its relation and
+condition, is converted to the form "a sum is at most a number". A peak cost is a maximum of parts: it is within a limit
+if no part exceeds the limit, and beyond it if at least one part does, so a bound on it is a bound on a sum of zeros and
+ones.
 """
 
 from __future__ import annotations
@@ -32,19 +33,22 @@ from archir.diagrams.lifting import lift
 from archir.ir.graph import Constraint, NodeId
 
 UPPER_OFFSETS, LOWER_OFFSETS = {"<=": 0, "<": -1, "==": 0}, {">=": 0, ">": 1, "==": 0}
-"""For each relation, what to add to its limit to get an inclusive upper (or lower) limit."""
+"""By relation, the number to add to its limit to get an inclusive upper limit, and an inclusive lower limit."""
 REFUSAL_CODES = ("A1601", "A1602", "A3302", WORK_CODE)
-"""Diagnostic codes that refuse an exact answer: too many tables, states or too much work, or a bound that is not a
-sum."""
+"""Codes of the errors which say that no exact answer is possible.
+
+There are too many tables or states, it takes too much work, or a bound is unsupported. A bound is unsupported if it
+is not on a sum.
+"""
 SATISFIED = 2**62
-"""Residual budget of a bound that every completion of a partial architecture satisfies."""
+"""Residual budget that stands for a bound which every completion of the partial architecture satisfies."""
 DEFAULT_WORK = 10 * MAX_WORK
-"""Units of work that computing an extreme may take where no budget is set."""
+"""Work units for computing an extreme if no work budget is set."""
 
 
 @dataclass(frozen=True)
 class SumBound:
-    """Bound on a sum of terms and tables: the sum is at most `limit` or, with `not_equal`, not equal to `limit`."""
+    """Bound on a sum of terms and tables: the sum is at most `limit`; with `not_equal`, it differs from `limit`."""
 
     terms: Terms
     limit: int
@@ -53,7 +57,10 @@ class SumBound:
 
 
 def bound_sums(account: Account, bound: Constraint) -> Iterator[SumBound]:
-    """Yield the sums that a bound limits. Raises ArchError: A1602, A1604, A3302 (a bound that is not a sum)."""
+    """Yield the bounds on sums that are equivalent to a bound on a cost.
+
+    Raises ArchError: A1602, A1604, A3302 (the bound cannot be expressed by sums).
+    """
     cost, relation = str(bound.cost), bound.relation
     if cost in PEAKS:
         yield from _peak_sums(account, bound)
@@ -79,7 +86,7 @@ def bound_sums(account: Account, bound: Constraint) -> Iterator[SumBound]:
 
 
 def _peak_sums(account: Account, bound: Constraint) -> Iterator[SumBound]:
-    """Yield a bound on a peak cost as bounds on sums of zeros and ones.
+    """Yield the bounds on sums of zeros and ones that are equivalent to a bound on a peak cost.
 
     A maximum is at most a number if none of its parts exceeds the number, and at least a number if some part reaches
     it.
@@ -101,7 +108,7 @@ def _peak_sums(account: Account, bound: Constraint) -> Iterator[SumBound]:
 
 
 def _exceeding_cells(account: Account, table: Table, limit: int) -> Groups:
-    """Return tables with a 1 in each cell of the cost's table that exceeds `limit`."""
+    """Return tables of zeros and ones, with a one in each cell of the cost's table that exceeds `limit`."""
     return {
         tuple(account.order[position].choice for position in factor.positions): (factor.table[..., 0] > limit).astype(
             int
@@ -113,8 +120,10 @@ def _exceeding_cells(account: Account, table: Table, limit: int) -> Groups:
 def bounded_tables(
     account: Account, terms: Mapping[str, Mapping[Term, int]], bounds: Sequence[SumBound]
 ) -> tuple[list[int], Groups]:
-    """Return the constants and tables of sums of terms, with one more column for each bound. Raises ArchError
-    (A1601)."""
+    """Return the constants and tables of sums of terms, with one additional column for each bound.
+
+    Raises ArchError (A1601).
+    """
     columns = {**terms, **{f"bound {number}": bound.terms for number, bound in enumerate(bounds)}}
     position = {decision.choice.path: place for place, decision in enumerate(account.order)}
     constants, groups = group_terms(columns, position)
@@ -128,8 +137,8 @@ def bounded_tables(
 def restrict_chain(chain: Chain, bounds: Sequence[SumBound]) -> Chain | None:
     """Return the chain of the architectures within bounds; None if there are none.
 
-    The last columns of `chain` are the sums that the bounds limit, in order; they are left out of the result. Raises
-    ArchError (A1602), WorkError.
+    The last columns of `chain` are the sums that are bounded, in the order of `bounds`; the result does not contain
+    them. Raises ArchError (A1602), WorkError.
     """
     cost_count = len(chain.constant) - len(bounds)
     cost_bounds = [
@@ -137,7 +146,7 @@ def restrict_chain(chain: Chain, bounds: Sequence[SumBound]) -> Chain | None:
     ]
 
     def budgets_before(number: int, state: State, left: Iterable[int]) -> tuple[int, ...] | None:
-        """Return the residual budget of each bound before a level; None if every completion violates a bound."""
+        """Return the residual budget of each bound in a state; None if every completion violates some bound."""
         remaining: list[int] = []
         for (least, greatest), bound, budget in zip(cost_bounds, bounds, left, strict=True):
             if state not in least[number]:
@@ -150,7 +159,7 @@ def restrict_chain(chain: Chain, bounds: Sequence[SumBound]) -> Chain | None:
         return tuple(remaining)
 
     def budgets_after(left: tuple[int, ...], costs: tuple[int, ...]) -> Iterator[int]:
-        """Yield the residual budgets after a step."""
+        """Yield the residual budget of each bound after a step with these costs."""
         return (budget if budget == SATISFIED else budget - cost for budget, cost in zip(left, costs, strict=True))
 
     initial = budgets_before(
@@ -186,7 +195,7 @@ def restrict_chain(chain: Chain, bounds: Sequence[SumBound]) -> Chain | None:
 
 @contextmanager
 def suppress_refusals() -> Iterator[None]:
-    """Suppress the errors that refuse an exact answer."""
+    """Suppress the errors that no exact answer is possible (`REFUSAL_CODES`) in the `with` block."""
     try:
         yield
     except ArchError as error:
@@ -195,12 +204,11 @@ def suppress_refusals() -> Iterator[None]:
 
 
 class BoundedAccount(Account):
-    """Costs of the architectures of a space within bounds on costs; `unbounded` is the account of the space without
-    these bounds.
+    """Costs of the architectures of a space within bounds on costs; `unbounded` is the account without these bounds.
 
-    `ranges` has the least and greatest value that the bounds allow of each cost, if the bounds are nothing but such
-    ranges; otherwise it is empty. Queries that would exceed the limit of work raise ArchError (A1602); an extreme is
-    then a bound that no architecture exceeds.
+    If the bounds are only ranges of costs, `ranges` has the smallest and greatest allowed value of each; otherwise it
+    is empty. Queries that would take too much work raise ArchError (A1602); for an extreme, a proved bound is returned
+    instead.
     """
 
     def __init__(self, unbounded: Account, bounds: Sequence[Constraint], ranges: Mapping[str, tuple[int, int]]) -> None:
@@ -209,15 +217,15 @@ class BoundedAccount(Account):
         self.rules, self.peaks = unbounded.rules, unbounded.peaks
 
     def check_reachability(self) -> None:
-        """Raise ArchError (A1602) if the nodes that an architecture contains cannot be determined exactly."""
+        """Raise ArchError (A1602) if it cannot be determined exactly which nodes each architecture contains."""
         self.unbounded.check_reachability()
 
     def terms(self, name: str, lower_bound: bool = False) -> Terms:
-        """Return the terms that a cost is the sum of, as `Account.terms`."""
+        """Return the terms that add up to a cost; see `Account.terms`."""
         return self.unbounded.terms(name, lower_bound)
 
     def add_cost(self, name: str) -> None:
-        """Add a cost to those that are shown."""
+        """Add a cost to `names`, the costs to be shown."""
         self.unbounded.add_cost(name)
         self.peaks = self.unbounded.peaks
 
@@ -227,7 +235,7 @@ class BoundedAccount(Account):
         return self.unbounded.contributions
 
     def distinct_node_costs(self, rule: Rule, codes: Codes) -> Iterator[tuple[int, Numbers]]:
-        """Yield each distinct contribution of nodes to the cost of a rule, as `Account.contributing`."""
+        """Yield each distinct contribution that nodes make to a rule's cost; see `Account.distinct_node_costs`."""
         return self.unbounded.distinct_node_costs(rule, codes)
 
     @cached_property
@@ -236,25 +244,25 @@ class BoundedAccount(Account):
         return self.unbounded.table
 
     def peak_table(self, name: str) -> Table:
-        """Return the table of a cost that is a maximum."""
+        """Return the table of a cost that is a maximum over time."""
         return self.unbounded.peak_table(name)
 
     def at(self, codes: Codes, names: Iterable[str] | None = None) -> dict[str, Numbers]:
-        """Return the exact costs of rows of outcomes."""
+        """Return the exact costs of architectures, given as rows of outcomes."""
         return self.unbounded.at(codes, names)
 
     @cached_property
     def _bound_sums(self) -> list[SumBound]:
-        """Sums that the bounds limit."""
+        """Bounds on sums that are equivalent to the bounds on costs."""
         return [bound_sum for bound in self.bounds for bound_sum in bound_sums(self.unbounded, bound)]
 
     def _chain_with_bounds(self, terms: Mapping[str, Mapping[Term, int]]) -> Chain:
-        """Return the chain of all architectures with the costs and, as last columns, the sums that the bounds limit."""
+        """Return the chain of all architectures, whose columns are the costs, followed by the sums that are bounded."""
         constants, groups = bounded_tables(self.unbounded, terms, self._bound_sums)
         return Chain(self.order, self.conditions, groups, constants)
 
     def chain_of_terms(self, terms: Mapping[str, Mapping[Term, int]]) -> Chain:
-        """Return the choices within the bounds as a chain whose costs are sums of terms.
+        """Return the chain of the architectures within the bounds, whose costs are sums of terms.
 
         Raises ArchError (A1601, A1602, A1603, A3302).
         """
@@ -264,8 +272,10 @@ class BoundedAccount(Account):
         return chain
 
     def chain(self, *names: str) -> Chain:
-        """Return the choices within the bounds as a chain with these costs. Raises ArchError (A1601 to A1604,
-        A3302)."""
+        """Return the chain of the architectures within the bounds, with these costs.
+
+        Raises ArchError (A1601 to A1604, A3302).
+        """
         for name in names:
             self.check_cost(name, summed=True)
         if names not in self._chains:
@@ -274,16 +284,18 @@ class BoundedAccount(Account):
         return self._chains[names]
 
     def stages(self, *names: str) -> Stages:
-        """Return the chain with these costs, merged into stages of a few choices each.
+        """Return the chain with these costs, coarsened into stages of a few choices each.
 
-        If the bounds are nothing but ranges of the one cost asked for, it is the chain of all architectures: a total
-        within the ranges is then always that of an architecture within the bounds.
+        If the bounds are only a range of the one cost in `names`, this is the chain of all architectures: an
+        architecture whose total is within the range is then always within the bounds.
         """
         return self.unbounded.stages(*names) if (*self.ranges,) == names else super().stages(*names)
 
     def _find_extreme(self, name: str, sign: int) -> Extreme:
-        """Compute an extreme within the bounds: by exact optimisation, or by the chain within the bounds; else only a
-        bound."""
+        """Compute an extreme within the bounds by exact optimisation or by the chain.
+
+        If both take too much work, return only a proved bound.
+        """
         result = Extreme(self._clip(name, sign, self.unbounded.extreme(name, sign).bound), None)
         with work_budget(DEFAULT_WORK), suppress_refusals():
             if not any(bound.not_equal for bound in self._bound_sums):
@@ -295,8 +307,10 @@ class BoundedAccount(Account):
         return result
 
     def _optimum(self, name: str, sign: int) -> Extreme | None:
-        """Return the minimum (`sign` 1) or maximum (-1) cost within the bounds; None if no architecture is within
-        them."""
+        """Return the minimum (`sign` 1) or maximum (`sign` -1) of a cost within the bounds.
+
+        None if no architecture is within the bounds.
+        """
         signed = Terms({term: sign * times for term, times in self.terms(name).items()})
         layers = build_network(self._chain_with_bounds({name: signed}))
         if layers is None:
@@ -315,7 +329,7 @@ class BoundedAccount(Account):
         return self._clip(name, 1, low), self._clip(name, -1, high)
 
     def _clip(self, name: str, sign: int, number: int) -> int:
-        """Clip a lower (`sign` 1) or upper (-1) bound of a cost by the plain bounds on that cost."""
+        """Tighten a lower (`sign` 1) or upper (`sign` -1) bound of a cost by the unconditional bounds on that cost."""
         offsets = LOWER_OFFSETS if sign == 1 else UPPER_OFFSETS
         for bound in self.bounds:
             plain = bound.condition is True and isinstance(bound.limit, int)

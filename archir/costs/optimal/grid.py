@@ -1,9 +1,8 @@
-"""Minimum objective for every combination of sums of the other columns: a table over these sums, where they are few.
+"""Dynamic programming over a grid: the minimum objective for every combination of sums of the other columns.
 
-Where layers are alike, sums of costs take few values: each column is counted in its unit, the greatest common divisor
-of the differences between its steps' costs. The table of a layer is the minimum, over the layer's steps, of the
-preceding table shifted by the step's costs. The table is exact, and answers every question "the best within these
-limits".
+If layers are alike, sums of costs have few values when each column is counted in its unit: the greatest common divisor
+of the differences between its steps' costs. The table after a layer is the minimum, over the layer's steps, of the
+table before it, shifted by the step's costs. The table is exact, and gives the optimum for any limits on the columns.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from archir.costs.optimal.network import Layer, Network
 from archir.costs.tables import MAX_SUM, Codes, Numbers
 
 MAX_CELLS = 150_000_000
-"""Maximum number of cells of the tables of all layers and states."""
+"""Maximum number of cells in the tables of all layers and states."""
 MAX_UPDATES = 1_500_000_000
-"""Maximum number of cell updates over all steps."""
+"""Maximum number of cell updates, summed over all steps."""
 
 Sizes = tuple[int, ...]
 Steps = NDArray[np.unsignedinteger[Any]]
@@ -32,18 +31,17 @@ Steps = NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class GridCells:
-    """Cells of the last table, in order of their objective: `indices` [cells, columns], and the sums of all columns
-    `totals`."""
+    """Cells of the last table, sorted by objective: `indices` [cells, columns], and sums `totals` of all columns."""
 
     indices: Numbers
     totals: Numbers
 
 
 class Grid:
-    """Dynamic-programming table of a network; the axes are the columns after the objective."""
+    """Dynamic-programming table of a network; its axes are the columns other than the objective."""
 
     def __init__(self, network: Network) -> None:
-        """Express the costs of each column in its unit, relative to the minimum of the layer."""
+        """Express the costs of each column in its unit, relative to the minimum in each layer."""
         self.network = network
         self.minima = [layer.costs.min(axis=0) for layer in network.layers]
         relative = [layer.costs - low for layer, low in zip(network.layers, self.minima, strict=True)]
@@ -58,11 +56,11 @@ class Grid:
             [np.zeros(network.column_count, np.int64), *(part.max(axis=0) for part in self.costs)], axis=0
         )
         self.sizes: list[Sizes] = [tuple(int(end) + 1 for end in row[1:]) for row in extents]
-        """Shape of the table before each layer, and at the end."""
+        """Shape of the tables before each layer, and of the last table."""
 
     @property
     def is_affordable(self) -> bool:
-        """Whether the tables fit into memory, their numbers into 64 bits, and computing them takes seconds."""
+        """Whether the tables fit in memory and their numbers in 64 bits, and their computation takes only seconds."""
         states = [len(layer.starts) for layer in self.network.layers]
         cells = sum(
             state_count * prod(size) for state_count, size in zip([*states[1:], 1], self.sizes[1:], strict=True)
@@ -72,13 +70,15 @@ class Grid:
 
     @property
     def update_count(self) -> int:
-        """Number of cell updates over all steps."""
+        """Number of cell updates, summed over all steps."""
         return sum(len(steps) * prod(size) for steps, size in zip(self.steps, self.sizes, strict=False))
 
     @cached_property
     def _tables(self) -> tuple[Numbers, list[list[Steps]]]:
-        """Last table, with MAX_SUM in cells that no path reaches; and the last step to each cell, by layer and
-        state."""
+        """The last table, and the last step to each cell, by layer and state.
+
+        Cells that no path reaches contain MAX_SUM.
+        """
         tables = [np.zeros(self.sizes[0], np.int64)]
         last_steps: list[list[Steps]] = []
         for number, layer in enumerate(self.network.layers):
@@ -100,7 +100,7 @@ class Grid:
         return tables[0], last_steps
 
     def table_within(self, limits: Sequence[int | None]) -> Numbers:
-        """Return the last table with MAX_SUM in the cells beyond limits of its columns."""
+        """Return the last table with MAX_SUM in all cells that exceed a limit on some column."""
         table = self._tables[0].copy()
         for axis, limit in enumerate(limits):
             if limit is not None:
@@ -110,15 +110,15 @@ class Grid:
 
     @cached_property
     def _offsets(self) -> list[int]:
-        """Sums of all columns in the cell of index 0."""
+        """For each column, the sum in the cell of index 0."""
         return [
             sum(int(low[i]) for low in self.minima) + self.network.constant[i] for i in range(self.network.column_count)
         ]
 
     def front(self, axes: int, limits: Sequence[int | None]) -> GridCells:
-        """Return the Pareto-optimal cells within limits, the least objective first.
+        """Return the Pareto-optimal cells within limits, sorted by increasing objective.
 
-        Objectives are the objective and the first `axes` columns; the other columns are only limited.
+        The front is that of the objective and the first `axes` columns; the other columns are only limited.
         """
         table = self.table_within(limits)
         flat = table.reshape(*table.shape[:axes], -1)
@@ -144,7 +144,7 @@ class Grid:
         return GridCells(indices[order], totals[order])
 
     def codes(self, indices: Numbers) -> Codes:
-        """Return an architecture of each of these cells, shape [cells, choices]."""
+        """Return one architecture for each of these cells, shape [cells, choices]."""
         codes = np.empty((len(indices), len(self.network.layers)), np.int16)
         states, position = np.zeros(len(indices), np.int64), indices.copy()
         for number in reversed(range(len(self.network.layers))):
@@ -160,7 +160,7 @@ class Grid:
 
 
 def _best_steps(layer: Layer, costs: Numbers) -> Numbers:
-    """Return the indices of a layer's steps; of steps that differ only in the objective, only the best one."""
+    """Return the indices of a layer's steps, keeping the best of those that differ only in the objective."""
     keys = [costs[:, 0], *costs[:, 1:].T, layer.after, layer.sources]
     order = np.lexsort(keys)
     is_first = np.ones(len(order), bool)
@@ -175,8 +175,8 @@ def _best_steps(layer: Layer, costs: Numbers) -> Numbers:
 def evenly_spaced(totals: Numbers, count: int) -> Numbers:
     """Return the indices of about `count` points of a front, spread evenly over the columns after the first.
 
-    `totals` has the objectives [points, columns], sorted by the first one. The points are the best ones within limits
-    that are evenly spaced.
+    `totals` has the objectives [points, columns], sorted by the first column. Limits on the other columns are spaced
+    evenly, and the point with the best first column within each combination of limits is taken.
     """
     if count >= len(totals):
         return np.arange(len(totals))
@@ -191,7 +191,7 @@ def evenly_spaced(totals: Numbers, count: int) -> Numbers:
 
 
 def _level_counts(levels: int) -> Iterator[int]:
-    """Yield `levels`, and then ever larger numbers of levels, four in all."""
+    """Yield four numbers of levels to try: `levels`, and then increasing ones."""
     for _ in range(4):
         yield levels
         levels = levels * 3 // 2 + 1

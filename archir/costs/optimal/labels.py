@@ -1,7 +1,7 @@
 """Pareto front of a network's columns by label setting.
 
-A label is a partial path. Of the labels that end in one state, only those stay that no other label is at least as good
-as in every column, the bounded columns included (label setting for multi-objective shortest paths; Martins 1984).
+A label is a partial path. A label is dropped if another label that ends in the same state is at least as good in every
+column, including the bounded ones (label setting for multi-objective shortest paths; Martins 1984).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from archir.costs.optimal.paths import TooManyPathsError, column_cost_to_go
 from archir.costs.tables import MAX_SUM, Codes, Numbers
 
 MAX_LABELS = 20_000
-"""Maximum number of labels after a layer."""
+"""Maximum number of labels that are kept after a layer."""
 BLOCK_LABELS = 256
-"""Labels that are compared at a time with all labels kept so far."""
+"""Number of labels that are compared together with all labels kept so far."""
 
 
 @dataclass(frozen=True)
 class _Labels:
-    """Labels after a layer: the state, the sums [labels, columns], the preceding label and the last step of each."""
+    """Labels after a layer: for each, its state, its sums [labels, columns], the preceding label and the last step."""
 
     states: Numbers
     totals: Numbers
@@ -33,10 +33,10 @@ class _Labels:
 
 
 def front(network: Network, axes: int, limits: Sequence[int | None], max_pairs: float) -> tuple[Codes, Numbers]:
-    """Return the codes and sums [paths, columns] of the Pareto-optimal paths within limits, the least objective first.
+    """Return the codes and sums [paths, columns] of the Pareto-optimal paths within limits, by increasing objective.
 
-    Objectives are the objective and the first `axes` columns; the other columns are only limited. Raises
-    TooManyPathsError if more than about `max_pairs` pairs of labels would be compared.
+    The front is that of the objective and the first `axes` columns; the other columns are only limited. Raises
+    TooManyPathsError if more than about `max_pairs` pairs of labels would have to be compared.
     """
     budgets = np.array(
         [
@@ -67,7 +67,7 @@ def front(network: Network, axes: int, limits: Sequence[int | None], max_pairs: 
 def _extend(
     layer: Layer, row: _Labels, budgets: Numbers, cost_to_go: Numbers, columns: int, pairs: _PairBudget
 ) -> _Labels:
-    """Extend all labels by one step, and keep those that are Pareto-optimal in the first `columns` columns."""
+    """Extend all labels by one step, and keep the labels that are Pareto-optimal in the first `columns` columns."""
     counts = layer.counts[row.states]
     pairs.spend(int(counts.sum()))
     parents = np.repeat(np.arange(len(counts)), counts)
@@ -86,20 +86,20 @@ def _extend(
 
 
 class _PairBudget:
-    """Budget of pairs that may still be compared."""
+    """Remaining number of pairs of labels that may be compared."""
 
     def __init__(self, left: float) -> None:
         self.left = left
 
     def spend(self, count: int) -> None:
-        """Subtract from the budget. Raises TooManyPathsError if it is exceeded."""
+        """Subtract a number of pairs. Raises TooManyPathsError if not enough are left."""
         self.left -= count
         if self.left < 0:
             raise TooManyPathsError
 
 
 def _optimal_rows(rows: Numbers, pairs: _PairBudget) -> Numbers:
-    """Return the indices of the Pareto-optimal rows; of equal rows, one."""
+    """Return the indices of the Pareto-optimal rows; only one of several equal rows."""
     order = np.lexsort(rows.T[::-1])
     result: list[int] = []
     kept = rows[:0]
@@ -116,5 +116,5 @@ def _optimal_rows(rows: Numbers, pairs: _PairBudget) -> Numbers:
 
 
 def _is_dominated(rows: Numbers, others: Numbers, among: NDArray[np.bool_] | bool = True) -> NDArray[np.bool_]:
-    """Return, for each row, whether one of the others is at least as good in all columns."""
+    """Return, for each row, whether one of the rows in `others` is at least as good in all columns."""
     return np.asarray(np.any(np.all(rows[:, None] >= others[None], axis=2) & among, axis=1))

@@ -1,8 +1,8 @@
-"""Lagrange multipliers: the price of a unit of each bounded cost at the optimum.
+"""Lagrange multipliers: the price of one unit of each bounded cost at the optimum.
 
-For all multipliers of at least 0, the minimum of the objective plus the multipliers times the excess over the bounds
-is at most the optimum. The greatest such lower bound is searched for with floats by Newton's method, on a smooth
-function below it (a sum of exponentials over all paths, computed by the forward-backward algorithm) at falling
+For any multipliers of at least 0, the minimum of the objective plus the multipliers times the excess over the bounds is
+a lower bound of the optimum. The greatest such bound is searched for in floating point by Newton's method, on a smooth
+function below it (a sum of exponentials over all paths, computed by the forward-backward algorithm) at decreasing
 temperatures. The multipliers are then rounded, and the bound that they prove is computed in integers.
 """
 
@@ -21,25 +21,27 @@ from archir.diagnostics.work import spend
 Floats = NDArray[np.float64]
 
 START_TEMPERATURE, END_TEMPERATURE, COOLING_FACTOR = 1.0, 3e-4, 0.25
-"""First temperature, last temperature, and factor between temperatures, in units of the mean range of one choice."""
+"""First and last temperature, and factor between consecutive ones, in units of one choice's mean range."""
 MAX_NEWTON_STEPS = 8
 """Maximum number of Newton steps at one temperature."""
 MAX_LINE_SEARCH_STEPS = 12
-"""Maximum number of step lengths tried in a line search; each is a quarter of the last."""
+"""Maximum number of step lengths tried in a line search; each is a quarter of the previous one."""
 WORK_PER_LAYER, PRODUCTS_PER_UNIT = 60, 500
-"""Units of work for evaluating the function in one layer, and products of two costs of a step that take one unit
-more."""
+"""Work units of evaluating the function in one layer.
+
+PRODUCTS_PER_UNIT products of two costs of a step cost one unit more.
+"""
 MAX_MULTIPLIER = 1e7
-"""Maximum multiplier, in units in which the range of every cost is 1."""
+"""Maximum value of a multiplier, in units in which every cost has a range of 1."""
 MAX_SCALE = 2**20
-"""Fractions of the objective's unit to which a bound is computed, where 64 bits allow it."""
+"""Maximum number of fractions of the objective's unit in which a bound is computed, if they fit in 64 bits."""
 
 
 @dataclass(frozen=True)
 class DualBound:
-    """Lower bound of the objective that is proved by weights of all columns, integers of at least 0.
+    """Lower bound of the objective, proved by integer weights of at least 0 for all columns.
 
-    No path within the budgets has an objective below `bound / weights[0]`, without its constant.
+    No path within the budgets has an objective, without its constant, below `bound / weights[0]`.
     """
 
     weights: tuple[int, ...]
@@ -47,18 +49,21 @@ class DualBound:
 
     @property
     def min_objective(self) -> int:
-        """Least integer objective that the bound allows, without the constant."""
+        """Smallest integer objective, without its constant, that the bound allows."""
         return -(-self.bound // self.weights[0])
 
 
 def dual_bound(network: Network, budgets: Sequence[int], weights: Sequence[int]) -> DualBound:
-    """Return the bound that weights prove; `budgets` are the limits of the bounded columns minus their constants."""
+    """Return the bound that these weights prove.
+
+    `budgets` are the limits of the bounded columns minus their constants.
+    """
     weighted = sum(weight * budget for weight, budget in zip(weights[1:], budgets, strict=True))
     return DualBound(tuple(weights), int(network.cost_to_go(weights)[0][0]) - weighted)
 
 
 def find_multipliers(network: Network, budgets: Sequence[int]) -> DualBound:
-    """Return weights that prove a good bound."""
+    """Return the best lower bound found, with the weights that prove it."""
     spans = [max(high - low, 1) for low, high in network.column_ranges]
     if not budgets:
         return dual_bound(network, budgets, [1])
@@ -79,8 +84,10 @@ def find_multipliers(network: Network, budgets: Sequence[int]) -> DualBound:
 
 
 def _rounded_bound(network: Network, budgets: Sequence[int], spans: Sequence[int], at: Floats) -> DualBound:
-    """Return the bound of real multipliers, in units of the spans, rounded to integers that are as fine as 62 bits
-    allow."""
+    """Return the bound for real multipliers (in units of the spans), which are first rounded to integer weights.
+
+    The weights are as fine as 62 bits allow.
+    """
     scaled = [float(multiplier) * spans[0] / span for multiplier, span in zip(at, spans[1:], strict=True)]
     sizes = [
         network.magnitudes[0],
@@ -93,8 +100,10 @@ def _rounded_bound(network: Network, budgets: Sequence[int], spans: Sequence[int
 
 
 def _shrink_weights(network: Network, budgets: Sequence[int], weights: list[int]) -> list[int]:
-    """Halve the weights until their sums fit into 64 bits, checked in integers; smaller weights prove less, but still
-    prove."""
+    """Halve the weights until sums of weighted costs fit in 64 bits, which is checked in integers.
+
+    Smaller weights prove a weaker bound, but still a valid one.
+    """
     bounded = zip(network.magnitudes[1:], budgets, strict=True)
     sizes = [network.magnitudes[0], *(max(size, abs(budget)) for size, budget in bounded)]
     while sum(weight * size for weight, size in zip(weights, sizes, strict=True)) >= MAX_SUM and any(weights[1:]):
@@ -103,9 +112,9 @@ def _shrink_weights(network: Network, budgets: Sequence[int], weights: list[int]
 
 
 class _SmoothedDual:
-    """Smoothed dual function, in units of the spans.
+    """Smoothed dual function; costs are in units of each column's span (its range over all paths).
 
-    `at` are the multipliers times the span of their column divided by the span of the objective.
+    `at` are the multipliers, scaled by the span of their column divided by the span of the objective.
     """
 
     def __init__(self, network: Network, budgets: Sequence[int], spans: Sequence[int]) -> None:
@@ -114,7 +123,7 @@ class _SmoothedDual:
         self.budgets = np.array([budget / span for budget, span in zip(budgets, spans[1:], strict=True)])
 
     def maximize(self, at: Floats, temperature: float) -> Floats:
-        """Return multipliers of at least 0 near the maximum, by Newton's method from `at`."""
+        """Return multipliers, at least 0, that approximately maximise the function, by Newton's method from `at`."""
         value, gradient, curvature = self._evaluate(at, temperature)
         for _ in range(MAX_NEWTON_STEPS):
             free = (at > 0) | (gradient > 0)
@@ -140,7 +149,10 @@ class _SmoothedDual:
         return at
 
     def _evaluate(self, at: Floats, temperature: float) -> tuple[float, Floats, Floats]:
-        """Return the value, its gradient, and the covariance of the costs, with layers taken as independent."""
+        """Return the value of the function, its gradient, and the covariance of the costs.
+
+        For the covariance, layers are assumed to be independent.
+        """
         weights = np.concatenate([[1.0], at])
         spend(sum(WORK_PER_LAYER + len(costs) * len(weights) ** 2 / PRODUCTS_PER_UNIT for costs in self.costs))
         free_energy = np.zeros(1)
@@ -162,7 +174,7 @@ class _SmoothedDual:
 
 
 def _moments(layer: Layer, costs: Floats, chance: Floats, states: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the probability of each step, the mean of the steps' costs, and their covariance."""
+    """Return the probability of each step in a layer, and the mean and covariance of the steps' costs."""
     steps = states[layer.sources] * chance
     mean = steps @ costs
     return steps, mean, (costs * steps[:, None]).T @ costs - np.outer(mean, mean)

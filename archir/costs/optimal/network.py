@@ -1,7 +1,7 @@
 """A chain of choices as arrays: layers of steps between states, whose complete paths are the architectures.
 
-Optimising under bounds is then a shortest path problem with resource constraints. The first column of the costs is the
-objective, which is minimised; each further column is bounded from above.
+Optimisation under bounds is then a shortest path problem with resource constraints. The first column of the costs is
+the objective, which is minimised; every other column is bounded from above.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from archir.diagnostics.errors import fail
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """Steps of a choice, sorted by the state that they leave: `starts[s]` is the first step of state `s`.
+    """The steps of one choice, sorted by the state they leave.
 
-    `sources` and `after` are the states before and after each step, `costs` is [steps, columns], and `outcomes` are the
-    chosen outcomes (-1: inactive).
+    `starts[s]` is the index of the first step from state `s`. `sources` and `after` are the states before and after
+    each step, `costs` has shape [steps, columns], and `outcomes` are the choice's outcomes (-1: inactive).
     """
 
     starts: Numbers
@@ -34,12 +34,12 @@ class Layer:
 
     @cached_property
     def counts(self) -> Numbers:
-        """Number of steps that leave each state."""
+        """Number of steps that leave each state, by state."""
         counts: Numbers = np.diff(self.starts, append=len(self.sources))
         return counts
 
     def select(self, selected: NDArray[np.bool_]) -> Layer:
-        """Return the layer with only the steps where `selected` is True; a state may be left with none."""
+        """Return the layer with only the steps where `selected` is True; states may be left without any step."""
         counts = np.bincount(self.sources[selected], minlength=len(self.starts))
         starts = np.cumsum(counts) - counts
         return Layer(
@@ -49,24 +49,27 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Layers from one start state to one end state; `constant` is the cost of every path in addition to its steps."""
+    """Layers of steps from a single start state to a single end state.
+
+    `constant` is added to the costs of every path.
+    """
 
     layers: tuple[Layer, ...]
     constant: tuple[int, ...]
 
     @property
     def column_count(self) -> int:
-        """Number of columns: the objective, and the bounded sums."""
+        """Number of columns: the objective and the bounded sums."""
         return len(self.constant)
 
     @property
     def without_objective(self) -> Network:
-        """The network without the objective's column: the first bounded column becomes the objective."""
+        """The network without its first column, the objective; the first bounded column becomes the objective."""
         layers = (replace(layer, costs=np.ascontiguousarray(layer.costs[:, 1:])) for layer in self.layers)
         return Network(tuple(layers), self.constant[1:])
 
     def cost_to_go(self, weights: Sequence[int]) -> list[Numbers]:
-        """Return, for each layer and state, and at the end, the exact minimum weighted cost from there to the end."""
+        """Return, for each layer and state, and for the end, the exact minimum weighted cost from there to the end."""
         costs_to_end = [np.zeros(1, np.int64)]
         for layer in reversed(self.layers):
             step_costs = layer.costs @ np.array(weights, np.int64) + costs_to_end[-1][layer.after]
@@ -74,7 +77,7 @@ class Network:
         return costs_to_end[::-1]
 
     def cost_so_far(self, weights: Sequence[int]) -> list[Numbers]:
-        """Return, for each layer and state, and at the end, the exact minimum weighted cost from the start to it."""
+        """Return, for each layer and state, and for the end, the exact minimum weighted cost from the start to it."""
         costs_from_start = [np.zeros(1, np.int64)]
         for layer in self.layers:
             step_costs = layer.costs @ np.array(weights, np.int64) + costs_from_start[-1][layer.sources]
@@ -85,7 +88,7 @@ class Network:
 
     @cached_property
     def column_ranges(self) -> list[tuple[int, int]]:
-        """Minimum and maximum sum of each column, with its constant."""
+        """Minimum and maximum of each column over all paths, including its constant."""
         ranges = []
         for column in range(self.column_count):
             weights = np.eye(self.column_count, dtype=np.int64)[column].tolist()
@@ -95,7 +98,7 @@ class Network:
 
     @cached_property
     def magnitudes(self) -> list[int]:
-        """Upper bound of the absolute value of each column's sum over any path or part of one."""
+        """For each column, an upper bound of the absolute value of its sum over any path or part of a path."""
         sums = np.zeros(self.column_count, object)
         for layer in self.layers:
             sums += abs(layer.costs).max(axis=0).astype(object)
@@ -129,9 +132,9 @@ def build_network(chain: Chain) -> Network | None:
 
 
 def _without_dead_ends(levels: Sequence[dict[State, list[Step]]]) -> list[dict[State, list[Step]]]:
-    """Return the levels without dead ends: steps that do not lead to the end, and states without steps.
+    """Return the levels without dead ends: states without steps, and steps to such states.
 
-    A chain contains only states that its steps reach, in the order in which the steps reach them; so does the result.
+    As in a chain, the result contains only states that steps reach, in the order in which they are first reached.
     """
     live_states: set[State] = {()}
     result: list[dict[State, list[Step]]] = []

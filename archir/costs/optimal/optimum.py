@@ -1,9 +1,8 @@
-"""Minimum objective within bounds, with a proof; or a proof that nothing is within them; or, if time or work runs out,
-the best path found and a bound.
+"""Minimum objective within bounds, with a proof; or a proof that no architecture is within them.
 
-Lagrange multipliers prove a first lower bound. All paths up to a cutoff a little above it are listed. If there is none,
-the cutoff is the next lower bound, and it is raised by a larger step. So the path that is found is optimal: everything
-below it was searched.
+If time or work runs out, the result is the best path found and a lower bound. Lagrange multipliers prove a first lower
+bound. All paths with an objective up to a cutoff slightly above it are listed. If there are none, the cutoff becomes
+the new lower bound and is raised by a larger step. The path found is therefore optimal: no path below it was skipped.
 """
 
 from __future__ import annotations
@@ -21,22 +20,25 @@ from archir.costs.tables import Codes, Numbers
 from archir.diagnostics.work import current_budget
 
 BEAM_WIDTH = 300
-"""Partial paths that a beam search keeps if there are too many to keep all."""
+"""Number of partial paths that a beam search keeps, if there are too many to keep all."""
 FIRST_STEP_DIVISOR = 100_000
-"""The first cutoff lies 1 / FIRST_STEP_DIVISOR of the objective's range above the first lower bound."""
+"""The first cutoff lies above the first lower bound by 1 / FIRST_STEP_DIVISOR of the objective's range."""
 PATH_GROWTH, MAX_STEP_GROWTH = 3, 4
-"""Factor by which the number of partial paths should grow from step to step, and maximum growth of the step itself."""
+"""Desired growth factor of the number of partial paths per step, and maximum growth factor of the step.
+
+The step is that by which the cutoff is raised.
+"""
 MAX_PARTIAL_PATHS = 1_000_000
-"""Maximum number of partial paths that are kept at a time."""
+"""Maximum number of partial paths that are kept at the same time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Best architectures in order, and their costs [rows, columns].
+    """The best architectures in order, and their costs [rows, columns].
 
     No other architecture has an objective below `bound`. `is_proved` says whether the result is proved to be optimal;
-    if it is and `codes` is empty, nothing is within the bounds. `dual_bound` has the multipliers with which paths were
-    listed.
+    if it is and `codes` is empty, no architecture is within the bounds. `dual_bound` has the multipliers that were used
+    to list the paths.
     """
 
     codes: Codes
@@ -47,7 +49,7 @@ class Optimum:
 
     @property
     def value(self) -> int | None:
-        """Least objective found; None if no architecture was found."""
+        """Smallest objective found; None if no architecture was found."""
         return int(self.totals[0, 0]) if len(self.totals) else None
 
 
@@ -58,10 +60,10 @@ def optimum(
     is_late: Callable[[], bool] = lambda: False,
     target: int | None = None,
 ) -> Optimum:
-    """Return the `count` architectures of least objective whose other columns are at most `limits`.
+    """Return the `count` architectures of smallest objective whose other columns are at most `limits`.
 
-    An architecture whose objective is at most `target` ends the search, as if it were the best. `is_late` says that
-    time is up.
+    The search ends early once it finds an architecture with an objective of at most `target`. `is_late` returns True
+    once time is up.
     """
     columns = zip(limits, network.constant[1:], network.column_ranges[1:], strict=True)
     budgets = [max(min(limit, high), low - 1) - constant for limit, constant, (low, high) in columns]
@@ -69,7 +71,7 @@ def optimum(
 
 
 class _Search:
-    """State of one search; constants are subtracted from the objective and the budgets."""
+    """State of one search; the objective and the budgets do not include the constants."""
 
     def __init__(
         self, network: Network, budgets: Sequence[int], count: int, is_late: Callable[[], bool], target: int | None
@@ -79,7 +81,7 @@ class _Search:
         self.constant = network.constant[0]
         self.max_objective = network.column_ranges[0][1] - self.constant
         self.infeasible_bound = self.max_objective + 1
-        """Lower bound that stands for "nothing is within the budgets"."""
+        """Value of the lower bound which means that no path is within the budgets."""
         self.target = None if target is None else target - self.constant
         self.dual_bound = find_multipliers(network, budgets)
         self.best_paths = Paths(
@@ -87,7 +89,7 @@ class _Search:
         )
 
     def result(self) -> Optimum:
-        """Raise the cutoff until enough paths are listed, everything is searched, or time or work runs out."""
+        """Raise the cutoff until enough paths are listed, all paths are covered, or time or work runs out."""
         low = first = self.dual_bound.min_objective
         if low > self.max_objective or any(
             low > budget for low, budget in zip(self._column_minima(), self.budgets, strict=True)
@@ -115,7 +117,7 @@ class _Search:
             cutoff = first + _next_step(low - first, listed.max_width)
 
     def _beam_search(self) -> None:
-        """Run a beam search, and keep its paths if they are more than those known so far."""
+        """Run a beam search, and keep its paths if it finds more than are known so far."""
         beam = list_paths(
             self.network, self.budgets, self.dual_bound.weights, self.max_objective, self.count, BEAM_WIDTH, True
         )
@@ -123,10 +125,11 @@ class _Search:
             self.best_paths = beam
 
     def _is_infeasible(self) -> bool:
-        """Return whether it is proved that nothing is within the budgets.
+        """Return whether it can be proved that no path is within the budgets.
 
-        The first bounded column is minimised within the budgets of the others; if its minimum exceeds its own budget,
-        nothing is within all of them. That needs no objective, for which too many paths had similar values.
+        The first bounded column is minimised within the budgets of the others; if the minimum exceeds the column's own
+        budget, no path is within all of them. This search does not involve the objective, which too many paths have
+        nearly in common.
         """
         if not self.budgets:
             return False
@@ -137,11 +140,11 @@ class _Search:
         return minimum.is_proved and (minimum.value is None or minimum.value > first)
 
     def _column_minima(self) -> list[int]:
-        """Return the minimum of each bounded column, without its constant."""
+        """Return the minimum of each bounded column over all paths, without its constant."""
         return [low - c for (low, _), c in zip(self.network.column_ranges[1:], self.network.constant[1:], strict=True)]
 
     def _has_reached_target(self) -> bool:
-        """Return whether a path was found whose objective is good enough for the caller."""
+        """Return whether a path with an objective of at most `target` was found."""
         return (
             self.target is not None
             and len(self.best_paths.codes) > 0
@@ -149,7 +152,10 @@ class _Search:
         )
 
     def _list_paths(self, cutoff: int) -> Paths:
-        """List the paths within the budgets up to a cutoff. Raises TooManyPathsError."""
+        """List the paths within the budgets whose objective is at most `cutoff`.
+
+        Raises TooManyPathsError if there are too many partial paths, or if time is up.
+        """
         return list_paths(
             self.network,
             self.budgets,
@@ -161,16 +167,16 @@ class _Search:
         )
 
     def _make_optimum(self, bound: int, is_proved: bool) -> Optimum:
-        """Return the result, with constants added."""
+        """Return the result, with the constants added back."""
         constants = np.array(self.network.constant, np.int64)
         best = Paths(self.best_paths.codes[: self.count], self.best_paths.totals[: self.count] + constants)
         return Optimum(best.codes, best.totals, bound + self.constant, is_proved, self.dual_bound)
 
 
 def _next_step(step: int, path_count: int) -> int:
-    """Return the next step of the cutoff, after a search that kept `path_count` partial paths at a time.
+    """Return the next step by which to raise the cutoff, given the number of partial paths in the last search.
 
-    The number of partial paths grows about as the exponential of the root of the step.
+    The number of partial paths is assumed to grow as the exponential of the square root of the step.
     """
     grown = log(max(path_count, 2))
     return int(step * min(((grown + log(PATH_GROWTH)) / grown) ** 2, MAX_STEP_GROWTH)) + 1

@@ -1,8 +1,8 @@
-"""All paths within budgets whose objective is at most a cutoff, layer by layer.
+"""All paths within budgets whose objective is at most a cutoff, found layer by layer.
 
-A partial path is dropped if integer bounds prove that no completion is within the budgets: the bound of each column
-alone, or of all columns weighted by Lagrange multipliers. Of partial paths that end in one state and have used equal
-amounts of every budget, only those of the least objectives are kept.
+A partial path is dropped if integer bounds prove that no completion is within the budgets: bounds of each single
+column, or of all columns weighted by Lagrange multipliers. Among partial paths that end in the same state and have used
+equal amounts of every budget, only those of the smallest objectives are kept.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from archir.costs.tables import MAX_SUM, Codes, Numbers
 from archir.diagnostics.work import spend_up_to
 
 BLOCK_STEPS = 400_000
-"""Steps that are tried at a time."""
+"""Number of steps that are tried together."""
 STEPS_PER_UNIT = 5
-"""Steps, times columns, that take one unit of work."""
+"""Number of steps, times columns, that cost one work unit."""
 MIN_DEDUPLICATED = 128
-"""Number of partial paths up to which dominated ones are not searched for."""
+"""Number of partial paths above which dominated ones are searched for and dropped."""
 KEPT_FRACTION, DEDUPLICATION_INTERVAL = 0.9, 8
-"""If more than this fraction of the partial paths is kept, dominated ones are searched for only in every
-DEDUPLICATION_INTERVAL-th layer."""
+"""If dropping dominated partial paths keeps more than this fraction, it is then done less often.
+
+It is then done only in every DEDUPLICATION_INTERVAL-th layer.
+"""
 
 
 class TooManyPathsError(Exception):
-    """There are more partial paths than may be kept, or time is up."""
+    """More partial paths would have to be kept than allowed, or time is up."""
 
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Paths sorted by their objective, and their costs [paths, columns] without constants.
+    """Paths sorted by increasing objective, and their costs [paths, columns] without constants.
 
-    `max_width` is the maximum number of partial paths kept at a time.
+    `max_width` is the greatest number of partial paths that were kept at the same time.
     """
 
     codes: Codes
@@ -47,8 +49,10 @@ class Paths:
 
 @dataclass(frozen=True, eq=False)
 class _PartialPaths:
-    """Partial paths after a layer: state, costs, slack (by how much the weighted bound may still grow), parent and last
-    step."""
+    """Partial paths after a layer: state, costs, slack, preceding partial path, and last step of each.
+
+    The slack is how much the weighted bound may still grow before the path is dropped.
+    """
 
     states: Numbers
     totals: Numbers
@@ -67,17 +71,17 @@ def list_paths(
     beam: bool = False,
     is_late: Callable[[], bool] = lambda: False,
 ) -> Paths:
-    """Return the paths within `budgets` whose objective is at most `cutoff`, without constants.
+    """Return the paths within `budgets` whose objective, without its constant, is at most `cutoff`.
 
-    A path is left out only if `count` other paths with the same sums of the bounded columns are at least as good. With
-    `beam`, if there are more than `max_width` partial paths, only those of the least bounds are kept. Raises
-    TooManyPathsError.
+    A path is omitted only if `count` other paths with equal sums of the bounded columns are at least as good. With
+    `beam`, if there are more than `max_width` partial paths, only those of the smallest weighted bounds are kept;
+    without it, this raises TooManyPathsError, as it does once `is_late` returns True.
     """
     return _PathSearch(network, budgets, weights, cutoff, count, max_width, beam, is_late).run()
 
 
 class _PathSearch:
-    """State of one search: the layers with only the steps that can be part of a path within the budgets."""
+    """State of one search: the layers, reduced to the steps that can be part of a path within the budgets."""
 
     def __init__(
         self,
@@ -90,7 +94,7 @@ class _PathSearch:
         beam: bool,
         is_late: Callable[[], bool],
     ) -> None:
-        """Compute the bounds on completions, and drop the steps that are on no path within the weighted budget."""
+        """Compute the bounds of completions, and drop steps that are on no path within the weighted budget."""
         self.network, self.count, self.max_width, self.beam, self.is_late = network, count, max_width, beam, is_late
         self.interval = 1
         self.budgets = np.array([cutoff, *budgets], np.int64)
@@ -112,7 +116,7 @@ class _PathSearch:
         self.columns_to_go = column_cost_to_go(self.layers, network.column_count)
 
     def run(self) -> Paths:
-        """Extend the partial paths through all layers, and trace the complete ones back."""
+        """Extend the partial paths through all layers, and trace the complete paths back to the start."""
         zero = np.zeros(1, np.int64)
         totals = np.zeros((1, self.network.column_count), np.int64)
         stages = [_PartialPaths(zero, totals, np.full(1, self.slack), zero, zero)]
@@ -128,7 +132,7 @@ class _PathSearch:
         return Paths(codes, stages[-1].totals[order], max(len(row.states) for row in stages))
 
     def _extend(self, number: int, layer: Layer, partial: _PartialPaths) -> _PartialPaths:
-        """Extend all partial paths by one layer, in blocks, and drop dominated ones."""
+        """Extend all partial paths by one layer, block by block, and drop dominated ones."""
         step_counts = layer.counts[partial.states]
         (block_starts,) = np.nonzero(np.diff(np.cumsum(step_counts) // BLOCK_STEPS))
         block_ends = [0, *(block_starts + 1).tolist(), len(step_counts)]
@@ -150,7 +154,7 @@ class _PathSearch:
         return extended
 
     def _extend_block(self, number: int, layer: Layer, partial: _PartialPaths, block: slice) -> _PartialPaths:
-        """Extend a block of the partial paths by one step."""
+        """Extend one block of the partial paths by all steps of a layer."""
         if self.is_late():
             raise TooManyPathsError
         states = partial.states[block]
@@ -170,7 +174,7 @@ class _PathSearch:
         )
 
     def _drop_dominated(self, partial: _PartialPaths) -> _PartialPaths:
-        """Keep the best of the partial paths that differ only in the objective."""
+        """Keep the `count` best among partial paths that differ only in the objective."""
         keys = [partial.totals[:, 0], *partial.totals[:, 1:].T, partial.states]
         order = np.lexsort(keys)
         is_same = np.ones(len(order), bool)
@@ -185,7 +189,7 @@ class _PathSearch:
 
 
 def _select(partial: _PartialPaths, indices: NDArray[np.intp]) -> _PartialPaths:
-    """Return some of the partial paths."""
+    """Return the partial paths with these indices."""
     return _PartialPaths(
         partial.states[indices],
         partial.totals[indices],
@@ -196,8 +200,7 @@ def _select(partial: _PartialPaths, indices: NDArray[np.intp]) -> _PartialPaths:
 
 
 def column_cost_to_go(layers: Sequence[Layer], columns: int) -> list[Numbers]:
-    """Return, for each layer and state, and at the end, the minimum of each column from there to the end, shape
-    [states, columns]."""
+    """Return, for each layer and the end, each column's minimum from a state to the end [states, columns]."""
     costs_to_end = [np.zeros((1, columns), np.int64)]
     for layer in reversed(layers):
         minima = np.full((len(layer.starts), columns), MAX_SUM)

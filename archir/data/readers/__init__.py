@@ -1,1 +1,1 @@
-"""Readers of data sources, one module for each file format."""
+"""Readers of data sources, one module per format."""

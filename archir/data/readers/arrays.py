@@ -1,4 +1,5 @@
-"""Sources of named arrays: the name says whether an array is an input or a target, and of which part."""
+"""Sources given as named arrays: the name of an array tells whether it is an input or a target, and of which
+part."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ _HINT = (
 
 
 def source_of_arrays(arrays: Arrays, source_name: str) -> Source:
-    """Return a source of named arrays: `x`, `images` and names with the prefix `x_` are inputs; `y`, `labels` and `y_`
-    targets.
+    """Build a source from named arrays: `x`, `images` and names starting with `x_` are inputs; `y`, `labels` and
+    `y_` targets.
 
-    The suffixes `_train` and `_test` name the part. An array `labels` is checked to hold class numbers. `source_name`
-    is the source in messages. Raises ArchError (A1102).
+    The suffixes `_train` and `_test` give the part. An array `labels` must contain class numbers. `source_name`
+    names the source in messages. Raises ArchError (A1102).
     """
     parts_by_name: dict[str, tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]] = {}
     for name, array in arrays.items():
@@ -50,7 +51,8 @@ def source_of_arrays(arrays: Arrays, source_name: str) -> Source:
 
 
 def _split_name(name: str) -> tuple[str | None, str, str]:
-    """Split an array's name into its kind (`x` input, `y` target, None for neither), its own name, and its part."""
+    """Split an array name into kind (`x` input, `y` target, None neither), column name, and part (`train`, `test` or
+    "")."""
     first, *words = name.split("_")
     part = words.pop() if words and words[-1] in _PARTS else ""
     kind = _KINDS.get(first)

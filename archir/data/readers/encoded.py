@@ -1,4 +1,4 @@
-"""Image files that are decoded on access."""
+"""Encoded image files that are decoded on access."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from numpy.typing import NDArray
 from archir.diagnostics.errors import fail
 
 _MAX_PIXELS = 1 << 26
-"""Maximum number of pixels of an image file, by its header."""
+"""Maximum number of pixels of an image, according to its file header."""
 CHUNKS = 2 * (os.cpu_count() or 1)
-"""Number of chunks into which the images of a batch are divided for the decoding threads.
+"""Number of chunks into which a batch of images is divided for the decoding threads.
 
-Handing single images to threads takes as long as decoding a small image.
+Submitting images to threads one by one takes as long as decoding a small image.
 """
 
 Fetch = Callable[[int], tuple[str, bytes]]
-"""Function from a row number to the name of its image (for messages) and the content of its file."""
+"""Maps a row number to the image's name (for messages) and its file content."""
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedImages:
-    """Lazy array of image files: indexing with rows decodes them to uint8 [n, C, H, W].
+    """Lazy array of image files: indexing with row numbers decodes them to uint8 [n, C, H, W].
 
-    `fetch` loads the file of a row, `count` is the number of images, and `size` is [C, H, W], to which images are
-    converted and resized. Indexing raises ArchError (A1104) for a file that cannot be decoded.
+    `fetch` loads the file of a row, `count` is the number of images, and `size` is the [C, H, W] to which images
+    are converted. Indexing raises ArchError (A1104) if a file cannot be decoded.
     """
 
     fetch: Fetch
@@ -49,7 +49,7 @@ class EncodedImages:
         images = np.empty((len(numbers), *self.size), np.uint8)
 
         def put(chunk: list[int]) -> None:
-            """Decode the images of one chunk into their places in the batch."""
+            """Decode one chunk of images into the batch."""
             for position in chunk:
                 images[position] = decode_image(*files[position], self.size)
 
@@ -63,7 +63,7 @@ class EncodedImages:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """Return the thread pool for decoding. A forked process creates its own, as threads do not survive a fork."""
+    """Return the decoding thread pool. A forked process creates its own, since threads do not survive a fork."""
     return ThreadPoolExecutor(os.cpu_count(), "decode")
 
 
@@ -71,7 +71,7 @@ os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 def decode_image(name: str, content: bytes, size: tuple[int, int, int]) -> NDArray[np.uint8]:
-    """Decode an image file to uint8 [C, H, W], resized bilinearly to `size`. Raises ArchError (A1104)."""
+    """Decode an image file to uint8 [C, H, W], with bilinear resizing to `size`. Raises ArchError (A1104)."""
     from PIL import Image
 
     channels, height, width = size
@@ -91,5 +91,4 @@ def decode_image(name: str, content: bytes, size: tuple[int, int, int]) -> NDArr
 
 
 Raw = NDArray[np.uint8] | NDArray[np.float32] | EncodedImages
-"""Array of inputs [n, ...] as a source stores it: uint8 pixels, float32 numbers (images from 0 to 1), or image
-files."""
+"""Input array [n, ...] of a source: uint8 pixels, float32 numbers (images in [0, 1]), or encoded image files."""

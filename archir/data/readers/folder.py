@@ -15,13 +15,14 @@ from archir.diagnostics.errors import fail
 from archir.utils.files import read_bytes
 
 MAX_FILE_BYTES = 1 << 28
-"""Maximum size of one image file, in bytes."""
+"""Maximum size in bytes of one image file."""
 _IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
 _TESTS = ("test", "val", "valid", "validation")
 
 
 def read(path: Path, size: tuple[int, int, int]) -> Source:
-    """Return the images of a folder with one subfolder per class; they are decoded on access to `size`, [C, H, W].
+    """Read a folder with one subfolder of images per class; images are decoded on access and resized to `size` [C,
+    H, W].
 
     Raises ArchError (A1101, A1102).
     """
@@ -35,10 +36,10 @@ def read(path: Path, size: tuple[int, int, int]) -> Source:
 
 
 def read_masks(path: Path, size: tuple[int, int, int]) -> Source:
-    """Return images below `images` with segmentation masks of the same file names below `masks`.
+    """Read a folder with images in `images` and segmentation masks of the same file names in `masks`.
 
-    A mask holds a class for every pixel: its grey value, or its index into a palette. Masks are resized to the size of
-    the images, [C, H, W]. Raises ArchError (A1101, A1102, A1104).
+    The class of a pixel is the grey value or palette index of the mask. Images and masks are resized to `size`
+    [C, H, W]. Raises ArchError (A1101, A1102, A1104).
     """
     try:
         parts = [_mask_part(folder, size) for folder in part_folders(path)]
@@ -63,7 +64,7 @@ def _mask_part(folder: Path, size: tuple[int, int, int]) -> Part:
 
 
 def _read_mask(image: Path, mask: Path, size: tuple[int, int, int]) -> NDArray[np.int64]:
-    """Return the class of every pixel of a mask, int64 [H, W], resized to the net's input. Raises ArchError (A1102,
+    """Return the class of each pixel of a mask as int64 [H, W], resized to the net's input. Raises ArchError (A1102,
     A1104)."""
     from PIL import Image
 
@@ -86,7 +87,7 @@ def _read_mask(image: Path, mask: Path, size: tuple[int, int, int]) -> NDArray[n
 
 
 def _fetch(files: Sequence[Path], row: int) -> tuple[str, bytes]:
-    """Return the path and the content of the image file of a row. Raises ArchError (A1101)."""
+    """Return the path and content of the image file for a row. Raises ArchError (A1101)."""
     try:
         return str(files[row]), read_bytes(files[row], MAX_FILE_BYTES)
     except OSError as error:
@@ -94,14 +95,14 @@ def _fetch(files: Sequence[Path], row: int) -> tuple[str, bytes]:
 
 
 def part_folders(path: Path) -> list[Path]:
-    """Return the subfolders `train` and `test` (or `val`, `valid`, `validation`) if both exist; otherwise the folder
+    """Return the subfolders `train` and `test` (or `val`, `valid`, `validation`) if both exist, else the folder
     itself."""
     test = next((path / name for name in _TESTS if (path / name).is_dir()), None)
     return [path / "train", test] if (path / "train").is_dir() and test is not None else [path]
 
 
 def class_names(path: Path) -> tuple[str, ...]:
-    """Return the class names of a folder, which are the names of its subfolders. Raises ArchError (A1102)."""
+    """Return the class names of a folder: the names of its subfolders, sorted. Raises ArchError (A1102)."""
     names = tuple(sorted(entry.name for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith(".")))
     if not 2 <= len(names) <= MAX_CLASSES:
         raise fail("A1102", f"{path} must have a folder for each of two or more classes, it has {len(names)}")
@@ -109,7 +110,7 @@ def class_names(path: Path) -> tuple[str, ...]:
 
 
 def _image_part(path: Path, classes: tuple[str, ...], size: tuple[int, int, int]) -> Part:
-    """Return the images of one folder as a part; the label of an image is the index of its class in `classes`."""
+    """Return the images of one folder as a part; labels are indices into `classes`."""
     files, labels = [], []
     for label, name in enumerate(classes):
         folder = path / name

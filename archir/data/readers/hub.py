@@ -1,8 +1,8 @@
 """Data sets of the package `datasets`, by their name on the Hugging Face hub or from a local folder.
 
-A source is `NAME` or a path, then optionally `@CONFIGURATION`, and `#COLUMN` for the target. A net with a single image
-input needs one column of images and one of labels; for other nets, columns are texts, sounds, arrays or numbers. Only
-data is read: code that comes with a data set is not run.
+A source is written `NAME` or a path, then optionally `@CONFIGURATION`, then optionally `#COLUMN` for the
+target. A net with a single image input requires one image column and one label column; for other nets,
+columns are texts, sounds, arrays or numbers. Only data are read: code that comes with a data set is not run.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from archir.data.readers.source import MAX_CLASSES, Part, Source, check_labels, 
 from archir.diagnostics.errors import fail, join_names
 
 _TESTS = ("test", "validation", "valid", "val")
-"""Names of held-out parts, the preferred one first."""
+"""Names of held-out splits, in order of preference."""
 _ERRORS = (OSError, ValueError, RuntimeError, KeyError, TypeError)
-"""Exceptions that the package `datasets` raises for data sets that are missing or damaged."""
+"""Exceptions that the package `datasets` raises for missing or corrupt data sets."""
 
 
 def read(name: str, inputs: Inputs, targets: Sequence[str] = ()) -> Source:
-    """Return the parts of a data set; images are decoded on access.
+    """Read a data set; images are decoded on access.
 
-    `targets` are the target columns. Raises ArchError: A1101 (the data set cannot be loaded), A1102 (its columns do not
-    fit), A1112 (the package `datasets` is not installed).
+    `targets` are the target columns. Raises ArchError: A1101 (the data set cannot be loaded), A1102 (its columns
+    do not fit the net), A1112 (the package `datasets` is not installed).
     """
     datasets = require_package("datasets", "datasets", "Hugging Face data sets")
     name, _, configuration = name.partition("@")
@@ -69,7 +69,7 @@ def _image_columns(datasets: Any, features: Any) -> list[str]:
 
 
 def _other_columns(datasets: Any, source_name: str, part: Any) -> dict[str, Sequence[Any]]:
-    """Return the cells of all columns except images; sounds stay encoded. Raises ArchError (A1101)."""
+    """Return the cells of all columns except image columns; sounds stay encoded. Raises ArchError (A1101)."""
     image_names = _image_columns(datasets, part.features)
     cells: dict[str, Sequence[Any]] = {}
     for name, feature in part.features.items():
@@ -85,7 +85,7 @@ def _other_columns(datasets: Any, source_name: str, part: Any) -> dict[str, Sequ
 
 
 def _label_column(datasets: Any, source_name: str, features: Any, column: str | None) -> tuple[str, tuple[str, ...]]:
-    """Return the column of labels and its class names, which are empty if the data set has none."""
+    """Return the label column and its class names, () if the data set has none."""
     integer_columns = [
         name for name, feature in features.items() if str(getattr(feature, "dtype", "")).startswith(("int", "uint"))
     ]
@@ -98,7 +98,7 @@ def _label_column(datasets: Any, source_name: str, features: Any, column: str | 
 def _image_part(
     datasets: Any, source_name: str, part: Any, label: str, names: tuple[str, ...], size: tuple[int, int, int]
 ) -> Part:
-    """Return one part of a data set with an image column and a label column. Raises ArchError (A1102)."""
+    """Return one split of a data set, with its image and label columns, as a part. Raises ArchError (A1102)."""
     images = _image_columns(datasets, part.features)
     if len(images) != 1 or label not in part.features:
         raise fail(

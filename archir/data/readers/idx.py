@@ -1,7 +1,7 @@
 """IDX files, the format of MNIST and similar data sets: four files in a folder, optionally gzipped.
 
-A file begins with two zero bytes, 8 for the element type uint8, the number of dimensions, and each dimension as a
-big-endian uint32 (Y. LeCun, C. Cortes, C. Burges, "The MNIST database of handwritten digits").
+A file starts with two zero bytes, the byte 8 for element type uint8, the number of dimensions, and each
+dimension as big-endian uint32 (Y. LeCun, C. Cortes, C. Burges, "The MNIST database of handwritten digits").
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from archir.diagnostics.errors import fail
 from archir.utils.files import open_regular
 
 _PARTS = ("train", "t10k")
-"""Prefixes of the file names of the training part and of the held-out part."""
+"""File name prefixes of the training part and the held-out part."""
 _CHUNK_BYTES = 1 << 20
-"""Number of bytes that are read at once."""
+"""Size of the chunks in which files are read, in bytes."""
 
 
 class _Readable(Protocol):
-    """An open binary file."""
+    """Binary file open for reading."""
 
     def read(self, count: int, /) -> bytes:
-        """Return at most `count` bytes; none at the end of the file."""
+        """Return at most `count` bytes; b"" at the end of the file."""
 
 
 def read(folder: Path) -> Source:
-    """Return the two parts of a folder of IDX files.
+    """Read a folder of IDX files.
 
-    Raises ArchError: A1101 (a file cannot be read, or is damaged), A1102 (images and labels do not match).
+    Raises ArchError: A1101 (a file is unreadable or corrupt), A1102 (numbers of images and labels differ).
     """
     parts = []
     for part in _PARTS:
@@ -59,12 +59,12 @@ def read(folder: Path) -> Source:
 
 
 def has_files(folder: Path) -> bool:
-    """True if a folder holds IDX files."""
+    """Return True if a folder contains IDX files."""
     return any(folder.glob("*-ubyte")) or any(folder.glob("*-ubyte.gz"))
 
 
 def _find(folder: Path, name: str) -> Path:
-    """Return the file of a folder whose name begins with `name`. Raises ArchError (A1101)."""
+    """Return the IDX file in a folder whose name starts with `name`. Raises ArchError (A1101) if there is none."""
     files = sorted(folder.glob(f"{name}*-ubyte")) or sorted(folder.glob(f"{name}*-ubyte.gz"))
     if not files:
         hint = "IDX files are train-images-idx3-ubyte, train-labels-idx1-ubyte, and the same with t10k, maybe with .gz"
@@ -73,7 +73,7 @@ def _find(folder: Path, name: str) -> Path:
 
 
 def _read_array(path: Path, rank: int) -> NDArray[Any]:
-    """Read an IDX file with `rank` dimensions as a uint8 array. Raises ArchError (A1101)."""
+    """Read an IDX file with `rank` dimensions as uint8 array. Raises ArchError (A1101)."""
     is_gzipped = path.suffix == ".gz"
     try:
         size = path.stat().st_size
@@ -95,10 +95,10 @@ def _read_array(path: Path, rank: int) -> NDArray[Any]:
 
 
 def _read_exactly(file: _Readable, count: int) -> bytearray:
-    """Read exactly `count` bytes in chunks, so that a false header cannot make archir allocate more memory than the
-    file has.
+    """Read exactly `count` bytes. Raises EOFError if the file is shorter.
 
-    Raises EOFError if the file is too short.
+    It reads in chunks, so that a corrupt header cannot make archir allocate much more memory than the file has
+    bytes.
     """
     content = bytearray()
     while len(content) < count:

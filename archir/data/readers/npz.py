@@ -1,4 +1,4 @@
-"""Arrays in .npz files and in folders of .npy files; the latter are memory-mapped."""
+"""Arrays in .npz files, and in folders of .npy files, which are memory-mapped."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from archir.utils.files import open_regular
 MAX_ARRAYS = 1000
 """Maximum number of arrays in an .npz file."""
 _DAMAGED = (OSError, ValueError, BadZipFile, EOFError, NotImplementedError, RuntimeError, KeyError, zlib.error)
-"""Exceptions that numpy and zipfile raise for files that are unreadable or damaged."""
+"""Exceptions that numpy and zipfile raise for unreadable or corrupt files."""
 
 
 def read(path: Path) -> Source:
-    """Return the parts of an .npz file.
+    """Read an .npz file as a source.
 
     Raises ArchError: A1101 (it cannot be read), A1102 (its arrays have unexpected names or shapes).
     """
@@ -44,9 +44,10 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _check_headers(stream: BinaryIO) -> None:
-    """Check the array headers of an .npz file before memory is allocated for the arrays.
+    """Check the array headers in an .npz file before memory for the arrays is allocated.
 
-    Raises ValueError if an array is not as large as its header claims, or if the arrays are too large for the file.
+    Raises ValueError if an array does not have the size in its header, or if the arrays are implausibly large for
+    the file.
     """
     bytes_left = max(UNCHECKED_BYTES, MAX_COMPRESSION * stream.seek(0, os.SEEK_END))
     with ZipFile(stream) as archive:
@@ -68,7 +69,7 @@ def _check_headers(stream: BinaryIO) -> None:
 
 
 def memory_mapped(path: Path) -> Source:
-    """Return a folder of .npy files named like the arrays of an .npz file, or a single .npy file of inputs;
+    """Read a folder of .npy files, named like the arrays in an .npz file, or a single .npy file of inputs;
     memory-mapped.
 
     Raises ArchError (A1101, A1102).
@@ -85,5 +86,5 @@ def memory_mapped(path: Path) -> Source:
 
 
 def has_files(folder: Path) -> bool:
-    """True if a folder holds .npy files."""
+    """Return True if a folder contains .npy files."""
     return any(folder.glob("*.npy"))

@@ -1,4 +1,4 @@
-"""Import of optional packages, which only some data sources need."""
+"""Imports optional packages, which only some data sources need."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from archir.diagnostics.errors import fail
 
 
 def require_package(package: str, extra: str, feature: str) -> Any:
-    """Import and return an optional package.
+    """Import an optional package.
 
-    `extra` is the extra of archir that installs it; `feature` is what needs it. Raises ArchError (A1112) with the
-    command that installs the package.
+    `extra` is the extra of archir that installs it; `feature` names in messages what needs it. Raises ArchError
+    (A1112), with the install command as a hint, if it is not installed.
     """
     try:
         return importlib.import_module(package)

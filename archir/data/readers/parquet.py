@@ -1,6 +1,7 @@
-"""Parquet files in the layout of the Hugging Face hub: a column of encoded images, `{bytes, path}`, and one of labels.
+"""Parquet files in the layout of the Hugging Face hub: a column of encoded images, `{bytes, path}`, and a label
+column.
 
-File names separate the parts: files whose name begins with `train`, and files whose name begins with `test` or `val`.
+File names tell the parts apart: they start with `train`, or with `test` or `val`.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from archir.diagnostics.errors import ArchError, fail, join_names
 from archir.diagnostics.hints import suggest
 
 _TESTS = ("test", "val")
-"""Prefixes of the names of held-out files."""
+"""File name prefixes of the held-out part."""
 MAX_CACHED_BYTES = 1 << 30
-"""Maximum size of the encoded images that are cached in memory, in bytes."""
+"""Maximum total size in bytes of encoded images cached in memory."""
 
 
 def read(path: Path, size: tuple[int, int, int], column: str | None = None) -> Source:
-    """Return the parts of a file or folder with images of `size`, [C, H, W].
+    """Read a Parquet file or folder with images, which are resized to `size` [C, H, W].
 
-    `column` names the labels if several columns hold integers. Raises ArchError: A1101 (a file cannot be read), A1102
-    (its columns do not fit), A1112 (pyarrow is not installed).
+    `column` is the label column; it is required if several columns have integers. Raises ArchError: A1101 (a file
+    cannot be read), A1102 (the columns do not fit), A1112 (pyarrow is not installed).
     """
     parquet = require_package("pyarrow.parquet", "data", "Parquet")
     files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
@@ -49,9 +50,9 @@ def read(path: Path, size: tuple[int, int, int], column: str | None = None) -> S
 
 
 def read_tabular(path: Path, targets: Sequence[str]) -> Source:
-    """Return a file or folder whose columns are numbers and words, as a table with the given target columns.
+    """Read a Parquet file or folder as a table of numbers and strings, with the given target columns.
 
-    Raises ArchError as `read` does.
+    Raises ArchError (A1101, A1102, A1112).
     """
     files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
     test = [file for file in files if file.name.startswith(_TESTS)]
@@ -70,7 +71,7 @@ def read_tabular(path: Path, targets: Sequence[str]) -> Source:
 
 
 def read_columns(path: Path) -> dict[str, list[Any]]:
-    """Return the cells of a file's columns by column name. Raises ArchError (A1101, A1112)."""
+    """Return the cells of all columns of a Parquet file, by column name. Raises ArchError (A1101, A1112)."""
     parquet = require_package("pyarrow.parquet", "data", "Parquet")
     try:
         read = parquet.read_table(path)
@@ -80,12 +81,12 @@ def read_columns(path: Path) -> dict[str, list[Any]]:
 
 
 def has_files(folder: Path) -> bool:
-    """True if a folder holds Parquet files."""
+    """Return True if a folder contains Parquet files, directly or in `data`."""
     return any(folder.glob("*.parquet")) or any(folder.glob("data/*.parquet"))
 
 
 class _Table:
-    """Image and label columns of several Parquet files, whose rows are numbered consecutively."""
+    """Image and label columns of several Parquet files; rows are numbered consecutively across the files."""
 
     def __init__(self, parquet: Any, paths: Sequence[Path], column: str | None) -> None:
         self._errors = (OSError, ValueError, require_package("pyarrow", "data", "Parquet").ArrowException)
@@ -109,7 +110,7 @@ class _Table:
         self._cache: OrderedDict[int, Any] = OrderedDict()
 
     def part(self, size: tuple[int, int, int], classes: int | None) -> Part:
-        """Return all images, decoded on access, and their labels. Raises ArchError (A1101, A1102)."""
+        """Return all images (decoded on access) with their labels as a part. Raises ArchError (A1101, A1102)."""
         labels: list[Any] = []
         for number in range(len(self._groups)):
             labels += self._read(number, self._label).to_pylist()
@@ -120,7 +121,8 @@ class _Table:
         return image_part(EncodedImages(self._fetch, len(labels), size), check_labels(display_name, numbers, classes))
 
     def _read(self, number: int, column: str) -> Any:
-        """Read one column of a row group, which is numbered over all files. Raises ArchError (A1101)."""
+        """Read one column of a row group; row groups are numbered consecutively across the files. Raises ArchError
+        (A1101)."""
         file, group = self._groups[number]
         try:
             return self._files[file].read_row_group(group, columns=[column]).column(column)
@@ -130,7 +132,8 @@ class _Table:
     def _group(self, number: int) -> Any:
         """Return the encoded images of a row group.
 
-        The row groups used last are cached up to MAX_CACHED_BYTES, since shuffled batches access all of them.
+        The most recently used row groups are cached, up to MAX_CACHED_BYTES, since shuffled batches read from all of
+        them.
         """
         if number not in self._cache:
             self._cache[number] = self._read(number, self._image)
@@ -140,7 +143,7 @@ class _Table:
         return self._cache[number]
 
     def _fetch(self, row: int) -> tuple[str, bytes]:
-        """Return the name and the encoded content of the image of a row. Raises ArchError (A1104)."""
+        """Return name and encoded content of the image in a row. Raises ArchError (A1104)."""
         number = bisect_right(self._starts, row) - 1
         value = self._group(number)[row - self._starts[number]].as_py()
         content = value.get("bytes") if isinstance(value, dict) else value
@@ -151,7 +154,7 @@ class _Table:
 
 
 def _image_column(path: Path, schema: Any) -> str:
-    """Return the name of the only column of images. Raises ArchError (A1102)."""
+    """Return the name of the only image column. Raises ArchError (A1102) if there is not exactly one."""
     names = [field.name for field in schema if _is_image(field.type)]
     if len(names) != 1:
         hint = "images are a column of binary values, or of {bytes, path}"
@@ -161,7 +164,7 @@ def _image_column(path: Path, schema: Any) -> str:
 
 
 def _is_image(kind: Any) -> bool:
-    """True for column types of encoded images: binary, or a struct with a binary field `bytes`."""
+    """Return True for column types that hold encoded images: binary, or a struct with a binary field `bytes`."""
     types = require_package("pyarrow.types", "data", "Parquet")
     if types.is_struct(kind):
         return any(field.name == "bytes" and _is_image(field.type) for field in kind)
@@ -169,17 +172,17 @@ def _is_image(kind: Any) -> bool:
 
 
 def _label_column(path: Path, schema: Any, column: str | None) -> str:
-    """Return the column of labels of a Parquet schema. Raises ArchError (A1102)."""
+    """Return the label column of a Parquet schema. Raises ArchError (A1102)."""
     types = require_package("pyarrow.types", "data", "Parquet")
     integer_columns = [field.name for field in schema if types.is_integer(field.type)]
     return label_column(str(path), integer_columns, column)
 
 
 def label_column(source_name: str, integer_columns: Sequence[str], column: str | None) -> str:
-    """Return the column of labels: the requested `column`, else `label`, else the only column that holds integers.
+    """Return the label column: the requested one, else `label`, else the only column in `integer_columns`.
 
-    `integer_columns` are the candidates. Raises ArchError (A1102) if the requested column is not among them, or if
-    several qualify.
+    `column` is the requested column or None. Raises ArchError (A1102) if it is not in `integer_columns`, or if
+    the choice is ambiguous.
     """
     if column is None and (len(integer_columns) == 1 or "label" in integer_columns):
         return "label" if "label" in integer_columns else integer_columns[0]
@@ -203,7 +206,7 @@ def _label_column_error(source_name: str, integer_columns: Sequence[str], column
 
 
 def _class_names(schema: Any, label: str) -> tuple[str, ...]:
-    """Return the class names in the hub's metadata; empty if there are none."""
+    """Return the class names stored in the Hugging Face metadata; () if there are none."""
     try:
         stored = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         names = stored["info"]["features"][label]["names"]

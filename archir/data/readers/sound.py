@@ -1,4 +1,4 @@
-"""Sounds in WAV files, in one subfolder per class, optionally below `train` and `test`."""
+"""Sounds in WAV files, with one subfolder per class, optionally below `train` and `test`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from archir.data.readers.source import Part, Source, read_error
 from archir.diagnostics.errors import fail
 
 _SCALES = {1: ("u1", 128.0, 128.0), 2: ("<i2", 0.0, 32768.0), 4: ("<i4", 0.0, 2147483648.0)}
-"""For each sample width in bytes: the numpy type, the value of silence, and the full amplitude."""
+"""For each sample width in bytes: numpy type, value of silence, and value of full amplitude."""
 
 
 def read(path: Path, inputs: Inputs) -> Source:
-    """Return the sounds of a folder as float32 from -1 to 1, with the length of the net's input.
+    """Read a folder of sounds as float32 in [-1, 1], with the length of the net's input.
 
-    The input is [samples] or [samples, channels]; longer sounds are cut, shorter ones are padded with silence. Raises
-    ArchError (A1101, A1102, A1103, A1104).
+    The input is [samples] or [samples, channels]; longer sounds are truncated, shorter ones padded with silence.
+    Raises ArchError (A1101, A1102, A1103, A1104).
     """
     net_input = inputs[0]
     if len(inputs) > 1 or net_input.type.rank not in (1, 2) or net_input.type.dtype != "f32":
@@ -38,7 +38,7 @@ def read(path: Path, inputs: Inputs) -> Source:
 
 
 def _sound_part(folder: Path, classes: tuple[str, ...], net_input: Input, rates: dict[int, Any]) -> Part:
-    """Return the sounds of one folder as a part; `rates` collects their sampling rates."""
+    """Return the sounds of one folder as a part; their sampling rates are added to `rates`."""
     sounds, labels = [], []
     for label, name in enumerate(classes):
         for file in sorted((folder / name).glob("*.wav")):
@@ -50,9 +50,9 @@ def _sound_part(folder: Path, classes: tuple[str, ...], net_input: Input, rates:
 
 
 def decode_sound(cell: Mapping[str, Any], net_input: Input, name: str, rates: dict[int, Any]) -> NDArray[np.float32]:
-    """Decode a sound of a data set's cell: the `bytes` or `path` of a WAV file, or an `array` with its `sampling_rate`.
+    """Decode a sound from a data set cell: `bytes` or `path` of a WAV file, or an `array` with its `sampling_rate`.
 
-    `rates` collects sampling rates (Hz) with the first sound of each; all sounds must have the same one. Raises
+    `rates` collects the first sound of each sampling rate (Hz); all sounds must have the same rate. Raises
     ArchError (A1101, A1102, A1103, A1104).
     """
     array = cell.get("array")
@@ -67,7 +67,7 @@ def decode_sound(cell: Mapping[str, Any], net_input: Input, name: str, rates: di
 
 
 def _require_one_rate(rates: Mapping[int, Any]) -> None:
-    """Raise ArchError (A1102) if sounds have different sampling rates."""
+    """Raise ArchError (A1102) if the sounds have different sampling rates."""
     if len(rates) > 1:
         rate_list = ", ".join(f"{rate} Hz in {file}" for rate, file in rates.items())
         raise fail("A1102", f"sounds have different rates: {rate_list}")
@@ -76,7 +76,7 @@ def _require_one_rate(rates: Mapping[int, Any]) -> None:
 def _read_wav(
     file: Path | str | BinaryIO, name: Path | str, net_input: Input, rates: dict[int, Any]
 ) -> NDArray[np.float32]:
-    """Read a WAV file as float32 frames in the shape of the input. Raises ArchError (A1101, A1103, A1104)."""
+    """Read a WAV file as float32 in the shape of the input. Raises ArchError (A1101, A1103, A1104)."""
     try:
         with wave.open(str(file) if isinstance(file, Path) else file, "rb") as sound:
             width, channels, rate = sound.getsampwidth(), sound.getnchannels(), sound.getframerate()
@@ -93,9 +93,10 @@ def _read_wav(
 
 
 def _fit_frames(frames: NDArray[np.float32], net_input: Input, name: Path | str) -> NDArray[np.float32]:
-    """Convert frames [n, channels] to the shape of an input: cut, or padded with silence; mono is averaged or repeated.
+    """Convert frames [n, channels] to the shape of an input.
 
-    Raises ArchError (A1103) if the channels do not fit.
+    They are truncated or padded with silence; channels are averaged to mono, or mono is repeated. Raises
+    ArchError (A1103) if the channel counts do not fit.
     """
     length, *channel_axis = net_input.type.shape
     channels, frame_channels = channel_axis[0] if channel_axis else 1, frames.shape[1]

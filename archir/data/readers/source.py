@@ -1,4 +1,4 @@
-"""Sources of data, which every reader returns, the registry of readers, and checks that readers share."""
+"""Data sources as returned by all readers, the registry of readers, and checks shared by readers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from archir.plugins.registry import Registry
 MAX_CLASSES = 100_000
 """Maximum number of classes of a data set."""
 MAX_ARRAY_BYTES = 1 << 34
-"""Maximum size of one array of a file, in bytes (16 GiB)."""
+"""Maximum size in bytes of one array in a file (16 GiB)."""
 MAX_COMPRESSION = 20
-"""Maximum ratio of unpacked to compressed size for large arrays; images compress to about a fifth of their size."""
+"""Maximum ratio of uncompressed to compressed size for large arrays; images compress to about a fifth of their
+size."""
 UNCHECKED_BYTES = 1 << 26
-"""Total size in bytes up to which the arrays of a file may be compressed at any ratio (64 MiB)."""
+"""The arrays of a file may have any compression ratio if their total uncompressed size is at most this many
+bytes (64 MiB)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Samples of one part of a source: raw inputs and targets by name, each with one row per sample."""
+    """One part of a source: raw inputs and targets by name, each with one row per sample."""
 
     inputs: Mapping[str, Raw]
     targets: Mapping[str, NDArray[Any]]
@@ -37,16 +39,16 @@ class Part:
 
 
 def image_part(pixels: Raw, labels: NDArray[np.int64]) -> Part:
-    """Return a part of images with one label each; `labels` is [n]."""
+    """Return a part of images with one label each; `labels` has shape [n]."""
     return Part({"image": pixels}, {"label": labels})
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A data set: the samples to train on, the held-out samples if the source defines them, and the class names.
+    """Data set: training samples, held-out samples (None if the source defines none), and class names.
 
-    `classes` is empty unless the only target is a label. For time series, samples are in temporal order, and two
-    samples of a part share no values if they are at least `min_gap` rows from each other; such parts are split by time,
+    `classes` is () unless the only target is a label. For time series, samples are in temporal order, and two
+    samples of a part share no values if they are at least `min_gap` rows apart; such parts are split by time,
     others at random.
     """
 
@@ -57,21 +59,21 @@ class Source:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts that the source has, training first."""
+        """The parts of the source: training, then held-out if there is one."""
         return (self.train,) if self.held_out is None else (self.train, self.held_out)
 
 
 SOURCES: Registry[str, Callable[[str, Inputs], Any]] = Registry("source of data", "sources of data")
-"""Readers of data sources, by the prefix of the source's name."""
+"""Readers of data sources, by the prefix in the source's name."""
 
 Reader = TypeVar("Reader", bound=Callable[[str, Inputs], Any])
 
 
 def source(name: str) -> Callable[[Reader], Reader]:
-    """Register a function as the reader of sources `NAME:REST`.
+    """Return a decorator that registers a function as the reader for sources `NAME:REST`.
 
-    The function gets REST and the inputs of the net. It returns a `Source`, or any Python object that can be converted
-    to one (see `archir.data.python_data`).
+    The function receives REST and the inputs of the net. It returns a `Source`, or any Python object that
+    `archir.data.python_data` can convert to one.
     """
 
     def register(read: Reader) -> Reader:
@@ -83,10 +85,9 @@ def source(name: str) -> Callable[[Reader], Reader]:
 
 
 def classes_of(*parts: Part, are_labels: bool = False) -> tuple[str, ...]:
-    """Return the class names of parts whose only target is a label, an integer from 0 for each sample; otherwise
-    nothing.
+    """Return the class names of parts whose only target is a label (an integer from 0); else ().
 
-    Integers are taken for labels if there are at least twice as many samples as distinct values, and more samples than
+    Integers count as labels if there are at least twice as many samples as distinct values, and more samples than
     the largest value; `are_labels` skips this heuristic.
     """
     columns = [next(iter(part.targets.values())) for part in parts if len(part.targets) == 1]
@@ -104,7 +105,7 @@ def classes_of(*parts: Part, are_labels: bool = False) -> tuple[str, ...]:
 def check_labels(display_name: str, labels: NDArray[Any], classes: int | None = None) -> NDArray[np.int64]:
     """Check labels [n] and return them as int64.
 
-    Raises ArchError (A1102) unless they are integers from 0 to below `classes` (by default MAX_CLASSES).
+    Raises ArchError (A1102) unless they are integers from 0 and less than `classes` (default: MAX_CLASSES).
     """
     if not np.issubdtype(labels.dtype, np.integer) or labels.ndim != 1 or len(labels) == 0:
         raise fail(
@@ -119,10 +120,10 @@ def check_labels(display_name: str, labels: NDArray[Any], classes: int | None = 
 
 
 def number_names(*parts: NDArray[np.int64]) -> tuple[str, ...]:
-    """Return the class numbers as names, for data sets that have no class names."""
+    """Return the class numbers as class names, for data sets without class names."""
     return tuple(map(str, range(max(int(labels.max()) for labels in parts) + 1)))
 
 
 def read_error(path: Path | str, error: object) -> ArchError:
-    """Return the error (A1101) for a source that cannot be read."""
+    """Return the error (A1101) for an unreadable source."""
     return fail("A1101", f"cannot read {path}: {error}")

@@ -1,7 +1,7 @@
 """Tables with one sample per row, some of whose columns are targets, such as `csv:houses.csv#price`.
 
-A column of numbers is one input feature. A column of words is one-hot encoded as an input, and is the class as a
-target. Several numeric targets form a vector per sample: `#length,width`.
+A numeric column is one input feature. A column of strings is one-hot encoded as an input, and a class label
+as a target. Several numeric targets form a vector per sample: `#length,width`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from archir.diagnostics.hints import suggest
 from archir.utils.files import read_bytes
 
 MAX_BYTES = 1 << 30
-"""Maximum size of a table's file, in bytes (1 GiB)."""
+"""Maximum size in bytes of a table file (1 GiB)."""
 MAX_WORDS = 1000
-"""Maximum number of distinct words in an input column, each of which becomes a feature."""
+"""Maximum number of distinct strings in an input column; each becomes a feature."""
 _TESTS = ("test", "val")
-"""Prefixes of the names of held-out files."""
+"""File name prefixes of the held-out part."""
 
 Columns = Mapping[str, Sequence[Any]]
 
 
 def read(name: str) -> Source:
-    """Read `FILE#TARGET,TARGET`, or a folder of train*.csv and test*.csv. Raises ArchError (A1101, A1102)."""
+    """Read `FILE#TARGET,TARGET`, or a folder with train*.csv and test*.csv. Raises ArchError (A1101, A1102)."""
     path, targets = split_targets(name)
     files = [path] if path.is_file() else sorted(path.glob("*.csv"))
     train = [file for file in files if not file.name.startswith(_TESTS)]
@@ -45,13 +45,14 @@ def read(name: str) -> Source:
 
 
 def split_targets(name: str) -> tuple[Path, list[str]]:
-    """Split `PATH#TARGET,TARGET` into the path and the target columns."""
+    """Split `PATH#TARGET,TARGET` into path and target columns."""
     path, _, targets = name.partition("#")
     return Path(path), [target.strip() for target in targets.split(",") if target.strip()]
 
 
 def source_of_table(parts: Sequence[Columns], targets: Sequence[str], source_name: str) -> Source:
-    """Return a source of columns; the second part, if any, is held out. `source_name` is the table in messages.
+    """Build a source from tables of columns; the second table, if any, is held out. `source_name` names it in
+    messages.
 
     Raises ArchError (A1102).
     """
@@ -84,7 +85,7 @@ def source_of_table(parts: Sequence[Columns], targets: Sequence[str], source_nam
 
 
 def read_columns(path: Path) -> dict[str, list[str]]:
-    """Read the cells of a CSV file's columns by column name; the delimiter is a comma, a semicolon or a tab.
+    """Return the cells of a CSV file, by column name; the delimiter may be a comma, semicolon or tab.
 
     Raises ArchError (A1101, A1102).
     """
@@ -111,12 +112,12 @@ def read_columns(path: Path) -> dict[str, list[str]]:
 
 
 def _concatenate(tables: Sequence[Columns]) -> Columns:
-    """Concatenate tables; the columns are those of the first table."""
+    """Concatenate the rows of tables, with the columns of the first table."""
     return {name: [cell for table in tables for cell in table.get(name, ())] for name in tables[0]}
 
 
 def _vocabulary(parts: Sequence[Columns], name: str, source_name: str) -> list[str] | None:
-    """Return the sorted distinct words of a column, or None if it holds numbers. Raises ArchError (A1102) for empty
+    """Return the sorted distinct strings in a column; None for a numeric column. Raises ArchError (A1102) for empty
     cells."""
     cells = [cell for part in parts for cell in part[name]]
     for number, cell in enumerate(cells):
@@ -130,7 +131,7 @@ def _vocabulary(parts: Sequence[Columns], name: str, source_name: str) -> list[s
 
 
 def _is_number(cell: Any) -> bool:
-    """True if a cell is a number or can be parsed as one."""
+    """Return True if a cell is a number or can be parsed as one."""
     if isinstance(cell, bool | int | float):
         return True
     try:
@@ -141,7 +142,7 @@ def _is_number(cell: Any) -> bool:
 
 
 def _is_integer(cell: Any) -> bool:
-    """True if a cell is an integer, or text that is written as one, below 2**53 in magnitude."""
+    """Return True if a cell is, or can be parsed as, an integer with magnitude below 2**53."""
     if isinstance(cell, float):
         return False
     try:
@@ -151,7 +152,7 @@ def _is_integer(cell: Any) -> bool:
 
 
 def _features(cells: Sequence[Any], words: list[str] | None, name: str, source_name: str) -> NDArray[np.float32]:
-    """Return a column as input features, float32: [n, 1] for numbers, one-hot [n, words] for words."""
+    """Return a column as float32 input features: [n, 1] if numeric, one-hot [n, words] for strings."""
     if words is None:
         return np.array([float(cell) for cell in cells], np.float32)[:, None]
     if len(words) > MAX_WORDS:
@@ -163,9 +164,9 @@ def _features(cells: Sequence[Any], words: list[str] | None, name: str, source_n
 def _target_array(
     cells: Sequence[Any], words: list[str] | None, is_integer: bool, name: str, source_name: str
 ) -> NDArray[Any]:
-    """Return a column as a target [n]: class numbers (int64) of words, int64 if `is_integer`, otherwise float32.
+    """Return a column as target [n]: class numbers (int64) for strings, else int64 or float32.
 
-    `is_integer` says that all cells of the column, in all parts, are integers. Raises ArchError (A1102) for NaN and
+    `is_integer`: all cells of the column in all parts are integers. Raises ArchError (A1102) for NaN and
     infinity.
     """
     if words is not None:

@@ -1,4 +1,4 @@
-"""Windows of long sequences: bytes or tokens of texts, and time series. The last fifth of a sequence is held out."""
+"""Fixed-length windows of long sequences: bytes or tokens of texts, and time series. The last fifth is held out."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from archir.diagnostics.hints import suggest
 from archir.utils.files import read_bytes
 
 MAX_BYTES = 1 << 30
-"""Maximum size of one text file, in bytes (1 GiB)."""
+"""Maximum size in bytes of one text file (1 GiB)."""
 _TEXTS = (".txt", ".md", ".rst", ".py", ".arch")
-"""Suffixes of text files."""
+"""File name suffixes of texts."""
 
 
 def read_text(path: Path, inputs: Inputs) -> Source:
-    """Return windows of tokens, as long as the net's input; the targets are the tokens shifted by one.
+    """Read tokens as windows with the length of the net's input; the targets are the tokens shifted by one.
 
-    `path` is a text file, a folder of texts (both as bytes), or an .npy file of token ids. A folder with train.txt and
-    test.txt defines its own held-out part. Raises ArchError (A1101, A1102, A1103).
+    `path` is a text file or a folder of texts (tokens are bytes), or an .npy file of token ids. A folder with
+    train.txt and test.txt defines its own held-out part. Raises ArchError (A1101, A1102, A1103).
     """
     net_input = _single_input(inputs, f"`{path}`")
     if net_input.type.rank != 1 or net_input.type.dtype not in ("i32", "i64"):
@@ -40,10 +40,10 @@ def read_text(path: Path, inputs: Inputs) -> Source:
 
 
 def token_windows(parts: Sequence[NDArray[Any]], net_input: Input, source_name: str) -> Source:
-    """Return windows of token sequences [n]; of a single sequence the last fifth is held out, a second one is held out
-    as is.
+    """Divide token sequences [n] into windows. A second sequence is the held-out part; if there is none, the last
+    fifth is.
 
-    Raises ArchError (A1102) if a part is shorter than a window and one more token.
+    Raises ArchError (A1102) if a part has fewer tokens than a window plus one.
     """
     (length,) = net_input.type.shape
     if len(parts) == 1:
@@ -63,7 +63,7 @@ def token_windows(parts: Sequence[NDArray[Any]], net_input: Input, source_name: 
 
 
 def _read_tokens(path: Path) -> NDArray[Any]:
-    """Read a text file, the texts of a folder (joined by newlines) or an .npy file as tokens [n]. Raises ArchError
+    """Read tokens [n] from a text file, a folder of texts (joined by newlines), or an .npy file. Raises ArchError
     (A1101, A1102)."""
     try:
         if path.suffix == ".npy":
@@ -80,8 +80,7 @@ def _read_tokens(path: Path) -> NDArray[Any]:
 
 
 def _text_files(folder: Path) -> list[Path]:
-    """Return the text files of a folder and its subfolders, sorted by the names in their paths, the same on every
-    machine."""
+    """Return the text files in a folder and its subfolders, in an order that is the same on every machine."""
     files = (file for file in folder.rglob("*") if file.suffix in _TEXTS and file.is_file())
     return sorted(files, key=lambda file: file.relative_to(folder).parts)
 
@@ -89,9 +88,9 @@ def _text_files(folder: Path) -> list[Path]:
 def read_series(name: str, inputs: Inputs) -> Source:
     """Read `FILE#COLUMN,COLUMN@HORIZON` as windows of a time series.
 
-    The input is a window [length, columns] of all numeric columns, as long as the net's input. The target is the next
-    HORIZON steps (default 1) of the named columns: [horizon], or [horizon, columns] if there are several. A window
-    starts every HORIZON rows, so neighbouring windows overlap. Raises ArchError (A1101, A1102, A1103).
+    Inputs are windows [length, columns] of all numeric columns, with the length of the net's input. Targets are
+    the next HORIZON steps (default 1) of the named columns: [horizon] for one column, else [horizon, columns]. A
+    window starts every HORIZON rows, so that adjacent windows overlap. Raises ArchError (A1101, A1102, A1103).
     """
     location, _, horizon_text = name.partition("@")
     horizon = int(horizon_text) if horizon_text.isdigit() else 1 if not horizon_text else 0
@@ -144,7 +143,7 @@ def _single_input(inputs: Inputs, source_name: str) -> Input:
 
 
 def _as_numbers(cells: Any) -> NDArray[np.float32] | None:
-    """Convert cells to float32 [n]; None if a cell is no finite number."""
+    """Convert cells to float32 [n]; None if any cell is not a finite number."""
     try:
         array = np.array([float(cell) for cell in cells], np.float32)
     except (TypeError, ValueError):

@@ -1,4 +1,5 @@
-"""Default values of the parameters of blocks and operations; calls leave out arguments that equal them."""
+"""Default values for the parameters of blocks and operations; a call omits each argument that equals its
+default."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ from archir.language.decompiler.program_tree import (
 )
 
 Defaults = Mapping[str, Mapping[str, Any]]
-"""By block, the default of each parameter, or MISSING."""
+"""Maps each block name to the defaults of its parameters by name; MISSING marks a required parameter."""
 
 
 def is_default(value: Any, default: Any) -> bool:
-    """Return True if a value equals the default and is a bool just when the default is one: 1 is not true."""
+    """Return True if `value` equals `default` and both or neither are bools, so that 1 does not match true."""
     return (
         default is not MISSING
         and type(value) in (type(default), int, float)
@@ -35,9 +36,10 @@ def is_default(value: Any, default: Any) -> bool:
 
 
 def infer_defaults(name: str, parameters: Iterable[str], calls: Sequence[Step]) -> dict[str, Any]:
-    """Return the default of each parameter of a block, MISSING for those without one, which come first.
+    """Choose defaults for the parameters of block `name` from its calls. Required parameters (MISSING) come first.
 
-    A constant is a default if a block has more than two calls, and more than half of them pass it.
+    A parameter gets a constant as its default if the block has more than two calls and more than half of them
+    pass that constant.
     """
     defaults: dict[str, Any] = {}
     for parameter in parameters:
@@ -59,10 +61,10 @@ def infer_defaults(name: str, parameters: Iterable[str], calls: Sequence[Step]) 
 
 
 def calls_in(name: str, bodies: Iterable[Sequence[Item]]) -> list[Step]:
-    """Return the calls of a block in these bodies."""
+    """Return all calls of block `name` in the given bodies."""
     return [step for items in bodies for step in steps(items) if step.callee == name]
 
 
 def library_defaults() -> dict[str, Mapping[str, Any]]:
-    """Return the defaults of the library's blocks."""
+    """Return the parameter defaults of the library blocks that the decompiler recognises."""
     return {name: dict(defaults) for name, defaults in DEFAULTS.items()}

@@ -1,4 +1,4 @@
-"""Builds the blocks of a program: modules with the same structure become calls of one block."""
+"""Builds the blocks of a decompiled program: source modules with the same structure become calls of one block."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ from archir.language.decompiler.spelling import arguments, snake
 from archir.language.decompiler.stages import detect_stages
 
 MAX_INLINED_ANYWHERE = 3
-"""Maximum number of statements that are inlined: of a chain of operations, and of a block that only another block
-calls, once."""
+"""Maximum number of statements of a module to inline if it is a chain of operations, and of a block to inline if
+its only call is in another block."""
 MAX_INLINED_SINGLE = 8
-"""Maximum number of statements of a module that is inlined because no other module has its class."""
+"""Maximum number of statements of a module to inline if it is the only one with its structure."""
 
 MAX_INLINED_INTO_NET = 25
-"""Maximum number of statements of a block that only the net calls, once, and that is inlined there."""
+"""Maximum number of statements of a block to inline if its only call is in the body of the net."""
 
 
 @dataclass
 class Definition:
-    """Definition of a block: its statements, and its parameters with their values in each call."""
+    """Definition of a block: its body, and for each parameter the value that each call passes."""
 
     name: str
     body: Body
@@ -60,7 +60,8 @@ class Definition:
 
 
 class ProgramBuilder:
-    """Builder of the blocks of a network and of the body of the net."""
+    """Converts a graph, divided into the regions of its source modules, into block definitions and the body of the
+    net."""
 
     def __init__(self, graph: Graph, types: Types, shared: Mapping[NodeId, str], plain: bool = False) -> None:
         self.graph, self.types, self.shared, self.plain = graph, types, shared, plain
@@ -68,7 +69,7 @@ class ProgramBuilder:
         self._statements: dict[int, tuple[Item, ...]] = {}
 
     def net_body(self, root: Region) -> Body:
-        """Return the body of the net; the blocks are added to `definitions`."""
+        """Return the body of the net, and store the block definitions that it needs in `definitions`."""
         for group in _groups(root):
             bodies = [self._body(region) for region in group]
             if group[0] is root:
@@ -80,7 +81,8 @@ class ProgramBuilder:
         return body
 
     def _body(self, region: Region) -> Body:
-        """Return the body of a module, with loops and library blocks recognised."""
+        """Return the body of a module; unless `plain` is set, known library blocks are recognised first. Repeats become
+        loops."""
         items: list[Item] = []
         for item in region.items:
             items += self._statements[id(item)] if isinstance(item, Region) else [self._step(item)]
@@ -95,7 +97,7 @@ class ProgramBuilder:
         return Body(tuple(region.inputs), rolled, tuple(region.outputs), types)
 
     def _step(self, number: NodeId) -> Step:
-        """Return the step of a node."""
+        """Convert a graph node to a step, which is a call of its operation."""
         node = self.graph[number]
         operands = self.graph.operands(number)
         attributes = arguments(node.op, [self.types[operand] for operand in operands])
@@ -103,7 +105,8 @@ class ProgramBuilder:
         return Step(node.op.name, operands, (number,), attributes, self.shared.get(number, ""), word)
 
     def _define(self, group: Sequence[Region], bodies: Sequence[Body]) -> None:
-        """Make blocks of modules of one class, or inline them where that is easier to read."""
+        """Turn modules of one class into calls of blocks, one block per structure, or inline them where that reads
+        better."""
         if all(self._should_inline(region, body) for region, body in zip(group, bodies, strict=True)):
             self._statements |= {id(region): body.items for region, body in zip(group, bodies, strict=True)}
             return
@@ -119,7 +122,7 @@ class ProgramBuilder:
                     self._statements[id(group[place])] = bodies[place].items
 
     def _block(self, group: Sequence[Region], bodies: Sequence[Body]) -> None:
-        """Make one block of modules of one structure, and replace the modules by calls of it."""
+        """Create one block for modules with the same structure, and replace each module by a call of the block."""
         region = group[0]
         if len(group) == 1 and (len(bodies[0].items) <= MAX_INLINED_SINGLE or region.kind in CONTAINERS):
             self._statements[id(region)] = bodies[0].items
@@ -139,8 +142,10 @@ class ProgramBuilder:
             self._statements[id(call_region)] = (step,)
 
     def _unify(self, region: Region, bodies: Sequence[Body]) -> Definition:
-        """Return the definition of the block that all bodies are calls of. Raises UnmergeableError if their loops
-        differ."""
+        """Merge bodies with the same structure into the definition of one block; differing arguments become parameters.
+
+        Raises UnmergeableError if the bodies differ inside loops in a way that no single expression describes.
+        """
         first = bodies[0]
         columns = list(zip(*(list(expressions_in(body.items)) for body in bodies), strict=True))
         input_types = [body.types[0] if body.types else None for body in bodies]
@@ -159,7 +164,7 @@ class ProgramBuilder:
         return Definition(name, body, parameters.values, region.kind in CONTAINERS)
 
     def _new_name(self, region: Region) -> str:
-        """Return an unused name for the block of a module."""
+        """Return an unused block name, derived from the class or scope of a module."""
         last = (re.findall(r"[A-Za-z_]+", region.scope.rpartition(".")[2]) or ["block"])[-1]
         base = snake(last if region.kind in CONTAINERS else region.kind)
         name, number = base, 1
@@ -185,7 +190,10 @@ class ProgramBuilder:
         return len(body.items) == 1 and isinstance(body.items[0], Step)
 
     def _inline(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
-        """Return the statements with small blocks that have a single call inlined; blocks without calls are removed."""
+        """Inline small blocks that are called once, here and in `definitions`, drop uncalled blocks, and detect stages.
+
+        Returns the new statements of the net.
+        """
         while True:
             uses: dict[str, int] = {}
             for body in (items, *(definition.body.items for definition in self.definitions.values())):
@@ -214,7 +222,7 @@ class ProgramBuilder:
 
 
 def inline_calls(items: Sequence[Item], definition: Definition, depth: int = 0) -> tuple[Item, ...]:
-    """Return the statements with calls of a block replaced by its statements."""
+    """Return the statements with each call of the block `definition` replaced by the statements of its body."""
     new_items: list[Item] = []
     for item in items:
         match item:
@@ -228,7 +236,7 @@ def inline_calls(items: Sequence[Item], definition: Definition, depth: int = 0) 
 
 
 def _statements_of_call(definition: Definition, call: Step) -> tuple[Item, ...]:
-    """Return the statements of a block for one call of it."""
+    """Return the body statements of a block, with the inputs, outputs and arguments of one call substituted."""
     body = definition.body
     numbering = dict(zip(body.inputs, call.reads, strict=True))
     # an output of a block may be one of its inputs
@@ -245,8 +253,10 @@ def _statements_of_call(definition: Definition, call: Step) -> tuple[Item, ...]:
 
 
 def _with_arguments(value: Expr, arguments_: Mapping[str, Expr], depth: int) -> Expr:
-    """Return an expression of a block with its parameters replaced by the arguments of a call, which is `depth` loops
-    further out."""
+    """Replace the parameters in an expression of a block by the arguments of a call.
+
+    The expression lies inside `depth` loops of the block; the arguments belong outside of these loops.
+    """
 
     def swap(part: Expr, inside: int) -> Expr:
         if isinstance(part, ParameterRef):
@@ -257,7 +267,7 @@ def _with_arguments(value: Expr, arguments_: Mapping[str, Expr], depth: int) -> 
 
 
 def _replace_leaves(value: Expr, swap: Callable[[Expr, int], Expr], depth: int) -> Expr:
-    """Return an expression with each leaf replaced by `swap(leaf, depth)`."""
+    """Replace each leaf of an expression by `swap(leaf, d)`, where d is the number of loops around the leaf."""
     match value:
         case Outer() | PerRound():
             return replace(value, of=_replace_leaves(value.of, swap, depth - 1))
@@ -275,14 +285,15 @@ def _replace_leaves(value: Expr, swap: Callable[[Expr, int], Expr], depth: int) 
 
 
 def _outer(value: Expr, times: int) -> Expr:
-    """Wrap an expression so that it can be used inside of `times` further loops."""
+    """Wrap an expression in `times` `Outer` nodes, so that it can be used inside that many additional loops."""
     for _ in range(times):
         value = value if isinstance(value, int | str | float | bool | None) else Outer(value)
     return value
 
 
 def _groups(root: Region) -> Iterator[list[Region]]:
-    """Yield the modules of each class together, classes that are contained in others first."""
+    """Yield the modules of each class as one list, such that the classes of submodules come before those that
+    contain them."""
     height: dict[int, int] = {}
     everything = root.all_regions()
     for region in everything:
@@ -314,7 +325,7 @@ def _groups(root: Region) -> Iterator[list[Region]]:
 
 
 def _kind(region: Region) -> str:
-    """Return the class of a module; containers are distinguished by the last part of their scopes."""
+    """Return the class of a module; for containers, with the last component of the scope, digits removed."""
     if region.scope == "":
         return "\0"
     if region.kind in CONTAINERS:
@@ -323,7 +334,7 @@ def _kind(region: Region) -> str:
 
 
 def _recursive_kinds(below: Mapping[str, set[str]]) -> set[str]:
-    """Return the classes that contain themselves, directly or not."""
+    """Return the classes that contain themselves, directly or through other classes."""
     recursive: set[str] = set()
     for start in below:
         seen: set[str] = set()

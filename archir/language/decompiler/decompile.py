@@ -1,4 +1,4 @@
-"""Decompile graphs without choices into `.arch` programs like those that a person would write."""
+"""Decompiles graphs without choices into readable `.arch` programs."""
 
 from __future__ import annotations
 
@@ -29,19 +29,20 @@ from archir.ops.activation import Identity
 
 @dataclass(frozen=True)
 class DecompiledProgram:
-    """A decompiled program."""
+    """Source text of a decompiled network, and the correspondence of its weight scopes with those of the original
+    graph."""
 
     text: str
     scopes: Mapping[str, str]
-    """For each scope of the graph that has weights, the scope of the same weights in the program."""
+    """Maps each scope of the graph that has weights to the scope of the same weights in the program."""
 
 
 def decompile(imported: Imported) -> DecompiledProgram:
-    """Return the program of an imported network, with blocks for its modules.
+    """Decompile an imported network to a program with blocks for its modules.
 
-    Each candidate text is elaborated, and its canonical hash is compared with the graph's. If neither the program with
-    library blocks and options nor the plain one is the same network, the graph is written as one statement per node.
-    Raises RuleError or ArchError if the graph cannot be written as a program.
+    Each candidate program is elaborated and its canonical hash compared with that of the graph. The first
+    candidate uses library blocks and options, the second neither. If both fail, the program has one statement per
+    node. Raises RuleError or ArchError if the graph cannot be written as a program.
     """
     graph = imported.graph
     expected_hash = canonical_hash(graph)
@@ -62,7 +63,7 @@ def decompile(imported: Imported) -> DecompiledProgram:
 
 
 def _verified(graph: Graph, text: str, expected_hash: str) -> DecompiledProgram | None:
-    """Elaborate a text; return it with its scopes if it is the same network, None otherwise."""
+    """Elaborate a candidate program; return it with its weight scopes if it equals the graph, None otherwise."""
     try:
         elaborated = elaborate(text, graph.name)
     except ArchError:
@@ -74,7 +75,7 @@ def _verified(graph: Graph, text: str, expected_hash: str) -> DecompiledProgram 
 
 
 def program_source(graph: Graph, classes: Mapping[str, str], plain: bool = False) -> str:
-    """Return the formatted source text of a graph; `plain` uses neither library blocks nor options.
+    """Return the formatted source text of a graph; if `plain`, use neither library blocks nor options.
 
     Raises ArchError (A0908) if the label of an input or output is not a valid name.
     """
@@ -107,14 +108,14 @@ def program_source(graph: Graph, classes: Mapping[str, str], plain: bool = False
 
 
 def _input_type(graph: Graph, number: NodeId) -> str:
-    """Return the type of an input as its declaration spells it: `f32[1, 3, 32, 32]`."""
+    """Return the type of an input in the syntax of declarations, such as `f32[1, 3, 32, 32]`."""
     op = graph[number].op
     assert isinstance(op, Input)
     return f"{op.dtype}[{', '.join(map(str, op.dims))}]"
 
 
 def _simplified(graph: Graph) -> Graph:
-    """Return the graph without identities and without nodes that no output depends on; all inputs stay."""
+    """Return the graph without identity nodes and dead nodes (no output depends on them); all inputs stay."""
     live: set[NodeId] = {*graph.inputs.values()}
     stack = list(graph.outputs.values())
     while stack:
@@ -134,7 +135,7 @@ def _simplified(graph: Graph) -> Graph:
 
 
 def _shared_weights(graph: Graph, types: Types) -> dict[NodeId, str]:
-    """Return the nodes that share their weights with other nodes, each with the name of the shared weights."""
+    """Map each node whose weights are used by several nodes to a unique name for these shared weights."""
     with_weights = [n for n in graph if graph[n].op.weights(*(types[o] for o in graph.operands(n)))]
     uses = Counter(graph[number].scope for number in with_weights)
     names: dict[str, str] = {}

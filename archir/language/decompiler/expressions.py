@@ -1,4 +1,5 @@
-"""Writes expressions as text: chains of calls, sizes, and values that differ between rounds of a loop."""
+"""Prints expressions of decompiled programs: call chains, sizes, and arguments that differ between loop
+iterations."""
 
 from __future__ import annotations
 
@@ -24,22 +25,23 @@ from archir.language.decompiler.statements import CallTree
 from archir.language.source import literal
 
 NUMBERS_PER_LINE = 20
-"""Numbers per line of a long list."""
+"""Number of items per line when a longer list of numbers is wrapped."""
 OPERATORS = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "div": ("/", 2)}
-"""Infix operators of operations, with their precedence."""
+"""Infix symbol and precedence of each operation that has one."""
 
 
 class ExpressionWriter:
-    """Writer of expressions whose values have names."""
+    """Prints expressions; `names` maps the numbers of values to variable names."""
 
     def __init__(self, defaults: Defaults) -> None:
         self.defaults = defaults
         self.names: dict[int, str] = {}
         self.columns: list[dict[Expr, str]] = []
-        """For each enclosing loop, the variables that iterate over its lists; the index variable has the key None."""
+        """For each enclosing loop, outermost first: the loop variable of each per-iteration list; key None is the index
+        variable."""
 
     def expression(self, value: Expr, up: int = 0) -> str:
-        """Return the text of an expression that belongs `up` loops further out than the current position."""
+        """Return the text of an expression that refers to the scope `up` loops outside the current one."""
         match value:
             case ParameterRef():
                 return value.text
@@ -74,8 +76,8 @@ class ExpressionWriter:
         return literal(value) if not isinstance(value, tuple) or len(value) <= NUMBERS_PER_LINE else wrap_list(value)
 
     def text(self, tree: CallTree) -> tuple[str, int]:
-        """Return the text of a tree and its precedence: 0 or less for a pipe, 1 for a sum, 2 for a product, 3 for a
-        call."""
+        """Return the text of a call tree and its precedence: -1 for a conditional, 0 for a pipe, 1 for a sum or
+        difference, 2 for a product or quotient, 3 for a call."""
         step = tree.step
         if isinstance(step, Option):
             assert tree.inner is not None
@@ -108,20 +110,21 @@ class ExpressionWriter:
         return f"{step.callee}({inside})", 3
 
     def length(self, step: Step) -> int:
-        """Estimate the number of characters of a call in a chain; values that have no name yet count as a few."""
+        """Estimate how many characters a call takes in a chain; arguments that refer to unnamed values count as a short
+        placeholder."""
         arguments = ", ".join(self._arguments(step, self._placeholder_text))
         return len(f" |> {step.callee}") + (len(arguments) + 2 if arguments else 0)
 
     def _placeholder_text(self, value: Expr) -> str:
-        """Return the text of an expression, or a placeholder if a value in it has no name yet."""
+        """Return the text of an expression, or a placeholder if it refers to a value that has no name yet."""
         try:
             return self.expression(value)
         except LookupError:
             return "x.width"
 
     def _arguments(self, step: Step, to_text: Callable[[Expr], str] | None = None) -> list[str]:
-        """Return the texts of the arguments of a call: required ones by position, then those that differ from their
-        defaults by name."""
+        """Return the argument texts of a call: required arguments by position, then non-default optional ones by
+        name."""
         defaults = self.defaults.get(step.callee)
         if defaults is None:
             defaults = {f.name: f.default for f in fields(OPS[step.callee])}
@@ -136,12 +139,12 @@ class ExpressionWriter:
 
 
 def parenthesized(text: tuple[str, int], level: int) -> str:
-    """Return the text of an operand, in parentheses if its precedence is below `level`."""
+    """Return the text of an operand (text, precedence), in parentheses if its precedence is lower than `level`."""
     return text[0] if text[1] >= level else f"({text[0]})"
 
 
 def wrap_list(numbers: Sequence[object]) -> str:
-    """Return a long list wrapped at a fixed number of items per line."""
+    """Return the text of a list of numbers, wrapped after every NUMBERS_PER_LINE items."""
     lines = (
         ", ".join(map(literal, numbers[i : i + NUMBERS_PER_LINE])) for i in range(0, len(numbers), NUMBERS_PER_LINE)
     )
@@ -149,5 +152,5 @@ def wrap_list(numbers: Sequence[object]) -> str:
 
 
 def parenthesize_conditional(text: str) -> str:
-    """Return the text of an expression that is nested in another one, in parentheses if it is a conditional."""
+    """Add parentheses to an expression that will be nested in another one if it is a conditional (`a if b else c`)."""
     return f"({text})" if " if " in text else text

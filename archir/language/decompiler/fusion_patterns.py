@@ -1,4 +1,5 @@
-"""Fusion patterns: replaces groups of operations by calls of the library blocks that consist of them."""
+"""Fusion patterns: each finds a group of operations that equals a library block, to replace it by a call of the
+block."""
 
 from __future__ import annotations
 
@@ -12,33 +13,33 @@ from archir.language.decompiler.program_tree import Item, Loop, Option, Step, in
 from archir.language.decompiler.recurrences import RECURRENT
 
 Arguments = dict[str, Any]
-"""Values of arguments by name."""
+"""Argument values by argument name."""
 
 
 @dataclass(frozen=True)
 class FusionPattern:
-    """Fusion pattern of a library block.
+    """Pattern of operations that make up a library block.
 
-    `operations` are the operations of the block with their operands: "x" is the input of the block, a number the
-    operation at that place of the tuple.
+    `operations` lists the name and operands of each operation: operand "x" is the input of the block, an integer
+    the index of an earlier operation in the tuple.
     """
 
     name: str
     library: str
     operations: tuple[tuple[str, tuple[Any, ...]], ...]
     solve: Callable[[Sequence[Arguments], int], Arguments | None]
-    """From the arguments of the operations and the channels of the input, return the arguments of the equivalent call
-    of the block, or None if no call is equivalent."""
+    """Given the arguments of the matched operations and the input's channel count, returns the arguments of the
+    equivalent block call, or None if there is none."""
 
 
 def _has_defaults(arguments: Arguments, op: str, *free: str) -> bool:
-    """Return True if all arguments except `free` have their default values."""
+    """Return True if all arguments of an operation, except those named in `free`, have their default values."""
     defaults = {field.name: field.default for field in fields(OPS[op])}
     return all(value == defaults[name] for name, value in arguments.items() if name not in free)
 
 
 def _conv_bn(operations: Sequence[Arguments], channels: int) -> Arguments | None:
-    """Return the arguments of the equivalent `conv_bn`, or None."""
+    """Return the arguments of the `conv_bn` block that equals these operations, or None if none does."""
     conv, norm = operations
     if not _has_defaults(norm, "batch_norm") or not _has_defaults(
         conv, "conv", "channels", "kernel", "stride", "groups"
@@ -48,7 +49,7 @@ def _conv_bn(operations: Sequence[Arguments], channels: int) -> Arguments | None
 
 
 def _se(operations: Sequence[Arguments], channels: int) -> Arguments | None:
-    """Return the arguments of the equivalent `se`, or None."""
+    """Return the arguments of the `se` block that equals these operations, or None if none does."""
     pool, first, _, second, _, _ = operations
     has_defaults = all(
         _has_defaults(conv, "conv", "channels", "kernel", "bias") and conv["kernel"] == 1 for conv in (first, second)
@@ -65,7 +66,7 @@ def _se(operations: Sequence[Arguments], channels: int) -> Arguments | None:
 
 
 def _attention(operations: Sequence[Arguments], channels: int) -> Arguments | None:
-    """Return the arguments of the equivalent `multi_head_attention`, or None."""
+    """Return the arguments of the `multi_head_attention` block that equals these operations, or None if none does."""
     packed, query, key, value, core, out = operations
     width = packed["channels"] // 3
     bounds = [(part["start"], part["stop"]) for part in (query, key, value)]
@@ -81,7 +82,7 @@ def _attention(operations: Sequence[Arguments], channels: int) -> Arguments | No
 
 
 def _feed_forward(operations: Sequence[Arguments], channels: int) -> Arguments | None:
-    """Return the arguments of the equivalent `feed_forward`, or None."""
+    """Return the arguments of the `feed_forward` block that equals these operations, or None if none does."""
     first, act, last = operations
     matches = first["bias"] and last["bias"] and last["channels"] == channels and _has_defaults(act, "gelu")
     return {"ratio": first["channels"] // channels} if matches and first["channels"] % channels == 0 else None
@@ -120,7 +121,7 @@ PATTERNS = (
     ),
 )
 LIBRARY = {idiom.name: idiom.library for idiom in PATTERNS} | dict.fromkeys(RECURRENT, "std.recurrent")
-"""Library module of each block that is recognised."""
+"""Maps the name of each recognised library block to the library module that defines it."""
 DEFAULTS: dict[str, Arguments] = {
     "conv_bn": {"channels": MISSING, "kernel": MISSING, "stride": 1, "groups": 1},
     "se": {"reduction": 16, "bias": True, "hidden": None},
@@ -128,11 +129,13 @@ DEFAULTS: dict[str, Arguments] = {
     "feed_forward": {"ratio": 4},
     **RECURRENT,
 }
-"""Parameters of the library's blocks with their defaults; MISSING for those without one."""
+"""Maps the name of each recognised library block to the defaults of its parameters; MISSING marks a required
+parameter."""
 
 
 def fuse_library_blocks(items: Sequence[Item], outputs: Iterable[int], types: Types) -> tuple[Item, ...]:
-    """Return the statements with calls of library blocks in place of the operations that they consist of."""
+    """Replace groups of operations that match a fusion pattern by calls of library blocks; return the new
+    statements."""
     fused = list(items)
     for idiom in sorted(PATTERNS, key=lambda pattern: -len(pattern.operations)):
         fused = _fuse(idiom, fused, set(outputs), types)
@@ -140,7 +143,7 @@ def fuse_library_blocks(items: Sequence[Item], outputs: Iterable[int], types: Ty
 
 
 def _fuse(idiom: FusionPattern, items: list[Item], outputs: set[int], types: Types) -> list[Item]:
-    """Replace all matches of one pattern whose inner values are not read elsewhere."""
+    """Replace all matches of one pattern whose intermediate values are read only inside the match."""
     producers = {item.writes[0]: item for item in items if isinstance(item, Step) and len(item.writes) == 1}
     readers: dict[int, list[int]] = {}
     for place, item in enumerate(items):
@@ -176,7 +179,7 @@ def _fuse(idiom: FusionPattern, items: list[Item], outputs: set[int], types: Typ
 
 
 def _match(idiom: FusionPattern, last: Step, producers: Mapping[int, Step]) -> list[Step] | None:
-    """Return the steps that match a pattern, found backwards from the last one, or None."""
+    """Match a pattern backwards from the step of its last operation; return the steps in pattern order, or None."""
     steps: dict[int, Step] = {len(idiom.operations) - 1: last}
     source: int | None = None
     for place in range(len(idiom.operations) - 1, -1, -1):

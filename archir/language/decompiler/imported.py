@@ -1,4 +1,4 @@
-"""Result of an importer: a graph, its weights, and the tensor of the source that each weight comes from."""
+"""Result of an importer: a graph, its weights, and the source tensor from which each weight was taken."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from archir.diagnostics.errors import Diagnostic
 from archir.ir.graph import Graph
 
 Array = NDArray[Any]
-"""A numpy array of any type."""
+"""A numpy array of any element type."""
 
 
 class Move(NamedTuple):
-    """Layout operation on a tensor: it rearranges or selects elements and changes none.
+    """Layout operation on a tensor: rearranges or selects elements without changing their values.
 
-    `permute` has the axes in their new order, `reshape` the new shape, `slice` an axis, a start and a stop, `strided`
-    an offset, the new shape and the strides, counted in elements of the contiguous tensor.
+    Contents of `numbers` by kind: `permute` the axes in their new order; `reshape` the new shape; `slice` axis,
+    start and stop; `strided` an offset, the new shape and the strides, all in elements of the contiguous tensor.
     """
 
     kind: Literal["permute", "reshape", "slice", "strided"]
@@ -30,10 +30,11 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """Origin of a weight: the tensor `name` of shape `shape` in the source, transformed by `moves`.
+    """Origin of a weight: the source tensor `name` with shape `shape`, transformed by `moves`.
 
-    If modules of the source share the tensor, `also` has its other names. A weight that was computed has no name;
-    `computed` says from what. It cannot be restored once it differs from its SHA-256, `digest`.
+    If several modules of the source share the tensor, `also` lists its other names. For a weight computed from
+    other values, `name` is empty, `computed` describes them, and `digest` is the weight's SHA-256; once the
+    weight has changed, the source can no longer be restored.
     """
 
     name: str
@@ -46,25 +47,25 @@ class Source:
 
 @dataclass(frozen=True)
 class Imported:
-    """Network imported from another framework. Scopes are paths in the source: `layers[0].attn.q`; equal scopes share
-    weights."""
+    """Network imported from another framework. Scopes are module paths of the source, such as `layers[0].attn.q`;
+    nodes with equal scopes share weights."""
 
     graph: Graph
     classes: Mapping[str, str] = field(default_factory=dict)
-    """Name of the class or function of each module, by scope (`layers[0].attn`; "" is the whole network)."""
+    """Maps scopes to the class or function name of the source module: `layers[0].attn`, or "" for the whole network."""
     weights: Mapping[str, Array] = field(default_factory=dict)
-    """Arrays by the name of the weight in state dicts (`archir.ir.graph.state_name`), as views of existing arrays."""
+    """Weight arrays by their state-dict names (`archir.ir.graph.state_name`); views of existing arrays, not copies."""
     sources: Mapping[str, Source] = field(default_factory=dict)
-    """Origins of the weights, by the same names."""
+    """Origins of the weights, by their state-dict names."""
     rest: Mapping[str, Array | None] = field(default_factory=dict)
-    """Tensors of the source by name that are not completely contained in the weights; None for a tensor that a file of
-    tensors cannot hold."""
+    """Source tensors, by name, that have elements outside of all weights; None if a tensor file cannot store the
+    tensor."""
     problems: Sequence[Diagnostic] = ()
-    """What could not be imported, if a partial import was asked for."""
+    """Diagnostics for the parts that could not be imported; empty unless a partial import was requested."""
 
 
 def apply_moves(tensor: Array, moves: Sequence[Move]) -> Array:
-    """Apply layout operations to a tensor of the source; a view where numpy can make one."""
+    """Apply layout operations to a source tensor; the result is a view of it where numpy allows that."""
     for kind, numbers in moves:
         if kind == "permute":
             tensor = tensor.transpose(numbers)
@@ -82,12 +83,12 @@ def apply_moves(tensor: Array, moves: Sequence[Move]) -> Array:
 
 
 def digest(array: Array) -> str:
-    """Return the SHA-256 of the elements of an array."""
+    """Return the SHA-256 of the bytes of an array in C order."""
     return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
 
 
 def fully_used_tensors(sources: Iterable[Source]) -> set[str]:
-    """Return the names of the source's tensors of which every element is contained in a weight."""
+    """Return the names of the source tensors whose every element is part of some weight."""
     names: set[str] = set()
     masks: dict[str, NDArray[np.bool_]] = {}
     for source in sources:
@@ -106,8 +107,10 @@ def fully_used_tensors(sources: Iterable[Source]) -> set[str]:
 def restore_tensors(
     weights: Mapping[str, Array], sources: Mapping[str, Source], rest: Mapping[str, Array | None] | None = None
 ) -> dict[str, Array]:
-    """Return the tensors of the source: inverts `apply_moves` for all weights except computed ones; other elements are
-    from `rest`."""
+    """Reassemble the source tensors from the weights by inverting `apply_moves`; computed weights are skipped.
+
+    Elements that no weight contains are taken from `rest`, or are 0.
+    """
     tensors = {name: array for name, array in (rest or {}).items() if array is not None}
     started: set[str] = set()
     for name, source in sources.items():

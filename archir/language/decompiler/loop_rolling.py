@@ -27,13 +27,13 @@ from archir.language.decompiler.program_tree import (
 )
 
 MAX_PERIOD = 96
-"""Maximum number of statements of one round."""
+"""Maximum number of statements in a loop body."""
 MAX_CHANGING_ARGUMENTS = 6
-"""Maximum number of arguments that may differ between rounds of several statements."""
+"""Maximum number of arguments that may differ between the iterations of a loop with several statements."""
 
 
 def roll_loops(items: Sequence[Item], outputs: Sequence[int], is_block: Callable[[str], bool]) -> tuple[Item, ...]:
-    """Return the statements with loops for repetitions; short rounds are tried first."""
+    """Replace repeated sequences of statements by loops, trying short loop bodies first."""
     rolled = tuple(items)
     for period in range(1, MAX_PERIOD + 1):
         if 2 * period > len(rolled):
@@ -45,7 +45,7 @@ def roll_loops(items: Sequence[Item], outputs: Sequence[int], is_block: Callable
 def _roll_period(
     items: tuple[Item, ...], period: int, outputs: Sequence[int], is_block: Callable[[str], bool]
 ) -> tuple[Item, ...]:
-    """Replace repetitions of `period` statements by loops."""
+    """Replace repeated sequences of exactly `period` statements by loops."""
     rolled: list[Item] = []
     place = 0
     shapes = [_statement_key(item) for item in items]
@@ -68,7 +68,7 @@ def _roll_period(
 
 
 def _statement_key(item: Item) -> object:
-    """Return a key of what a statement does, independent of the values that it reads."""
+    """Return a comparison key for what a statement does, independent of the values that it reads and writes."""
     if isinstance(item, Step):
         return item.callee, len(item.reads), len(item.writes), tuple(item.arguments), item.weights
     return structure_of(Body((), (item,), ()))
@@ -77,7 +77,7 @@ def _statement_key(item: Item) -> object:
 def _roll_at(
     items: Sequence[Item], place: int, period: int, rounds: int, outputs: Sequence[int], is_block: Callable[[str], bool]
 ) -> tuple[Loop | None, int]:
-    """Return the loop that starts at `place` and its number of rounds, or None and 0 if no loop is worthwhile there."""
+    """Return the loop that starts at index `place` and its number of iterations, or (None, 0) if none is worthwhile."""
     first = items[place : place + period]
     is_worthwhile = any(not isinstance(item, Step) or is_block(item.callee) for item in first)
     parts = [items[place + i * period : place + (i + 1) * period] for i in range(rounds)]
@@ -110,12 +110,12 @@ def _roll_at(
 
 
 def _outputs_of(items: Sequence[Item]) -> list[int]:
-    """Return the values that the statements define, in order."""
+    """Return the values that the statements define, in statement order."""
     return [number for item in items for number in outputs_of(item)]
 
 
 def _links(part: Sequence[Item], before: Sequence[Item]) -> tuple[object, ...] | None:
-    """Return the source of each read of a round: a value of this round, of the previous round, or from outside."""
+    """Return where each read of an iteration comes from: this iteration, the previous one, or outside of the loop."""
     own = {number: i for i, number in enumerate(_outputs_of(part))}
     last = {number: i for i, number in enumerate(_outputs_of(before))}
     links: list[object] = []
@@ -130,8 +130,11 @@ def _links(part: Sequence[Item], before: Sequence[Item]) -> tuple[object, ...] |
 def _carries(
     items: Sequence[Item], place: int, period: int, rounds: int, links: Sequence[object], outputs: Sequence[int]
 ) -> list[Carry] | None:
-    """Return the loop-carried values; None if the first round is wired differently from the others, or if a value of a
-    round that is not carried is read after the loop."""
+    """Return the loop-carried values, or None if these iterations cannot form a loop.
+
+    They cannot if the first iteration is wired differently from the others, or if a later statement reads a value
+    that an iteration defines and the loop does not carry.
+    """
     first, final = items[place : place + period], items[place + (rounds - 1) * period : place + rounds * period]
     first_outputs = _outputs_of(first)
     carried: dict[int, int] = {}
@@ -169,8 +172,10 @@ def _carries(
 
 
 def merge_rounds(column: Sequence[Expr]) -> Expr:
-    """Return one expression for the values of all rounds, at the depth of the loop. Raises UnmergeableError for
-    wildcards."""
+    """Merge the values of an argument in all iterations into one expression inside the loop.
+
+    Raises UnmergeableError if one of them is a wildcard.
+    """
     if any(value is WILD for value in column):
         raise UnmergeableError
     if all(value == column[0] and type(value) is type(column[0]) for value in column):
@@ -181,10 +186,10 @@ def merge_rounds(column: Sequence[Expr]) -> Expr:
 
 
 def merge(column: Sequence[Expr], depth: int, base: Callable[[Sequence[Expr]], Expr]) -> Expr:
-    """Return one expression for the expressions at one place of several bodies.
+    """Merge corresponding expressions of several bodies into one.
 
-    `depth` is the number of loops around the place. Differences are merged by `base` once all loops are peeled off.
-    Raises UnmergeableError if no single expression describes them.
+    `depth` is the number of loops around the expressions. Once these are unwrapped, `base` merges what differs.
+    Raises UnmergeableError if no single expression describes all of them.
     """
     if depth == 0:
         return base(column)
@@ -212,4 +217,4 @@ def merge(column: Sequence[Expr], depth: int, base: Callable[[Sequence[Expr]], E
 
 
 class UnmergeableError(Exception):
-    """The rounds of loops differ in a way that no single expression describes."""
+    """Raised when expressions inside loops differ in a way that no single expression describes."""

@@ -1,8 +1,8 @@
 """Merges bodies that differ in optional parts into one structure with options.
 
-An option has a value `result` and a value `before` that it is computed from. Where the option is off, `before` replaces
-`result`, and statements that only `result` needs are gone. Examples are the projection of a shortcut and the sum at the
-end of a residual branch.
+An option computes a value `result` from a value `before`. Where it is off, readers of `result` read `before`
+instead, and the statements needed only for `result` are absent. Examples are the projection in a shortcut and
+the addition at the end of a residual branch.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from archir.language.decompiler.program_tree import (
 )
 
 MAX_BODY_STATEMENTS = 60
-"""Maximum number of statements of a body that is searched for options."""
+"""Bodies with more statements than this are not searched for options."""
 MAX_CUTS_TRIED = 4_000
-"""Maximum number of options that are tried for one pair of bodies."""
+"""Maximum number of options, or combinations of them, whose removal is tried for a pair of bodies."""
 MAX_CUTS_CONSIDERED = 100_000
-"""Maximum number of options, single or combined, that are considered for one pair of bodies."""
+"""Maximum number of options, or combinations of them, that are enumerated for a pair of bodies; most are rejected
+without being tried."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """An optional part: the places of the statements that are gone without it, and the value `before` that replaces
-    `result`."""
+    """Optional part of a body: the indices `gone` of the statements absent without it, and the value `before` that
+    then replaces `result`."""
 
     gone: frozenset[int]
     result: int
@@ -45,7 +46,7 @@ class Cut:
 
 
 def merge_bodies(bodies: Sequence[Body]) -> list[Body]:
-    """Merge bodies into as few structures as options allow; each body still computes the same values."""
+    """Merge bodies into as few structures as options allow; each body still computes the same values as before."""
     merged = list(bodies)
     left = sorted(
         {structure_of(body): place for place, body in reversed([*enumerate(bodies)])}.items(),
@@ -77,8 +78,8 @@ def merge_bodies(bodies: Sequence[Body]) -> list[Body]:
 
 
 def _find_cuts(base: Body, target: Body, preferred: set[Cut], every: Sequence[Cut]) -> tuple[Cut, ...] | None:
-    """Return the cuts from `every` that give `base` the structure of `target`, or None; cuts in `preferred` are tried
-    first."""
+    """Return the cuts that reduce `base` to the structure of `target`, or None. Cuts in `preferred` are tried before
+    `every`."""
     if len(base.inputs) != len(target.inputs) or len(base.items) <= len(target.items):
         return None
     shape, base_callees, target_callees = structure_of(target), _callees(base), _callees(target)
@@ -112,8 +113,7 @@ def _find_cuts(base: Body, target: Body, preferred: set[Cut], every: Sequence[Cu
 
 
 def _possible_cuts(base: Body) -> list[Cut]:
-    """Return the possible cuts of a body of at most MAX_BODY_STATEMENTS statements, those with the fewest statements
-    first."""
+    """Return the possible cuts of a body, fewest removed statements first; none if it exceeds MAX_BODY_STATEMENTS."""
     cuts = []
     for last, item in enumerate(base.items if len(base.items) <= MAX_BODY_STATEMENTS else ()):
         if len(outputs_of(item)) == 1:
@@ -125,7 +125,7 @@ def _possible_cuts(base: Body) -> list[Cut]:
 
 
 def _ancestors(base: Body, last: int) -> list[int]:
-    """Return the values that a statement depends on."""
+    """Return the values that the statement at index `last` depends on, directly or indirectly."""
     producers = {number: item for item in base.items for number in outputs_of(item)}
     ancestors: dict[int, None] = {}
     stack = [*inputs_of(base.items[last])]
@@ -139,7 +139,7 @@ def _ancestors(base: Body, last: int) -> list[int]:
 
 
 def _unneeded_statements(base: Body, result: int, before: int) -> frozenset[int]:
-    """Return the places of the statements that are not needed once `before` replaces `result`."""
+    """Return the indices of the statements that become dead when `before` replaces `result`."""
     outputs = {before if number == result else number for number in base.outputs}
     unneeded = set()
     needed = set(outputs)
@@ -153,7 +153,7 @@ def _unneeded_statements(base: Body, result: int, before: int) -> frozenset[int]
 
 
 def _without_cuts(base: Body, cuts: Sequence[Cut]) -> Body:
-    """Return the body without the optional parts `cuts`."""
+    """Return the body with the optional parts `cuts` removed."""
     replacements = {cut.result: cut.before for cut in cuts}
     removed = {place for cut in cuts for place in cut.gone}
 
@@ -167,12 +167,12 @@ def _without_cuts(base: Body, cuts: Sequence[Cut]) -> Body:
 
 
 def _callees(body: Body) -> list[object]:
-    """Return what each statement calls, or its type."""
+    """Return the callee of each statement; for loops and options, the statement type instead."""
     return [item.callee if isinstance(item, Step) else type(item) for item in body.items]
 
 
 def _is_subsequence(part: Sequence[object], sequence: Sequence[object]) -> bool:
-    """Return True if the first sequence is a subsequence of the second."""
+    """Return True if `part` is a (not necessarily contiguous) subsequence of `sequence`."""
     remaining = iter(sequence)
     return all(any(item == candidate for candidate in remaining) for item in part)
 
@@ -184,7 +184,8 @@ def _are_disjoint(cuts: Sequence[Cut]) -> bool:
 
 
 def _with_options(base: Body, body: Body, all_cuts: Sequence[Cut], off: Sequence[Cut]) -> Body:
-    """Return a body in the structure of `base`, with an option for each cut; the options of the cuts `off` are off."""
+    """Rewrite `body` in the structure of `base`, with one option per cut in `all_cuts`; the options in `off` are
+    off."""
     cut_by_place = {place: cut for cut in all_cuts for place in cut.gone}
     absent = {place for cut in off for place in cut.gone}
     own = iter(body.items)
@@ -233,7 +234,7 @@ def _output_list(item: Item) -> list[int]:
 
 
 def _value_after_option(number: int, after: dict[int, int], numbering: dict[int, int]) -> int:
-    """Return the value after the option whose result a value is, otherwise the value."""
+    """Return the value after the option if `number` is the result of an option, else `number` itself."""
     for result, later in after.items():
         if numbering.get(result) == number:
             return later
@@ -243,7 +244,8 @@ def _value_after_option(number: int, after: dict[int, int], numbering: dict[int,
 def _with_other_options(
     items: Sequence[Item], cut: Cut, after: dict[int, int], numbering: dict[int, int]
 ) -> tuple[Item, ...]:
-    """Return statements of an option that read the values after other options."""
+    """Redirect the reads of statements inside an option from the results of other options to the values after these
+    options."""
     others = {result: later for result, later in after.items() if result != cut.result}
     return tuple(
         replace(item, reads=tuple(_value_after_option(n, others, numbering) for n in item.reads))

@@ -1,4 +1,5 @@
-"""Inference of the parameters of a block: which numbers differ between its calls, and which follow from others."""
+"""Infers the parameters of a block: which arguments differ between its calls, and which of them follow from
+others."""
 
 from __future__ import annotations
 
@@ -10,19 +11,19 @@ from archir.ir.types import TensorType
 from archir.language.decompiler.program_tree import WILD, Condition, Expr, ListExpr, Multiple, ParameterRef, Size
 
 MAX_RATIO_TERM = 8
-"""Maximum numerator and denominator of a ratio between numbers that is written as a rule; larger ones are
-coincidences."""
+"""Maximum numerator and denominator for writing one number as a ratio of another; larger ratios count as
+coincidence."""
 CHANNEL_ARGUMENTS = frozenset({"channels", "width", "inner", "hidden", "groups", "shape"})
-"""Arguments that count channels, and may be multiples of the input's channels."""
+"""Names of arguments that count channels, and may therefore be written as multiples of the input's channels."""
 PARAMETER_NAMES = {"channels": "width", "shape": "size", "values": "numbers"}
-"""Names of parameters by the argument that they set, where they differ."""
+"""Parameter names for arguments whose own name is not used as the parameter's."""
 
 
 class Parameters:
-    """Parameters of a block by name, each with its value in every call.
+    """Parameters of a block, each with its value in every call.
 
-    A number that is in all calls the same small multiple of another parameter, or of the channels of the first input,
-    is written as that multiple and needs no parameter.
+    A number that equals, in all calls, the same small multiple of another parameter or of the first input's
+    channels is written as that multiple and needs no parameter.
     """
 
     def __init__(self, input_: int | None, types: Sequence[TensorType | None], taken: Sequence[str]) -> None:
@@ -34,7 +35,7 @@ class Parameters:
         self.name = ""
 
     def expression(self, column: Sequence[Any]) -> Expr:
-        """Return the expression for an argument from its values in all calls, adding a parameter if necessary.
+        """Return the expression for an argument, given its value in each call; add a parameter if necessary.
 
         The attribute `name` must hold the name of the argument.
         """
@@ -70,8 +71,8 @@ class Parameters:
         return ParameterRef(name)
 
     def _find_condition(self, flags: Sequence[Any]) -> Expr | None:
-        """Return a condition on parameters and input channels that is true in exactly the calls whose flag is true, or
-        None."""
+        """Return a condition on parameters and input channels that holds in exactly the calls where the flag is true,
+        or None."""
         tests: list[tuple[Expr, tuple[bool, ...]]] = []
         for name, values in self.values.items():
             if all(type(value) is int for value in values):
@@ -99,8 +100,11 @@ class Parameters:
         return None
 
     def _input_multiple(self, column: Sequence[Any], max_factor: int, max_divisor: int = 1) -> Expr | None:
-        """Return the values as a multiple of the input's channels, with a factor of at most `max_factor` and a divisor
-        of at most `max_divisor`, or None."""
+        """Return the expression for the values as a common multiple `factor * channels // divisor` of the input's
+        channels.
+
+        None if there is no such multiple with a factor up to `max_factor` and a divisor up to `max_divisor`.
+        """
         ratio = _common_ratio(column, self._sizes) if self._input is not None else None
         if (
             ratio is None
@@ -123,7 +127,7 @@ class Parameters:
 
 
 def _matches(flags: Sequence[Any], truth: Sequence[bool]) -> bool:
-    """Return True if all flags that are not wildcards equal the truth values."""
+    """Return True if every flag that is not a wildcard equals the corresponding truth value."""
     return all(flag is WILD or flag == expected for flag, expected in zip(flags, truth, strict=True))
 
 
@@ -132,7 +136,7 @@ def _is_identical(value: Any, other: Any) -> bool:
 
 
 def _common_ratio(values: Sequence[Any], of: Sequence[Any]) -> Fraction | None:
-    """Return the common ratio of values to others; None if it differs between calls or is not a small ratio."""
+    """Return the ratio of `values` to `of`; None if it differs between calls or exceeds MAX_RATIO_TERM."""
     pairs = [(value, other) for value, other in zip(values, of, strict=True) if value is not WILD]
     if not all(type(number) is int and number > 0 for pair in pairs for number in pair):
         return None

@@ -1,4 +1,4 @@
-"""Text of blocks and nets."""
+"""Prints block and net definitions of decompiled programs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ from archir.language.source import literal
 
 
 def name_multiples(body: Body, taken: Iterable[str]) -> tuple[tuple[Item, ...], dict[str, Expr]]:
-    """Return the statements with variables for repeated multiples of the inputs' channels, and the variables' values by
-    name."""
+    """Introduce variables for multiples of input channels that occur repeatedly.
+
+    Returns the rewritten statements, and the expression of each variable by name.
+    """
     counts: Counter[Expr] = Counter()
     for _, _, value in expressions_in(body.items):
         multiples = {part for part in subexpressions(value) if isinstance(part, Multiple)}
@@ -45,7 +47,11 @@ def name_multiples(body: Body, taken: Iterable[str]) -> tuple[tuple[Item, ...], 
 
 
 def block_text(name: str, body: Body, defaults: Mapping[str, Any], all_defaults: Defaults, taken: Iterable[str]) -> str:
-    """Return the text of a block. `defaults` are the defaults of its parameters, `all_defaults` those of all blocks."""
+    """Return the source text of a block.
+
+    `defaults` are the defaults of its own parameters; `all_defaults` those of all blocks, for the calls in its
+    body.
+    """
     writer = Writer(all_defaults, (*taken, *defaults))
     inputs = []
     for number in body.inputs:
@@ -73,7 +79,7 @@ def net_text(
     name: str, inputs: Mapping[str, tuple[int, str]], outputs: Mapping[str, int], items: Sequence[Item],
     all_defaults: Defaults, taken: Iterable[str],
 ) -> str:  # fmt: skip
-    """Return the text of a net; `inputs` are value numbers and types by label."""
+    """Return the source text of a net; `inputs` maps each label to the number and the type of the input value."""
     writer = Writer(all_defaults, (*taken, *outputs, *inputs))
     writer.lines.append(f"net {name} {{")
     for label, (number, type_) in inputs.items():

@@ -1,6 +1,8 @@
-"""Statement tree of a decompiled program: statements read and write numbered values; their arguments are expressions.
+"""Statement tree of a decompiled program. Statements read and write numbered values; their arguments are
+expressions.
 
-Statements nest in loops and options. The depth of an expression is the number of loops around it.
+Statements nest in loops and options. The depth of an expression is the number of loops around it. A round is
+one iteration of a loop.
 """
 
 from __future__ import annotations
@@ -15,19 +17,19 @@ from archir.ir.types import TensorType
 Expr = Any
 """An attribute value (a constant), or an instance of one of the expression classes below."""
 FRESH_NUMBERS = count(10**12)
-"""Unused value numbers, above those of all graphs."""
+"""Supply of unused value numbers, higher than the node numbers of any graph."""
 
 
 @dataclass(frozen=True)
 class ParameterRef:
-    """Expression: a parameter of the block."""
+    """Expression: the value of a parameter of the enclosing block."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Size:
-    """Expression: the number of channels of a value; `word` is the attribute that the program reads."""
+    """Expression: the channel count of a value; `word` is the attribute to print, such as `channels` or `features`."""
 
     value: int
     word: str = "channels"
@@ -35,7 +37,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Multiple:
-    """Expression: a multiple such as `3 * width // 4`, with `factor` and `divisor`."""
+    """Expression: `factor * of // divisor`, such as `3 * width // 4`."""
 
     of: Expr
     factor: int = 1
@@ -44,8 +46,8 @@ class Multiple:
 
 @dataclass(frozen=True)
 class FirstRound:
-    """Expression: one value in the first round of the innermost loop, another in later rounds. Both have the depth
-    outside."""
+    """Expression: `first` in the first iteration of the innermost loop, `later` in all others. Both belong to the
+    depth outside that loop."""
 
     first: Expr
     later: Expr
@@ -53,15 +55,15 @@ class FirstRound:
 
 @dataclass(frozen=True)
 class PerRound:
-    """Expression: the item of a list that belongs to the current round of the innermost loop. The list has the depth
-    outside."""
+    """Expression: the item for the current iteration of the innermost loop, from the list `of`. The list belongs to
+    the depth outside that loop."""
 
     of: Expr
 
 
 @dataclass(frozen=True)
 class Outer:
-    """Expression that the innermost loop does not change; it has the depth outside."""
+    """Expression that is invariant in the innermost loop; `of` belongs to the depth outside that loop."""
 
     of: Expr
 
@@ -75,14 +77,15 @@ class ListExpr:
 
 @dataclass(frozen=True)
 class Condition:
-    """Expression: a comparison (`==`, `!=`) of two expressions, or several conditions joined by `and` or `or`."""
+    """Expression: a comparison (`==`, `!=`) of two expressions, or conditions joined by `and` or `or`, as `sign`
+    says."""
 
     sign: str
     sides: tuple[Expr, ...]
 
 
 class _Wildcard:
-    """Wildcard argument: a call without the optional part does not determine this argument."""
+    """Wildcard for an argument whose value does not matter, in an optional part that this call leaves out."""
 
     def __repr__(self) -> str:
         return "WILD"
@@ -102,11 +105,11 @@ class Step:
     arguments: Mapping[str, Expr] = field(default_factory=dict)
     weights: str = ""
     source_name: str = ""
-    """Last part of the source scope, a candidate for the name of the variable."""
+    """Last component of the scope in the source, a candidate name for the variable."""
 
 
 class Carry(NamedTuple):
-    """Loop-carried value: its numbers before the loop, at the start of a round, at the end of a round, and after the
+    """Loop-carried value: its number before the loop, at the start and at the end of an iteration, and after the
     loop."""
 
     before: int
@@ -117,7 +120,7 @@ class Carry(NamedTuple):
 
 @dataclass(frozen=True)
 class Loop:
-    """Loop that repeats its statements for a number of rounds."""
+    """Loop that executes its statements `rounds` times."""
 
     items: tuple[Item, ...]
     rounds: Expr
@@ -126,8 +129,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class Option:
-    """Conditional statements: if `flag` is true they compute `result` from `before`; `after` is `result` or else
-    `before`."""
+    """Conditional statements that compute `result` from `before` if `flag` is true. `after` is `result` if `flag` is
+    true, else `before`."""
 
     items: tuple[Item, ...]
     flag: Expr
@@ -141,7 +144,7 @@ Item = Step | Loop | Option
 
 @dataclass
 class Body:
-    """Body of a block: statements, inputs and outputs, and the types of the inputs in one of its calls."""
+    """Body of a block or net: inputs, statements and outputs, and the input types in one of its calls."""
 
     inputs: tuple[int, ...]
     items: tuple[Item, ...]
@@ -159,8 +162,8 @@ def steps(items: Iterable[Item]) -> Iterator[Step]:
 
 
 def inputs_of(item: Item) -> tuple[int, ...]:
-    """Return the outer values that a statement reads, repeated for each read; values of which only the size is read are
-    left out."""
+    """Return the values from outside that a statement reads, once per read; reads of only a value's size do not
+    count."""
     match item:
         case Step():
             return item.reads
@@ -186,7 +189,7 @@ def outputs_of(item: Item) -> tuple[int, ...]:
 
 
 def expressions_in(items: Iterable[Item], depth: int = 0) -> Iterator[tuple[int, str, Expr]]:
-    """Yield the depth, the argument name and the value of all expressions, in order."""
+    """Yield (depth, argument name, expression) for all expressions in the statements, in order."""
     for item in items:
         match item:
             case Step():
@@ -200,7 +203,7 @@ def expressions_in(items: Iterable[Item], depth: int = 0) -> Iterator[tuple[int,
 
 
 def with_expressions(items: Iterable[Item], expressions: Iterator[Expr]) -> tuple[Item, ...]:
-    """Return the statements with their expressions replaced; the new ones come in the order of `expressions_in`."""
+    """Replace all expressions in the statements by those of an iterator, in the order of `expressions_in`."""
     new_items: list[Item] = []
     for item in items:
         match item:
@@ -216,7 +219,7 @@ def with_expressions(items: Iterable[Item], expressions: Iterator[Expr]) -> tupl
 
 
 def renumbered(items: Iterable[Item], name: Callable[[int], int]) -> tuple[Item, ...]:
-    """Return the statements with their value numbers mapped by `name`, those in sizes included."""
+    """Map all value numbers in the statements, including those in sizes, through `name`."""
 
     def renumber(numbers: Sequence[int]) -> tuple[int, ...]:
         return tuple(name(number) for number in numbers)
@@ -239,12 +242,12 @@ def renumbered(items: Iterable[Item], name: Callable[[int], int]) -> tuple[Item,
 
 
 def renumber_sizes(value: Expr, name: Callable[[int], int]) -> Expr:
-    """Return an expression with the value numbers of its sizes mapped by `name`."""
+    """Map the value numbers of all sizes in an expression through `name`."""
     return rewrite(value, lambda leaf: replace(leaf, value=name(leaf.value)) if isinstance(leaf, Size) else leaf)
 
 
 def rewrite(value: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """Return an expression with `change` applied to every subexpression, leaves first."""
+    """Apply `change` to every subexpression of an expression, leaves first, and return the result."""
     match value:
         case Multiple() | Outer() | PerRound():
             value = replace(value, of=rewrite(value.of, change))
@@ -281,13 +284,12 @@ def sizes_read_by(item: Item) -> Iterator[int]:
 
 
 def is_constant(value: Expr) -> bool:
-    """Return True if an expression is a constant, not one of the expression classes."""
+    """Return True if an expression is a constant and not an instance of an expression class."""
     return not isinstance(value, ParameterRef | Size | Multiple | FirstRound | PerRound | Outer | ListExpr | Condition)
 
 
 def structure_of(body: Body) -> object:
-    """Return a key of the structure of a body, without its expressions and value numbers: equal for bodies of one
-    structure."""
+    """Return a comparison key for the structure of a body, which ignores value numbers and the values of arguments."""
     numbering: dict[int, int] = {}
 
     def index(number: int) -> int:

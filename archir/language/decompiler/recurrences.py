@@ -1,5 +1,8 @@
-"""Recognises recurrent layers that are unrolled step by step: their nodes are compared one by one with those of the
-library's blocks, and replaced by calls of these."""
+"""Recognises recurrent layers that the source unrolled over time steps.
+
+Their nodes are compared one by one with those of a block of std.recurrent, and replaced by a call of the
+block.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,18 @@ from archir.ops.arithmetic import Concat
 from archir.ops.conv import Linear
 
 SHARED_DEFAULTS = {"bias": True, "reverse": False}
-"""Defaults that the recurrent blocks share."""
+"""Parameters that all recurrent blocks have with the same default."""
 RECURRENT: dict[str, dict[str, Any]] = {
     "lstm": {"width": MISSING, **SHARED_DEFAULTS, "recurrent_bias": False},
     "gru": {"width": MISSING, **SHARED_DEFAULTS, "recurrent_bias": True},
     "rnn": {"width": MISSING, **SHARED_DEFAULTS, "recurrent_bias": False},
 }
-"""Recurrent library blocks, and their parameters with their defaults."""
+"""Maps each recurrent library block to the defaults of its parameters; MISSING marks a required parameter."""
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
-"""Number of gates: the ratio of the width of the linear maps of tokens and states to the width of a state."""
+"""Number of gates of each recurrent block; its linear maps have `gates * width` output features for states of
+`width`."""
 MAX_ANCESTORS = 64
-"""Maximum number of nodes that are searched before the first state."""
+"""Approximate maximum number of ancestors of a state that are searched for the linear maps of the layer."""
 
 
 @lru_cache(maxsize=16)
@@ -34,7 +38,7 @@ def recurrent_net(
     name: str, tokens: int, features: int, width: int, bias: bool = True, recurrent_bias: bool = True,
     reverse: bool = False,
 ) -> Graph:  # fmt: skip
-    """Return a net of one block of std.recurrent (`lstm`, `gru` or `rnn`) on tokens f32[tokens, features]."""
+    """Elaborate a net that applies one block of std.recurrent (`lstm`, `gru` or `rnn`) to f32[tokens, features]."""
     flags = {"bias": bias, "recurrent_bias": recurrent_bias, "reverse": reverse}
     arguments = ", ".join([str(width), *(f"{key}={str(flag).lower()}" for key, flag in flags.items())])
     text = f"import std.recurrent\nnet layer {{\n    input x: f32[{tokens}, {features}]\n"
@@ -42,7 +46,7 @@ def recurrent_net(
 
 
 def fuse_recurrent_layers(items: Sequence[Item], outputs: Iterable[int], graph: Graph, types: Types) -> list[Item]:
-    """Return the statements with calls of recurrent library blocks in place of unrolled layers."""
+    """Replace unrolled recurrent layers by calls of recurrent library blocks; return the new statements."""
     step_by_value = {item.writes[0]: item for item in items if isinstance(item, Step) and len(item.writes) == 1}
     removed: set[NodeId] = set()
     calls: dict[NodeId, Step] = {}
@@ -70,8 +74,10 @@ def fuse_recurrent_layers(items: Sequence[Item], outputs: Iterable[int], graph: 
 
 
 def _match_layer(graph: Graph, types: Types, root: NodeId) -> tuple[str, NodeId, dict[str, Any], set[NodeId]] | None:
-    """Return the block whose states the concatenation `root` joins: its name, its input, its arguments and its nodes;
-    or None."""
+    """Recognise the recurrent layer whose states the concatenation `root` joins.
+
+    Returns the block name, the input, the arguments and the matched nodes, or None.
+    """
     states = graph.operands(root)
     tokens, width = types[root].shape
     if len(states) != tokens:
@@ -94,7 +100,7 @@ def _match_layer(graph: Graph, types: Types, root: NodeId) -> tuple[str, NodeId,
 
 
 def _ancestors(graph: Graph, number: NodeId) -> list[NodeId]:
-    """Return the ancestors of a node, itself first, nearest first, up to about MAX_ANCESTORS of them."""
+    """Return a node and its ancestors, breadth-first, stopping soon after MAX_ANCESTORS nodes."""
     ancestors = [number]
     for node in ancestors:
         ancestors += [operand for operand in graph.operands(node) if operand not in ancestors]
@@ -104,8 +110,10 @@ def _ancestors(graph: Graph, number: NodeId) -> list[NodeId]:
 
 
 def _match_nodes(expected: Graph, graph: Graph, root: NodeId, source: NodeId) -> set[NodeId] | None:
-    """Return the nodes that compute `root` from `source` if they equal those of `expected`, including which share
-    weights."""
+    """Match the nodes between `source` and `root` with those of `expected`; return them, or None if they differ.
+
+    The nodes must also share weights in the same way.
+    """
     (result,), (start,) = expected.outputs.values(), expected.inputs.values()
     stack, matched = [(result, root)], {start: source}
     scopes: dict[str, str] = {}

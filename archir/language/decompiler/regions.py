@@ -1,4 +1,7 @@
-"""Regions: assigns nodes to the modules of the source, as a tree of scopes in which each module becomes one call."""
+"""Groups the nodes of a graph into regions, one per source module, nested as the scopes are.
+
+Each region can become one call of a block.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,17 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Input
 
 CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict", ""})
-"""Classes of modules whose names say nothing about their contents."""
+"""Names of generic container classes, which say nothing about the contents of a module; "" for no class."""
 MIN_SPLIT_NODES = 24
-"""Minimum number of nodes of a module without submodules that is searched for parts which the source does not name."""
+"""Modules without submodules are split at bottlenecks if they have at least this many nodes."""
 MIN_PART_NODES = 4
-"""Minimum number of nodes of such a part."""
+"""Minimum number of nodes in a part that is split off a module at a bottleneck."""
 
 
 @dataclass
 class Region:
-    """Module of the source: its inputs and outputs, and its items, which are nodes and further modules."""
+    """Region for a module of the source: its input and output values, and its items, which are nodes and nested
+    regions."""
 
     scope: str
     kind: str
@@ -29,23 +33,23 @@ class Region:
     outputs: list[NodeId] = field(default_factory=list)
 
     def nodes(self) -> list[NodeId]:
-        """Return all nodes of the module, including those of inner modules."""
+        """Return all nodes of the region, including those in nested regions."""
         return [n for item in self.items for n in (item.nodes() if isinstance(item, Region) else [item])]
 
     def regions(self) -> Iterator[Region]:
-        """Yield the modules directly inside."""
+        """Yield the regions nested directly in this one."""
         return (item for item in self.items if isinstance(item, Region))
 
     def all_regions(self) -> list[Region]:
-        """Return all modules inside and the module itself, inner modules first."""
+        """Return this region and all regions nested in it, innermost first."""
         return [*(deep for inner in self.regions() for deep in inner.all_regions()), self]
 
 
 def region_tree(graph: Graph, classes: Mapping[str, str], shared: Mapping[NodeId, str]) -> Region:
-    """Return the root module of a graph, with all its modules.
+    """Return the root region of a graph, which contains a region for each source module.
 
-    A module is dissolved into the one around it if it interleaves with other modules or shares weights with nodes
-    outside.
+    A module gets no region, and its nodes go to the enclosing region, if it cannot be one call: data leave it and
+    enter it again, or it shares weights with nodes outside.
     """
     root = Region("", classes.get("", graph.name))
     regions = {"": root}
@@ -60,7 +64,7 @@ def region_tree(graph: Graph, classes: Mapping[str, str], shared: Mapping[NodeId
 
 
 def _region_of(scope: str, classes: Mapping[str, str], regions: dict[str, Region]) -> Region:
-    """Return the innermost module of a scope, creating missing modules."""
+    """Return the innermost region that contains a scope; regions not yet in `regions` are created."""
     region = regions[""]
     for part in re.finditer(r"[^.\[\]]+\]?", scope):
         prefix = scope[: part.end()]
@@ -72,8 +76,8 @@ def _region_of(scope: str, classes: Mapping[str, str], regions: dict[str, Region
 
 
 def _dissolve_and_sort(region: Region, graph: Graph, shared: Mapping[NodeId, str]) -> set[NodeId]:
-    """Dissolve modules that cannot be one call, and sort the items so that operands come first. Returns the nodes
-    inside."""
+    """Dissolve nested regions that cannot be one call, and sort the items topologically. Returns all nodes in the
+    region."""
     inside: dict[int, set[NodeId]] = {}
     for inner in region.regions():
         inside[id(inner)] = _dissolve_and_sort(inner, graph, shared)
@@ -99,7 +103,7 @@ def _dissolve_and_sort(region: Region, graph: Graph, shared: Mapping[NodeId, str
 
 
 def _is_closed(graph: Graph, nodes: set[NodeId]) -> bool:
-    """Return True if no path leaves the set of nodes and enters it again."""
+    """Return True if no path of the graph leaves the set of nodes and enters it again."""
     first, last = min(nodes), max(nodes)
     if last - first + 1 == len(nodes):
         return True
@@ -125,9 +129,9 @@ def _shares_weights(nodes: set[NodeId], shared: Mapping[NodeId, str]) -> bool:
 def _sorted_items(
     items: list[Region | NodeId], inside: Mapping[int, set[NodeId]], graph: Graph
 ) -> tuple[list[Region | NodeId], set[int]]:
-    """Return the items sorted so that operands come first, and the ids of the modules that are left in a cycle.
+    """Sort items topologically; return them and the ids of the regions that are on or behind a cycle.
 
-    Items that do not depend on each other keep the order of their last nodes.
+    Items that do not depend on each other are ordered by their last nodes.
     """
     owner: dict[NodeId, int] = {}
     for place, item in enumerate(items):
@@ -156,8 +160,10 @@ def _sorted_items(
 
 
 def _split_at_bottlenecks(region: Region, graph: Graph, shared: Mapping[NodeId, str]) -> None:
-    """Split a long list of nodes into modules at the values that all paths pass through; modules inside prevent
-    that."""
+    """Split a long region at the values through which all paths pass, unless it has nested regions.
+
+    Each part becomes a region of its own.
+    """
     places = {item: place for place, item in enumerate(region.items) if not isinstance(item, Region)}
     if len(places) < len(region.items) or len(places) < MIN_SPLIT_NODES:
         return
@@ -187,7 +193,7 @@ def _split_at_bottlenecks(region: Region, graph: Graph, shared: Mapping[NodeId, 
 
 
 def _connect(root: Region, graph: Graph) -> None:
-    """Set the inputs and outputs of all modules."""
+    """Fill in the inputs and outputs of all regions."""
     last: dict[NodeId, list[NodeId]] = {}
     for number in graph:
         for operand in graph.operands(number):

@@ -1,4 +1,4 @@
-"""Matches the weights of two graphs that compute the same function."""
+"""Finds which weight scopes of two equal graphs correspond."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from archir.ops.activation import Identity
 
 
 def match_scopes(graph: Graph, other: Graph) -> dict[str, str] | None:
-    """Return for each scope with weights of a graph the matching scope of the other graph.
+    """Map each scope with weights in `graph` to the corresponding scope in `other`.
 
-    Returns None unless the graphs are equal node by node, up to identities and the order of commutative operands.
+    Returns None unless the graphs are equal node by node; identities and the order of commutative operands are
+    ignored.
     """
     return _ScopeMatcher(graph, other).scopes()
 
 
 class _ScopeMatcher:
-    """Comparison of two graphs, node by node."""
+    """Compares two graphs node by node; in its methods, `side` 0 is the first graph and 1 the second."""
 
     def __init__(self, graph: Graph, other: Graph) -> None:
         self.graphs = graph, other
@@ -27,8 +28,11 @@ class _ScopeMatcher:
         self.node_numbers = self._number_nodes(0), self._number_nodes(1)
 
     def _number_nodes(self, side: int) -> dict[NodeId, int]:
-        """Return a number for each node; nodes have equal numbers if they compute the same function up to the values of
-        weights."""
+        """Number the nodes of one graph such that, in both graphs, nodes have equal numbers if they compute the same
+        function.
+
+        Weights count as equal whatever their scope.
+        """
         graph = self.graphs[side]
         numbers: dict[NodeId, int] = {}
         for number in self.types[side]:
@@ -44,12 +48,12 @@ class _ScopeMatcher:
         return numbers
 
     def _label(self, side: int, number: NodeId) -> bytes:
-        """Return the label of the operation of a node."""
+        """Return a hashable label for the operation of a node and its operand types."""
         graph, types = self.graphs[side], self.types[side]
         return self.facts.lookup(graph[number].op, tuple([types[o] for o in graph.operands(number)])).label
 
     def scopes(self) -> dict[str, str] | None:
-        """Return the matching scopes, or None if the graphs differ."""
+        """Return the corresponding scope for each scope with weights, or None if the graphs differ."""
         graph, other = self.graphs
         stack = [(graph.outputs[name], other.outputs[name]) for name in graph.outputs]
         matched: dict[NodeId, NodeId] = {}
@@ -80,7 +84,7 @@ class _ScopeMatcher:
         return self.node_numbers[side][number]
 
     def _skip_identities(self, side: int, number: NodeId) -> NodeId:
-        """Return the node that a chain of identities starts from."""
+        """Follow a chain of identity nodes upwards to the first node that is not an identity."""
         graph = self.graphs[side]
         while isinstance(graph[number].op, Identity):
             (number,) = graph.operands(number)

@@ -1,4 +1,5 @@
-"""Spelling of names and attributes in decompiled programs. Names come from files that may be untrusted."""
+"""Valid names and shortest equivalent attribute values for decompiled programs. Names may come from untrusted
+files."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ KEYWORDS = frozenset(
         *("i", "j", "k", "weights"),
     )
 )
-"""Keywords of the language, and names that decompiled programs use for other things."""
+"""Words that decompiled programs may not use as names: keywords of the language, loop indices, and `weights`."""
 MAX_NAME_CHARACTERS = 40
 """Maximum length of a name in characters."""
 
 RESERVED = KEYWORDS | FUNCTIONS.keys() | FOLDS.keys() | {*COSTS, LATENCY}
-"""Words that cannot be names."""
+"""KEYWORDS, and names of built-in functions and costs, none of which may be used as a name."""
 
 
 def snake(name: str) -> str:
@@ -40,7 +41,7 @@ def snake(name: str) -> str:
 
 
 def arguments(op: Op, types: Sequence[TensorType]) -> dict[str, Any]:
-    """Return the attributes of an operation, each in its simplest equivalent form."""
+    """Return the attributes of an operation, each written in the shortest equivalent way."""
     attributes = {name: getattr(op, name) for name in attribute_names(type(op))}
     for name in ("kernel", "stride", "dilation"):
         if name in attributes:
@@ -51,7 +52,8 @@ def arguments(op: Op, types: Sequence[TensorType]) -> dict[str, Any]:
 
 
 def _padding(op: Any) -> Any:
-    """Return the padding as "same", "valid" or one number if it is equivalent, otherwise unchanged."""
+    """Return an equivalent "same", "valid" or single integer for the padding if there is one, else the padding
+    itself."""
     pads: tuple[int, ...] = op.pads
     spans = [window.span - 1 for window in reversed(op.windows)]
     if pads == tuple(span // 2 for span in spans for _ in range(2)) and not any(span % 2 for span in spans):

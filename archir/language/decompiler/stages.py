@@ -1,5 +1,7 @@
-"""Stage detection: turns loops over long lists into loops over stages, where the rounds of a stage are alike except
-possibly the first."""
+"""Stage detection: turns a loop with long per-iteration lists into a loop over stages that contains a loop.
+
+Within a stage, all iterations use the same arguments, except that the first may differ.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +30,11 @@ from archir.language.decompiler.program_tree import (
 )
 
 MIN_ROUNDS = 5
-"""Minimum number of rounds of a loop that is split into stages."""
+"""Minimum number of iterations of a loop that may be split into stages."""
 
 
 def detect_stages(items: Sequence[Item]) -> tuple[Item, ...]:
-    """Return the statements with loops over long lists nested into stages."""
+    """Return the statements with loops over long lists replaced by nested loops over stages."""
     rewritten: list[Item] = []
     for item in items:
         if not isinstance(item, Step):
@@ -42,7 +44,7 @@ def detect_stages(items: Sequence[Item]) -> tuple[Item, ...]:
 
 
 def _split_loop(loop: Loop) -> Loop:
-    """Return a loop over stages if it is at most half as long as the given loop, otherwise the given loop."""
+    """Split a loop into stages if there are at most half as many stages as iterations; else return it unchanged."""
     nested = any(not isinstance(item, Step) for item in loop.items)
     if nested or type(loop.rounds) is not int or loop.rounds < MIN_ROUNDS:
         return loop
@@ -84,8 +86,8 @@ def _split_loop(loop: Loop) -> Loop:
 
 
 def loop_lists(value: Expr, depth: int) -> Iterator[PerRound | FirstRound]:
-    """Yield the per-round lists and first-round values of an expression that belong to the loop `depth` levels further
-    out."""
+    """Yield the per-iteration lists and first-iteration values in an expression that belong to the loop `depth`
+    levels out."""
     match value:
         case Outer():
             if depth:
@@ -112,7 +114,7 @@ def loop_lists(value: Expr, depth: int) -> Iterator[PerRound | FirstRound]:
 
 
 def _constant_column(part: PerRound | FirstRound, rounds: int) -> tuple[Any, ...] | None:
-    """Return the values of an expression in all rounds if they are constants, otherwise None."""
+    """Return the value of an expression in each iteration if all of them are constants, else None."""
     if isinstance(part, PerRound):
         return part.of if isinstance(part.of, tuple) else None
     is_known = is_constant(part.first) and is_constant(part.later)
@@ -120,8 +122,8 @@ def _constant_column(part: PerRound | FirstRound, rounds: int) -> tuple[Any, ...
 
 
 def _stage_starts(rows: Sequence[tuple[Any, ...]], differing: Sequence[int]) -> list[int]:
-    """Return the rounds that stages start at. The rounds of a stage are equal, except for the columns `differing` in
-    the first of them."""
+    """Return the index of the first row of each stage. The rows of a stage are equal, except that its first row may
+    differ in the columns `differing`."""
     starts: list[int] = []
     place = 0
     while place < len(rows):
@@ -137,7 +139,7 @@ def _stage_starts(rows: Sequence[tuple[Any, ...]], differing: Sequence[int]) -> 
 
 
 def _nested(value: Expr, depth: int, swap: dict[Expr, Expr]) -> Expr:
-    """Rewrite an expression of a loop's round for a round of the inner loop of a loop over stages."""
+    """Rewrite an expression of the loop body for use in the inner loop, once the loop has been split into stages."""
     match value:
         case Outer():
             return Outer(Outer(value.of)) if depth == 0 else Outer(_nested(value.of, depth - 1, swap))

@@ -1,4 +1,5 @@
-"""Groups steps into statements: chains of calls, with variables for values that are read more than once."""
+"""Groups steps into statements: call chains, and assignments to variables for values that are read more than
+once."""
 
 from __future__ import annotations
 
@@ -8,21 +9,21 @@ from dataclasses import dataclass, field
 from archir.language.decompiler.program_tree import Item, Loop, Option, Step, inputs_of, sizes_read_by
 
 MAX_CHAIN_CALLS = 12
-"""Maximum number of calls of a chain in one statement."""
+"""Maximum number of calls in the call chain of one statement."""
 MAX_OPERAND_CHARACTERS = 70
-"""Maximum length, in characters, of an expression that is nested in another one other than as the start of a chain."""
+"""Maximum length in characters of an expression nested in a call with several operands."""
 
 
 @dataclass
 class CallTree:
-    """Expression tree of calls: a step whose operands are values or further trees."""
+    """Expression tree: a call whose operands are values or nested calls. For an option, `inner` is its result."""
 
     step: Step | Option
     operands: list[int | CallTree]
     inner: CallTree | int | None = None
 
     def reads(self) -> Iterator[int]:
-        """Yield the values that the tree reads, including those of which it reads only the size."""
+        """Yield the values that the tree reads, including those of which only the size is read."""
         for operand in self.operands:
             if isinstance(operand, CallTree):
                 yield from operand.reads()
@@ -35,14 +36,15 @@ class CallTree:
         yield from sizes_read_by(self.step if isinstance(self.step, Step) else Option((), self.step.flag, 0, 0, 0))
 
     def length(self) -> int:
-        """Return the number of calls in the chain."""
+        """Return the number of calls in the chain that ends with this call."""
         first = self.operands[0] if self.operands else None
         return 1 + (first.length() if isinstance(first, CallTree) else 0)
 
 
 @dataclass
 class Statement:
-    """Assignment of an expression, or a loop or an option with the statements inside."""
+    """Statement of a program: an assignment of `tree` to `writes`, or else a loop or option with the statements
+    `inside`."""
 
     writes: tuple[int, ...]
     tree: CallTree | None = None
@@ -50,7 +52,7 @@ class Statement:
     inside: list[Statement] = field(default_factory=list)
 
     def needs(self) -> set[int]:
-        """Return the outer values that the statement reads."""
+        """Return the values from outside that the statement reads, or whose size it reads."""
         if self.tree is not None:
             return set(self.tree.reads())
         assert self.loop is not None
@@ -60,7 +62,8 @@ class Statement:
 def group_steps(items: Sequence[Item], kept: Iterable[int]) -> list[Statement]:
     """Group steps into statements.
 
-    A value gets a variable of its own if it is read more than once, inside of a later loop or option, or is in `kept`.
+    A value gets its own variable if it is read more than once, read inside a later loop or option, or listed in
+    `kept`.
     """
     uses: dict[int, int] = dict.fromkeys(kept, 2)
     for item in items:
@@ -73,7 +76,7 @@ def group_steps(items: Sequence[Item], kept: Iterable[int]) -> list[Statement]:
     statements: list[Statement] = []
 
     def operand(number: int, first: bool) -> int | CallTree:
-        """Return the pending tree of a value if it can be nested at this place, otherwise the value."""
+        """Return the pending call tree of a value if it can be nested in this operand, else the value number."""
         tree = pending.get(number)
         if tree is None:
             return number
@@ -117,6 +120,6 @@ def group_steps(items: Sequence[Item], kept: Iterable[int]) -> list[Statement]:
 
 
 def _estimated_length(tree: CallTree) -> int:
-    """Estimate the length of a tree in characters."""
+    """Estimate the text length of a call tree in characters."""
     own = 6 + len(tree.step.callee) + 10 * len(tree.step.arguments) // 3 if isinstance(tree.step, Step) else 80
     return own + sum(_estimated_length(operand) if isinstance(operand, CallTree) else 3 for operand in tree.operands)

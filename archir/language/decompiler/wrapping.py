@@ -1,4 +1,4 @@
-"""Line wrapping: splits chains of calls that are longer than a line into several statements."""
+"""Line wrapping: splits call chains that do not fit on a line into several statements."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from archir.language.decompiler.statements import CallTree, Statement
 from archir.language.formatter.doc import WIDTH
 
 TARGET = 12
-"""Characters reserved for what precedes a chain on its line: the assigned variable and the value the chain starts
-from."""
+"""Characters reserved on each line for what precedes the calls of a chain: the assigned variable and the
+starting value."""
 
 
 def wrap_statements(
     statements: Sequence[Statement], length: Callable[[Step], int], depth: int = 1, last: int = TARGET
 ) -> list[Statement]:
-    """Return the statements with long chains split.
+    """Split call chains that are too long for a line into several statements.
 
-    `length` returns the number of characters of a call, `depth` is the indentation level, and `last` the number of
-    characters that precede the chain of the last statement.
+    `length` returns the text length of a call in characters, `depth` is the indentation level, and `last` is the
+    number of characters before the chain of the last statement.
     """
     new_statements: list[Statement] = []
     for statement in statements:
@@ -36,8 +36,8 @@ def wrap_statements(
 
 
 def _cut_off(tree: CallTree, length: Callable[[Step], int], width: int) -> list[CallTree]:
-    """Return the parts to cut off the start of a chain, one line each, so that the remaining chain fits a line of
-    `width` characters."""
+    """Cut leading parts, of one line each, off a chain until the rest fits into `width` characters; return the
+    parts."""
     spine: list[CallTree] = []
     link: CallTree | int = tree
     while isinstance(link, CallTree) and isinstance(link.step, Step) and len(link.operands) == 1:
@@ -62,6 +62,6 @@ def _cut_off(tree: CallTree, length: Callable[[Step], int], width: int) -> list[
 
 
 def _is_layer(tree: CallTree) -> bool:
-    """Return True if a call is a block or has weights, so that a line should start with it."""
+    """Return True if a call is of a block or an operation with weights, so that a wrapped line should start with it."""
     kind = OPS.get(tree.step.callee) if isinstance(tree.step, Step) else None
     return kind is None or kind.weights is not Op.weights

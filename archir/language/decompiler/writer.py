@@ -1,4 +1,4 @@
-"""Writes statements as text and chooses the names of their variables."""
+"""Prints statements of decompiled programs and chooses variable names."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from archir.language.source import literal
 VARIABLE_NAMES = frozenset(
     ("q", "k", "v", "query", "key", "value", "gate", "shortcut", "skip", "residual", "downsample", "mask", "scores")
 )
-"""Last parts of source scopes that are good names of variables."""
+"""Last components of source scopes that also serve as variable names."""
 LETTERS = ("x", "y", "z", "u", "v", "w")
-"""Names of variables that have no better name, in order of preference."""
+"""Fallback variable names, in order of preference."""
 
 
 class Writer(ExpressionWriter):
-    """Writer of the statements of one block or net."""
+    """Prints the statements of one block or net into `lines`."""
 
     def __init__(self, defaults: Defaults, taken: Iterable[str]) -> None:
         super().__init__(defaults)
@@ -51,7 +51,10 @@ class Writer(ExpressionWriter):
     # names
 
     def new_name(self, number: int, live: set[int], preferred: str = "") -> str:
-        """Choose and record a variable name for a value that no live value has; `preferred` is tried first."""
+        """Choose and record a variable name for a value, distinct from the names of all live values.
+
+        `preferred` is tried first.
+        """
         used = {self.names[other] for other in live if other in self.names and other != number}
         used |= {name for names in self.columns for name in names.values()}
         numbered = (f"{letter}{i}" for i in count(2) for letter in "xyz")
@@ -64,8 +67,8 @@ class Writer(ExpressionWriter):
     # statements
 
     def body(self, statements: Sequence[Statement], after: set[int], forced: Mapping[int, str]) -> None:
-        """Write statements; `after` are the values that are read after them, `forced` the variables that values must
-        have."""
+        """Print statements. `after` are the values read after them; `forced` maps values to the variables they must be
+        assigned to."""
         live = [set(after)]
         for statement in reversed(statements):
             live.append((live[-1] - set(statement.writes)) | statement.needs())
@@ -74,7 +77,7 @@ class Writer(ExpressionWriter):
             self._statement(statement, live[i + 1], forced)
 
     def _statement(self, statement: Statement, live: set[int], forced: Mapping[int, str]) -> None:
-        """Write one statement; `live` are the values that are read after it."""
+        """Print one statement; `live` are the values that later statements read."""
         if statement.tree is not None:
             text = self.text(statement.tree)[0]
             targets = [self._target_name(number, statement.tree, live, forced) for number in statement.writes]
@@ -88,7 +91,7 @@ class Writer(ExpressionWriter):
             self._option(statement, statement.loop, live, forced)
 
     def _target_name(self, number: int, tree: CallTree, live: set[int], forced: Mapping[int, str]) -> str:
-        """Return the variable that a statement assigns a value to, and record it."""
+        """Choose and record the variable to which a statement assigns a value."""
         if number in forced and not any(self.names.get(other) == forced[number] for other in live if other != number):
             self.names[number] = forced[number]
             return forced[number]
@@ -97,16 +100,18 @@ class Writer(ExpressionWriter):
         return self.new_name(number, live, word or self._reusable_name(tree, live))
 
     def _reusable_name(self, tree: CallTree, live: set[int]) -> str:
-        """Return the variable that a chain of calls starts from if it is not read again, so that it can be assigned
-        again."""
+        """Return the variable at the start of a call chain if it can be reassigned because nothing reads it later, else
+        ""."""
         while tree.operands and isinstance(tree.operands[0], CallTree):
             tree = tree.operands[0]
         start = tree.operands[0] if tree.operands else None
         return self.names.get(start, "") if isinstance(start, int) and start not in live else ""
 
     def _updated_name(self, before: int, live: set[int]) -> str:
-        """Return the variable that a loop or an option updates: that of the value before it, or a copy if that is read
-        later."""
+        """Return the variable that a loop or option updates in place: the variable of the value before it.
+
+        If that value is still read later, assign it to a new variable first.
+        """
         if before not in live and self.names[before] not in self.taken:
             return self.names[before]
         current = self.names[before]
@@ -120,7 +125,7 @@ class Writer(ExpressionWriter):
         return copy
 
     def _loop(self, statement: Statement, loop: Loop, live: set[int], forced: Mapping[int, str]) -> None:
-        """Write a loop and its body."""
+        """Print a loop with its body."""
         inner = {number for item in loop.items for number in (*inputs_of(item), *sizes_read_by(item))}
         kept = live | inner
         names = {}
@@ -146,7 +151,7 @@ class Writer(ExpressionWriter):
         self.line("}")
 
     def _option(self, statement: Statement, option: Option, live: set[int], forced: Mapping[int, str]) -> None:
-        """Write an option as an `if` statement."""
+        """Print an option as an `if` statement."""
         name = self._updated_name(option.before, live)
         self.line(f"if {parenthesize_conditional(self.expression(option.flag))} {{")
         self.depth += 1
@@ -158,7 +163,7 @@ class Writer(ExpressionWriter):
         self.names[option.after] = name
 
     def _header(self, loop: Loop, live: set[int]) -> tuple[str, dict[Expr, str]]:
-        """Return the first line of a loop, and the variables of the lists that it iterates over."""
+        """Return the opening line of a loop, and the loop variable for each list that it iterates over."""
         parts_: dict[Expr, str] = {}
         for depth, argument, value in expressions_in(loop.items):
             parts_ |= {

@@ -1,1 +1,2 @@
-"""Elaboration: syntax tree to graph. Resolves names, computes static values, expands blocks and checks shapes."""
+"""Elaboration of syntax trees to graphs: resolves names, computes static values, expands blocks and checks
+shapes."""

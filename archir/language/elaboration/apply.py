@@ -1,4 +1,5 @@
-"""Calls of operations and static functions: split the arguments into operands and attributes, and check them."""
+"""Evaluates calls of operations and built-in functions: checks arguments, and sorts them into operands and
+attributes."""
 
 from __future__ import annotations
 
@@ -19,16 +20,16 @@ from archir.language.elaboration.shared_weights import ArgValue, WeightSharing
 from archir.language.elaboration.values import POISON, Items, Tensor, hoist_choices, kind, show
 
 MAX_ATTRIBUTE_ITEMS = 1_000
-"""Maximum number of items of an attribute that is a list."""
+"""Maximum number of items in a list-valued attribute."""
 
 
 class OperationCaller(WeightSharing):
-    """Evaluates calls of operations and static functions."""
+    """Evaluates calls of operations and of built-in functions on static values."""
 
     # static functions
 
     def call_builtin(self, name: str, args: list[ArgValue], span: Span) -> Value:
-        """Call a static function; `sum` adds tensors, too."""
+        """Call a built-in function on static values; `sum` also accepts tensors."""
         named = next((argument for argument in args if argument.name), None)
         if named is not None:
             return self.error("A0203", f"`{name}` takes no named arguments", named.span)
@@ -47,7 +48,7 @@ class OperationCaller(WeightSharing):
         return self.lift(span, rule, *values)
 
     def _fold(self, name: str, items: Value, span: Span) -> Value:
-        """Fold a list item by item with the rule of `static.FOLDS`."""
+        """Reduce a list with the fold `static.FOLDS[name]`, such as `sum` or `max`."""
         if items is POISON:
             return POISON
         if varies(items):
@@ -66,10 +67,10 @@ class OperationCaller(WeightSharing):
     # operations
 
     def call_op(self, op: type[Op], args: list[ArgValue], span: Span, in_scope: bool) -> Value:
-        """Add a node of an operation and return its tensor.
+        """Add a node for a call of an operation; return its output tensor.
 
-        If a list of operands depends on choices, one node for each list that it may be. `in_scope`: put the node in the
-        current scope itself rather than in a component of it.
+        If the list of operands of a variadic operation depends on choices, add one node per possible list. With
+        `in_scope`, the node gets the current scope itself instead of a component below it.
         """
         variadic = op.operands[:1] and op.operands[0].startswith("*")
         first = (
@@ -134,7 +135,7 @@ class OperationCaller(WeightSharing):
         return self.add(op(**attributes), tuple(node for node in nodes if node is not None), span, scope)
 
     def _shared_scope(self, op: type[Op], shared: ArgValue) -> str | None:
-        """Return the scope of the weights that a call shares; None after an error."""
+        """Return the scope of the weights that the argument `weights=` names; None after an error."""
         if op.weights is Op.weights:
             self.error("A0409", f"`{op.name}` has no weights to share", shared.span)
             return None
@@ -142,7 +143,7 @@ class OperationCaller(WeightSharing):
         return None if scope is None else scope.path
 
     def _is_operand(self, op: type[Op], argument: ArgValue, count: int, variadic: bool) -> bool:
-        """Return whether a positional argument is an operand; `count` operands came before it."""
+        """Return True if a positional argument is an operand and not an attribute; `count` operands precede it."""
         if variadic:
             return is_tensor(argument.value) or isinstance(argument.value, Items)
         if count >= len(op.operands):
@@ -163,8 +164,10 @@ class OperationCaller(WeightSharing):
     # cases
 
     def each_case(self, value: Value, then: Any, span: Span) -> Value:
-        """Return `then(leaf)` for each leaf of a value, each evaluated under the condition that the value is that leaf,
-        merged."""
+        """Evaluate `then(leaf)` for each possible value (leaf) of a choice-dependent value, and merge the results.
+
+        Each evaluation runs under the condition that the value is that leaf.
+        """
         outcomes: list[tuple[Value, Value]] = []
         for leaf, condition in leaf_conditions(value):
             with self.under(condition) as possible:
@@ -173,7 +176,8 @@ class OperationCaller(WeightSharing):
         return self.merge_cases(outcomes, span)
 
     def merge_cases(self, outcomes: list[tuple[Value, Value]], span: Span) -> Value:
-        """Merge (condition, value) pairs into one value; the last value holds wherever no other condition does."""
+        """Merge (condition, value) pairs into one choice-dependent value. The first value applies where no other
+        condition holds."""
         if any(value is POISON for _, value in outcomes):
             return POISON
         result = self.first_or_excluded([value for _, value in outcomes])
@@ -183,7 +187,7 @@ class OperationCaller(WeightSharing):
 
 
 def _is_list_somewhere(value: Value) -> bool:
-    """Return whether a value is a list for some outcomes of the choices that it depends on."""
+    """Return True if a choice-dependent value is a list for some outcomes."""
     return varies(value) and any(isinstance(leaf, Items) for leaf in leaves(value))
 
 
@@ -192,8 +196,10 @@ def _count_phrase(count: int, what: str) -> str:
 
 
 def convert(value: Value, declared: Any, what: str) -> Value:
-    """Convert a plain value to the declared type of an attribute. Raises RuleError (A0309, A0603) if it does not
-    fit."""
+    """Convert a static value to the declared type of an attribute; `what` names the attribute in messages.
+
+    Raises RuleError (A0309, or A0603 for a list that is too long) if the value does not have that type.
+    """
     options = get_args(declared) if isinstance(declared, types.UnionType) else (declared,)
     if value is None and type(None) in options:
         return None

@@ -1,4 +1,4 @@
-"""Calls of all callable values, in particular of blocks and cells, and pipes into them."""
+"""Evaluates calls and pipes, whatever the callee: blocks and cells are expanded here."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ from archir.language.syntax import ast
 
 @dataclass
 class CellState:
-    """Choices of a cell: those of its first call, and those met so far in the call in progress."""
+    """State of a cell during elaboration. The first call makes the cell's choices; later calls must make the same
+    ones."""
 
     first: Span
     """Span of the first call."""
     what: str
-    """The cell as messages call it."""
+    """The cell's name in messages, such as "cell `c`"."""
     guard: Value = True
-    """Condition under which the first call runs."""
+    """Condition under which the first call is evaluated."""
     choices: dict[str, tuple[Choice, Value]] = field(default_factory=dict)
-    """The cell's choices by path, each with the condition under which it is made."""
+    """Choices of the first call by path, each with the condition under which it is active."""
     met: dict[str, Value] = field(default_factory=dict)
-    """Choices that the call in progress has made so far, by path, with their conditions."""
+    """Choices that the current call has made so far: condition by path."""
     complete: bool = False
-    """Whether the first call has ended, so that all choices of the cell are known."""
+    """True once the first call has ended, so that `choices` has all choices of the cell."""
     calls: dict[Hashable, Recording] = field(default_factory=dict)
-    """Recordings of earlier calls, by `call_key`."""
+    """Recorded nodes of earlier calls, by `call_key`."""
 
 
 class BlockCaller(OperationCaller):
-    """Evaluates calls and pipes."""
+    """Evaluates calls and pipes; expands blocks and cells."""
 
     assigned: ast.Name | None = None
     """The variable that the expression at hand is assigned to, which names a choice without a label."""
@@ -73,8 +74,10 @@ class BlockCaller(OperationCaller):
         return value
 
     def pipe_into(self, target: ast.Expr, piped: ArgValue, in_scope: bool = False) -> Value:
-        """Evaluate the target of a pipe with the value piped into it. `in_scope`: in the current scope rather than one
-        below."""
+        """Evaluate the target of a pipe with `piped` as its first argument.
+
+        With `in_scope`, the call uses the current scope itself instead of a component below it.
+        """
         match target:
             case ast.Call():
                 return self.call_tree(target, (piped,), in_scope)
@@ -98,19 +101,19 @@ class BlockCaller(OperationCaller):
         return self.call(self.eval(target), [piped], target.span, in_scope)
 
     def choose_one(self, tree: ast.ChooseOne, piped: ArgValue | None) -> Value:
-        """Evaluate a choice among expressions, or among targets of a pipe."""
+        """Evaluate a `choose` among named expressions; if a value is piped in, they are pipe targets."""
         raise AssertionError
 
     def match(self, tree: ast.Match, piped: ArgValue | None) -> Value:
-        """Evaluate a match; a value may be piped into its arms."""
+        """Evaluate a `match`; if a value is piped in, its arms are pipe targets."""
         raise AssertionError
 
     def call_tree(self, tree: ast.Call, first: Sequence[ArgValue], in_scope: bool = False) -> Value:
-        """Evaluate a call; the arguments `first`, which were piped in, come before those of the syntax."""
+        """Evaluate a call. The piped-in arguments `first` precede those written in the call."""
         callee = self.eval(tree.callee)
         args = [*first]
         label, self.assigned = self.assigned, None
-        """Variable that the current expression is assigned to; it names a choice without a label."""
+        """Variable to which the current expression is assigned; it names a choice that has no label."""
         for argument in tree.arguments:
             name = argument.name.text if argument.name else None
             span = argument.name.span if argument.name else argument.value.span
@@ -130,7 +133,8 @@ class BlockCaller(OperationCaller):
         return self.call(callee, args, tree.span, in_scope)
 
     def call(self, callee: Value, args: list[ArgValue], span: Span, in_scope: bool = False) -> Value:
-        """Call a value; if the callee depends on choices, each value that it may be."""
+        """Call a value. If the callee depends on choices, call each possible callee under its condition and merge the
+        results."""
         if callee is POISON or any(argument.value is POISON for argument in args):
             return POISON
         if varies(callee):
@@ -148,14 +152,14 @@ class BlockCaller(OperationCaller):
         return self.error("A0206", f"{kind(callee)} cannot be called", span, hint)
 
     def _collapse_arg(self, argument: ArgValue) -> Value:
-        """Return a tensor that depends on choices as one node; other values unchanged."""
+        """Return a choice-dependent tensor as a single (select) node; other values unchanged."""
         try:
             return self.collapse(argument.value, set(), argument.span)
         except RuleError as error:
             return self.report_rule_error(error, argument.span)
 
     def _call_with_own_weights(self, callee: Value, args: list[ArgValue], span: Span) -> Value:
-        """Call once for each combination of values that the arguments may have, each call with separate weights."""
+        """Call once per combination of possible argument values, with separate weights for each."""
         varied = [argument.value for argument in args if varies(argument.value)]
         combined = self.lift(span, lambda *values: Items(values), *varied)
         if combined is POISON:
@@ -171,7 +175,8 @@ class BlockCaller(OperationCaller):
     # blocks
 
     def call_block(self, block: Block, args: list[ArgValue], span: Span, in_scope: bool) -> Value:
-        """Expand a block in place, in a scope of its own. A cell's choices are made once for all its calls."""
+        """Expand the body of a block in place, in its own scope. The choices of a cell are made once for all its
+        calls."""
         self.spend(CALL_WORK, span)
         frame = self._new_frame(block, span)
         min_nodes = self.node_bounds.block(block)
@@ -203,7 +208,7 @@ class BlockCaller(OperationCaller):
         return self._run_frame(frame, scope, block.definition)
 
     def _new_frame(self, block: Block, span: Span) -> Frame:
-        """Return a frame for a call of a block, after checking the depth of calls and recursion."""
+        """Return a frame for a call of a block. Aborts elaboration if calls nest too deep or a cell calls itself."""
         depth, is_recursive = 0, False
         caller: Frame | None = self.frame
         while caller is not None:
@@ -220,7 +225,7 @@ class BlockCaller(OperationCaller):
         return Frame(block.module, block=block, call_span=span, caller=self.frame, local_names=block.local_names)
 
     def bind_params(self, frame: Frame, scope: Scope, block: Block, args: list[ArgValue], span: Span) -> bool:
-        """Bind arguments and defaults in the callee's frame; return whether they fit the parameters.
+        """Bind arguments and defaults in the callee's frame; return False after an error.
 
         Defaults are evaluated in `scope`.
         """
@@ -262,7 +267,8 @@ class BlockCaller(OperationCaller):
         return not any(value is POISON for value in frame.env.values())
 
     def _cell_default(self, name: str, default: ast.Expr, span: Span) -> Value:
-        """Evaluate a default of a cell's parameter; its choices are made once for all calls that use the default."""
+        """Evaluate the default of a cell's parameter. Choices in it are made once for all calls that use the
+        default."""
         cell = self.cells.setdefault(name, CellState(span, f"cell `{name}`"))
         outer, self.cell = self.cell, cell
         cell.met = {}
@@ -275,9 +281,9 @@ class BlockCaller(OperationCaller):
         return value
 
     def _call_cell(self, block: Block, frame: Frame, scope: Scope, span: Span, name: str, what: str) -> Value:
-        """Evaluate a call whose choices are shared by all calls with the same cell `name`.
+        """Evaluate a call whose choices are shared by all calls with the same cell name.
 
-        A call like an earlier one replays the recorded nodes.
+        If an earlier call has the same `call_key`, its recorded nodes are copied instead of evaluating the body.
         """
         cell = self.cells.setdefault(name, CellState(span, what))
         cache_key = call_key(self, block, frame.env) if self.guard is True and not self.sharing_depth else None
@@ -301,7 +307,8 @@ class BlockCaller(OperationCaller):
         return result
 
     def _compare_cell(self, cell: CellState, span: Span) -> None:
-        """Store the choices of a cell's first call, or report (A0507) that a later call made other choices."""
+        """After a cell's first call, store its choices; after a later call, report A0507 if its choices differ from
+        them."""
         if not cell.complete:
             cell.complete, cell.guard = True, self.guard
             cell.choices = {path: (self.graph.decisions[path].choice, active) for path, active in cell.met.items()}
@@ -318,7 +325,7 @@ class BlockCaller(OperationCaller):
                 return
 
     def cell_differs(self, path: str, cell: CellState, span: Span) -> Value:
-        """Report (A0507) that two calls of a cell do not make the same choices."""
+        """Report A0507: the choice `path` differs between two calls of a cell."""
         text = f"the choice `{path}` of {cell.what} differs between two calls"
         hint = "a cell's choices must not depend on its arguments; each call of a `block` makes its own choices"
         return self.error("A0507", text, span, hint, Note("the other call", cell.first))
@@ -333,13 +340,13 @@ class BlockCaller(OperationCaller):
             self.frame = caller
 
     def execute(self, body: ast.Body) -> None:
-        """Run statements."""
+        """Execute the statements of a body."""
         raise AssertionError
 
     def result(self, frame: Frame, definition: ast.Definition) -> Value:
-        """Merge the values that a frame returned, by the conditions under which it returned them.
+        """Merge the values that a frame returned under different conditions into its result.
 
-        Reports A0211 if the frame does not return for all outcomes.
+        Reports A0211 if some outcomes reach no `return`.
         """
         if not frame.returned:
             name = definition.name
@@ -360,18 +367,18 @@ class BlockCaller(OperationCaller):
 
 
 def _parameters_of(callee: Value) -> list[str]:
-    """Return the names of the arguments that a callee takes."""
+    """Return the names that a callee accepts as named arguments."""
     if isinstance(callee, Block):
         return [param.name.text for param in callee.definition.params]
     return [*attribute_names(callee.op), *callee.op.operands] if isinstance(callee, Operation) else [WEIGHTS]
 
 
 def _same_choice(first_call: tuple[Value, Value], second_call: tuple[Value, Value], own: Container[Choice]) -> bool:
-    """Return whether a choice is made under the same condition in two calls of a cell.
+    """Return True if a choice is active under the same condition in two calls of a cell.
 
-    `first_call` and `second_call` are pairs: the condition of the call and that of the choice. The two choices must
-    exist under the same conditions where both calls run, also after all choices but the cell's `own` are projected
-    away.
+    `first_call` and `second_call` are pairs: the condition of the call, and the condition of the choice in it.
+    The conditions are compared where both calls are evaluated, and again after all choices other than the cell's
+    `own` have been projected out.
     """
     (path, active), (path_2, active_2) = first_call, second_call
     if not same(conjoin(active, path_2), conjoin(active_2, path)):

@@ -1,8 +1,8 @@
-"""Replay cell calls that are like an earlier one: copy its nodes rather than evaluate the body again.
+"""Cell call cache: copies the nodes of an equivalent earlier call instead of evaluating the cell's body again.
 
-A cell decides its choices once per net. So a call with arguments of the same types and the same static values makes the
-same nodes, on other operands and under another scope. Networks of stacked cells are built several times as fast this
-way.
+A cell makes its choices once per net. Calls with arguments of the same types and equal static values
+therefore produce the same nodes, except for operands and scope. Networks of stacked cells are built several
+times as fast this way.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class Recording:
-    """The nodes that a call added: those from `start` to `stop - 1`, under `scope`, reading `arguments`."""
+    """Nodes that a cell call added: those numbered `start` to `stop - 1`, below `scope`, with the argument nodes
+    `arguments`."""
 
     start: NodeId
     stop: NodeId
     scope: str
     arguments: tuple[NodeId, ...]
     blocks: tuple[tuple[str, str], ...]
-    """Calls of blocks inside: (path below the scope, name of the block)."""
+    """Block calls inside the cell call: (path relative to the scope, block name)."""
     selected: Mapping[NodeId, Diagram]
-    """For each select node, the choice-dependent value that it implements."""
+    """Maps each recorded select node to the choice-dependent value that it implements."""
     result: Value
 
 
 def call_key(network: GraphBuilder, block: Block, arguments: Mapping[str, Value]) -> Hashable | None:
-    """Return the cache key of a call.
+    """Return the cache key of a cell call.
 
-    Keys are equal for calls that differ only in which tensors they get; types and static values must agree.
+    Keys are equal for calls with equal static arguments and equally typed tensors, whichever tensors these are.
     """
     positions: dict[NodeId, int] = {}
     for position, node in enumerate(tensors(arguments)):
@@ -60,7 +61,7 @@ def call_key(network: GraphBuilder, block: Block, arguments: Mapping[str, Value]
 
 
 def tensors(arguments: Mapping[str, Value]) -> tuple[NodeId, ...]:
-    """Return the nodes among a call's arguments, including those in lists and in values that depend on choices."""
+    """Return the nodes of all tensors in the arguments, including those in lists and in choice-dependent values."""
     return tuple(node for value in arguments.values() for node in _nodes(value))
 
 
@@ -74,14 +75,14 @@ def _nodes(value: Value) -> Iterator[NodeId]:
 
 
 def _copyable(result: Value) -> bool:
-    """Return whether a result consists of tensors only, so that a copy can map it to its own nodes."""
+    """Return True if a result consists of tensors only, so that `replay` can map it to copied nodes."""
     return all(
         isinstance(leaf, Tensor) or (isinstance(leaf, Items) and all(map(_copyable, leaf))) for leaf in leaves(result)
     )
 
 
 class Recorder:
-    """Records the nodes that are added to a graph after its construction."""
+    """Records the nodes added to a graph since the recorder was constructed."""
 
     def __init__(self, network: GraphBuilder, scope: str, arguments: Mapping[str, Value]) -> None:
         self.network, self.scope, self.arguments = network, scope, tensors(arguments)
@@ -92,7 +93,11 @@ class Recorder:
         )
 
     def recording(self, result: Value) -> Recording | None:
-        """Return the nodes added since construction; None if they cannot be copied."""
+        """Return the nodes added since construction.
+
+        None if they cannot be copied, because they read other nodes than the arguments or `result` holds more than
+        tensors.
+        """
         graph, arguments = self.network.graph, {*self.arguments}
         added = range(self.start, len(graph))
         is_closed = all(
@@ -106,13 +111,12 @@ class Recorder:
 
 
 def _entries_since(entries: dict[_Key, _Value], count: int) -> list[tuple[_Key, _Value]]:
-    """Return the entries that a dictionary got since it held `count` entries."""
+    """Return the entries added to a dictionary since it had `count` entries."""
     return [*islice(reversed(entries.items()), len(entries) - count)][::-1]
 
 
 def replay(network: GraphBuilder, recording: Recording, scope: str, arguments: tuple[NodeId, ...]) -> Value:
-    """Add the recorded nodes once more, under another scope and reading other arguments; return the result of the
-    call."""
+    """Append copies of the recorded nodes that read `arguments` below `scope`; return the result of the call."""
     graph = network.graph
     mapping = _NodeMapping(dict(zip(recording.arguments, arguments, strict=True)))
     prefix = len(recording.scope)
@@ -136,7 +140,7 @@ def replay(network: GraphBuilder, recording: Recording, scope: str, arguments: t
 
 
 class _NodeMapping:
-    """Maps values of a recording's nodes to values of their copies."""
+    """Maps recorded values to the corresponding values of the copy, by replacing nodes with their copies."""
 
     def __init__(self, nodes: dict[NodeId, NodeId]) -> None:
         self.nodes = nodes

@@ -1,4 +1,4 @@
-"""Choices: the three forms of `choose`, and `match` on their values."""
+"""Evaluates the three forms of `choose`, and `match`."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from archir.language.elaboration.values import POISON, UNBOUND, Items, Tensor, s
 from archir.language.syntax import ast
 
 CHOICE_WORK = 30
-"""Units of work for a choice."""
+"""Units of the work budget that a choice costs."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An alternative of a choice that may not exist for all outcomes of other choices.
+    """Alternative of a choice; it may exist only for some outcomes of other choices.
 
-    `exists` is the condition under which it exists; `value` evaluates it where it is picked; `label` and `variable` are
-    names for it, after its value and after the variable that holds it.
+    `exists` is the condition under which it exists, `value` evaluates it once it is picked. `label` (derived from
+    the value) and `variable` (the variable that holds it) are possible names.
     """
 
     exists: Value
@@ -48,14 +48,14 @@ class Candidate:
     label: Label | None = None
     variable: str | None = None
     is_evaluated: bool = False
-    """Whether the value was evaluated before, so that `value` makes no choice and no node."""
+    """True if the value has already been computed, so that calling `value` adds neither a choice nor a node."""
 
 
 class ChoiceEvaluator(BlockCaller):
-    """Evaluates choices. A choice is named by its label, or by the variable that it is assigned to."""
+    """Evaluates `choose` and `match`. A choice takes its name from its label or from the variable it is assigned to."""
 
     def eval_choose_value(self, tree: ast.ChooseValue) -> Value:
-        """Evaluate `choose kernel(3, 5, 7)`; a single argument that is a list stands for its items."""
+        """Evaluate `choose kernel(3, 5, 7)`. If the only argument is a list, its items are the alternatives."""
         label = self._label(tree)
         if label is None:
             return POISON
@@ -82,9 +82,9 @@ class ChoiceEvaluator(BlockCaller):
         )
 
     def _candidate(self, tree: ast.Expr) -> Candidate | None:
-        """Return the candidate of an alternative; None after an error.
+        """Return the candidate for an alternative; None after an error.
 
-        Expressions that may make a choice or a node are not evaluated before the alternative is picked.
+        An expression that may make a choice or add a node is evaluated only under the condition that it is picked.
         """
         if self._has_effects(tree):
             return Candidate(True, partial(self.eval, tree))
@@ -92,8 +92,10 @@ class ChoiceEvaluator(BlockCaller):
         return None if value is POISON else _evaluated_candidate(value, tree)
 
     def _choose_listed(self, tree: ast.ChooseValue, label: str, value: Value) -> Value:
-        """Evaluate a choice among the items of a list; if the list depends on choices, each item exists where its list
-        has it."""
+        """Evaluate a choice among the items of a list.
+
+        If the list depends on choices, each item exists where the list contains it.
+        """
         lists = [leaf if isinstance(leaf, (Items, range)) else Items([leaf]) for leaf in leaves(value)]
         longest = max(map(len, lists))
         if longest > MAX_OUTCOMES:
@@ -129,7 +131,7 @@ class ChoiceEvaluator(BlockCaller):
         return self._join(choice, values, tree.span)
 
     def _check_count(self, tree: ast.Choose, k: int, candidates: Sequence[Candidate]) -> Value:
-        """Report an error and return POISON if, for some outcomes of other choices, fewer than `k` candidates exist."""
+        """Report an error and return POISON if fewer than `k` candidates exist for some outcomes of other choices."""
         count: Value = 0
         for candidate in candidates:
             count = self.lift(tree.span, lambda n, here: n + here, count, candidate.exists)
@@ -145,7 +147,7 @@ class ChoiceEvaluator(BlockCaller):
         return self.lift(span, check, count)
 
     def _require_existing(self, tree: ast.Choose, choice: Choice, candidates: Sequence[Candidate]) -> None:
-        """Add the constraint that picked candidates exist."""
+        """Add the constraint that every picked candidate exists."""
         if all(candidate.exists is True for candidate in candidates):
             return
         exist = [reduce(conjoin, (candidates[i].exists for i in subset), True) for subset in choice.subsets]
@@ -158,7 +160,7 @@ class ChoiceEvaluator(BlockCaller):
         return self.choose_one(tree, None)
 
     def choose_one(self, tree: ast.ChooseOne, piped: ArgValue | None) -> Value:
-        """Evaluate a choice among expressions; a piped value is the input of every alternative."""
+        """Evaluate a choice among named expressions; a piped-in value becomes the input of each."""
         label = self._label(tree)
         if label is None or (piped is not None and piped.value is POISON):
             return POISON
@@ -186,7 +188,7 @@ class ChoiceEvaluator(BlockCaller):
         return self.call_tree(tree, (), in_scope=True) if isinstance(tree, ast.Call) else self.eval(tree)
 
     def eval_choose_subset(self, tree: ast.ChooseSubset) -> Value:
-        """Evaluate `choose inputs 2 of [a, b, c] where condition`: the list of the chosen items."""
+        """Evaluate `choose inputs 2 of [a, b, c] where condition` to the list of chosen items."""
         label = self._label(tree)
         k = self.lift(tree.count.span, lambda leaf: static.integer(leaf, "the number to take"), self.eval(tree.count))
         elements = self.elements(tree.items)
@@ -227,7 +229,8 @@ class ChoiceEvaluator(BlockCaller):
         return result
 
     def _where(self, tree: ast.Expr, label: str, chosen: Value) -> None:
-        """Add the constraint of a `where` clause, in which the label stands for the list of chosen items."""
+        """Add the constraint of a `where` clause; in it, the label of the choice is bound to the list of chosen
+        items."""
         before = self.frame.env
         self.frame.env = {**before, label: chosen}
         try:
@@ -239,8 +242,7 @@ class ChoiceEvaluator(BlockCaller):
             self.constrain(Constraint(holds, "where", tree.span.text, tree.span))
 
     def _join(self, choice: Choice, values: list[Value], span: Span) -> Value:
-        """Return the value that depends on the choice: one value per outcome, UNBOUND for outcomes that cannot
-        occur."""
+        """Return the value of a choice, given its value for each outcome (UNBOUND if the outcome cannot occur)."""
         if any(value is POISON for value in values):
             return POISON
         values = [self.collapse(value, {choice}, span) for value in values]
@@ -253,7 +255,7 @@ class ChoiceEvaluator(BlockCaller):
     # deciding
 
     def _has_effects(self, tree: Any) -> bool:
-        """Return whether evaluating an expression may make a choice or a node."""
+        """Return True if evaluating an expression may make a choice or add a node."""
         if isinstance(tree, ast.Call) and isinstance(tree.callee, ast.Name):
             name, is_defined = tree.callee.text, self.frame.module.lookup(tree.callee.text) is not None
             if name in static.FUNCTIONS and name not in self.frame.env and not is_defined:
@@ -266,7 +268,7 @@ class ChoiceEvaluator(BlockCaller):
         return any(self._has_effects(part) for part in parts)
 
     def _label(self, tree: ast.Choose) -> str | None:
-        """Return the name of a choice, from its label or the assigned variable; None after an error (A0505)."""
+        """Return the name of a choice: its label, or the variable it is assigned to. None after an error (A0505)."""
         name = tree.label or self.assigned
         self.assigned = None
         if name is None:
@@ -279,8 +281,10 @@ class ChoiceEvaluator(BlockCaller):
         return self.error("A0508", text, tree.span)
 
     def decide(self, tree: ast.Choose, label: str, labels: Sequence[Label], k: int | None = None) -> Choice | None:
-        """Return the choice of a `choose`: a new one, or in a later call of a cell that of its first call. None after
-        an error."""
+        """Return the Choice for a `choose` expression; None after an error.
+
+        It is a new choice, except in later calls of a cell, which reuse the choice of the first call.
+        """
         span = tree.label.span if tree.label else tree.span
         if not labels:
             self.error("A0501", "this choice has no alternatives", tree.span)
@@ -319,7 +323,7 @@ class ChoiceEvaluator(BlockCaller):
         self.cell_differs(path, self.cell, span)
 
     def under_choice(self, choice: Choice, outcomes: Sequence[int]) -> Any:
-        """Return a context manager for code that runs only for some outcomes of a choice."""
+        """Return a context manager under which code is evaluated for the given outcomes of a choice only."""
         return self.under(outcome_in(choice, outcomes))
 
     # match
@@ -329,8 +333,8 @@ class ChoiceEvaluator(BlockCaller):
         return self.match(tree, None)
 
     def match(self, tree: ast.Match, piped: ArgValue | None) -> Value:
-        """Return the value of the first arm with a pattern equal to the subject; a piped value is the input of every
-        arm."""
+        """Return the value of the first arm that has a pattern equal to the subject; a piped-in value becomes each
+        arm's input."""
         assigned, self.assigned = self.assigned, None
         subject = self.eval(tree.subject)
         if subject is POISON:
@@ -356,7 +360,8 @@ class ChoiceEvaluator(BlockCaller):
         return self.merge_cases(cases, tree.span)
 
     def _matches(self, arm: ast.Arm, subject: Value) -> Value:
-        """Return the condition under which the subject equals one of an arm's patterns."""
+        """Return the condition under which the subject equals one of the arm's patterns; True for an arm without
+        patterns."""
         holds: Value = not arm.patterns
         for pattern in arm.patterns:
             same = self.compare("==", subject, self.eval(pattern), pattern.span)
@@ -365,7 +370,7 @@ class ChoiceEvaluator(BlockCaller):
 
 
 def first_duplicate(names: Sequence[str]) -> int | None:
-    """Return the position of the first name that occurred before, None if all are distinct."""
+    """Return the index of the first name that repeats an earlier one; None if all names are distinct."""
     seen: set[str] = set()
     for position, name in enumerate(names):
         if name in seen:
@@ -375,7 +380,7 @@ def first_duplicate(names: Sequence[str]) -> int | None:
 
 
 def _alternative_spans(tree: ast.Choose, count: int) -> tuple[Span, ...]:
-    """Return the spans of the alternatives; () if they do not correspond to the outcomes."""
+    """Return the source span of each alternative; () if alternatives and outcomes do not correspond one to one."""
     alternatives: tuple[ast.Tree, ...] = ()
     if isinstance(tree, ast.ChooseOne):
         alternatives = tree.alternatives
@@ -391,8 +396,7 @@ def _check_covered(unmatched: bool, subject: Value) -> bool:
 
 
 def _element_labels(tree: ast.Expr, count: int) -> list[Label]:
-    """Return labels for the elements of a list: variables' names if all elements are distinct variables, otherwise
-    positions."""
+    """Return labels for the elements of a list: variable names if all items are distinct variables, else indices."""
     if isinstance(tree, ast.Sequence) and all(isinstance(item, ast.Name) for item in tree.items):
         names = [str(item) for item in tree.items]
         if len(set(names)) == len(names):
@@ -401,13 +405,13 @@ def _element_labels(tree: ast.Expr, count: int) -> list[Label]:
 
 
 def _evaluated_candidate(value: Value, tree: ast.Expr | None = None) -> Candidate:
-    """Return the candidate of a value that was evaluated from `tree`."""
+    """Return the candidate for a value already evaluated from `tree`."""
     label = value if type(value) in (int, str) else show(value) if _is_literal(value) else None
     return Candidate(True, lambda: value, label, tree.text if isinstance(tree, ast.Name) else None, is_evaluated=True)
 
 
 def _candidate_labels(candidates: Sequence[Candidate]) -> list[Label]:
-    """Return labels of candidates: by value if all have such a label, otherwise by variables and positions."""
+    """Return labels for the candidates: from their values if all have one, else variable names or indices."""
     labels = [candidate.label for candidate in candidates if candidate.label is not None]
     if len(labels) == len(candidates):
         return labels
@@ -416,14 +420,14 @@ def _candidate_labels(candidates: Sequence[Candidate]) -> list[Label]:
 
 
 def _is_literal(value: Value) -> bool:
-    """Return whether a value has a text in the language that does not depend on choices."""
+    """Return True if a value can be written in the language as a literal that does not depend on choices."""
     if isinstance(value, Items):
         return all(_is_literal(item) for item in value)
     return not isinstance(value, (Tensor, Library)) and not varies(value)
 
 
 def _contains_once(leaf: Value, item_key: Hashable) -> bool:
-    """Return whether an item is in a list. Raises RuleError (A0503) if it is there twice."""
+    """Return True if a list contains an item. Raises RuleError (A0503) if it contains it more than once."""
     count = (
         [value_key(item) for item in leaf].count(item_key)
         if isinstance(leaf, (Items, range))

@@ -1,4 +1,4 @@
-"""State of elaboration: the frame, the scope, the condition under which code runs, and the problems found so far."""
+"""Elaboration context: call frame, scope, path condition, work budget, and the problems collected so far."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ from archir.language.elaboration.values import POISON
 MAX_CALL_DEPTH = 64
 """Maximum depth of nested calls."""
 MAX_DIAGNOSTICS = 50
-"""Maximum number of diagnostics that are reported."""
+"""Maximum number of diagnostics in a raised ArchError; further ones are dropped."""
 WEIGHTS = "weights"
-"""Name of the argument that names weights which calls share, for callees without a parameter of this name."""
+"""Name of the call argument that names shared weights; a callee's own parameter of this name takes precedence."""
 STEP_WORK, NODE_WORK, COPY_WORK, CALL_WORK = 2, 15, 8, 40
-"""Units of work of: evaluating an expression or statement, adding a node, copying a node, calling a block."""
+"""Work units charged for evaluating an expression or statement, adding a node, copying a node, and calling a
+block."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of elaboration."""
+    """Resource limits of elaboration, and how it continues after type errors."""
 
     nodes: int = 200_000
-    """Maximum number of nodes of the graph."""
+    """Maximum number of nodes in the graph."""
     work: int = MAX_WORK
-    """Units of work (`archir.diagnostics.work`) of elaboration, where no budget is set."""
+    """Work budget of elaboration (units: `archir.diagnostics.work`), used if no budget is active yet."""
     guess: bool = False
-    """Whether a node whose operands should agree in type, and do not, gets the type of the first operand, so that the
-    code after it is checked, too."""
+    """If the operands of a node should have equal types but do not, whether to assume the type of the first operand,
+    so that the code after it is checked, too."""
 
 
 class Problems:
-    """Collected diagnostics, in the order they were found; the same code at the same place is kept once."""
+    """Collected diagnostics in the order found; one per code and source span."""
 
     def __init__(self) -> None:
         self._diagnostics: dict[tuple[str, object, object], Diagnostic] = {}
@@ -52,14 +53,14 @@ class Problems:
         self._diagnostics.setdefault(_key(diagnostic.code, diagnostic.span), diagnostic)
 
     def has(self, code: str, span: Span) -> bool:
-        """Return whether there is a diagnostic with this code at this place."""
+        """Return True if there is a diagnostic with this code at this span."""
         return _key(code, span) in self._diagnostics
 
     def __len__(self) -> int:
         return len(self._diagnostics)
 
     def raise_any(self) -> None:
-        """Raise ArchError if there are diagnostics, sorted by place within each file."""
+        """Raise ArchError if there are any diagnostics; they are sorted by file and position."""
         diagnostics = list(self._diagnostics.values())
         if diagnostics:
             files = list(dict.fromkeys(d.span.source.name if d.span else "" for d in diagnostics))
@@ -72,21 +73,23 @@ def _key(code: str, span: Span | None) -> tuple[str, object, object]:
 
 
 def _on_other_lines(notes: Sequence[Note], shown: Sequence[Span | None]) -> tuple[Note, ...]:
-    """Return the notes on lines that are not shown already, one for each line."""
+    """Return one note per source line, omitting lines that the diagnostic already shows."""
     lines = {(item.source.name, item.line) for item in shown if item is not None}
     by_line = {(item.span.source.name, item.span.line): item for item in notes if item.span is not None}
     return tuple(item for line, item in by_line.items() if line not in lines)
 
 
 def _choice_notes(error: CombinationError, shown: Sequence[Span | None]) -> tuple[Note, ...]:
-    """Return notes on the numeric choices for which a rule refuses its operands."""
+    """Return notes on the numeric choices that led to a combination for which a rule raised an error."""
     plain = [c for c in error.assignment if c.k is None and not any(isinstance(a, str) for a in c.alternatives)]
     return _on_other_lines([Note(f"`{choice}` is chosen here", choice.span) for choice in plain], shown)[:2]
 
 
 def _alternative_span(error: CombinationError, span: Span) -> Span | None:
-    """Return the span of the alternative that a rule refuses, if there is exactly one and it is not at `span`
-    itself."""
+    """Return the span of the chosen alternative that caused an error, if the error depends on a single choice.
+
+    None if it depends on several, or if the error is reported at that span anyway.
+    """
     places = [
         choice.alternative_spans[o]
         for choice, o in error.assignment.items()
@@ -100,11 +103,11 @@ def ignore_value(context: Context, span: Span, value: Value) -> None:
 
 
 class LimitError(Exception):
-    """Raised after a limit was exceeded and reported: elaboration cannot continue."""
+    """Raised to end elaboration after an exceeded limit has been reported."""
 
 
 class Context:
-    """State and error reporting; base class of all evaluators."""
+    """Elaboration state and error reporting; base class of all evaluators."""
 
     def __init__(self, limits: Limits, module: Module, name: str) -> None:
         self.limits = limits
@@ -113,28 +116,30 @@ class Context:
         self.scope = Scope()
         self.frame = Frame(module, base_scope=self.scope)
         self.guard: Value = True
-        """Path condition: the condition on choices under which the current code runs."""
+        """Path condition: the condition on choices under which the current code is evaluated."""
         self.assumptions: list[Value] = []
-        """Conditions on choices that the constraints so far impose.
+        """Conditions on choices from the constraints stated so far.
 
-        Errors in combinations of choices that they exclude are not reported. Which nodes exist depends on `guard`
-        alone.
+        Errors that occur only for combinations of choices excluded by them are not reported. Whether a node exists
+        depends on `guard` alone.
         """
         self._stated: set[Constraint] = set()
         self._restriction = Restrictor()
         self.budget = work.current_budget()
         self.observer: Callable[[Context, Span, Value], None] = ignore_value
-        """Called with the context, the span and the value of each target of a pipe and each assigned variable."""
+        """Callback that receives the context, the span and the value of each pipe target and each assigned variable."""
 
     def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
-        """Report a problem and return POISON, the value to continue with. Raises Excluded if the requirements exclude
-        the code."""
+        """Report an error and return POISON, the placeholder value with which evaluation continues.
+
+        Raises Excluded if the stated constraints exclude every outcome for which the current code runs.
+        """
         if self.assumptions and conjoin_assumptions(self.guard, self.assumptions) is False:
             raise Excluded
         return self.report(code, message, span, hint, *notes)
 
     def report(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
-        """Report a problem and return POISON, even if the requirements exclude the code."""
+        """Report an error and return POISON, even if the stated constraints exclude the current code."""
         place, chain = self.frame.location(span)
         self.problems.add(Diagnostic(code, message, place, hint, (*notes, *chain)))
         return POISON
@@ -142,9 +147,9 @@ class Context:
     def report_rule_error(
         self, error: RuleError, span: Span, prefix: str = "", size_notes: Sequence[Note] = ()
     ) -> Value:
-        """Report the error of a rule at a place, with notes on the choices that lead to it, and return POISON.
+        """Report an error that a rule raised, with notes on the choices that lead to it, and return POISON.
 
-        `size_notes` are notes on the nodes that produce the sizes that the rule refuses.
+        `size_notes` point to the nodes that produce the sizes in question.
         """
         if isinstance(error, WorkError):
             self.abort(error.code, error.message, span, error.hint)
@@ -160,25 +165,26 @@ class Context:
         return self.error(error.code, f"{prefix}{error.message}", span, error.hint, *notes)
 
     def abort(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
-        """Report that a limit was exceeded, and raise LimitError."""
+        """Report an exceeded limit and raise LimitError."""
         self.report(code, message, span, hint)
         raise LimitError
 
     def step(self, span: Span) -> None:
-        """Charge the work of one step of elaboration; stop at the place if the budget is spent."""
+        """Charge the work of one evaluation step; if the budget is exhausted, report that at `span` and end
+        elaboration."""
         self.budget.left -= STEP_WORK
         if self.budget.left < 0:
             self.report_rule_error(WorkError(), span)
 
     def spend(self, amount: float, span: Span) -> None:
-        """Charge units of work; stop at the place if the budget is spent."""
+        """Charge `amount` work units; if the budget is exhausted, report that at `span` and end elaboration."""
         try:
             self.budget.spend(amount)
         except WorkError as error:
             self.report_rule_error(error, span)
 
     def lift(self, span: Span, rule: Callable[..., Value], *values: Value) -> Value:
-        """Apply a rule to values that may depend on choices; errors are reported at `span`."""
+        """Apply a rule to values that may depend on choices; an error of the rule is reported at `span`."""
         for value in values:
             if value is POISON:
                 return POISON
@@ -188,11 +194,12 @@ class Context:
             return self.report_rule_error(error, span)
 
     def restricted(self, value: Value) -> Value:
-        """Return the value restricted to the path condition: outcomes for which the code does not run are dropped."""
+        """Restrict a value to the path condition: drop what it is for outcomes under which the current code does not
+        run."""
         return self._restriction.restrict(value, self.guard)
 
     def checked(self, span: Span, rule: Callable[..., Value], value: Value) -> Value:
-        """Apply a rule as `lift` does; faster for rules that return most values unchanged or refuse them."""
+        """Like `lift` for one value; faster for rules that only validate, returning most values unchanged."""
         if varies(value):
             value = self.restricted(value)
             try:
@@ -203,7 +210,8 @@ class Context:
         return self.lift(span, rule, value)
 
     def constrain(self, constraint: Constraint) -> None:
-        """Add a constraint once; each call of a cell states the same ones."""
+        """Add a constraint to the graph unless an equal one is there; each call of a cell states the same
+        constraints."""
         if constraint not in self._stated:
             self._stated.add(constraint)
             self.graph.constraints.append(constraint)
@@ -212,9 +220,9 @@ class Context:
 
     @contextmanager
     def under(self, condition: Value) -> Iterator[bool]:
-        """Context manager for code that runs only where `condition` holds, too; yields whether it can run at all.
+        """Context manager that adds `condition` to the path condition; yields False if the code cannot run at all.
 
-        Code that raises Excluded, since the requirements exclude all its outcomes, ends there silently.
+        Suppresses Excluded, which code raises if the stated constraints exclude all outcomes for which it runs.
         """
         before = self.guard
         self.guard = conjoin(before, condition)
@@ -227,7 +235,7 @@ class Context:
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:
-        """Context manager for code in another scope."""
+        """Context manager that evaluates code in another scope."""
         before, self.scope = self.scope, scope
         try:
             yield

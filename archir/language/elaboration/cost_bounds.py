@@ -1,6 +1,6 @@
-"""Parse bounds on costs, with fractions of a space's largest cost (`macs <= 0.5x`).
+"""Parses cost bounds, including fractions of the largest cost in a space (`macs <= 0.5x`).
 
-Fractions are replaced by numbers before the text is parsed; errors are reported at places of the original text.
+Fractions are replaced by numbers before parsing; errors are reported at positions of the original text.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from archir.language.elaboration.cost_names import COSTS, latency_file
 from archir.language.elaboration.elaborate import elaborate_bounds
 
 OffsetMap = Callable[[int, bool], int]
-"""Function from an offset of the parsed text to one of the original text; the second argument says whether the offset
-is the end of a span."""
+"""Maps an offset in the parsed text to one in the original text; the second argument tells whether it ends a
+span."""
 NAME = "<where>"
-"""Name of the source in diagnostics of bounds."""
+"""Source name of bounds in diagnostics."""
 _COST = r'latency\("[^"]*"(?:, ?confidence=[\d.]{1,18})?\)|\w+(?:\([^()]*\))?'
 _FRACTION = re.compile(rf"(?<!\w)(?:({_COST})\s*(?:<=|>=|<|>)\s*)(\d{{1,18}}(?:\.\d{{1,18}})?)x\b")
-"""Matches a bound by a fraction. Matching takes linear time: it starts at word boundaries, and numbers are short."""
+"""Matches a bound given by a fraction. Matching takes linear time, because it starts at word boundaries and the
+number of digits is limited."""
 
 
 def read_bounds(text: str, max_cost: Callable[[str], int], paths: Iterable[str]) -> list[Constraint]:
-    """Parse the bounds of a text.
+    """Parse a text of cost bounds.
 
-    `max_cost` returns the largest cost of the space: `0.5x` is half of it, rounded down. `paths` are the paths of its
-    choices, for hints. Raises ArchError, with places in the text.
+    `max_cost` returns the largest value of a cost in the space; `0.5x` means half of that, rounded down. `paths`
+    are the paths of the choices, used for hints. Raises ArchError with spans in `text`.
     """
     source, quoted = Source(NAME, text), text.replace("'", '"')
     choices = {word for path in paths for word in re.findall(r"[A-Za-z_]\w*", path)}
@@ -49,7 +50,7 @@ def read_bounds(text: str, max_cost: Callable[[str], int], paths: Iterable[str])
     parsed_text += quoted[done:]
 
     def original_offset(at: int, end: bool) -> int:
-        """Where a place of the text with numbers is in the one that was written."""
+        """Map an offset in the parsed text, where fractions are replaced by numbers, to the original text."""
         shift = 0
         for start, stop, before, after in pieces:
             if at <= start:
@@ -68,12 +69,12 @@ def read_bounds(text: str, max_cost: Callable[[str], int], paths: Iterable[str])
 
 
 def _within_cost(match: re.Match[str]) -> OffsetMap:
-    """Return the offset map of a text that begins with the matched cost."""
+    """Return the offset map for a generated text that starts with the matched cost name."""
     return lambda at, _: min(match.start(1) + at, match.end(1))
 
 
 def _relocate_error(error: ArchError, parsed_text: str, source: Source, offset_map: OffsetMap) -> ArchError:
-    """Return an error in the parsed text as one in the original text."""
+    """Map the spans of an error in the parsed text back to the original text."""
     return ArchError(
         *(
             replace(
@@ -96,8 +97,7 @@ def _relocate_span(span: Span, parsed_text: str, source: Source, offset_map: Off
 
 
 def _with_hint(problem: Diagnostic, choices: Collection[str]) -> Diagnostic:
-    """Return a diagnostic with a hint for notations of numbers that are not supported, and for names that are no
-    costs."""
+    """Add a hint to a diagnostic on an unsupported number notation or on a name that is not a cost."""
     if problem.span is None or problem.span.source.name != NAME:
         return problem
     if problem.code == "A0201":
@@ -122,7 +122,7 @@ _UNITS = {"k": "K", "m": "M", "g": "G", "b": "G"}
 
 
 def _suffixed_text(number: Fraction) -> str | None:
-    """Return the text of a whole number with a suffix K, M or G if that is exact; None for fractions."""
+    """Return an integer as text with suffix K, M or G, if that is exact in two decimals; None for a fraction."""
     if number.denominator != 1:
         return None
     for suffix, unit in (("G", 10**9), ("M", 10**6), ("K", 10**3)):
@@ -159,4 +159,4 @@ _SPELLINGS: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str | None]]] 
     (re.compile(r"[,;&]\s*"), lambda match: "join bounds with `and`: `macs <= 600M and params < 5M`"),
     (re.compile(r"=([<>])"), lambda match: f"write `{match[1]}=`"),
 ]
-"""Patterns of notations that bounds do not support, each with a function for the hint."""
+"""Patterns of unsupported notations in bounds, each with a function that returns the hint."""

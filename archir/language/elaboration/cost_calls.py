@@ -1,7 +1,6 @@
-"""Costs with arguments, as bounds and tables name them besides the usual costs.
+"""Costs with arguments, such as `kv_bytes(batch=8, context=4096)`; different arguments make different costs.
 
-`kv_bytes(batch=8, context=4096)` and `kv_bytes(context=1024)` are different costs. Arguments that are left out have the
-defaults of `COST_DEFAULTS`; a name alone is a call without arguments.
+Omitted arguments take the defaults of `COST_DEFAULTS`; a bare name is a call without arguments.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from archir.language.elaboration.cost_names import COST_DEFAULTS, COSTS, latency
 Argument = int | str | None
 
 BITS = {"f32": 32, "f16": 16, "bf16": 16, "int8": 8, "int4": 4}
-"""Bits of a number for each element type in which numbers are stored."""
+"""Bits per number for each storage element type."""
 MAX_ARGUMENT = 2**30
 """Maximum value of an integer argument."""
 _CALL = re.compile(r"\s*(\w+)\s*(?:\((.*)\)\s*)?", re.DOTALL)
@@ -27,7 +26,7 @@ _SUFFIX = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
 @dataclass(frozen=True)
 class CostCall:
-    """A cost with arguments: its name and the values of all its arguments."""
+    """Cost with arguments: its name and the values of all arguments, defaults included."""
 
     name: str
     arguments: Mapping[str, Argument]
@@ -36,7 +35,8 @@ class CostCall:
 def parse_cost_call(text: str) -> CostCall | None:
     """Parse a cost with arguments, such as `kv_bytes(context=4K)`.
 
-    Returns None for usual costs, latencies, and texts that are no cost. Raises ArchError (A3321) for wrong arguments.
+    Returns None for costs without arguments, latencies, and texts that name no cost. Raises ArchError (A3321) if
+    the arguments are invalid.
     """
     match = _CALL.fullmatch(text)
     if match is None or match[1] not in COST_DEFAULTS:
@@ -52,8 +52,8 @@ def parse_cost_call(text: str) -> CostCall | None:
 
 
 def cost_call(name: str, given_arguments: list[tuple[str | None, Argument]]) -> CostCall:
-    """Return the cost with these arguments and the defaults of the others. Raises ArchError (A3321) for wrong
-    arguments."""
+    """Return the cost with the given arguments, the others at their defaults. Raises ArchError (A3321) if any is
+    invalid."""
     defaults = COST_DEFAULTS[name]
     arguments: dict[str, Argument] = {}
     for position, (key, value) in enumerate(given_arguments):
@@ -79,26 +79,26 @@ def _check(name: str, key: str, value: Argument) -> None:
 
 
 def cost_call_text(name: str, arguments: list[tuple[str | None, Argument]]) -> str:
-    """Return the text of a cost with these arguments."""
+    """Return the source text of a cost with arguments."""
     values = [f'"{value}"' if isinstance(value, str) else str(value) for _, value in arguments]
     inside = [f"{key}={value}" if key else value for (key, _), value in zip(arguments, values, strict=True)]
     return f"{name}({', '.join(inside)})" if inside else name
 
 
 def usage(name: str) -> str:
-    """Return a hint with an example of the cost and all its arguments."""
+    """Return a hint that shows the cost with an example value for each argument."""
     examples = {"dtype": '"int8"', "batch": "1", "context": "4096"}
     inside = ", ".join(f"{key}={examples[key]}" for key in COST_DEFAULTS[name])
     return f"write `{name}({inside})`" if inside else f"write `{name}`, which takes no arguments"
 
 
 def is_cost(text: str) -> bool:
-    """Return whether a text names a cost. Raises ArchError (A3321) for a cost with wrong arguments."""
+    """Return True if a text names a cost. Raises ArchError (A3321) for a cost with invalid arguments."""
     return text in COSTS or latency_file(text) is not None or parse_cost_call(text) is not None
 
 
 def unit(text: str) -> str:
-    """Return the unit of a cost: "ns", "bytes", or "" for plain numbers."""
+    """Return the unit of a cost: "ns", "bytes", or "" for counts."""
     if latency_file(text) is not None:
         return "ns"
     match = _CALL.fullmatch(text)

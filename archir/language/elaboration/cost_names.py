@@ -1,4 +1,4 @@
-"""Names of costs in programs, and the default arguments of the named costs that `archir.costs.rules` computes."""
+"""Names of costs in programs, and the default arguments of those that `archir.costs.rules` computes."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ COST_DEFAULTS: dict[str, dict[str, int | str | None]] = {
     "sram_bytes": {},
     "flash_bytes": {},
 }
-"""Costs that are computed only where they are asked for, and the defaults of their arguments; a context of None is the
+"""Costs that are computed on request only, with the defaults of their arguments; a `context` of None means the
 network's own."""
 COSTS = ("params", "macs", "activation_bytes", "kernels", "peak_bytes", *COST_DEFAULTS)
-"""Names that stand for costs of an architecture in a `require`."""
+"""Names that denote costs of an architecture in a `require`."""
 LATENCY = "latency"
-"""Name of the function for latencies in a `require`: `latency("cpu.json")` is a cost in nanoseconds by that table."""
+"""Name of the latency function in a `require`: `latency("cpu.json")` is a cost in nanoseconds, from that table."""
 
 
 def latency_name(file: str, confidence: float | None = None) -> str:
-    """Return the name of the cost by the file of a table or a model."""
+    """Return the cost name for a latency table or latency model, such as `latency("cpu.json")`."""
     return f'{LATENCY}("{file}")' if confidence is None else f'{LATENCY}("{file}", confidence={confidence:g})'
 
 
 def latency_file(name: str) -> str | None:
-    """Return the file in the name of a cost, such as `latency("cpu.json")`; None for other names."""
+    """Return the file name in a latency cost such as `latency("cpu.json")`; None for other names."""
     match = _LATENCY.fullmatch(name)
     return match and match[1]
 
 
 def latency_confidence(name: str) -> float | None:
-    """Return the confidence in the name of a cost, such as `latency("cpu.json", confidence=0.95)`; None without one.
+    """Return the confidence in a latency cost such as `latency("cpu.json", confidence=0.95)`; None if it states
+    none.
 
-    It is the probability with which a network is no slower than the cost says.
+    It is the probability that the network is no slower than the cost.
     """
     match = _LATENCY.fullmatch(name)
     return None if match is None or match[2] is None else float(match[2])

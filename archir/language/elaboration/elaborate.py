@@ -1,4 +1,5 @@
-"""Elaborate a net to a graph: run its statements, relate costs to `require`s, and report all errors together."""
+"""Elaborates a net to a graph: executes its statements, turns `require`s into constraints, and reports all
+errors at once."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ from archir.language.syntax import ast
 from archir.passes.prune import prune, prune_excluded
 
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-"""For each comparison, the one that holds when the sides are swapped."""
+"""Maps each comparison operator to the one that is equivalent when the sides are swapped."""
 
 
 class Elaborator(ChoiceEvaluator):
@@ -48,7 +49,7 @@ class Elaborator(ChoiceEvaluator):
         self.loader = loader
 
     def execute(self, body: ast.Body) -> None:
-        """Run statements, each under the condition that the call has not returned before."""
+        """Execute statements, each under the condition that the current call has not returned yet."""
         before = len(self.frame.returned)
         path = self.guard
         try:
@@ -72,7 +73,7 @@ class Elaborator(ChoiceEvaluator):
             self.guard = path
 
     def unreturned(self, since: int) -> Value:
-        """Return the condition that the current call has not returned by any `return` after the first `since` ones."""
+        """Return the condition that none of the call's `return`s, except the first `since` of them, was executed."""
         return reduce(conjoin, (negate(condition) for condition, _ in self.frame.returned[since:]), True)
 
     def _run(self, statement: ast.Statement) -> None:
@@ -165,7 +166,7 @@ class Elaborator(ChoiceEvaluator):
             self._merge(condition, envs[True], envs[False], statement.span)
 
     def _merge(self, condition: Value, then: dict[str, Value], orelse: dict[str, Value], span: Span) -> None:
-        """Merge the variables after a branch: from `then` where the condition holds, from `orelse` elsewhere."""
+        """Merge the variables after a branch: those of `then` where `condition` holds, those of `orelse` elsewhere."""
         if condition is True:
             self.frame.env = then
             return
@@ -230,7 +231,7 @@ class Elaborator(ChoiceEvaluator):
             self.constrain(Constraint(holds, "require", tree.span.text, tree.span))
 
     def _require_cost(self, tree: ast.Expr) -> None:
-        """Add the constraint of a bound on a cost, which is checked for complete architectures only."""
+        """Add a cost bound as a constraint; such constraints are checked on complete architectures only."""
         sides = [tree.first, *(operand for _, operand in tree.links)] if isinstance(tree, ast.Comparison) else []
         costs = [i for i, side in enumerate(sides) if self._is_cost(side)]
         others = [side for i, side in enumerate(sides) if i not in costs]
@@ -255,7 +256,7 @@ class Elaborator(ChoiceEvaluator):
         self.constrain(bound)
 
     def _costs(self) -> list[str]:
-        """Return the names that stand for costs here, since no variable has them."""
+        """Return the cost names that no variable in the current frame hides."""
         return [name for name in (*COSTS, LATENCY) if name not in self.frame.env]
 
     def _is_cost(self, tree: ast.Expr) -> bool:
@@ -267,7 +268,7 @@ class Elaborator(ChoiceEvaluator):
         return False
 
     def _cost(self, tree: ast.Expr) -> tuple[str, Path | None] | None:
-        """Return a cost's name and the file of its table; None after an error."""
+        """Return the name of a cost and, for latencies, the path of its latency table; None after an error."""
         if isinstance(tree, ast.Name):
             return tree.text, None
         assert isinstance(tree, ast.Call)
@@ -287,7 +288,8 @@ class Elaborator(ChoiceEvaluator):
         return None
 
     def _latency(self, tree: ast.Call) -> tuple[Value, Value]:
-        """Return the file and the confidence of a call of `latency`; no file if there are other arguments."""
+        """Return the file and the confidence in a call of `latency`; (None, None) if the arguments do not have that
+        form."""
         names = [argument.name.text if argument.name else None for argument in tree.arguments]
         if names not in ([None], [None, "confidence"]):
             return None, None
@@ -295,7 +297,7 @@ class Elaborator(ChoiceEvaluator):
         return file, confidence
 
     def _further_cost(self, name: str, tree: ast.Call) -> tuple[str, None] | None:
-        """Return the text of a cost with arguments; None after an error."""
+        """Return the text of a cost with arguments, and None for its table; only None after an error."""
         arguments = [
             (argument.name.text if argument.name else None, self.eval(argument.value)) for argument in tree.arguments
         ]
@@ -312,7 +314,7 @@ class Elaborator(ChoiceEvaluator):
         return cost_call_text(name, arguments), None
 
     def constants(self, module: Module) -> None:
-        """Evaluate the constants of a module."""
+        """Evaluate the constants of a module and store them among its names."""
         caller, self.frame = self.frame, Frame(module)
         try:
             for const in module.constants():
@@ -344,10 +346,10 @@ def elaborate(
     limits: Limits | None = None,
     observer: Callable[[Context, Span, Value], None] = ignore_value,
 ) -> Graph:
-    """Parse and elaborate a net to a graph.
+    """Parse a program and elaborate a net to a graph.
 
-    `folder` is where relative imports start, `root` the folder that they must stay in. `observer` is called with the
-    value of each target of a pipe and each assigned variable. Raises ArchError with all errors of the program.
+    Relative imports are resolved in `folder` and must stay inside `root`. `observer` is called with the value of
+    each pipe target and each assigned variable. Raises ArchError with all errors of the program.
     """
     limits = limits or Limits()
     loader = Loader(root if root is not None else folder)
@@ -359,9 +361,10 @@ def elaborate(
 
 
 def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
-    """Return the constraints of bounds on costs, in the form that `require` takes: `macs <= 600M and params < 5M`.
+    """Parse cost bounds in the syntax of `require`, such as `macs <= 600M and params < 5M`; return them as
+    constraints.
 
-    Files of latencies are relative to the current folder. Raises ArchError.
+    Latency files are resolved in the current folder. Raises ArchError.
     """
     source = Source(name, text)
     lines = text.splitlines()
@@ -382,7 +385,7 @@ def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
 
 
 def relocated(problem: Diagnostic, source: Source, by: int) -> Diagnostic:
-    """Return a problem that was found after `by` characters of prepended text with its span in its own source."""
+    """Map the span of a problem to `source`, given that `by` characters were prepended to it before parsing."""
     return replace(problem, span=_shifted(problem.span, source, by) if problem.span else None)
 
 
@@ -394,7 +397,7 @@ def _shifted(span: Span, source: Source, by: int) -> Span:
 def survey(
     text: str, path: str = "<input>", *, folder: Path | None = None, root: Path | None = None
 ) -> tuple[list[str], list[Diagnostic]]:
-    """Return the names of the nets of a program, which may have none, and the problems with its names and constants.
+    """Return the names of the nets in a program, possibly none, and the problems with its names and constants.
 
     Raises ArchError if the program cannot be parsed.
     """
@@ -412,7 +415,7 @@ def survey(
 
 
 def _prepare(module: Module, loader: Loader, limits: Limits, name: str) -> Elaborator:
-    """Return an elaborator after evaluating the constants and checking the names of all modules."""
+    """Return an elaborator for a module, after evaluating constants and checking names in it and in its imports."""
     context = Elaborator(limits, module, name, loader)
     for problem in loader.problems:
         context.problems.add(problem)
@@ -437,7 +440,7 @@ def net_graph(
     limits: Limits,
     observer: Callable[[Context, Span, Value], None] = ignore_value,
 ) -> Graph:
-    """Return the graph of a net of a module. Raises ArchError with all errors."""
+    """Elaborate a net of a loaded module to a graph. Raises ArchError with all errors."""
     context = _prepare(module, loader, limits, net or module.path)
     context.observer = observer
     try:
@@ -487,7 +490,7 @@ def net_graph(
 
 
 def _find_net(module: Module, net: str | None) -> ast.Definition:
-    """Return the definition of the net of this name, or of the only net. Raises ArchError (A0808)."""
+    """Return the definition of the net named `net`, or of the only net if None. Raises ArchError (A0808)."""
     if net is not None and net not in module.nets:
         raise fail("A0808", f"{module.path} has no net `{net}`", None, suggest(net, module.nets))
     if net is not None:

@@ -1,4 +1,4 @@
-"""Equality of values, and whether two values could ever be equal."""
+"""Equality of values, and detection of comparisons that can never be true."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from archir.language.elaboration.static import is_number
 from archir.language.elaboration.values import Builtin, Items, Operation, Tensor, kind
 
 Equality = bool | None
-"""Whether two values are equal; None if their kinds are never equal."""
+"""Whether two values are equal; None if values of their kinds are never equal."""
 
 
 def equal(a: Value, b: Value) -> Value:
-    """Return the equality of two values, which may depend on choices, as may the items of lists.
+    """Return the equality of two values; they, or items of lists in them, may depend on choices.
 
-    Numbers are compared by value, lists and ranges item by item, other values with values of their own kind. `none` may
-    be compared with any value.
+    Numbers are compared by value, lists and ranges item by item, other values only with values of the same kind.
+    Any value can be compared with `none`.
     """
     return lift(_equal_plain, a, b)
 
@@ -45,7 +45,7 @@ def _equal_plain(a: Value, b: Value) -> Value:
 
 
 def _family(value: Value) -> type:
-    """Return the family of a value; only values of one family can be equal."""
+    """Return the family of a value; values of different families are never equal."""
     if is_number(value):
         return int
     return Operation if isinstance(value, (Block, Operation, Builtin)) else type(value)
@@ -60,7 +60,7 @@ def _or(left: Equality, right: Equality) -> Equality:
 
 
 def contains(item: Value, items: Value) -> Value:
-    """Return the equality of a value and any item of a plain list or string. Raises RuleError (A0301) for other
+    """Return whether any item of a static list or string equals `item`. Raises RuleError (A0301) for other
     containers."""
     if isinstance(items, str):
         return item in items if isinstance(item, str) else None
@@ -81,11 +81,12 @@ RULES: dict[str, Callable[[Value, Value], Value]] = {
     "in": contains,
     "not in": contains,
 }
-"""For each comparison operator, the rule for the equality that it asks for."""
+"""Maps each comparison operator to the rule that computes its equality; `!=` and `not in` then negate the
+result."""
 
 
 def raise_never_equal(op: str, a: Value, b: Value) -> Any:
-    """Raise RuleError (A0311) for a comparison between kinds that are never equal."""
+    """Raise RuleError (A0311) for a comparison of kinds that are never equal, so that its result is always the same."""
     always = "never" if op in ("==", "in") else "always"
     if isinstance(b, (Items, range)) and op in ("in", "not in"):
         raise RuleError(f"`{op}` {always} holds: no item of the list can equal {kind(a)}", code="A0311")

@@ -1,4 +1,4 @@
-"""Evaluation of expressions, except calls and choices."""
+"""Evaluates expressions, except for calls and choices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ExpressionEvaluator(ListEvaluator):
     """Evaluates expressions to values."""
 
     def eval(self, tree: ast.Expr) -> Value:
-        """Return the value of an expression under the path condition; POISON after an error."""
+        """Evaluate an expression under the path condition; return POISON after an error."""
         self.step(tree.span)
         value: Value = getattr(self, _method(type(tree).__name__))(tree)
         return value
@@ -37,7 +37,7 @@ class ExpressionEvaluator(ListEvaluator):
     # names
 
     def eval_name(self, tree: ast.Name) -> Value:
-        """Evaluate a variable, definition, operation or function."""
+        """Evaluate a name: of a variable, definition, operation or built-in function."""
         value = self.frame.env.get(tree.text)
         if value is None and tree.text not in self.frame.env:
             return self.definition(tree, self.frame.module)
@@ -54,7 +54,7 @@ class ExpressionEvaluator(ListEvaluator):
         return self.checked(tree.span, check, value)
 
     def definition(self, tree: ast.Name, module: Module) -> Value:
-        """Return what a name stands for at the top level of a file."""
+        """Look up a name at the top level of a file: definition, import, operation or built-in function."""
         name = tree.text
         if name in module.names or name in module.imported:
             return module.lookup(name)
@@ -71,7 +71,7 @@ class ExpressionEvaluator(ListEvaluator):
         return self.error(unknown.code, unknown.message, tree.span, unknown.hint)
 
     def visible_names(self, module: Module) -> Iterator[str]:
-        """Yield the names that are defined here."""
+        """Yield the names that can be used in the current frame."""
         yield from (name for name, value in self.frame.env.items() if value is not UNBOUND)
         yield from known_names(module)
 
@@ -82,14 +82,14 @@ class ExpressionEvaluator(ListEvaluator):
     # arithmetic and logic
 
     def eval_chain(self, tree: ast.Chain) -> Value:
-        """Evaluate arithmetic operators from the left."""
+        """Evaluate a chain of arithmetic operators from left to right."""
         value = self.eval(tree.first)
         for op, operand in tree.links:
             value = self.binary(op, value, self.eval(operand), tree.first.span.to(operand.span))
         return value
 
     def binary(self, op: str, a: Value, b: Value, span: Span) -> Value:
-        """Evaluate `a op b` of numbers or tensors."""
+        """Evaluate `a op b`, where each operand is a number or a tensor."""
         if a is POISON or b is POISON:
             return POISON
         if not (is_tensor(a) or is_tensor(b)):
@@ -125,10 +125,10 @@ class ExpressionEvaluator(ListEvaluator):
     def by_tensor_kind(
         self, rule: Callable[..., Value], values: Sequence[Value], span: Span, position: int = 0
     ) -> Value:
-        """Apply a rule to values; if for some choices a value is a tensor and for others it is not, separately for both
-        cases.
+        """Apply a rule to values, separately for the choices under which a value is a tensor and those under which it
+        is not.
 
-        Values before `position` are known to be tensors always or never.
+        Each value before `position` is already known to be always a tensor or never one.
         """
         if position == len(values):
             return rule(*values)
@@ -154,7 +154,7 @@ class ExpressionEvaluator(ListEvaluator):
         return self.add(operation, (left, right), span, self.node_scope(operation.name, False))
 
     def eval_signed(self, tree: ast.Signed) -> Value:
-        """Evaluate a sign; `-x` of a tensor scales by -1."""
+        """Evaluate a signed operand; `-x` of a tensor multiplies it by -1."""
         return self.by_tensor_kind(partial(self._signed, tree), [self.eval(tree.operand)], tree.span)
 
     def _signed(self, tree: ast.Signed, value: Value) -> Value:
@@ -167,7 +167,7 @@ class ExpressionEvaluator(ListEvaluator):
         return self.lift(tree.span, static.integer_range, self.eval(tree.start), self.eval(tree.stop))
 
     def eval_comparison(self, tree: ast.Comparison) -> Value:
-        """Evaluate a chain of comparisons, true if all of them hold."""
+        """Evaluate a chain of comparisons such as `a < b <= c`; it is true if all of them are."""
         result: Value = True
         left, left_span = self.eval(tree.first), tree.first.span
         for op, operand in tree.links:
@@ -178,8 +178,7 @@ class ExpressionEvaluator(ListEvaluator):
         return result
 
     def compare(self, op: str, a: Value, b: Value, span: Span) -> Value:
-        """Evaluate one comparison. Reports A0311 if the kinds of the operands can be equal for no outcome of the
-        choices."""
+        """Evaluate one comparison. Reports A0311 if, for all outcomes, the kinds of the operands are never equal."""
         if op not in equality.RULES:
             return self.lift(span, lambda x, y: static.compare(op, x, y), a, b)
         equal = self.lift(span, equality.RULES[op], a, b)
@@ -196,11 +195,11 @@ class ExpressionEvaluator(ListEvaluator):
         return self.lift(tree.span, lambda x: not x, self.condition(tree.operand))
 
     def condition(self, tree: ast.Expr) -> Value:
-        """Evaluate an expression that must be true or false."""
+        """Evaluate an expression that must be a bool."""
         return self.checked(tree.span, static.boolean, self.eval(tree))
 
     def eval_logical(self, tree: ast.Logical) -> Value:
-        """Evaluate `and`, `or`; operands after the one that decides are not evaluated."""
+        """Evaluate `and` or `or` with short-circuiting: operands after the deciding one are not evaluated."""
         result: Value = tree.word == "and"
         for operand in tree.operands:
             undecided = result if tree.word == "and" else self.lift(tree.span, lambda x: not x, result)
@@ -215,14 +214,14 @@ class ExpressionEvaluator(ListEvaluator):
         return result
 
     def eval_if_else(self, tree: ast.IfElse) -> Value:
-        """Evaluate the branch that the condition selects, or both if that depends on choices."""
+        """Evaluate `a if condition else b`: one branch, or both if the condition depends on choices."""
         condition = self.condition(tree.condition)
         if condition is POISON:
             return POISON
         return self.branch(condition, lambda: self.eval(tree.then), lambda: self.eval(tree.orelse), tree.span)
 
     def branch(self, condition: Value, then: Element, orelse: Element, span: Span) -> Value:
-        """Evaluate both branches under their conditions and merge the values; only one branch if the condition is
+        """Evaluate two branches under opposite conditions and merge their values; only one if the condition is
         constant."""
         condition = restrict(condition, self.guard)
         if condition is True:
@@ -238,7 +237,8 @@ class ExpressionEvaluator(ListEvaluator):
         return POISON if POISON in values.values() else self.merge(condition, values[True], values[False], span)
 
     def first_or_excluded(self, values: Collection[Value]) -> Value:
-        """Return the first value. Raises Excluded if there is none, since the requirements exclude all alternatives."""
+        """Return the first value. Raises Excluded if there is none because the stated constraints exclude all
+        alternatives."""
         if not values:
             raise Excluded
         return next(iter(values))
@@ -251,7 +251,7 @@ class ExpressionEvaluator(ListEvaluator):
         return self.lift(tree.span, static.index, value, position)
 
     def eval_slice(self, tree: ast.Slice) -> Value:
-        """Evaluate `items[start:stop]`; of a tensor, a slice of its channels."""
+        """Evaluate `items[start:stop]`; for a tensor, slice its channels."""
         value = self.eval(tree.value)
         start, stop = (None if bound is None else self.eval(bound) for bound in (tree.start, tree.stop))
         return self.by_tensor_kind(lambda here: self._sliced(tree, here, start, stop), [value], tree.span)
@@ -269,7 +269,7 @@ class ExpressionEvaluator(ListEvaluator):
         return self.add(Slice(0 if start is None else start, stop), (node,), tree.span, self.node_scope("slice", False))
 
     def eval_attribute(self, tree: ast.Attribute) -> Value:
-        """Evaluate a static property of a tensor, or a name of a library."""
+        """Evaluate `value.name`: a static property of a tensor, or a definition in an imported library."""
         value = self.eval(tree.value)
         if isinstance(value, Library):
             if tree.name.text in value.module.names:
@@ -325,7 +325,7 @@ def _and(a: bool, b: bool) -> bool:
 
 
 def _scalar_operand(op: str, x: Value) -> float:
-    """Return the number by which `op` scales or shifts a tensor."""
+    """Return the number by which to scale or shift a tensor for `tensor op x`."""
     if not static.is_number(x):
         raise RuleError(f"`{op}` does not work on a tensor and {kind(x)}", not_applied(x), "A0301")
     if op == "-":
@@ -334,7 +334,7 @@ def _scalar_operand(op: str, x: Value) -> float:
 
 
 def known_names(module: Module) -> Iterator[str]:
-    """Yield the names that are defined everywhere in a file."""
+    """Yield the names that can be used anywhere in a file: definitions, imports, operations and built-in functions."""
     yield from module.names
     yield from module.imported
     yield from (name for name, op in OPS.items() if not op.internal)
@@ -354,12 +354,12 @@ ATTRIBUTES: dict[str, Callable[[TensorType], Value]] = {
     "width": lambda x: _axis(x, -1, (3, 4), "width"),
     "tokens": lambda x: _axis(x, 0, (2,), "tokens"),
 }
-"""Static properties of tensors: for each name, a function of the tensor's type."""
+"""Static properties of tensors: maps each name to a function of the tensor type."""
 
 
 def attribute(x: TensorType, name: str) -> Value:
-    """Return a static property of a tensor type. Raises RuleError (A0402) if the type lacks it, such as a vector's
-    height."""
+    """Return a static property of a tensor type. Raises RuleError (A0402) if it has none, such as the height of a
+    vector."""
     if name in ("channels", "features") and x.rank == 0:
         raise RuleError(f"{x} has no channels", code="A0402")
     return ATTRIBUTES[name](x)

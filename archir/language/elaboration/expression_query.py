@@ -1,4 +1,4 @@
-"""Evaluate an expression at the end of a net: its values there, for all combinations of choices."""
+"""Evaluates an expression at the end of a net, for all combinations of choices."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from archir.language.syntax import ast
 from archir.language.syntax.parse import parse
 
 NAME = "<expression>"
-"""Name of the source in diagnostics of the expression."""
+"""Source name of the expression in diagnostics."""
 _PREFIX, _SUFFIX = "block asked() {\n    asked = ", "\n    return asked\n}\n"
-"""Program text around the expression, which makes it a statement that can be parsed."""
+"""Program text before and after the expression, which makes it a statement of a block."""
 _EMPTY_NET = "net asked {\n    input asked: f32[1]\n    output said = asked\n}\n"
-"""The net that is used for files without nets."""
+"""Net in which the expression is evaluated if the file has no nets."""
 
 
 @dataclass(frozen=True)
 class ExpressionValues:
-    """The values that an expression may have, each with its kind and the condition on choices under which it has that
-    value."""
+    """All values that an expression may have, depending on choices."""
 
     values: tuple[tuple[str, str, Value], ...]
-    """Text of the value, kind such as `integer` or `tensor`, and condition on choices."""
+    """For each value: its text, its kind (such as `integer` or `tensor`), and the condition on choices under which
+    it occurs."""
     graph: Graph
     """Graph of the net in which the expression was evaluated."""
 
@@ -47,11 +47,10 @@ def evaluate_expression(
     expression: str, text: str, path: str, *, folder: Path | None = None, root: Path | None = None,
     net: str | None = None, parameters: Mapping[str, Value] | None = None, limits: Limits | None = None,
 ) -> ExpressionValues:  # fmt: skip
-    """Evaluate an expression after the last statement of a net, where the net's variables are visible.
+    """Evaluate an expression after the last statement of a net, where all variables of the net are visible.
 
-    In a file without nets, constants, blocks and imports are visible. `folder`, `root` and the other parameters are
-    those of `elaborate`. Raises ArchError for errors in the program or in the expression; spans of the latter refer to
-    the expression alone.
+    In a file without nets, constants, blocks and imports are visible. Other parameters: see `elaborate`. Raises
+    ArchError for errors in the program or the expression; the latter have spans in the expression alone.
     """
     limits = limits or Limits()
     values: list[tuple[str, str, Value]] = []
@@ -98,7 +97,7 @@ def _parse_expression(expression: str) -> ast.Assign:
 
 
 def _unmatched_brace(expression: str) -> int | None:
-    """Return the offset of the first closing brace without an opening one, None if there is none."""
+    """Return the offset of the first `}` without a matching `{`; None if there is none."""
     depth = 0
     for match in re.finditer(r'"[^"]*"|[{}]', expression):
         depth += {"{": 1, "}": -1}.get(match[0], 0)
@@ -108,8 +107,8 @@ def _unmatched_brace(expression: str) -> int | None:
 
 
 def _describe(context: Context, value: Value) -> list[tuple[str, str, Value]]:
-    """Return text, kind and condition of each value that a value may be; tensors are shown by their types, which may
-    vary, too."""
+    """Return text, kind and condition for each possible value; the text of a tensor is its type, which may vary as
+    well."""
     assert isinstance(context, GraphBuilder)
     conditions: dict[tuple[str, str], Value] = {}
     for leaf, condition in leaf_conditions(hoist_choices(value)):
@@ -128,12 +127,13 @@ def _describe(context: Context, value: Value) -> list[tuple[str, str, Value]]:
 
 
 def _type_text(type_: TensorType) -> Value:
-    """Return a tensor's type as text, which depends on the same choices as the type."""
+    """Return the text of a tensor type, as a value that depends on the same choices."""
     return lift(lambda kind, *dims: str(TensorType(dims, type_.dtype, kind)), type_.kind, *type_.dims)
 
 
 def _relocate(problem: Diagnostic, expression: str) -> Diagnostic:
-    """Return the problem with its span in the expression alone, if it is in the expression."""
+    """Map the span of a problem in the expression to the expression alone; return other problems with unchanged
+    span."""
     source = Source(NAME, expression)
     if problem.span is not None and problem.span.source.name == NAME:
         problem = relocated(problem, source, len(_PREFIX))

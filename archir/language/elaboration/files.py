@@ -1,4 +1,4 @@
-"""Load program files and their imports."""
+"""Loads program files and the files that they import."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from archir.plugins.registry import with_plugin_hint
 from archir.utils.files import open_regular
 
 MAX_PATH_LENGTH = 4_096
-"""Maximum number of characters of a path: systems open no longer ones, and resolving takes quadratic time."""
+"""Maximum length of a path in characters. Operating systems open no longer paths, and resolving takes quadratic
+time."""
 _STD = files("archir.language") / "std"
 _OVERLAY: ContextVar[Mapping[Path, str] | None] = ContextVar("instead", default=None)
 
 
 @contextmanager
 def file_overlay(texts: Mapping[Path, str]) -> Iterator[None]:
-    """Context manager: read these texts instead of the files at these paths, which need not exist.
+    """Context manager under which reading one of these paths gives the given text, whether the file exists or not.
 
-    It lets programs import cells of notebooks.
+    Programs can thus import notebook cells.
     """
     token = _OVERLAY.set(texts)
     try:
@@ -38,9 +39,9 @@ def file_overlay(texts: Mapping[Path, str]) -> Iterator[None]:
 
 
 class Loader:
-    """Loads a file and all its imports, each file once. Collects the problems of imports.
+    """Loads a file and, once each, all files it imports. Collects the problems with imports.
 
-    Files must be below `root`; with `anywhere`, for paths from the command line or from Python, they may be elsewhere.
+    Files must be below `root`, unless `anywhere` is set, which is for paths from the command line or Python.
     """
 
     def __init__(self, root: Path | None, max_bytes: int = MAX_BYTES, anywhere: bool = False) -> None:
@@ -52,11 +53,11 @@ class Loader:
         self._open: list[str] = []
 
     def load(self, text: str, path: str, folder: Path | None) -> Module:
-        """Return the module of a program's text. `folder` is where its relative imports start; None forbids them."""
+        """Parse a program text and load its imports. Relative imports are resolved in `folder`; None disallows them."""
         return self.load_tree(parse(text, path, self.max_bytes), path, folder)
 
     def load_tree(self, tree: ast.File, path: str, folder: Path | None) -> Module:
-        """Return the module of a syntax tree, which may be incomplete after error recovery."""
+        """Load the imports of a syntax tree, which may be incomplete after error recovery; return its module."""
         return self._module(tree, path, folder)
 
     def _module(self, tree: ast.File, path: str, folder: Path | None) -> Module:
@@ -106,8 +107,10 @@ class Loader:
         return self._load_once(str(path), lambda: parse(text, name, self.max_bytes), name, path.parent, item.span)
 
     def locate(self, name: str, folder: Path | None, span: Span) -> tuple[Path, Path]:
-        """Return the file of a relative path in a module, and the root folder. Raises ArchError (A0801, A0802,
-        A0803)."""
+        """Resolve a relative path of a program; return the absolute path and the root folder.
+
+        Raises ArchError (A0801, A0802, A0803).
+        """
         if folder is None or self.root is None:
             raise fail("A0802", "a program that was not read from a file cannot import files by path", span)
         if len(name) > MAX_PATH_LENGTH:
@@ -137,7 +140,10 @@ class Loader:
         return module
 
     def _load_once(self, key: str, tree: Callable[[], ast.File], path: str, folder: Path | None, span: Span) -> Module:
-        """Return the module with this key, loaded on the first call. Raises ArchError (A0805, A0807)."""
+        """Return the module with this key; load it on the first call.
+
+        Raises ArchError for cyclic imports (A0805) or too many files (A0807).
+        """
         if key in self._open:
             cycle = " -> ".join(Path(name).name for name in [*self._open[self._open.index(key) :], key])
             raise fail("A0805", f"files import each other in a ring: {cycle}", span)
@@ -152,33 +158,34 @@ class Loader:
         return self._modules[key]
 
     def mark_open(self, path: Path) -> Loader:
-        """Mark `path` as being loaded, so that importing it is an import cycle; return this loader."""
+        """Mark `path` as being loaded, so that importing it counts as a cycle; return this loader."""
         self._open.append(str(path.resolve()))
         return self
 
     @property
     def modules(self) -> list[Module]:
-        """All imported modules, each once."""
+        """All modules imported so far."""
         return list(self._modules.values())
 
 
 def split_net(path: str) -> tuple[str, str | None]:
-    """Split `FILE:NET` into the path and the net; the net is None if the argument names none."""
+    """Split `FILE:NET` into file path and net name; the net is None if no net is named."""
     file, colon, net = path.rpartition(":")
     return (file, net) if colon and net.isidentifier() and not Path(path).exists() else (path, None)
 
 
 @cache
 def _parse_std(name: str) -> ast.File:
-    """Return the tree of one of archir's own libraries, parsed once.
+    """Return the syntax tree of one of archir's own libraries; it is parsed only once.
 
-    It is parsed outside of the work budget, so that errors do not depend on which program imports it first.
+    Parsing is not charged to the work budget, so that errors do not depend on which program imports the library
+    first.
     """
     return Context().run(parse, (_STD / name).read_text("utf-8"), f"std/{name}")
 
 
 def _similar_file(path: Path) -> str | None:
-    """Return a hint with a similarly named program in the same folder, None if there is none."""
+    """Return a hint that suggests a similarly named program in the same folder; None if there is none."""
     try:
         return suggest(path.name, [sibling.name for sibling in path.parent.glob("*.arch")])
     except OSError:
@@ -186,7 +193,7 @@ def _similar_file(path: Path) -> str | None:
 
 
 def read_program(path: Path, max_bytes: int = MAX_BYTES, shown: str = "") -> str:
-    """Return the text of a program file; messages call it `shown`. Raises ArchError (A0801, A0105, A0107)."""
+    """Return the text of a program file; `shown` is its name in messages. Raises ArchError (A0801, A0105, A0107)."""
     shown = shown or str(path)
     text = (_OVERLAY.get() or {}).get(path)
     if text is not None:

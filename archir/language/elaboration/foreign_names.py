@@ -1,4 +1,4 @@
-"""Names of PyTorch, Keras and Python, and the corresponding names of the language, for hints."""
+"""Hints for names from PyTorch, Keras and Python: what to write instead in `.arch` programs."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ NAMES = {
     "bilinear": 'texts stand in quotes: `"bilinear"`',
     "nearest": 'texts stand in quotes: `"nearest"`',
 }
-"""Hints for undefined names that other languages and libraries have."""
+"""Hints for undefined names that exist in other languages and libraries."""
 
 NUMBER_HINTS = {
     "minimum": "of a tensor and a number, write `x |> clamp(high=2)`; of numbers, `min(a, b)`",
@@ -139,7 +139,7 @@ METHODS = {
     "append": "make a new list: `xs + [y]`",
     "extend": "make a new list: `xs + ys`",
 }
-"""Hints for attributes that tensors have in other libraries."""
+"""Hints for attributes that tensors have in other libraries but not here."""
 
 ATTRIBUTES = {
     "out_channels": "channels",
@@ -174,7 +174,7 @@ ATTRIBUTES = {
     "epsilon": "eps",
     "upscale_factor": "factor",
 }
-"""Attributes of operations by their names in other libraries; a hint is given only if the operation has the
+"""Maps attribute names of other libraries to those of operations; hinted only if the operation has that
 attribute."""
 
 _ATTRIBUTE_HINTS = {
@@ -195,7 +195,7 @@ _ATTRIBUTE_HINTS = {
     "device": "the backend chooses where tensors are: drop it",
     "dtype": "the input says the element type: drop it",
 }
-"""Hints for attributes of other libraries that have no counterpart."""
+"""Hints for operation attributes of other libraries that have no counterpart here."""
 
 DTYPES = {
     "float32": "f32",
@@ -212,11 +212,11 @@ DTYPES = {
     "Tensor": "f32",
     "tensor": "f32",
 }
-"""Element types by their names in other libraries."""
+"""Maps element type names of other libraries to those of the language."""
 
 
 def attribute_hint(name: str, names: Collection[str]) -> str | None:
-    """Return a hint for an attribute that an operation does not have: a similar one, or a list of those it has."""
+    """Return a hint for an attribute that an operation lacks: a similar attribute, or a list of those it has."""
     if ATTRIBUTES.get(name) in names:
         return f"did you mean `{ATTRIBUTES[name]}`?"
     near = _ATTRIBUTE_HINTS.get(name) or suggest(name, names)

@@ -1,4 +1,4 @@
-"""Calls in progress: frames of variables, and the scopes of the nodes that they add."""
+"""Calls in progress: call frames with their variables, and the scopes for the nodes that they add."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from archir.language.elaboration.module import Block, Module
 
 @dataclass
 class Scope:
-    """A place in the hierarchy of the net.
+    """Scope in the hierarchy of the net, such as a block call.
 
-    `path` is the prefix of names of weights, `choices` that of names of choices; they differ inside of a cell. `loops`
-    are the positions in the enclosing loops.
+    `path` prefixes the names of weights, `choices` those of choices; they differ inside a cell. `loops` are the
+    current iteration indices of the enclosing loops.
     """
 
     path: str = ""
@@ -25,14 +25,13 @@ class Scope:
     counts: dict[str, int] = field(default_factory=dict)
     depths: dict[str, int] = field(default_factory=dict)
     shared: set[str] = field(default_factory=set)
-    """Names of weights that calls share in this scope."""
+    """Names of shared weights, given by `weights=`, in this scope."""
 
     def component(self, name: str) -> str:
-        """Return a component that is new in this scope: `name`, `name_2`, ...; with the positions in the enclosing
+        """Return a component that is unique in this scope: `name` or `name_2`, ..., then the iteration indices of the
         loops.
 
-        A name is used either without positions or with the same number of them everywhere: as attributes of modules,
-        `b` and `b[0]` could not be distinguished.
+        Each name always has the same number of indices: `b` and `b[0]` could not both be attributes of a module.
         """
         place = "".join(f"[{i}]" for i in self.loops)
         number = self.counts.get(name + place, 0)
@@ -46,19 +45,19 @@ class Scope:
         return base + place
 
     def child(self, name: str) -> Scope:
-        """Return a new scope below this one."""
+        """Return a new child scope with a unique component."""
         component = self.component(name)
         return Scope(join(self.path, component), join(self.choices, component))
 
 
 def join(path: str, component: str) -> str:
-    """Return the path with one more component."""
+    """Append a component to a dotted path."""
     return f"{path}.{component}" if path else component
 
 
 @dataclass
 class Frame:
-    """A call in progress: its variables, the module that resolves its names, and the values returned so far."""
+    """Call frame: its variables, the module in which its names are looked up, and the values returned so far."""
 
     module: Module
     env: dict[str, Value] = field(default_factory=dict)
@@ -66,21 +65,22 @@ class Frame:
     call_span: Span | None = None
     caller: Frame | None = None
     returned: list[tuple[Value, Value]] = field(default_factory=list)
-    """Pairs: the condition of a `return`, and its value."""
+    """For each executed `return`, its condition and value."""
     local_names: frozenset[str] = frozenset()
-    """Names that the body assigns somewhere."""
+    """Names that are assigned anywhere in the body."""
     base_scope: Scope = field(default_factory=Scope)
-    """Scope of the call itself, without the loops and alternatives inside of it."""
+    """Scope of the call itself, outside of its loops and alternatives."""
 
     def user_span(self, span: Span) -> Span:
-        """Return the place in the user's program: for code in archir's libraries the call, which the user can fix."""
+        """Return the span to report to the user: for code in archir's own libraries, the span of the user's call into
+        them."""
         frame: Frame = self
         while frame.module.library and frame.block is not None and frame.caller is not None:
             span, frame = frame.call_span or span, frame.caller
         return span
 
     def location(self, span: Span) -> tuple[Span, tuple[Note, ...]]:
-        """Return the place of a problem, and notes on the calls that led there."""
+        """Return the span at which to report a problem, and notes for the chain of calls that led there."""
         place = self.user_span(span)
         notes: list[Note] = []
         if self.block is not None and place is not span:
@@ -94,7 +94,8 @@ class Frame:
 
 
 def _abridge(notes: list[Note]) -> tuple[Note, ...]:
-    """Return at most 6 notes on calls: repeated calls once with their count, then the first and the last ones."""
+    """Shorten call notes to at most 6: merge repeated calls, stating the count, then keep only the first and last
+    ones."""
     if len(notes) <= 6:
         return tuple(notes)
     times = Counter(note.text for note in notes)

@@ -1,4 +1,4 @@
-"""Evaluation of lists whose elements may exist or not, depending on choices."""
+"""Evaluates lists and comprehensions whose elements may exist for only some outcomes of choices."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from archir.language.elaboration.values import POISON, Items, kind
 from archir.language.syntax import ast
 
 MAX_ITERATIONS = 100_000
-"""Maximum number of iterations of one loop."""
+"""Maximum length of a list that a loop iterates over."""
 
 Element = Callable[[], Value]
-"""Function that evaluates one element of a list."""
+"""Function that evaluates one list element."""
 
 
 class ListEvaluator(GraphBuilder):
-    """Evaluates lists, comprehensions and assignments to several names."""
+    """Evaluates lists, comprehensions, and assignments that unpack lists."""
 
     @abstractmethod
     def eval(self, tree: ast.Expr) -> Value:
-        """Return the value of an expression."""
+        """Evaluate an expression."""
 
     @abstractmethod
     def condition(self, tree: ast.Expr) -> Value:
-        """Evaluate an expression that must be true or false."""
+        """Evaluate an expression that must be a bool."""
 
     def eval_sequence(self, tree: ast.Sequence) -> Value:
         """Evaluate a list or tuple."""
@@ -58,7 +58,7 @@ class ListEvaluator(GraphBuilder):
         return self.existing_items(values, tree.span)
 
     def existing_items(self, values: list[tuple[Value, Value]], span: Span) -> Value:
-        """Return the list of the values that exist, given (condition, value) pairs."""
+        """Build a list from (condition, value) pairs; it contains each value where the condition holds."""
         if any(value is POISON for _, value in values):
             return POISON
         unconditional = next((i for i, (exists, _) in enumerate(values) if exists is not True), len(values))
@@ -70,10 +70,9 @@ class ListEvaluator(GraphBuilder):
         return result
 
     def elements(self, tree: ast.Expr) -> list[tuple[Value, Element]] | None:
-        """Return the elements of a list unevaluated: pairs of the condition under which each exists, and a function for
-        its value.
+        """Return the elements of a list without evaluating them: pairs of existence condition and evaluating function.
 
-        This allows a choice inside of an element to be made only if the element is picked. Returns None after an error.
+        A choice inside an element is then made only if the element is picked. Returns None after an error.
         """
         if isinstance(tree, ast.Sequence):
             return [(True, partial(self.eval, item)) for item in tree.items]
@@ -94,7 +93,10 @@ class ListEvaluator(GraphBuilder):
         exists_here: Value,
         elements: list[tuple[Value, Element]],
     ) -> bool:
-        """Append the elements of a comprehension's remaining parts to `elements`; return False after an error."""
+        """Process the remaining `for` and filter parts of a comprehension, appending its elements to `elements`.
+
+        Returns False after an error.
+        """
         self.step(tree.span)
         if not parts:
             self.spend(len(self.frame.env) / 2, tree.span)
@@ -138,8 +140,8 @@ class ListEvaluator(GraphBuilder):
         return True
 
     def each(self, value: Value, span: Span) -> list[tuple[Value, Element]]:
-        """Return the items of a list whose length may depend on choices: pairs of the condition under which an item
-        exists, and a function for its value there."""
+        """Return pairs (existence condition, evaluating function) for the items of a list whose length may depend on
+        choices."""
         longest = max(len(leaf) for leaf in leaves(value))
         if longest > MAX_ITERATIONS:
             self.abort("A0603", f"a list of {longest} items is too long", span)
@@ -154,7 +156,7 @@ class ListEvaluator(GraphBuilder):
         return elements
 
     def bind(self, targets: tuple[ast.Name, ...], value: Value) -> bool:
-        """Assign a value to the targets, unpacking it if there are several; return whether that succeeded."""
+        """Assign a value to the targets, unpacking it if there are several; return False after an error."""
         if len(targets) == 1:
             self.frame.env[targets[0].text] = value
             return value is not POISON

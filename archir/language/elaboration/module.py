@@ -1,4 +1,4 @@
-"""Program files and what they define: modules, blocks and cells, imported libraries."""
+"""Parsed program files and what they define: modules, blocks, cells, and imported libraries."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from archir.language.syntax import ast
 from archir.utils.files import read_bytes
 
 MAX_IMPORTS = 64
-"""Maximum number of imported files, and of files that are looked at in a folder for hints."""
+"""Maximum number of imported files, and of files per folder that are read for hints."""
 _MAX_HINT_BYTES = 2**16
-"""Maximum size in bytes of files that are searched for hints."""
+"""Maximum size in bytes of a file that is read for hints."""
 
 
 @dataclass(eq=False)
 class Module:
-    """A parsed file.
+    """A parsed program file.
 
-    `names` are its own definitions and constants; `imported` maps imported names to the module that defines them.
-    Relative imports start at `folder`; None forbids them.
+    `names` maps its own definitions and constants to their values, `imported` each imported name to the defining
+    module. Relative imports are resolved in `folder`; if that is None, they are not allowed.
     """
 
     path: str
@@ -35,33 +35,33 @@ class Module:
     nets: dict[str, ast.Definition] = field(default_factory=dict)
     imports: list[Module] = field(default_factory=list)
     library: bool = False
-    """Whether it is one of archir's own libraries, which users do not fix."""
+    """True for one of archir's own libraries; errors in it are reported at the user's call."""
     incomplete: bool = False
-    """Whether an import failed, so that unknown names may be its names."""
+    """True if an import failed, so that unknown names are not reported: they may come from that import."""
 
     def lookup(self, name: str) -> Value | None:
-        """Return what a name stands for at the top level of the file; None if it is undefined."""
+        """Return the value of a name at the top level of the file; None if it is not defined."""
         home = self if name in self.names else self.imported.get(name)
         return home.names.get(name) if isinstance(home, Module) else home
 
     def exported_names(self) -> Iterator[str]:
-        """Yield the names that importing the file defines."""
+        """Yield the names that become available to a file that imports this one."""
         yield from self.names
         yield from (const.name.text for const in self.constants() if const.name.text not in self.names)
 
     @cached_property
     def sibling_programs(self) -> dict[str, str]:
-        """Texts of the other programs in its folder, by file name."""
+        """Texts of the other programs in the module's folder, by file name."""
         return {name: text for name, text in self._texts("*.arch").items() if name != Path(self.path).name}
 
     @cached_property
     def sibling_python(self) -> dict[str, str]:
-        """Texts of the Python files in its folder, by file name; they are read, not imported."""
+        """Texts of the Python files in the module's folder, by file name; they are not executed."""
         return self._texts("*.py")
 
     def _texts(self, pattern: str) -> dict[str, str]:
-        """Return the texts of the first `MAX_IMPORTS` files of its folder that match; large ones, and those that are no
-        readable text, are left out."""
+        """Return the texts of matching files in the module's folder, by file name: the first `MAX_IMPORTS` files,
+        except those that are large or not readable as UTF-8."""
         if self.folder is None:
             return {}
         texts: dict[str, str] = {}
@@ -73,17 +73,17 @@ class Module:
         return texts
 
     def definitions(self) -> list[ast.Definition]:
-        """Return all blocks, cells and nets."""
+        """Return the definitions of all blocks, cells and nets."""
         return [item for item in self.tree.items if isinstance(item, ast.Definition)]
 
     def constants(self) -> list[ast.Const]:
-        """Return all constants."""
+        """Return the definitions of all constants."""
         return [item for item in self.tree.items if isinstance(item, ast.Const)]
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A `block` or `cell` as a value, with the module that it is defined in."""
+    """A `block` or `cell` as a value, with the module that defines it."""
 
     definition: ast.Definition
     module: Module
@@ -95,12 +95,12 @@ class Block:
 
     @cached_property
     def local_names(self) -> frozenset[str]:
-        """Names that the body assigns."""
+        """Names that are assigned anywhere in the body."""
         return frozenset(assigned(self.definition.body))
 
 
 @dataclass(frozen=True, eq=False)
 class Library:
-    """An imported file under its alias."""
+    """An imported file as a value, if it was imported under an alias."""
 
     module: Module

@@ -1,4 +1,4 @@
-"""Names in a syntax tree: those that a body assigns, and those that it reads."""
+"""Syntactic name analysis: the names that a body assigns, and those that it reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archir.language.syntax import ast
 
 
 def assigned(tree: Any) -> Iterator[str]:
-    """Yield the names that are assigned anywhere in a body."""
+    """Yield the names that are assigned anywhere in a body; a `require` counts as assigning the names of costs."""
     for part in walk(tree):
         match part:
             case ast.Assign() | ast.ForLoop() | ast.For():
@@ -28,7 +28,7 @@ def assigned(tree: Any) -> Iterator[str]:
 
 
 def walk(tree: Any) -> Iterator[ast.Tree]:
-    """Yield every syntax node in which names are read, in the order of the text."""
+    """Yield the syntax nodes of a tree in source order, except names in defining positions (`_DEFINING_FIELDS`)."""
     stack = [tree]
     while stack:
         part = stack.pop()
@@ -40,7 +40,7 @@ def walk(tree: Any) -> Iterator[ast.Tree]:
 
 
 def names_read(tree: Any) -> frozenset[str]:
-    """Return the names that are read anywhere in a syntax tree."""
+    """Return all names that are read in a syntax tree."""
     return frozenset(part.text for part in walk(tree) if isinstance(part, ast.Name))
 
 
@@ -61,12 +61,12 @@ _DEFINING_FIELDS: dict[type[ast.Tree], tuple[str, ...]] = {
     ast.For: ("targets",),
     ast.Repeat: ("index",),
 }
-"""Fields that define names rather than read them, by class of syntax node."""
+"""Fields in which names are defined, not read, by syntax node class."""
 
 
 @cache
 def _reading_fields(name: str) -> tuple[str, ...]:
-    """Return the fields of a class of syntax nodes in which names are read, last field first."""
+    """Return the fields of a syntax node class in which names may be read, in reverse order."""
     kind_of = getattr(ast, name)
     excluded = ("span", "depth", *_DEFINING_FIELDS.get(kind_of, ()))
     return tuple(field.name for field in reversed(fields(kind_of)) if field.name not in excluded)

@@ -1,5 +1,8 @@
-"""Checks of all bodies, including those that nothing calls: undefined names, unknown attributes and parameters,
-duplicate parameters, and comparisons with values that no choice has."""
+"""Static checks of all definitions, even uncalled ones.
+
+They find undefined names, unknown arguments, duplicate parameters, and comparisons with values that a choice
+cannot have.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from archir.language.syntax import ast
 
 
 def check_names(module: Module) -> Iterator[Diagnostic]:
-    """Yield problems with names in every definition of a file, at most `MAX_DIAGNOSTICS`."""
+    """Yield diagnostics for names in all definitions of a file, at most `MAX_DIAGNOSTICS`."""
     return islice(_problems(module), MAX_DIAGNOSTICS)
 
 
@@ -47,7 +50,7 @@ def _problems(module: Module) -> Iterator[Diagnostic]:
 
 
 def _duplicate_params(definition: ast.Definition) -> Iterator[Diagnostic]:
-    """Yield diagnostics (A0202) of duplicate parameters, and of inputs named like a parameter."""
+    """Yield diagnostics (A0202) for duplicate parameters and for inputs that have the name of a parameter."""
     first: dict[str, ast.Name] = {}
     for param in definition.params:
         if param.name.text in first:
@@ -64,7 +67,7 @@ def _duplicate_params(definition: ast.Definition) -> Iterator[Diagnostic]:
 
 
 def _unknown_arguments(call: ast.Call, name: str, module: Module) -> Iterator[Diagnostic]:
-    """Yield diagnostics (A0203) of named arguments that a block or operation does not have."""
+    """Yield diagnostics (A0203) for named arguments that the called block or operation does not accept."""
     callee = module.lookup(name)
     notes: tuple[Note, ...] = ()
     if isinstance(callee, Block):

@@ -1,4 +1,4 @@
-"""Bind the parameters of a net to values from outside."""
+"""Binds net parameters to values from the command line or from Python."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from archir.language.syntax import ast
 
 
 def bind_net_arguments(context: ChoiceEvaluator, definition: ast.Definition, arguments: dict[str, Value]) -> None:
-    """Bind a net's parameters to the given values or to their defaults.
+    """Bind the parameters of a net to the given arguments or to their defaults.
 
-    Reports unknown parameters (A0203) and missing values (A0207). Raises ArchError (A1202) for values of other types.
+    Reports unknown parameters (A0203) and missing arguments (A0207). Raises ArchError (A1202) for Python values
+    that the language does not have.
     """
     names = [param.name.text for param in definition.params]
     for name in arguments:
@@ -36,7 +37,7 @@ def bind_net_arguments(context: ChoiceEvaluator, definition: ast.Definition, arg
 
 
 def _static(value: Value, name: str, depth: int = 0) -> Value:
-    """Convert a value from outside to a value of the language. Raises ArchError (A1202) if it has no counterpart."""
+    """Convert a Python value to a value of the language. Raises ArchError (A1202) if there is no equivalent."""
     if isinstance(value, (list, tuple)) and depth < MAX_NESTING:
         return Items(_static(item, name, depth + 1) for item in value)
     match value:

@@ -1,4 +1,5 @@
-"""The graph under construction: nodes are typed when they are added, and selected where values depend on choices."""
+"""Graph construction: infers types as nodes are added, and adds `select` nodes for tensors that depend on
+choices."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from archir.language.elaboration.values import POISON, UNBOUND, Tensor, kind, no
 
 
 def is_tensor(value: Value) -> bool:
-    """Return whether a value is a tensor, at least for some outcomes of the choices."""
+    """Return True if a value is a tensor for at least some outcomes of the choices."""
     return type(value) is Tensor or (varies(value) and any(type(leaf) is Tensor for leaf in leaves(value)))
 
 
@@ -35,21 +36,25 @@ def _type_of(types: LazyTypes, tensor: Tensor) -> TensorType:
 
 
 class GraphBuilder(Context):
-    """Adds nodes, and turns tensors that depend on choices into `select` nodes."""
+    """Adds nodes to the graph, and converts choice-dependent tensors to `select` nodes."""
 
     def start(self) -> None:
-        """Initialise an empty graph."""
+        """Initialise the state of graph construction."""
         self.types = LazyTypes()
         self.select_nodes: dict[Diagram, NodeId] = {}
-        """The select nodes, by the choice-dependent values that they implement."""
+        """Select nodes by the choice-dependent value that they implement."""
         self._weight_owners: dict[str, NodeId] = {}
-        """For each scope, the first node with weights there."""
+        """First node with weights in each scope."""
         self.valid_if_required: set[NodeId] = set()
-        """Nodes whose types are valid only for architectures that satisfy the requirements."""
+        """Nodes whose types are valid only for architectures that satisfy the constraints."""
         self._type_cache: dict[tuple[Op, tuple[TensorType, ...], Value], tuple[TensorType, bool]] = {}
 
     def add(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
-        """Add a node and return its tensor; POISON if the operation's type rule refuses the operands."""
+        """Add a node and return its tensor.
+
+        If type inference fails, the error is reported and POISON returned; with `limits.guess`, a tensor of a guessed
+        type if possible.
+        """
         self.step(span)
         if len(self.graph) >= self.limits.nodes:
             self.too_many_nodes(span)
@@ -72,7 +77,10 @@ class GraphBuilder(Context):
         return Tensor(number)
 
     def _add_guessed(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
-        """Add a node with a type error: it gets its first operand's type if all operands have one rank; else POISON."""
+        """Add a node although its operands have a type error; it gets the type of the first operand.
+
+        Returns POISON if the ranks of the operands differ.
+        """
         if not operands or type(op).ties is not Op.ties or len({self.types[operand].rank for operand in operands}) > 1:
             return POISON
         number = self.append(Node(op, self.frame.user_span(span), scope), operands, self.guard)
@@ -80,8 +88,10 @@ class GraphBuilder(Context):
         return Tensor(number)
 
     def _check_shared_weights(self, number: NodeId, other: NodeId, span: Span) -> Value:
-        """Return the tensor of a node that shares the weights of another; POISON unless their shapes agree where both
-        exist."""
+        """Return the tensor of node `number`, which shares the weights of `other`.
+
+        Reports an error and returns POISON if their weight shapes differ for choices under which both nodes exist.
+        """
 
         def shapes(of: NodeId) -> Value:
             op, operands = self.graph[of].op, [self.types[operand] for operand in self.graph.operands(of)]
@@ -108,9 +118,10 @@ class GraphBuilder(Context):
         return Tensor(number)
 
     def _infer(self, op: Op, types: tuple[TensorType, ...]) -> tuple[TensorType, bool]:
-        """Return the type of a node's result, and whether it is valid only under the requirements.
+        """Return the type of a node's result, and whether it is valid only for architectures that satisfy the
+        constraints.
 
-        Results are cached, since networks repeat themselves.
+        Results are cached because networks are repetitive.
         """
         is_constant = not (op.varying_attributes or any(x.is_varying for x in types))
         cache_key = (
@@ -131,21 +142,20 @@ class GraphBuilder(Context):
         return self._type_cache[cache_key]
 
     def too_many_nodes(self, span: Span) -> None:
-        """Report (A0601) that the graph is too large, and stop."""
+        """Report A0601, the graph is too large, and end elaboration."""
         self.abort(
             "A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --max-work UNITS"
         )
 
     def append(self, node: Node, operands: tuple[NodeId, ...], path: Value, work: int = NODE_WORK) -> NodeId:
-        """Add a node under a condition, without inferring its type; return its number."""
+        """Append a node that exists under the condition `path`, without type inference; return its number."""
         number = self.graph.add(node, *operands)
         self.graph.creation_conditions[number] = path
         self.budget.left -= work  # checked by the next `step`
         return number
 
     def node(self, value: Value, span: Span, what: str = "this") -> NodeId | None:
-        """Return the node of a tensor, adding `select` nodes where the tensor depends on choices. None after an
-        error."""
+        """Return the node of a tensor, adding `select` nodes if the tensor depends on choices; None after an error."""
         value = self.restricted(value)
         if value is POISON:
             return None
@@ -175,9 +185,9 @@ class GraphBuilder(Context):
         return number
 
     def _select_node(self, value: Value, span: Span) -> NodeId:
-        """Return the node of a tensor.
+        """Return the node of a tensor, adding `select` nodes if it depends on choices.
 
-        Types of select nodes are inferred when they are first read: those of nested selections never are.
+        The type of a select node is inferred when it is first read; the types of nested select nodes may never be.
         """
         if type(value) is Tensor:
             return value.node
@@ -197,17 +207,18 @@ class GraphBuilder(Context):
     def merge(self, condition: Value, then: Value, orelse: Value, span: Span) -> Value:
         """Return the value that is `then` where the condition holds and `orelse` elsewhere.
 
-        Tensors that depend on choices the condition does not depend on are selected first: diagrams stay small, and
-        selections nest as the program does.
+        Tensors that depend on choices other than those of the condition become select nodes first. This keeps
+        diagrams small and nests the select nodes as in the program.
         """
         kept_choices = set(support(condition))
         then, orelse = (self.collapse(value, kept_choices, span) for value in (then, orelse))
         return if_else(condition, then, orelse)
 
     def collapse(self, value: Value, kept_choices: set[Choice], span: Span) -> Value:
-        """Return a tensor that depends on choices as one select node.
+        """Replace a choice-dependent tensor by a single select node.
 
-        Other values, and tensors that depend on a single choice of `kept_choices`, are returned unchanged.
+        Values that are not tensors for all outcomes, and tensors that depend on only one choice, which is in
+        `kept_choices`, are returned unchanged.
         """
         if not varies(value):
             return value
@@ -219,7 +230,7 @@ class GraphBuilder(Context):
         return Tensor(self._select(value, span))
 
     def _check_mergeable(self, value: Diagram, nodes: list[NodeId]) -> None:
-        """Raise RuleError unless the alternatives agree in rank and element type."""
+        """Raise RuleError unless all alternatives have the same rank and element type."""
         try:
             require_mergeable([self.types[first_leaf(branch).node] for branch in value.branches])
             return
@@ -231,8 +242,11 @@ class GraphBuilder(Context):
             raise RuleError(f"`{value.choice.path}`: {error.message}", error.hint, error.code) from None
 
     def node_scope(self, name: str, in_scope: bool) -> str:
-        """Return the scope of a new node: the current scope itself if `in_scope` and nothing else is in it, or a new
-        component of it."""
+        """Return the scope for a new node.
+
+        It is the current scope itself if `in_scope` is set and the scope is still empty, else a new component below
+        it.
+        """
         if in_scope and not self.scope.used:
             return self.scope.path
         child: Scope = self.scope.child(name)
@@ -240,10 +254,10 @@ class GraphBuilder(Context):
 
 
 def _check_lookups(network: GraphBuilder, op: Op, operands: tuple[NodeId, ...], span: Span) -> bool:
-    """Check that integers which the program itself produces are in the range of the table that they index, for all
-    choices.
+    """Check that integers used as table indices are in range for all choices, where the program itself produces
+    them.
 
-    Reports an error and returns False otherwise.
+    Reports an error and returns False if they are not.
     """
     if type(op).limits is Op.limits:
         return True
@@ -266,7 +280,7 @@ def _check_lookups(network: GraphBuilder, op: Op, operands: tuple[NodeId, ...], 
 
 
 def _integer_sources(network: GraphBuilder, number: NodeId) -> Iterator[NodeId]:
-    """Yield the nodes that produce the integers of a node, through selections."""
+    """Yield the nodes from which a node's integers come, looking through select nodes."""
     seen, stack = set(), [number]
     while stack:
         node = stack.pop()
@@ -281,7 +295,7 @@ def _integer_sources(network: GraphBuilder, number: NodeId) -> Iterator[NodeId]:
 
 
 def _check_range(limit: int | None, integers: tuple[int, int] | None) -> bool:
-    """Raise RuleError unless the range of integers is within `0..limit`; None stands for unknown."""
+    """Raise RuleError if integers from `integers[0]` to `integers[1]` are not all in `0..limit`; None means unknown."""
     if limit is None or integers is None:
         return True
     low, high = integers

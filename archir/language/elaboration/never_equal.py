@@ -1,8 +1,8 @@
-"""Find comparisons with values that a choice cannot have: `k == "c"` after `k = choose k("a", "b")`.
+"""Finds comparisons with values that a choice cannot have, such as `k == "c"` after `k = choose k("a", "b")`.
 
-The analysis is syntactic and within one body: it looks at variables that are only assigned literals and choices among
-literals, and are compared with a literal. Arguments of blocks differ from call to call, so a comparison that never
-holds in one call is no mistake.
+The analysis is syntactic and considers one body at a time. It covers variables that are assigned only
+literals or choices among literals, and that are compared with literals. Parameters of blocks are left out: a
+comparison that is false in one call may be true in another.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from archir.language.syntax import ast
 
 
 def impossible_comparisons(definition: ast.Definition, module: Module) -> Iterator[Diagnostic]:
-    """Yield diagnostics (A0312) of comparisons and patterns in a body that hold for no outcome of the choices."""
+    """Yield diagnostics (A0312) for comparisons and `match` patterns in a body that are true for no outcome."""
     options = _options(definition, module)
     for tree in walk(definition.body):
         match tree:
@@ -46,7 +46,7 @@ def _check_comparison(op: str, left: ast.Expr, right: ast.Expr, options: dict[st
 
 
 def _check_literals(name: str, trees: Sequence[ast.Expr], options: list[Any]) -> Iterator[Diagnostic]:
-    """Yield a diagnostic if none of these literals is among the options, though their kinds could be equal."""
+    """Yield a diagnostic if the variable can equal none of the literals, although it could by their kinds."""
     values = [tree.value for tree in trees if isinstance(tree, ast.Literal)]
     equalities = [equal(value, option) for value in values for option in options]
     if len(values) < len(trees) or True in equalities or False not in equalities:
@@ -58,7 +58,7 @@ def _check_literals(name: str, trees: Sequence[ast.Expr], options: list[Any]) ->
 
 
 def _options(definition: ast.Definition, module: Module) -> dict[str, list[Any]]:
-    """Return the variables that are only assigned literals and choices among literals, each with all these literals."""
+    """Map each variable that is assigned only literals and choices among literals to all of these literals."""
     literals: dict[str, list[Any]] = {}
     chosen: set[str] = set()
     unknown = {param.name.text for param in definition.params}
@@ -75,7 +75,7 @@ def _options(definition: ast.Definition, module: Module) -> dict[str, list[Any]]
 
 
 def _assigned_names(tree: ast.Tree) -> Iterator[str]:
-    """Yield the names that a syntax node itself assigns."""
+    """Yield the names that a syntax node assigns, not counting nested nodes."""
     match tree:
         case ast.Assign() | ast.ForLoop() | ast.For():
             yield from (target.text for target in tree.targets)
@@ -86,7 +86,7 @@ def _assigned_names(tree: ast.Tree) -> Iterator[str]:
 
 
 def _possible_literals(tree: ast.Expr, module: Module, local: set[str]) -> list[Any] | None:
-    """Return the literals that an expression may be; None if it may be another value."""
+    """Return the literals to which an expression may evaluate; None if it may have other values."""
     match tree:
         case ast.Literal():
             return [tree.value]

@@ -1,6 +1,7 @@
-"""Lower bounds of the number of nodes of a body, counted on the syntax tree before anything is expanded.
+"""Lower bounds on the number of graph nodes of a body, computed from the syntax tree before it is expanded.
 
-They turn a block that doubles the graph sixty times into a diagnostic before it fills the memory.
+With them, a program that doubles its graph sixty times is rejected with a diagnostic before it exhausts
+memory.
 """
 
 from __future__ import annotations
@@ -17,21 +18,19 @@ from archir.language.elaboration.values import Operation
 from archir.language.syntax import ast
 
 BlockArgs = tuple[tuple[str, Value], ...]
-"""Parameters whose arguments are known to be blocks: (name, block) pairs."""
+"""Arguments known to be blocks: (parameter name, block) pairs."""
 
 
 class NodeBounds:
-    """Lower bounds of node counts, memoized by block and block arguments.
-
-    With `calls`, each call of a block counts as a node, too.
-    """
+    """Lower bounds on node counts, memoised by block and block-valued arguments. With `calls`, each block call also
+    counts as 1."""
 
     def __init__(self, calls: bool = False) -> None:
         self.calls = calls
         self._memo: dict[tuple[int, BlockArgs], int] = {}
 
     def block(self, block: Block, block_args: BlockArgs = ()) -> int:
-        """Return the least number of nodes of one call of a block."""
+        """Return a lower bound on the number of nodes that one call of a block adds."""
         key = (id(block.definition), block_args)
         if key not in self._memo:
             self._memo[key] = 0  # a recursive block is refused elsewhere
@@ -39,7 +38,7 @@ class NodeBounds:
         return self._memo[key]
 
     def body(self, body: ast.Body, module: Module, env: dict[str, Value]) -> int:
-        """Return the least number of nodes of a sequence of statements."""
+        """Return a lower bound on the number of nodes that a sequence of statements adds."""
         return sum(self._count(statement, module, env) for statement in body)
 
     def _count(self, tree: Any, module: Module, env: dict[str, Value]) -> int:
@@ -120,7 +119,7 @@ class NodeBounds:
 
 
 def _resolve(tree: Any, module: Module, env: dict[str, Value]) -> Value:
-    """Return the block or operation that a name stands for; None for expressions that are no names."""
+    """Return the value (such as a block or operation) of a name; None if the expression is not a name."""
     if not isinstance(tree, ast.Name):
         return None
     if tree.text in env:
@@ -132,14 +131,14 @@ def _resolve(tree: Any, module: Module, env: dict[str, Value]) -> Value:
 
 
 def _iteration_envs(tree: ast.ForLoop | ast.For, module: Module, env: dict[str, Value]) -> list[dict[str, Value]]:
-    """Return the environment of each iteration of a loop over a list literal; [] for other loops."""
+    """Return the variables in each iteration of a loop over a list literal; [] for other loops."""
     if not isinstance(tree.items, ast.Sequence) or len(tree.targets) != 1:
         return []
     return [{**env, tree.targets[0].text: _resolve(item, module, env)} for item in tree.items.items]
 
 
 def _min_iterations(tree: ast.Expr) -> int:
-    """Return the number of iterations of a loop, 0 if it is not literal."""
+    """Return the number of iterations for a literal loop range or count, else 0."""
     match tree:
         case ast.Literal(value=int() as times):
             return max(0, times)

@@ -1,4 +1,4 @@
-"""Parse net parameters from the command line."""
+"""Parses net parameters given on the command line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from archir.language.elaboration.files import Loader
 
 
 def parse_parameter(text: str) -> tuple[str, Value]:
-    """Parse `channels=96`, `ratio=1/4`, `form=imagenet` or `depths=[2, 2]` to name and value.
+    """Parse a parameter such as `channels=96`, `ratio=1/4`, `form=imagenet` or `depths=[2, 2]` to its name and
+    value.
 
-    The value is parsed as in a program, but a bare word is a string. Raises ArchError (A1202).
+    The value is an expression of the language, except that a bare word is a string. Raises ArchError (A1202).
     """
     name, equals, value_text = text.partition("=")
     name, value_text = name.strip(), value_text.strip()

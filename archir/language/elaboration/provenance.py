@@ -1,7 +1,8 @@
-"""Find where a number that a rule refuses is written, following it back through names, arguments and calls.
+"""Finds where a number in an error message is written in the program, by tracing names, arguments and calls
+backwards.
 
-An error inside of a block is often to be fixed in the net that calls it, four calls up. The search uses the syntax
-alone, along the calls that led to the error. It shows the literals that share the largest factor with a refused number:
+An error inside a block often has its cause in the net, several calls up. The search uses only the syntax,
+along the calls that led to the error. It reports the literals whose common factor with the number is largest:
 `263/4` comes from `channels = 263`.
 """
 
@@ -23,24 +24,24 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"(?<![\w./])\d{1,18}(?![\w.])")
 _SHAPE = re.compile(r"\[[\d, ]*\]")
 _MAX_STEPS = 2_000
-"""Maximum number of syntax nodes that are visited."""
+"""Maximum number of syntax nodes to visit."""
 _UNRELATED = 100
-"""Distance (see `_distance`) from which on two numbers count as unrelated."""
+"""Value of `_distance` at or above which two numbers count as unrelated."""
 _MAX_NODES = 20_000
-"""Maximum number of syntax nodes of a definition that are indexed."""
+"""Maximum number of syntax nodes to index per definition."""
 _MAX_NOTES = 2
-"""Maximum number of notes."""
+"""Maximum number of notes to return."""
 _MIN_NUMBER = 3
-"""Smallest number that is followed back: smaller ones are too frequent to be evidence."""
+"""Smallest literal that is traced; smaller numbers occur too often to be evidence."""
 
 
 def provenance_notes(
     frame: Frame, span: Span, message: str, other_notes: Sequence[Note] = (), has_sources: bool = False
 ) -> tuple[Note, ...]:
-    """Return notes on where numbers of a message are written, except on lines that are shown already.
+    """Return notes on the literals from which the numbers in a message come.
 
-    If there are none, and `has_sources` is false, notes on where tensors of different shapes are assigned.
-    `other_notes` are the notes that the diagnostic has already.
+    If there are none, the shapes differ and `has_sources` is False, the notes say where the tensors were
+    assigned. Lines that the diagnostic shows already, by its span or by `other_notes`, are omitted.
     """
     shapes = [set(_NUMBER.findall(shape)) for shape in _SHAPE.findall(message)]
     differ = "shapes differ" in message and len(shapes) == 2
@@ -74,8 +75,11 @@ def provenance_notes(
 
 
 def _distance(value: int, number: int) -> int:
-    """Return the product of the factors that two numbers do not share: 1 if they are equal; `_UNRELATED` if they share
-    none."""
+    """Return the product of the two numbers after dividing both by their greatest common divisor: 1 if they are
+    equal.
+
+    `_UNRELATED` if the divisor is smaller than _MIN_NUMBER.
+    """
     shared = gcd(value, number)
     return value // shared * (number // shared) if shared >= _MIN_NUMBER else _UNRELATED
 
@@ -85,7 +89,7 @@ def _line_key(span: Span) -> str:
 
 
 class _Tracer:
-    """Follows names back through the syntax, for a bounded number of steps."""
+    """Traces names back to their definitions in the syntax tree, for a limited number of steps."""
 
     def __init__(self) -> None:
         self.left = _MAX_STEPS
@@ -93,7 +97,7 @@ class _Tracer:
         self.indices: dict[int, _DefinitionIndex] = {}
 
     def parts(self, tree: object) -> Iterator[ast.Tree]:
-        """Yield the nodes of a syntax tree, until the steps are used up."""
+        """Yield the nodes of a syntax tree until the step limit is reached."""
         for part in walk(tree):
             self.left -= 1
             if self.left < 0:
@@ -101,18 +105,18 @@ class _Tracer:
             yield part
 
     def index(self, frame: Frame, span: Span) -> _DefinitionIndex:
-        """Return the index of the definition that a place is in."""
+        """Return the index of the definition that contains a span."""
         definition = frame.block.definition if frame.block is not None else _definition_at(frame, span)
         if id(definition) not in self.indices:
             self.indices[id(definition)] = _DefinitionIndex.of(definition)
         return self.indices[id(definition)]
 
     def at(self, frame: Frame, span: Span) -> list[ast.Tree]:
-        """Return the outermost expression at a place, as a list of at most one."""
+        """Return the outermost expression with exactly this span, as a list of at most one item."""
         return self.index(frame, span).trees.get((span.start, span.end), [])[:1]
 
     def literals(self, frame: Frame, trees: Sequence[ast.Tree]) -> Iterator[ast.Literal]:
-        """Yield the integer literals that expressions depend on, the nearest first."""
+        """Yield the integer literals on which the expressions depend, fewest steps away first."""
         queue = [(frame, tree) for tree in trees]
         while queue and self.left > 0:
             frame, tree = queue.pop(0)
@@ -126,7 +130,7 @@ class _Tracer:
                     queue += self.definitions(frame, part)
 
     def definitions(self, frame: Frame, name: ast.Name) -> Iterator[tuple[Frame, ast.Tree]]:
-        """Yield the expressions that a name may have got its value from, each with its frame."""
+        """Yield the expressions that may have given a name its value, each with the frame it belongs to."""
         home = self.index(frame, name.span)
         values = home.values.get(name.text, [])
         yield from ((frame, value) for start, value in values if start < name.span.start)
@@ -161,7 +165,7 @@ class _Tracer:
             yield frame, param.default
 
     def assignment_notes(self, frame: Frame, trees: Sequence[ast.Tree], shown: set[str]) -> Iterator[Note]:
-        """Yield notes on where the names in expressions were last assigned."""
+        """Yield notes on the last assignment to each name in the expressions."""
         for part in [part for tree in trees for part in self.parts(tree)]:
             if isinstance(part, ast.Name):
                 assignments = self.index(frame, part.span).assignments.get(part.text, [])
@@ -171,22 +175,22 @@ class _Tracer:
 
 
 class _DefinitionIndex:
-    """Index of a definition: its nodes by place, and the assignments to its names."""
+    """Index of the syntax nodes of a definition by position, and of the assignments in it by name."""
 
     def __init__(self) -> None:
         self.params: tuple[ast.Param, ...] = ()
         self.trees: dict[tuple[int, int], list[ast.Tree]] = {}
         """Syntax nodes by (start, end) offsets, outermost first."""
         self.values: dict[str, list[tuple[int, ast.Tree]]] = {}
-        """For each name, pairs: start of an assigning statement or loop, and the assigned or iterated expression."""
+        """For each name: (start offset of the assignment or loop, assigned or iterated expression) pairs."""
         self.assignments: dict[str, list[tuple[Span, int]]] = {}
-        """For each name that is the only target of an assignment, pairs: span of the name, and end of the statement."""
+        """For each name assigned without unpacking: (span of the name, end offset of the assignment) pairs."""
         self.pipes: dict[int, ast.Pipe] = {}
-        """Pipes by the `id` of each expression that their value is piped into."""
+        """Maps the `id` of each expression that receives a piped value to the pipe."""
 
     @staticmethod
     def of(definition: ast.Definition | None) -> _DefinitionIndex:
-        """Return the index of a definition; of a very long one, only its first nodes are indexed."""
+        """Build the index of a definition, from its first `_MAX_NODES` nodes."""
         index = _DefinitionIndex()
         if definition is None:
             return index
@@ -212,7 +216,7 @@ def _definition_at(frame: Frame, span: Span) -> ast.Definition | None:
 
 
 def _pipe_targets(pipe: ast.Pipe) -> Iterator[ast.Tree]:
-    """Yield every expression that the value of a pipe is piped into, including alternatives, arms and branches."""
+    """Yield all expressions that receive the value of a pipe, including alternatives, match arms and branches."""
     stack: list[ast.Tree] = list(pipe.targets)
     while stack:
         tree = stack.pop()

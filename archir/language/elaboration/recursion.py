@@ -1,4 +1,5 @@
-"""Run deeply recursive code: nested expressions and calls are bounded, but deeper than Python's default limit."""
+"""Runs deeply recursive code: nesting of programs is limited, but needs more than Python's default recursion
+limit."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ MAX_FRAMES = 40_000
 
 
 def with_deep_recursion(work: Callable[[], T]) -> T:
-    """Return `work()`, run with a raised recursion limit and without garbage collection."""
+    """Call `work` with a raised recursion limit and garbage collection turned off; return its result."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, MAX_FRAMES))
     try:
@@ -27,9 +28,10 @@ def with_deep_recursion(work: Callable[[], T]) -> T:
 
 @contextmanager
 def without_gc() -> Iterator[None]:
-    """Context manager: turn cyclic garbage collection off.
+    """Context manager that turns off cyclic garbage collection.
 
-    For code that keeps all that it allocates: there, collection takes a third of the time and frees nothing.
+    It is for code that keeps everything it allocates: collecting there takes a third of the time and frees
+    nothing.
     """
     collects = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Weight sharing: all calls `f(x, weights="table")` in one call of a block share their weights."""
+"""Weight sharing: calls `f(x, weights="table")` within one call of a block share their weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from archir.language.elaboration.values import show
 
 @dataclass(frozen=True)
 class ArgValue:
-    """An evaluated argument of a call."""
+    """Evaluated argument of a call; `name` is None for a positional argument."""
 
     name: str | None
     value: Value
@@ -25,26 +25,26 @@ class ArgValue:
 
 
 class WeightSharing(ExpressionEvaluator):
-    """Finds the scopes of weights that calls share."""
+    """Resolves `weights=` arguments to scopes of shared weights."""
 
     sharing_depth = 0
-    """Number of calls with shared weights in progress; blocks inside of them are not recorded in the graph's
-    `blocks`."""
+    """Number of enclosing calls with shared weights; blocks called inside them are not recorded in `graph.blocks`."""
 
     def split_weights_arg(
         self, args: list[ArgValue], parameters: Container[str]
     ) -> tuple[list[ArgValue], ArgValue | None]:
-        """Split the arguments of a call into ordinary ones and the one that names shared weights (None if there is
-        none).
+        """Split off the argument `weights=`, which names shared weights; None if there is none.
 
-        `parameters` are the callee's: if it has a parameter of that name, the argument is an ordinary one.
+        If the callee has a parameter called `weights` (among `parameters`), that is an ordinary argument.
         """
         weights_arg = None if WEIGHTS in parameters else next((arg for arg in args if arg.name == WEIGHTS), None)
         return [arg for arg in args if arg is not weights_arg], weights_arg
 
     def weights_scope(self, argument: ArgValue) -> Scope | None:
-        """Return the scope of the shared weights that the argument names, within the current call of a block. None
-        after an error."""
+        """Return the scope of the shared weights that an argument names, below the scope of the current block call.
+
+        None after an error.
+        """
         base_scope, name = self.frame.base_scope, argument.value
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):
             text = f'`{WEIGHTS}` must be a name for the weights that calls share, such as "table"; got {show(name)}'
@@ -60,7 +60,7 @@ class WeightSharing(ExpressionEvaluator):
 
     @contextmanager
     def sharing(self) -> Iterator[None]:
-        """Context manager for a call whose weights other calls may share."""
+        """Context manager for the evaluation of a call with shared weights."""
         self.sharing_depth += 1
         try:
             yield

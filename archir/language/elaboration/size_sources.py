@@ -1,4 +1,4 @@
-"""Find the operations that produce sizes that do not match, following each size back through operations that keep
+"""Finds the operations that produce mismatched sizes, by tracing each size back through operations that preserve
 it."""
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from archir.ir.structure import Select
 from archir.ir.types import TensorType
 
 _MAX_STEPS = 1_000
-"""Maximum number of nodes that are followed back."""
+"""Maximum number of nodes to trace back through."""
 
 
 def size_source_notes(
     graph: Graph, types: Mapping[NodeId, TensorType], operands: Sequence[NodeId], error: RuleError
 ) -> list[Note]:
-    """Return notes on the nodes that produce the first size in which two operands differ, for the choices in
+    """Return notes on the nodes that produce the first size in which two operands differ, for the outcomes in
     `error`."""
     outcomes = {choice.path: o for choice, o in error.assignment.items()} if isinstance(error, CombinationError) else {}
     return list(_SizeTracer(graph, types, outcomes).notes(operands))
 
 
 class _SizeTracer:
-    """Follows sizes back through a graph, for fixed outcomes of choices."""
+    """Traces sizes back through a graph, for fixed outcomes of the choices."""
 
     def __init__(self, graph: Graph, types: Mapping[NodeId, TensorType], outcomes: Mapping[str, int]) -> None:
         self.graph, self.types, self.outcomes = graph, types, outcomes
@@ -48,7 +48,8 @@ class _SizeTracer:
                 return
 
     def size_source(self, number: NodeId, axis: int, size: object) -> NodeId:
-        """Return the node that produces a size of a tensor: none of its operands has the size at this axis."""
+        """Trace a size of a tensor back to the node that produces it: one without an operand of that size on that
+        axis."""
         rank = self.types[number].rank
         for _ in range(_MAX_STEPS):
             op, operands = self.graph[number].op, self.graph.operands(number)

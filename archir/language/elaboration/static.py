@@ -1,6 +1,6 @@
-"""Arithmetic, comparison and functions of plain static values.
+"""Arithmetic, comparisons and built-in functions on static values that do not depend on choices.
 
-Rules raise RuleError; `archir.diagrams.lifting.lift` applies them to values that depend on choices.
+The rules raise RuleError. `archir.diagrams.lifting.lift` applies them to values that depend on choices.
 """
 
 from __future__ import annotations
@@ -18,22 +18,25 @@ from archir.language.elaboration.values import MAX_BITS, Items, kind, not_applie
 Number = int | Fraction | float
 
 MAX_TEXT = 10_000
-"""Maximum number of characters of a computed string."""
+"""Maximum length of a computed string in characters."""
 MAX_RANGE = 2**62
-"""Maximum number of items of a range, whose items are not stored."""
+"""Maximum span of a range; ranges are lazy, so that this is no limit on memory."""
 
 
 _FAST_LIMIT = 2**256
-"""Integers below this magnitude need no checks."""
+"""Integers of smaller magnitude skip the checks in `normalized`."""
 
 
 def is_number(value: Value) -> bool:
-    """Return whether a plain value is a number; booleans are not."""
+    """Return True if a static value is a number; bools are not."""
     return isinstance(value, (int, Fraction, float)) and not isinstance(value, bool)
 
 
 def normalized(value: Number) -> Number:
-    """Return a number in its simplest exact form. Raises RuleError (A0302, A0604) if it is not finite or too long."""
+    """Return a number as an int if it is a whole fraction, else unchanged.
+
+    Raises RuleError if it is not finite (A0302) or has more than MAX_BITS bits (A0604).
+    """
     if type(value) is int and -_FAST_LIMIT < value < _FAST_LIMIT:
         return value
     if isinstance(value, Fraction) and value.denominator == 1:
@@ -53,7 +56,7 @@ def normalized(value: Number) -> Number:
 
 
 def binary(op: str, a: Value, b: Value) -> Value:
-    """Return `a op b` of plain values."""
+    """Evaluate `a op b` on static values."""
     if type(a) is int and type(b) is int and op in _INTEGER_OPERATORS:
         return normalized(_INTEGER_OPERATORS[op](a, b))
     if op == "+" and isinstance(a, Items) and isinstance(b, Items):
@@ -72,7 +75,8 @@ def binary(op: str, a: Value, b: Value) -> Value:
 
 
 def _arithmetic(rule: Callable[..., Any], *numbers: Any) -> Any:
-    """Apply a rule of arithmetic. Raises RuleError (A0302, A0303) where there is no finite result."""
+    """Apply an arithmetic rule. Raises RuleError on division by zero (A0303) and on results that are not finite
+    (A0302)."""
     try:
         return rule(*numbers)
     except ZeroDivisionError:
@@ -92,7 +96,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 _INTEGER_OPERATORS = {op: _OPERATORS[op] for op in ("+", "-", "*")}
-"""Operators whose results are integers if both operands are."""
+"""Operators whose result is an integer if both operands are."""
 
 
 def _power(a: Any, b: Any) -> Value:
@@ -109,14 +113,14 @@ def _power(a: Any, b: Any) -> Value:
 
 
 def operand_error(op: str, a: Value, b: Value, code: str = "A0301") -> RuleError:
-    """Return the error for two values that an operator does not work on."""
+    """Return the error for an operator that is not defined for two values."""
     return RuleError(
         f"`{op}` does not work on {kind(a)} and {kind(b)}", not_applied(a, b) or _operand_hint(op, a, b), code
     )
 
 
 def _operand_hint(op: str, a: Value, b: Value) -> str | None:
-    """Return a hint for operations on strings and lists that other languages have."""
+    """Return a hint for an operation on strings or lists that exists in other languages but not here."""
     if op == "+" and any(
         isinstance(text_operand, str) and is_number(number_operand) for text_operand, number_operand in ((a, b), (b, a))
     ):
@@ -134,28 +138,29 @@ def sign(op: str, a: Value) -> Value:
 
 
 def compare(op: str, a: Value, b: Value) -> bool:
-    """Compare the order of two plain values."""
+    """Evaluate an ordering comparison (`<`, `<=`, `>`, `>=`) of two numbers or two strings."""
     if not (is_number(a) and is_number(b)) and not (isinstance(a, str) and isinstance(b, str)):
         raise operand_error(op, a, b)
     return bool({"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op])
 
 
 def check_text(value: str) -> str:
-    """Return a string after checking its length."""
+    """Check the length of a computed string and return it. Raises RuleError (A0603)."""
     require(len(value) <= MAX_TEXT, f"a string of more than {MAX_TEXT} characters", code="A0603")
     spend(len(value) / 3)
     return value
 
 
 def boolean(value: Value) -> bool:
-    """Return a condition's value; only booleans are conditions."""
+    """Return a value that must be a bool. Raises RuleError (A0304)."""
     if not isinstance(value, bool):
         raise RuleError(f"a condition must be true or false, got {kind(value)}", code="A0304")
     return value
 
 
 def integer(value: Value, what: str = "this") -> int:
-    """Return a value that must be an integer. Raises RuleError (A0305) for fractions, floats and other values."""
+    """Return a value that must be an integer. Raises RuleError (A0305) for anything else, fractions and floats
+    included."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     hint = None
@@ -165,7 +170,7 @@ def integer(value: Value, what: str = "this") -> int:
 
 
 def integer_range(start: Value, stop: Value) -> range:
-    """Return the integers from `start` to `stop - 1`."""
+    """Return the half-open range of integers from `start` to `stop`."""
     result = range(integer(start, "the start of a range"), integer(stop, "the end of a range"))
     if result and result[-1] - result[0] >= MAX_RANGE:
         raise RuleError(f"a range of more than {MAX_RANGE} items", code="A0603")
@@ -178,7 +183,7 @@ def to_float(value: Value) -> float:
 
 
 def sequence(value: Value) -> Items | range:
-    """Return a value that must be a list or range. Raises RuleError (A0306)."""
+    """Return a value that must be a list or range. Raises RuleError (A0306) for anything else."""
     if isinstance(value, (Items, range)):
         return value
     hint = "to count, write `0..n`" if isinstance(value, int) else None
@@ -186,7 +191,7 @@ def sequence(value: Value) -> Items | range:
 
 
 def index(items: Value, position: Value) -> Value:
-    """Return `items[position]`; negative positions count from the end."""
+    """Return `items[position]`; a negative position counts from the end."""
     if not isinstance(items, (Items, range, str)):
         raise RuleError(f"{kind(items)} cannot be indexed", code="A0306")
     offset = integer(position, "an index")
@@ -196,7 +201,7 @@ def index(items: Value, position: Value) -> Value:
 
 
 def slice_items(items: Value, start: Value, stop: Value) -> Value:
-    """Return `items[start:stop]`."""
+    """Return the slice `items[start:stop]`."""
     sliceable = sequence(items)
     bounds = slice(*(None if bound is None else integer(bound, "a slice bound") for bound in (start, stop)))
     return sliceable[bounds] if isinstance(sliceable, range) else Items(sliceable[bounds])
@@ -228,7 +233,8 @@ def _log2(value: Value) -> Value:
 
 
 def _round_to(value: Value, divisor: Value) -> Value:
-    """Round to a multiple of `divisor`, but never below 90% of the value (MobileNet's rule)."""
+    """Round to the nearest multiple of `divisor`; round up if that would be less than 90% of the value (as in
+    MobileNet)."""
     value, divisor = _number("round_to", value), integer(divisor, "the divisor")
     require(divisor >= 1, "the divisor must be at least 1", code="A0301")
     multiple = max(divisor, int(Fraction(value) + Fraction(divisor, 2)) // divisor * divisor)
@@ -251,9 +257,10 @@ FUNCTIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "list": (1, 1, _to_items),
     "str": (1, 1, lambda value: value if isinstance(value, str) else check_text(show(value))),
 }
-"""Static functions: least and greatest number of arguments, and the rule."""
+"""Built-in functions on static values: minimum and maximum number of arguments, and the rule."""
 ITEM_FUNCTIONS = {"sorted", "str"}
-"""Functions that read the items of lists, so that their arguments must have no choices inside of lists."""
+"""Functions that read list items. Their list arguments must first be converted to lists whose items have no
+choices."""
 
 
 def _pick_number(name: str, pick: Callable[[Any, Any], Any]) -> Callable[[Value, Value], Value]:
@@ -267,4 +274,5 @@ FOLDS: dict[str, tuple[Value, Callable[[Value, Value], Value]]] = {
     "any": (False, lambda a, b: boolean(a) or boolean(b)),
     "all": (True, lambda a, b: boolean(a) and boolean(b)),
 }
-"""Functions that fold a list: the result for an empty list (None: an error), and the rule for two items."""
+"""Built-in functions that fold a list: result for an empty list (None: an error), and the rule that combines two
+items."""

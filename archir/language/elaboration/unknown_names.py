@@ -1,4 +1,4 @@
-"""Hints for undefined names: a similar name, or the library that defines it."""
+"""Hints for undefined names: a similar name, or the library that defines the name."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _DIMENSIONS = re.compile(r"[123]d$")
 
 @cache
 def libraries() -> dict[str, tuple[str, ...]]:
-    """Return the names that each of archir's libraries defines, by the library's name."""
+    """Map each of archir's own libraries to the names that it defines."""
     entries = sorted((files("archir.language") / "std").iterdir(), key=lambda entry: entry.name)
     texts = {f"std.{entry.name[:-5]}": entry.read_text("utf-8") for entry in entries if entry.name.endswith(".arch")}
     return {name: tuple(_DEFINED.findall(text)) for name, text in texts.items()}
 
 
 def unknown_name(tree: ast.Name, visible: Iterable[str], module: Module) -> Diagnostic:
-    """Return the diagnostic (A0201) of a name that is undefined in a file; `visible` are the names that are defined."""
+    """Return the diagnostic (A0201) for an undefined name; `visible` are the names that could be used instead."""
     return Diagnostic("A0201", f"there is no `{tree}`", tree.span, _name_hint(tree, visible, module))
 
 
 def _name_hint(tree: ast.Name, visible: Iterable[str], module: Module) -> str | None:
-    """Return a hint for a name that is undefined in a file."""
+    """Return a hint for an undefined name; `visible` are the names that could be used instead."""
     name, visible = tree.text, set(visible)
     if tree.span.source.text[: tree.span.start].rstrip(" \t").endswith("//"):
         return "comments begin with `#`; `//` divides and rounds down"
@@ -67,7 +67,8 @@ def _name_hint(tree: ast.Name, visible: Iterable[str], module: Module) -> str | 
 
 
 def tensor_attribute_hint(name: str, names: Iterable[str], module: Module) -> str | None:
-    """Return a hint for an attribute that no tensor has; methods of other libraries are operations here."""
+    """Return a hint for an attribute that tensors do not have; it may be an operation here, or a method in other
+    libraries."""
     if name in METHODS:
         return METHODS[name]
     if name in NAMES and name not in OPS:
@@ -78,8 +79,8 @@ def tensor_attribute_hint(name: str, names: Iterable[str], module: Module) -> st
 
 
 def same_spelling(name: str, names: Iterable[str]) -> str | None:
-    """Return the known name that differs at most in capitals, underscores and the number of dimensions (`Conv2d`,
-    `conv`)."""
+    """Return the name that equals `name` except for capitals, underscores and a suffix such as `2d`; None if there
+    is none."""
     for normalize in (_normalized, _without_dimensions):
         wanted = normalize(name)
         matches = [candidate for candidate in names if normalize(candidate) == wanted]
@@ -121,7 +122,7 @@ def _plugin_hint(name: str, module: Module) -> str | None:
 
 
 def _other_scope_hint(tree: ast.Name, module: Module) -> str | None:
-    """Return a hint for a name that is only defined inside of another definition of the file."""
+    """Return a hint for a name that is defined only inside another definition of the file; None if it is not."""
     name = tree.text
     for definition in module.definitions():
         inside = (
@@ -135,7 +136,7 @@ def _other_scope_hint(tree: ast.Name, module: Module) -> str | None:
 
 
 def _similar_hint(name: str, visible: set[str]) -> str | None:
-    """Return a hint with a similar name that is visible here or defined by a library."""
+    """Return a hint that suggests a similar name, visible here or defined by a library."""
     where = {defined: library for library, names in libraries().items() for defined in names if defined not in visible}
     hint = suggest(name, visible | where.keys())
     similar = hint and hint.split("`")[1]

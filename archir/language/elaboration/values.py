@@ -1,4 +1,4 @@
-"""Values of expressions, beyond Python's numbers, strings, booleans and None."""
+"""Values of the language, in addition to Python's numbers, strings, bools and None."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     pass
 
 MAX_ITEMS = 100_000
-"""Maximum number of items of a list, nested lists included."""
+"""Maximum number of items of a list, including those of nested lists."""
 MAX_BITS = 4096
-"""Maximum number of bits of a number."""
+"""Maximum size of an exact number in bits."""
 CHARACTERS_PER_UNIT = 3
-"""Characters of a list's text per unit of work."""
+"""Characters of list text that one work unit pays for."""
 
 
 class Items(tuple[Value, ...]):
-    """A list or tuple of the language. `size` counts the list and all its items, those of nested lists included."""
+    """List or tuple of the language. `size` counts the list itself and all items, including those of nested lists."""
 
     size: int
 
     def __new__(cls, items: Any = ()) -> Items:
-        """Create a list. Raises RuleError (A0603) for more than `MAX_ITEMS` items."""
+        """Create a list. Raises RuleError (A0603) if `size` exceeds `MAX_ITEMS`."""
         self = super().__new__(cls, items)
         spend(2 + len(self) / 3)
         self.size = 1 + sum(item.size if isinstance(item, Items) else 1 for item in self)
@@ -40,8 +40,8 @@ class Items(tuple[Value, ...]):
 
 
 def hoist_choices(value: Value) -> Value:
-    """Return a value whose lists have no choices inside: the list itself depends on the choices that its items depended
-    on."""
+    """Turn a list with choice-dependent items into a choice-dependent list with fixed items; other values are
+    unchanged."""
     if not isinstance(value, Items) or not any(isinstance(item, Items) or varies(item) for item in value):
         return value
     return lift(lambda *items: Items(items), *(lift(hoist_choices, item) for item in value))
@@ -49,7 +49,7 @@ def hoist_choices(value: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """The result of a node of the graph under construction."""
+    """Output of a node in the graph under construction."""
 
     node: int
 
@@ -68,26 +68,26 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """A static function such as `len`."""
+    """A built-in function such as `len`, as a value."""
 
     name: str
 
 
 class Sentinel:
-    """A marker in place of a value."""
+    """Marker object that stands for a missing or erroneous value."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 UNBOUND = Sentinel("unbound")
-"""Value of a variable where it is not assigned."""
+"""Value of a variable for outcomes under which it is not assigned."""
 POISON = Sentinel("poison")
-"""Value of an expression with a reported error; it suppresses errors that follow from the first."""
+"""Value of an expression for which an error was reported; it suppresses follow-up errors."""
 
 
 def kind(value: Value) -> str:
-    """Return the kind of a value, for messages."""
+    """Return the kind of a value for messages, such as "an integer"."""
     if varies(value):
         kinds = {kind(leaf) for leaf in leaves(value)}
         return kinds.pop() if len(kinds) == 1 else " or ".join(sorted(kinds))
@@ -110,14 +110,16 @@ def kind(value: Value) -> str:
 
 
 def not_applied(*values: Value) -> str | None:
-    """Return a hint if a value is an operation or block where its result was expected."""
+    """Return a hint if one of the values is an operation or block, probably meant to be applied; else None."""
     name = next((value.name for value in values if isinstance(value, (Operation, Block))), None)
     return f"to apply it, write `x |> {name}`" if name is not None else None
 
 
 def show(value: Value) -> str:
-    """Return the text of a value in the language; for a value that depends on choices, all that it may be. Raises
-    WorkError."""
+    """Return the source text of a value; for a choice-dependent value, of all its possible values.
+
+    Raises WorkError if the work budget is exhausted.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:

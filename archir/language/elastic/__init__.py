@@ -1,1 +1,1 @@
-"""Elastic spaces: edits the text of a network so that it becomes a space whose largest architecture is the network."""
+"""Elastic spaces: edits the source of a network into a space whose largest architecture is the network."""

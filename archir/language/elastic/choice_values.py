@@ -1,4 +1,4 @@
-"""Values of choices: the defaults, and those that `--choose` asks for."""
+"""Values of the choices in an elastic space: defaults, and those requested with `--choose`."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from archir.diagnostics.errors import fail
 from archir.diagnostics.hints import suggest
 
 Kind = Literal["widths", "depths", "heads", "kernels", "ratios", "operators"]
-"""Kinds of choices, the most important first: where two cannot be combined, the less important one is not opened."""
+"""Kinds of choices, most important first: where two cannot be combined, only the more important one becomes a
+choice."""
 KINDS: tuple[Kind, ...] = get_args(Kind)[:-1]
-"""Kinds whose smaller values are slices of the trained weights, so that these can be reused; opened by default."""
+"""Kinds made elastic by default: the weights for their smaller values are slices of the trained weights."""
 OPENABLE: tuple[Kind, ...] = get_args(Kind)
-"""All kinds that can be opened."""
+"""All kinds that can be made elastic."""
 Values = tuple[Fraction, ...]
-"""Values of a choice, in ascending order."""
+"""Values of a choice in ascending order, or requested fractions."""
 Request = Mapping[Kind, Values | None]
-"""Kinds to open, each with the requested values: fractions of the trained value, or kernel sizes; None for the
-defaults."""
+"""Requested kinds, each with its values: fractions of the trained value, or kernel sizes for `kernels`; None
+means the defaults."""
 
 DEFAULT_FRACTIONS = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
-"""Default values as fractions of the trained value."""
+"""Default values of a choice, as fractions of the trained value."""
 MAX_LISTED_DEPTH = 4
-"""Maximum depth at which every depth from 1 is a default value."""
+"""Up to this trained depth, the default values are all depths from 1."""
 
 
 def parse_request(text: str) -> Request:
-    """Parse a request such as `widths,kernels=3,5,ratios=0.5,1`. Raises ArchError (A3211) for anything else."""
+    """Parse the text of `--choose`, such as `widths,kernels=3,5,ratios=0.5,1`. Raises ArchError (A3211) if it is
+    invalid."""
     request: dict[Kind, Values | None] = {}
     last: Kind | None = None
     for word in (part.strip() for part in text.split(",")):
@@ -52,28 +54,29 @@ def parse_request(text: str) -> Request:
 
 
 def _require_smaller(values: Values, prefix: str) -> None:
-    """Raise ArchError (A3211) if 1 is the only fraction; `prefix` is the text that precedes the fractions."""
+    """Raise ArchError (A3211) if 1 is the only requested fraction; `prefix` is the text before the fractions in
+    messages."""
     if set(values) == {1}:
         text = f"`{prefix}1` allows only the trained value and no smaller one"
         raise fail("A3211", text, None, f"add fractions of the trained value: `{prefix}0.5,1`")
 
 
 def without_last_kind(text: str) -> str | None:
-    """Return the request without its least important kind; None if no other kind is left."""
+    """Return the request without its least important kind; None if that was the only one."""
     request = parse_request(text)
     least = max(request, key=OPENABLE.index)
     return _format_request({kind: values for kind, values in request.items() if kind != least}) or None
 
 
 def with_fractions(text: str, kind: Kind, fractions: str) -> str:
-    """Return the request with `fractions` (such as `0.5,0.75,1`) for a kind. Raises ArchError (A3211)."""
+    """Set the fractions of one kind (such as `0.5,0.75,1`) in a request. Raises ArchError (A3211)."""
     values = tuple(_parse_value(kind, part.strip(), f"--{kind} ") for part in fractions.split(","))
     _require_smaller(values, f"--{kind} ")
     return _format_request({**parse_request(text), **parse_request(_format_request({kind: values}))})
 
 
 def _format_request(request: Request) -> str:
-    """Return a request as text."""
+    """Format a request in the syntax of `--choose`."""
     return ",".join(
         kind if values is None else f"{kind}={','.join(map(str, values))}" for kind, values in request.items()
     )
@@ -88,7 +91,7 @@ def _hint(name: str) -> str:
 
 
 def _number(text: str) -> Fraction | None:
-    """Parse a number of at most 19 characters without an exponent; None if it is invalid."""
+    """Parse a number of at most 19 characters without exponent; return None if it is invalid."""
     try:
         return Fraction(text) if len(text) < 20 and "e" not in text.lower() else None
     except (ValueError, ZeroDivisionError):
@@ -96,8 +99,10 @@ def _number(text: str) -> Fraction | None:
 
 
 def _parse_value(kind: Kind, text: str, prefix: str | None = None) -> Fraction:
-    """Parse a value of a kind. Raises ArchError (A3211) for a kernel size that is not odd, or a fraction outside of (0,
-    1]."""
+    """Parse one requested value of a kind.
+
+    Raises ArchError (A3211) if a kernel size is not odd or a fraction is not in (0, 1].
+    """
     prefix = f"{kind}=" if prefix is None else prefix
     value = _number(text)
     if kind == "kernels":
@@ -110,8 +115,10 @@ def _parse_value(kind: Kind, text: str, prefix: str | None = None) -> Fraction:
 
 
 def choice_values(kind: Kind, trained: Fraction, requested: Values | None) -> Values:
-    """Return the values of a choice in ascending order; the trained value is the last, and the only one if none is
-    below it."""
+    """Return the values of a choice in ascending order, ending with the trained value.
+
+    The trained value is the only one if all requested or default values round to it or to 0.
+    """
     if kind == "kernels":
         odd = (
             [Fraction(k) for k in range(3, int(trained), 2)]
@@ -127,8 +134,11 @@ def choice_values(kind: Kind, trained: Fraction, requested: Values | None) -> Va
 
 
 def _rounded(kind: Kind, value: Fraction, trained: Fraction) -> Fraction:
-    """Round a value: widths to the nearest multiple of their step (at least one step), depths and heads up, ratios to
-    an integer if the trained one is an integer of at least 3, otherwise not at all."""
+    """Round a value of a choice.
+
+    Widths go to the nearest multiple of their step, at least one step; depths and heads are rounded up; ratios
+    become integers if the trained ratio is an integer of at least 3, else they stay unrounded.
+    """
     if kind == "ratios":
         return value if trained < 3 or trained.denominator > 1 else Fraction(max(1, round(value)))
     if kind == "widths":
@@ -138,11 +148,10 @@ def _rounded(kind: Kind, value: Fraction, trained: Fraction) -> Fraction:
 
 
 def _step(width: Fraction) -> int:
-    """Return the step of narrower widths: 8 if the width is at least 32, which hardware prefers, otherwise 4, 2 or
-    1."""
+    """Return the step between widths: 8, which suits hardware, for widths from 32; 4, 2 or 1 for smaller ones."""
     return next(step for step in (8, 4, 2, 1) if width >= 4 * step or step == 1)
 
 
 def format_values(values: Sequence[Fraction]) -> str:
-    """Return values as they are written in a choice."""
+    """Return the values of a choice as source text."""
     return ", ".join(str(value) for value in values)

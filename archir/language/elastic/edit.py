@@ -1,4 +1,4 @@
-"""Inserts choices into a program's text; everything else in the text stays unchanged."""
+"""Inserts choices into a program's text, leaving everything else unchanged."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from archir.language.syntax import ast
 _LABELS: dict[Kind, str] = {
     "widths": "width", "depths": "depth", "heads": "heads", "kernels": "kernel", "ratios": "ratio",
 }  # fmt: skip
-"""Labels of choices by kind."""
+"""Default label of a choice by kind."""
 
 
 @dataclass(eq=False)
 class Group:
-    """Sites that one choice sets; the number at each site is a fixed multiple of the choice's value."""
+    """Sites (numbers in the program text) that one choice sets; each is a fixed multiple of the choice's value."""
 
     sites: list[Site]
     named: bool = False
-    """True if the choice is assigned to a variable at the top of its definition, False if it is written where it is
-    used."""
+    """True if the choice is assigned to a variable at the top of the definition, False if it is written at its
+    single use."""
     dropped: set[Fraction] = field(default_factory=set)
-    """Values that are excluded because an architecture with them is invalid."""
+    """Values left out because an architecture with them would be invalid."""
     reason: str = ""
-    """Why values are excluded; if only the trained value is left, why the group is not a choice."""
+    """Why values were left out; if no value but the trained one remains, why the group does not become a choice."""
     reason_span: Span | None = None
-    """Where the reason applies in the text."""
+    """Source span to which the reason refers."""
     per_head: tuple[str, int] | None = None
-    """For heads: the parameter of the total width of all heads, and the width of one head."""
+    """For heads: the parameter for the total width of all heads, and the width per head."""
 
     @property
     def kind(self) -> Kind | None:
-        """Kind of the choice; None if the group is not merged with any site that has a kind."""
+        """Kind of the choice; None if no site of the group has a kind."""
         return next((site.kind for site in self.sites if site.kind is not None), None)
 
     @property
@@ -50,8 +50,8 @@ class Group:
 
     @property
     def parameter(self) -> Site | None:
-        """Site that is the default of a parameter, so that other sites can refer to the choice by the parameter's name;
-        or None."""
+        """A site that is the default of a parameter, so that other sites can refer to the choice by the parameter; None
+        if there is none."""
         return next((site for site in self.sites if site.form == "number" and site.name), None)
 
     @property
@@ -66,7 +66,7 @@ class Group:
         return Fraction(reduce(gcd, (int(value) for value in trained)))
 
     def values(self, request: Request) -> Values:
-        """Return the values of the choice in ascending order, the trained value last."""
+        """Return the values of the choice in ascending order, ending with the trained value."""
         kind = self.kind or "widths"
         candidates = choice_values(kind, self.base, request[kind])
         scales = [site.trained / self.base for site in self.sites]
@@ -76,14 +76,14 @@ class Group:
 
 @dataclass(frozen=True)
 class EditedText:
-    """An edited text, and the groups by the labels of their choices."""
+    """Edited program text, and the group behind each new choice by label."""
 
     text: str
     labels: dict[str, Group]
 
 
 def edit(text: str, groups: Iterable[Group], request: Request) -> EditedText:
-    """Return the text with these groups as choices."""
+    """Return the program text with each group turned into a choice."""
     taken = set(re.findall(r"[A-Za-z_]\w*", text))
     labels: dict[str, Group] = {}
     changes: list[tuple[int, int, str]] = []
@@ -116,7 +116,7 @@ def edit(text: str, groups: Iterable[Group], request: Request) -> EditedText:
 
 
 def unused_name(word: str, taken: set[str]) -> str:
-    """Return the word, with a number appended if it is taken."""
+    """Return `word`, with a number appended if it is already in `taken`."""
     number = 2
     name = word
     while name in taken:
@@ -126,7 +126,7 @@ def unused_name(word: str, taken: set[str]) -> str:
 
 
 def _site_edit(site: Site, scale: Fraction, label: str, choice: str, group: Group) -> tuple[int, int, str]:
-    """Return the edit (start, end, new text) of one site."""
+    """Return the edit (start, end, new text) for one site."""
     value = label if group.named or group.parameter is not None else choice
     if site.form == "factor":
         text = f"({site.span.text})" if site.inside else site.span.text
@@ -142,7 +142,7 @@ def _site_edit(site: Site, scale: Fraction, label: str, choice: str, group: Grou
 
 
 def _top_edit(definition: ast.Definition, text: str, lines: Sequence[str]) -> tuple[int, int, str]:
-    """Return the edit that inserts statements at the top of a body, after the inputs of a net."""
+    """Return the edit that inserts lines at the top of a body, in nets after the leading inputs."""
     inputs = [statement for statement in definition.body if isinstance(statement, ast.Input)]
     first = next(statement for statement in definition.body if not isinstance(statement, ast.Input))
     leading = [candidate for candidate in inputs if candidate.span.start < first.span.start]
@@ -158,7 +158,7 @@ def _top_edit(definition: ast.Definition, text: str, lines: Sequence[str]) -> tu
 
 
 def apply_edits(text: str, changes: list[tuple[int, int, str]]) -> str:
-    """Return the text with the edits (start, end, new text) applied."""
+    """Apply edits (start, end, new text) to a text."""
     parts, position = [], 0
     for start, end, new in sorted(changes, key=lambda change: change[:2]):
         parts += [text[position:start], new]

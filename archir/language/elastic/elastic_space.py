@@ -1,4 +1,5 @@
-"""Turns the text of a network into the text of a space, and proves that the network is its largest architecture."""
+"""Edits the program text of a network into that of an elastic space, and proves that its largest architecture is
+the network."""
 
 from __future__ import annotations
 
@@ -29,9 +30,10 @@ _NO_OPERATOR = "no call with weights is in a statement that is only a pipe, such
 
 @dataclass(frozen=True)
 class ElasticChoice:
-    """Choice of an elastic space, or a number that did not become a choice.
+    """Choice of an elastic space, or a number or call that did not become a choice (`label` is then "").
 
-    `values` are its values, `places` its places in the text of the network, `reason` why it has no further values.
+    `places` are its spans in the program text of the network; `reason` says why it has no other values, if that
+    is so.
     """
 
     kind: str
@@ -43,9 +45,9 @@ class ElasticChoice:
 
 @dataclass(frozen=True)
 class ElasticSpace:
-    """Elastic space: its text and graph, and the outcomes `full` of its choices that make it the network.
+    """Elastic space of a network: program text, graph, and the outcomes `full` of its choices that give the network.
 
-    `opened` are its choices, `left` the numbers that did not become choices.
+    `opened` are its choices; `left` are the numbers and calls that did not become choices.
     """
 
     text: str
@@ -60,11 +62,11 @@ def make_elastic(
     text: str, choose: str, path: str = "<input>", *, folder: Path | None = None, root: Path | None = None,
     net: str | None = None, where: str | None = None,
 ) -> ElasticSpace:  # fmt: skip
-    """Return the elastic space of the text of a network.
+    """Build the elastic space of a network from its program text; `choose` has the syntax of `--choose`.
 
-    Raises ArchError: A3211 (`choose` is invalid), A3212 (nothing can become a choice), A3213 (the text already has
-    choices), A3230 (`where` matches no scope), A3231 (the search exceeds its limit of rounds), and the errors of the
-    text.
+    Raises ArchError: A3211 (`choose` is invalid), A3212 (nothing can become a choice), A3213 (the program already
+    has choices), A3214 (the space's largest architecture is not the network), A3230 (`where` matches no scope),
+    A3231 (the search exceeds its round limit), and the errors of the program itself.
     """
     request, limits = parse_request(choose), Limits(guess=True)
 
@@ -117,19 +119,19 @@ def make_elastic(
 
 
 def _weight_scopes(graph: Graph) -> set[str]:
-    """Return the scopes of operations with weights, which are the names that weights are found by."""
+    """Return the scopes of all operations with weights; weights are looked up by these."""
     return {graph[number].scope for number in graph if type(graph[number].op).weights is not Op.weights}
 
 
 def _choice_of_group(group: Group, label: str, request: Request) -> ElasticChoice:
-    """Return the choice, or the number that is not one, of a group of sites."""
+    """Describe a group of sites as a choice, or, if `label` is "", as a number that did not become one."""
     values = tuple(str(value) for value in group.values(request))
     reason = group.reason or ("" if label else "there is no smaller value")
     return ElasticChoice(str(group.kind), label, values, tuple(site.span for site in group.sites), reason)
 
 
 def _choice_of_operator(operator: Operator) -> ElasticChoice:
-    """Return the choice, or the call that is not one, of an operator."""
+    """Describe an operator as a choice, or, if it has no alternatives, as a call that did not become one."""
     values = tuple(operator.alternatives) if operator.offered else ()
     return ElasticChoice(
         "operators", operator.label if operator.offered else "", values, (operator.span,), "; ".join(operator.rejected)

@@ -1,5 +1,5 @@
-"""Data flow of numbers in a program: follows literals through parameters, variables and lists to the operations they
-set."""
+"""Data flow of numbers in a program: traces literals through parameters, variables and lists to the operations
+they configure."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from archir.language.elaboration.name_analysis import walk
 from archir.language.syntax import ast
 
 Role = Literal["width", "kernel", "heads", "depth", "ratio", "follows", "groups", "order"]
-"""What a number sets. Shapes and bounds of slices (`follows`) and `groups` change together with a width, or stay.
-`order` is the number of groups of an operation that reorders channels; later trained weights depend on that order, so
-it stays."""
+"""What a number configures.
+
+`follows` (shapes and slice bounds) and `groups` change together with a width or not at all. `order` is the
+group count of an operation that permutes channels; trained weights of later layers depend on the permutation,
+so it is never changed.
+"""
 _ARGUMENT_ROLES: dict[str, Role] = {"kernel": "kernel", "heads": "heads", "channels": "width", "groups": "groups"}
-"""Roles of arguments of operations."""
+"""Roles of operation arguments that are single numbers."""
 _FOLLOWING_ARGUMENTS = {"shape": "follows", "start": "follows", "stop": "follows"}
-"""Arguments, possibly lists, whose numbers change together with a width."""
+"""Operation arguments, numbers or lists, whose numbers change together with a width."""
 _SCALING_OPERATORS = ("*", "/", "//")
-"""Operators that scale a number."""
+"""Operators that scale a number by a factor."""
 
 
 def constant(expr: ast.Expr) -> Fraction | None:
-    """Return the value of a literal number such as `64` or `1/4`, None for other expressions."""
+    """Return the value of a numeric literal such as `64` or `1/4`; None for other expressions."""
     match expr:
         case ast.Literal(value=int() | Fraction() as value) if not isinstance(value, bool):
             return Fraction(value)
@@ -40,7 +43,7 @@ def constant(expr: ast.Expr) -> Fraction | None:
 
 @dataclass(frozen=True, eq=False)
 class Home:
-    """A definition (net, block or cell) and the module that contains it."""
+    """Definition (net, block or cell) and the module that contains it."""
 
     definition: ast.Definition
     module: Module
@@ -48,7 +51,7 @@ class Home:
 
 @dataclass(frozen=True, eq=False)
 class CallSite:
-    """Call of an operation or a block, with the expressions of its arguments by parameter."""
+    """Call of an operation or block, with its argument expressions by parameter name."""
 
     home: Home
     callee: type[Op] | Block
@@ -58,10 +61,10 @@ class CallSite:
 
 @dataclass(frozen=True)
 class Setter:
-    """Expression that sets something.
+    """Expression that sets a width, kernel size or other number, with its role.
 
-    `scaled`: it is a factor of a product. `missing`: the call leaves the parameter of this name at its default, and
-    could pass another value.
+    `scaled`: the expression is a factor in a product. `missing`: a call and a parameter that it leaves at its
+    default, which is `expr`; the call could pass another value.
     """
 
     expr: ast.Expr
@@ -72,7 +75,7 @@ class Setter:
 
 
 class Flow:
-    """Calls that a net makes, directly or not, and the data flow of the numbers in them."""
+    """All calls that a net makes, directly or indirectly, and the data flow of numbers into them."""
 
     def __init__(self, module: Module, net: ast.Definition) -> None:
         self.homes: list[Home] = []
@@ -94,7 +97,7 @@ class Flow:
         self._seen: set[tuple[int, Role, bool, int]] = set()
 
     def _enter(self, definition: ast.Definition, module: Module) -> None:
-        """Register a definition that is not registered yet."""
+        """Register a definition unless it is registered already."""
         if id(definition) not in self._homes_by_definition:
             self._homes_by_definition[id(definition)] = Home(definition, module)
             self.homes.append(self._homes_by_definition[id(definition)])
@@ -115,7 +118,7 @@ class Flow:
     def _resolve_call(
         self, home: Home, call: ast.Expr, callee: ast.Expr, arguments: tuple[ast.Argument, ...], piped: bool
     ) -> None:
-        """Record a call, if its callee is known; calls of block parameters are resolved later."""
+        """Record a call if its callee is known statically; if the callee is a parameter, it is resolved later."""
         if isinstance(callee, ast.Name) and callee.text in self._params(home):
             self._parameter_calls.append((home, callee, (call, arguments, piped)))
             return
@@ -145,7 +148,7 @@ class Flow:
         self.uses.append(CallSite(home, target, arguments, call))
 
     def _follow_blocks(self) -> None:
-        """Resolve calls of block parameters: to the default and to each block that any call passes."""
+        """Resolve calls whose callee is a parameter: to its default, and to every block that a call passes for it."""
         for home, callee, (call, passed, piped) in self._parameter_calls:
             default = self._params(home)[callee.text].default
             values = [(home, default)] if default is not None else []
@@ -160,7 +163,7 @@ class Flow:
                     self._add_call(home, target, call, callee, passed, piped)
 
     def _resolve(self, home: Home, callee: ast.Expr) -> type[Op] | Block | None:
-        """Return the operation or block that an expression names, or None."""
+        """Return the operation or block that an expression denotes; None if it denotes neither."""
         if isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):
             library = home.module.imported.get(callee.value.text)
             value = library.module.lookup(callee.name.text) if isinstance(library, Library) else None
@@ -181,7 +184,7 @@ class Flow:
 
     @cached_property
     def setters(self) -> list[Setter]:
-        """Expressions that set a width, a kernel, a depth and so on, in the order in which they are reached."""
+        """Expressions that set a width, kernel size, depth and so on, in discovery order."""
         setters: list[Setter] = []
         for use in self.uses:
             if isinstance(use.callee, Block):
@@ -211,7 +214,7 @@ class Flow:
         return setters
 
     def follow(self, home: Home, expr: ast.Expr, role: Role, scaled: bool = False) -> Iterator[Setter]:
-        """Yield an expression and the expressions that it takes its value from."""
+        """Yield a setter for an expression, and for each expression from which its value comes."""
         key = id(expr), role, scaled, id(home)
         if key in self._seen:
             return
@@ -236,7 +239,7 @@ class Flow:
                 yield from self._items(home, expr.value, None, role, scaled)
 
     def _name(self, home: Home, name: str, role: Role, scaled: bool) -> Iterator[Setter]:
-        """Follow a parameter, a variable or a loop variable of a definition."""
+        """Trace a parameter, variable or loop variable to the expressions that give its value."""
         if name in (params := self._params(home)):
             yield from self._parameter(home, params[name], role, scaled)
         for part in walk(home.definition.body):
@@ -248,7 +251,7 @@ class Flow:
                     yield from self._items(home, part.items, position, role, scaled)
 
     def _parameter(self, home: Home, param: ast.Param, role: Role, scaled: bool) -> Iterator[Setter]:
-        """Follow a parameter to its default and to the arguments of all calls."""
+        """Trace a parameter to its default and to the arguments of all calls."""
         default = param.default
         if default is not None:
             yield from self.follow(home, default, role, scaled)
@@ -260,7 +263,7 @@ class Flow:
                 yield Setter(default, role, use.home, scaled, (use, param.name.text))
 
     def _items(self, home: Home, items: ast.Expr, position: int | None, role: Role, scaled: bool) -> Iterator[Setter]:
-        """Follow the items of a list; if they are lists themselves, their items at `position`."""
+        """Trace the items of a list; for a list of tuples, their components at `position`."""
         match items:
             case ast.Sequence():
                 for item in items.items:

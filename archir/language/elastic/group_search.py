@@ -1,10 +1,10 @@
-"""Search for the largest set of valid choices: starts with a choice per number, then merges or closes those that the
-checker rejects.
+"""Search for the largest valid set of choices: starts with one choice per number, then merges or closes those
+that the checker rejects.
 
-Nothing here knows why widths have to agree. The checker reports the smallest combination of choices that makes a
-network invalid: two widths in it are merged into one choice, a choice that is made several times is made once, and a
-value that is invalid on its own is dropped. So the rules of all operations are respected, and the result is a space
-without errors.
+The search does not know why widths must agree. The checker reports the smallest combination of choices that
+makes a network invalid. Two widths in it are merged into one choice; a choice repeated in several scopes is
+made only once; a value that is invalid on its own is dropped. The rules of all operations are thereby
+respected, and the resulting space has no errors.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from archir.passes.sharing import Sharing
 
 MAX_ROUNDS = 200
-"""Maximum number of times that a text is edited and checked."""
+"""Maximum number of search rounds, each of which edits and checks the program."""
 MIN_ROUNDS, MAX_NODES = 10, 60_000
-"""Minimum number of rounds of any text, and limit of the total number of nodes that all rounds together check."""
+"""Number of rounds that are always allowed, and limit on the total number of nodes that all rounds check."""
 
 
 class GroupSearch:
-    """Search for groups of sites; `build` elaborates a text."""
+    """Searches for groups of sites that can become choices; `build` elaborates a program text."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class GroupSearch:
     ) -> None:
         self.text, self.flow, self.network, self.request, self.build = text, flow, network, request, build
         self._merged_into: dict[Group, Group] = {}
-        """Groups that were merged in the current round, each with the group that replaces it."""
+        """Maps groups merged in the current round to the group that replaced them."""
         self._sites = [site for site in sites if site.kind in request or (site.kind is None and "widths" in request)]
         self._reset()
 
     def _reset(self) -> None:
-        """Make every site a group of its own."""
+        """Restart with one group per site."""
         self.groups: list[Group] = []
-        """All groups, whether they are open or closed."""
+        """All groups, open and closed; a group is closed if only the trained value is left."""
         for site in self._sites:
             group = Group([site], named=site.kind in ("widths", "depths") and self._is_made_once(site))
             if site.kind == "heads":
@@ -67,13 +67,13 @@ class GroupSearch:
             self.groups.append(group)
 
     def _is_made_once(self, site: Site) -> bool:
-        """Return True if the choice at a site is made once, so that it can be made at the top of the net."""
+        """Return True if a choice at this site would be made once, so that it can be assigned at the top of the net."""
         return site.home.definition.word == "net" and site.form == "number" and not site.inside
 
     def _set_head_width(self, group: Group) -> None:
-        """Set the width per head of a group of heads, or close it.
+        """Set the width per head of a group of kind `heads`, or close the group.
 
-        Fewer heads have fewer channels only if the call has a parameter for the width of all heads.
+        Fewer heads mean fewer channels only if the call has a parameter for the total width of all heads.
         """
         site, types = group.sites[0], infer(self.network)
         name = inner_width(self.flow, site.use) if site.use is not None else None
@@ -88,28 +88,28 @@ class GroupSearch:
         group.per_head, group.named = (name, widths.pop()), True
 
     def close(self, group: Group, reason: str, span: Span | None) -> None:
-        """Drop all values of a group except the trained one."""
+        """Close a group: drop all of its values except the trained one."""
         group.dropped |= {*group.values(self.request)} - {group.base}
         group.reason, group.reason_span = group.reason or reason, group.reason_span or span
 
     @property
     def open(self) -> list[Group]:
-        """Groups that are choices."""
+        """Groups with more than one value, which become choices."""
         return [group for group in self.groups if len(group.values(self.request)) > 1]
 
     @property
     def closed(self) -> list[Group]:
-        """Groups that could have been choices but have only the trained value left."""
+        """Groups that have a kind but only the trained value left."""
         open_ids = {id(group) for group in self.open}
         return [group for group in self.groups if group.kind is not None and id(group) not in open_ids]
 
     # rounds
 
     def run(self, where: str | None) -> tuple[EditedText, Graph]:
-        """Return the edited text and the graph with as many choices as possible.
+        """Return the edited text and the graph of the space with as many choices as possible.
 
-        Raises ArchError: A3212 if no number can become a choice, A3230 if `where` matches no scope, A3231 if the limit
-        of rounds is exceeded.
+        Raises ArchError: A3212 if no number can become a choice, A3230 if `where` matches no scope, A3231 if the
+        round limit is exceeded.
         """
         if where is not None:
             require_scope(self.network, where)
@@ -138,21 +138,20 @@ class GroupSearch:
         raise fail("A3231", text, None, "open less of it: --choose depths, or --where SCOPE")
 
     def _closing_reasons(self) -> str | None:
-        """Return the first three reasons for which groups are closed, as one text."""
+        """Return up to three reasons why groups are closed, joined to one text; None if there are none."""
         reasons = dict.fromkeys(group.reason for group in self.groups if group.kind is not None and group.reason)
         if not reasons and any(group.kind is not None for group in self.groups):
             return "there is no value below the trained one"
         return "; ".join([*reasons][:3]) or None
 
     def _unattached(self) -> list[tuple[Group, str]]:
-        """Return the open groups of numbers that should change together with a width, and are merged with none."""
+        """Return the open groups of numbers that should follow a width but were not merged with one, with reasons."""
         return [(group, "it follows no width") for group in self.open if group.kind is None]
 
     def _fixed_parts(self, graph: Graph, edited: EditedText, where: str | None) -> list[tuple[Group, str]]:
-        """Return the open groups that must stay although the space is valid, with reasons.
+        """Return the open groups that must be closed although the space is valid, with reasons.
 
-        They change the size of an output, skip blocks with different output types, or change a scope outside of
-        `where`.
+        They change the size of an output, skip blocks whose output types differ, or change a scope outside `where`.
         """
         types, changes = infer(graph), []
         full = {path: decision.choice.outcome_count - 1 for path, decision in graph.decisions.items()}
@@ -176,9 +175,10 @@ class GroupSearch:
         return changes
 
     def _check_weight_shapes(self, graph: Graph) -> None:
-        """Raise ArchError (A3214) for each operation that has, in some architecture, a larger weight than the network.
+        """Raise ArchError (A3214) for each operation that, in some architecture, has a larger weight than in the
+        network.
 
-        Each diagnostic has the smallest combination of choices that causes it.
+        Each diagnostic carries the smallest combination of choices that causes it.
         """
         types, problems = infer(graph), []
         for number, condition in reachability_conditions(graph).items():
@@ -197,15 +197,15 @@ class GroupSearch:
 
     @cached_property
     def _trained_shapes(self) -> dict[str, dict[str, tuple[int, ...]]]:
-        """Shapes of the network's weights by scope and name."""
+        """Weight shapes of the network by scope, then by weight name."""
         from archir.passes.sharing import Sharing
 
         return Sharing(self.network).shapes
 
     def _fix_unused_weights(self, graph: Graph, edited: EditedText) -> bool:
-        """Merge or close the choices by which an architecture needs weights that the network does not use.
+        """Merge or close choices under which an architecture needs weights that the network itself does not use.
 
-        Returns True if there was such an operation; only the first one is handled.
+        Handles the first such operation only; returns True if there was one.
         """
         full = {path: decision.choice.outcome_count - 1 for path, decision in graph.decisions.items()}
         for number, condition in reachability_conditions(graph).items():
@@ -223,11 +223,11 @@ class GroupSearch:
         return False
 
     def _fix_channel_order(self, graph: Graph, edited: EditedText) -> bool:
-        """Merge or close choices by which operations would read other channels than they were trained on.
+        """Merge or close choices under which an operation would read other channels than those it was trained on.
 
-        This happens for groups after a concatenation. Numbers of groups that follow a width are fixed at their trained
-        values, so that each group gets narrower, and the search restarts; widths are merged or closed. Returns True if
-        any choice changed.
+        This happens with channel groups after a concatenation. Group counts that follow a width are fixed at their
+        trained values, so that groups get narrower instead of fewer, and the search restarts; ratios and widths are
+        merged or closed. Returns True if anything changed.
         """
         from archir.passes.sharing import Sharing
 
@@ -251,10 +251,10 @@ class GroupSearch:
         return False
 
     def _fix_changed_operations(self, graph: Graph, edited: EditedText) -> bool:
-        """Close choices by which an operation of the largest architecture differs from the network's; True if there
-        were any.
+        """Close choices if an operation of the largest architecture differs from the network's; return True if any was
+        closed.
 
-        Calls of a block with one number of groups and different widths are an example.
+        An example is a block that is called with different widths but one group count.
         """
         full = {path: decision.choice.outcome_count - 1 for path, decision in graph.decisions.items()}
         trained: dict[str, list[Op]] = defaultdict(list)
@@ -278,8 +278,8 @@ class GroupSearch:
         return False
 
     def _fix_group_counts(self, groups: Iterable[Group]) -> bool:
-        """Fix the numbers of groups among these groups at their trained values and restart; return False if there are
-        none."""
+        """Fix all group counts in these groups at their trained values and restart the search; return False if there
+        are none."""
         sites = {site for group in groups for site in group.sites if site.groups and site.kind is None}
         if sites:
             self._sites = [site for site in self._sites if site not in sites]
@@ -287,8 +287,8 @@ class GroupSearch:
         return bool(sites)
 
     def _enlarged(self, sharing: Sharing) -> Iterator[list[Choice]]:
-        """For each operation with a weight that is larger in the space than in the network, yield the choices that the
-        position of its slice depends on."""
+        """For each operation whose weight is larger in the space than in the network, yield the choices on which the
+        position of its weight slice depends."""
         shapes = sharing.shapes
         larger = {scope for scope, trained in self._trained_shapes.items() if shapes.get(scope, trained) != trained}
         for number in sharing.types if larger else ():
@@ -298,7 +298,8 @@ class GroupSearch:
     # errors of the checker
 
     def _resolve(self, error: ArchError, edited: EditedText) -> None:
-        """Merge, close or restrict the groups in the combinations that make a network invalid, each group once."""
+        """Resolve the errors of a program: merge, close or restrict the groups in each reported combination, each group
+        once."""
         changed: set[Group] = set()
         self._merged_into.clear()
         for diagnostic in error.diagnostics:
@@ -316,7 +317,7 @@ class GroupSearch:
             self._close_last_kind(error)
 
     def _resolve_combination(self, combination: list[tuple[Group, int]], diagnostic: Diagnostic) -> set[Group]:
-        """Resolve one diagnostic from its combination of groups and outcomes; return the groups that changed."""
+        """Resolve one diagnostic, given its combination of groups and outcomes; return the groups that changed."""
         groups = list(dict.fromkeys(group for group, _ in combination))
         codes = {group: {code for member, code in combination if member is group} for group in groups}
         for group in groups:
@@ -351,8 +352,8 @@ class GroupSearch:
         return diagnostic.message
 
     def _merge(self, groups: list[Group], reason: str, span: Span | None) -> set[Group]:
-        """Merge groups into one; a group in another definition than the first is closed. Returns the groups that
-        changed."""
+        """Merge groups into one and return them; if one is in another definition than the first, only close that
+        one."""
         first = min(groups, key=lambda group: (group.home.definition.word != "net", group.sites[0].span.start))
         for group in groups:
             if group.home is not first.home:
@@ -367,7 +368,7 @@ class GroupSearch:
         return {*groups}
 
     def _close_last_kind(self, error: ArchError) -> None:
-        """Close the groups of the least important kind; for an error that shows no combination of choices."""
+        """Close all open groups of the least important kind. Used if an error names no combination of choices."""
         if not self.open:
             raise error
         last_kind = max((group.kind for group in self.open), key=_rank)
@@ -377,7 +378,7 @@ class GroupSearch:
 
 
 def _check_weights(trained_shapes: Mapping[str, tuple[int, ...]], op: Op, *operands: TensorType) -> bool:
-    """Raise RuleError if a weight of an operation is larger than the trained one."""
+    """Raise RuleError if a weight of an operation is larger than the trained weight of that name."""
     for name, weight in op.weights(*operands).items():
         if name not in trained_shapes or any(
             size > limit for size, limit in zip(weight.shape, trained_shapes[name], strict=True)
@@ -388,32 +389,32 @@ def _check_weights(trained_shapes: Mapping[str, tuple[int, ...]], op: Op, *opera
 
 
 def _is_commensurable(follower: Group, group: Group) -> bool:
-    """Return True if the follower can be merged with a width: its value is a multiple of the width or divides it."""
+    """Return True if `follower` can be merged with `group`: one of their base values is a multiple of the other."""
     scale = follower.base / group.base
     return scale.denominator == 1 or scale.numerator == 1
 
 
 def _rank(kind: Kind | None) -> int:
-    """Return the rank of a kind, 0 for the most important one; None is the last."""
+    """Return the importance rank of a kind: 0 is the most important; None comes last."""
     return KINDS.index(kind) if kind is not None else len(KINDS)
 
 
 def _group_of(path: str, edited: EditedText) -> Group | None:
-    """Return the group of a choice, found by the last name of its path, which is its label."""
+    """Return the group of a choice, found by its label, which is the last component of the choice's path."""
     return edited.labels.get(label_of(path))
 
 
 def _groups_of_values(values: Iterable[Value], edited: EditedText) -> list[Group]:
-    """Return the groups of the choices that values depend on."""
+    """Return the groups of all choices on which the values depend."""
     return _groups_of_choices(support(*values), edited)
 
 
 def _groups_of_choices(choices: Iterable[Choice], edited: EditedText) -> list[Group]:
-    """Return the groups of choices."""
+    """Return the groups of the given choices, each once."""
     groups = (_group_of(choice.path, edited) for choice in choices)
     return list(dict.fromkeys(group for group in groups if group is not None))
 
 
 def _type_text(x: TensorType, full: Mapping[str, int]) -> str:
-    """Return the type of a tensor in the largest architecture, as text."""
+    """Return the text of a tensor type in the largest architecture, whose outcomes are `full`."""
     return f"{x.dtype}[{', '.join(str(value_at(dim, full)) for dim in x.dims)}]"

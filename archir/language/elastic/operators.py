@@ -1,11 +1,12 @@
-"""Offers alternatives to trained operations; each trained operation stays the last alternative, under its name.
+"""Adds alternatives to trained operations; the trained operation stays the last alternative and keeps its scope.
 
 `y = x |> conv(64) |> relu` becomes
 
     after = x |> conv(64)
     y = choose operator { none: x, separable: x |> own conv(x.channels, groups=x.channels) |> ..., kept: after } |> relu
 
-so that trained weights keep their names. As for numbers, the checker decides which alternatives give valid networks.
+so that trained weights keep their names. As for numbers, the checker decides which alternatives give valid
+networks.
 """
 
 from __future__ import annotations
@@ -30,17 +31,16 @@ from archir.language.elastic.scopes import label_of, matches_scope
 from archir.language.syntax import ast
 
 NONE, SEPARABLE, KEPT = "none", "separable", "kept"
-"""Names of alternatives: no operation, a separable convolution, and the trained operation."""
+"""Names of the alternatives: no operation, a separable convolution, and the trained operation."""
 LABEL = "operator"
-"""Label of the choices."""
+"""Label of the choices; numbers are appended to make it unique."""
 _SPATIAL_ARGUMENTS = ("kernel", "stride", "padding", "dilation", "groups")
-"""Arguments of a convolution that a pointwise one (kernel 1) leaves at their defaults."""
+"""Convolution arguments that the pointwise convolution (kernel 1) of an alternative does not take over."""
 
 
 @dataclass(eq=False)
 class Operator:
-    """Call with weights in a pipe, and the alternatives `offered` that may replace it. `rejected` has the others, with
-    reasons."""
+    """Call with weights in a pipe. `offered` are the alternatives to it, `rejected` the other ones with the reasons."""
 
     use: CallSite
     statement: ast.Statement
@@ -60,13 +60,13 @@ class Operator:
         return [*self.offered, KEPT]
 
     def drop(self, name: str, reason: str) -> None:
-        """Reject an alternative."""
+        """Move an alternative from `offered` to `rejected`."""
         self.offered.remove(name)
         self.rejected.append(f"{name}: {reason}")
 
 
 class OfferedOperators(NamedTuple):
-    """A text in which operators are choices, its graph, the operators that became choices, and those that did not."""
+    """Edited text, its graph, the operators that became choices (`opened`), and those that did not (`left`)."""
 
     text: str
     graph: Graph
@@ -77,10 +77,10 @@ class OfferedOperators(NamedTuple):
 def offer_operators(
     text: str, flow: Flow, graph: Graph, where: str | None, build: Callable[[str], Graph]
 ) -> OfferedOperators:
-    """Add alternatives to the operators of a text as far as the result is a valid space. `graph` is the graph of the
-    text.
+    """Add alternatives to the operators in a program text, as many as give a valid space. `graph` is the graph of
+    `text`.
 
-    Raises the errors that `build` raises for the text without alternatives.
+    Raises the errors of `build` if the text is invalid even without alternatives.
     """
     operators = list(_operators_of(flow))
     while True:
@@ -101,7 +101,7 @@ def offer_operators(
 
 
 def _operators_of(flow: Flow) -> Iterator[Operator]:
-    """Yield the calls with weights that can become choices."""
+    """Yield the calls with weights that can be turned into choices."""
     by_call = {
         id(use.call): use for use in flow.uses if use.home.module is flow.homes[0].module and _has_layer(use, flow)
     }
@@ -117,7 +117,7 @@ def _operators_of(flow: Flow) -> Iterator[Operator]:
 
 
 def _pipes(statement: ast.Tree) -> list[ast.Pipe]:
-    """Return the pipe that is the value of a statement, as a list; empty for other statements."""
+    """Return the pipe that a statement assigns, outputs or returns, as a list of one; [] for other statements."""
     match statement:
         case ast.Assign(targets=(_,), value=ast.Pipe() as pipe) | ast.Output(value=ast.Pipe() as pipe):
             return [pipe]
@@ -127,14 +127,14 @@ def _pipes(statement: ast.Tree) -> list[ast.Pipe]:
 
 
 def _begins_line(statement: ast.Statement) -> bool:
-    """Return True if a statement is the first on its line, so that statements can be inserted above it."""
+    """Return True if a statement is the first on its line, so that others can be inserted above."""
     span = statement.span
     text = span.source.text
     return not text[text.rfind("\n", 0, span.start) + 1 : span.start].strip()
 
 
 def _has_layer(use: CallSite, flow: Flow) -> bool:
-    """Return True if a call contains a layer: an operation with weights and an argument `channels`."""
+    """Return True if a call is of, or leads to, an operation with weights and an argument `channels`."""
     if not isinstance(use.callee, Block):
         return _makes_channels(use.callee)
     visited, pending = {id(use.callee.definition)}, [use.callee.definition]
@@ -152,13 +152,13 @@ def _has_layer(use: CallSite, flow: Flow) -> bool:
 
 
 def _makes_channels(op: type[Op]) -> bool:
-    """Return True if an operation has weights and an argument `channels`."""
+    """Return True if an operation has weights and an attribute `channels`."""
     return op.weights is not Op.weights and "channels" in op.__dataclass_fields__
 
 
 def _is_dense_convolution(use: CallSite) -> bool:
-    """Return True for a convolution, or a block around one, that leaves `groups` at its default and whose kernel is not
-    1."""
+    """Return True if a call is a convolution, or a block with the same parameters, with default `groups` and a
+    kernel larger than 1."""
     if isinstance(use.callee, Block):
         defaults = {param.name.text: param.default for param in use.callee.definition.params}
     elif use.callee is OPS["conv"]:
@@ -175,7 +175,7 @@ def _is_dense_convolution(use: CallSite) -> bool:
 
 
 def _edit(text: str, operators: list[Operator]) -> str:
-    """Return the text with the operators as choices."""
+    """Return the program text with each operator turned into a choice."""
     taken = set(re.findall(r"[A-Za-z_]\w*", text))
     by_statement: dict[int, list[Operator]] = {}
     for operator in operators:
@@ -193,7 +193,7 @@ def _edit(text: str, operators: list[Operator]) -> str:
 
 
 def _statements_of(text: str, several: list[Operator], taken: set[str]) -> list[str]:
-    """Return the statements to insert above a statement with operators, followed by its new value."""
+    """Return the lines that replace a statement with operators: assignments to insert above it, then its new value."""
     pipe, lines = several[0].pipe, []
     by_target = {id(operator.use.call): operator for operator in several}
     value, is_name = _source(text, pipe.first.span), isinstance(pipe.first, ast.Name)
@@ -221,7 +221,8 @@ def _source(text: str, span: Span) -> str:
 
 
 def _separable_text(text: str, use: CallSite, x: str, trained: str) -> str:
-    """Return the text of a depthwise and a pointwise convolution, with as many output channels as the trained one."""
+    """Return the text of a depthwise and a pointwise convolution that has as many output channels as the trained
+    call."""
     if "channels" not in use.arguments:
         return x
     assert isinstance(use.call, ast.Call), "a call with arguments"
@@ -237,9 +238,9 @@ def _separable_text(text: str, use: CallSite, x: str, trained: str) -> str:
 
 
 def _drop_invalid(error: ArchError, operators: list[Operator]) -> None:
-    """Reject the alternatives in the combinations that are invalid.
+    """Reject the alternatives in the combinations that the checker found invalid.
 
-    If the errors show no combination, `none` is rejected everywhere, or `separable` once `none` is gone.
+    If the errors name no combination, `none` is rejected everywhere, or, if it already was, `separable`.
     """
     by_label, changed = {operator.label: operator for operator in operators}, False
     for diagnostic in error.diagnostics:
@@ -262,7 +263,7 @@ def _drop_invalid(error: ArchError, operators: list[Operator]) -> None:
 
 
 def _drop_mismatched(graph: Graph, operators: list[Operator], where: str | None) -> bool:
-    """Reject alternatives that are valid but change output shapes or are outside of `where`. Returns True if any was
+    """Reject valid alternatives whose output shape differs, and operators outside of `where`; return True if any was
     rejected."""
     types, by_label, changed = infer(graph), {operator.label: operator for operator in operators}, False
     names = {operator.label: operator.alternatives for operator in operators}
@@ -285,5 +286,5 @@ def _drop_mismatched(graph: Graph, operators: list[Operator], where: str | None)
 
 
 def _is_same_shape(left: TensorType, right: TensorType) -> bool:
-    """Return True if two types have equal shapes."""
+    """Return True if two tensor types have equal shapes for all choices."""
     return left.rank == right.rank and all(same(a, b) for a, b in zip(left.dims, right.dims, strict=True))

@@ -1,4 +1,4 @@
-"""Matching of scopes against patterns such as `layer4*`."""
+"""Matches scopes against patterns such as `layer4*`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from archir.ir.graph import Graph
 
 
 def matches_scope(scope: str, where: str) -> bool:
-    """Return True if a scope, or one that contains it, matches a pattern."""
+    """Return True if the pattern `where` matches a scope or one of its ancestors."""
     plain = where.replace("[", "[[]")  # scopes have brackets of their own
     return any(fnmatchcase(scope, form) for form in (plain, f"{plain}.*", f"{plain}[[]*"))
 
 
 def require_scope(network: Graph, where: str) -> None:
-    """Raise ArchError (A3230) if a pattern matches no scope of a network."""
+    """Raise ArchError (A3230) if the pattern `where` matches no scope of a network."""
     inputs = {*network.inputs.values()}
     scopes = [network[number].scope for number in network if number not in inputs]
     if any(scope and matches_scope(scope, where) for scope in scopes):
@@ -28,5 +28,5 @@ def require_scope(network: Graph, where: str) -> None:
 
 
 def label_of(path: str) -> str:
-    """Return the label of a choice: the last name of its path."""
+    """Return the label of a choice: the last component of its path, without loop indices."""
     return re.sub(r"\[\d+\]", "", path).rpartition(".")[2]

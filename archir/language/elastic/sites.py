@@ -1,4 +1,4 @@
-"""Sites: places in a program's text where a number is set that can become a choice."""
+"""Sites: positions in a program's text where a number can be replaced by a choice."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from archir.language.elastic.flow import CallSite, Flow, Home, Role, Setter, con
 from archir.language.syntax import ast
 
 MAX_RATIO = 8
-"""Maximum factor in a product that is a ratio; a greater one is a width."""
+"""Maximum integer factor of a width that counts as a ratio; larger factors count as widths."""
 _KINDS: dict[Role, Kind] = {"width": "widths", "kernel": "kernels", "heads": "heads", "depth": "depths"}
-"""Kinds of choices by the role of their numbers."""
+"""Maps the role of a number to the kind of its choice."""
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """Place in the text that can be replaced by a choice.
+    """Position in the program text that can be replaced by a choice.
 
-    `form`: "number" for a number that is written there, "argument" for an argument to insert at the empty `span`,
-    "factor" for a factor of the expression at `span`. `kind` is None for a number that only follows a width: a shape,
-    `groups`, the bound of a slice.
+    `form`: "number" for a number in the text, "argument" for an argument to be inserted at the empty `span`,
+    "factor" for a factor to be put before the expression at `span`. `kind` is None for numbers that only follow a
+    width: shapes, group counts, slice bounds.
     """
 
     kind: Kind | None
@@ -34,23 +34,23 @@ class Site:
     trained: Fraction
     form: Literal["number", "argument", "factor"] = "number"
     name: str = ""
-    """Name of the argument, or of the parameter whose default is the number."""
+    """Name of the argument to insert, or of the parameter whose default the number is."""
     inside: bool = False
-    """True if the number is part of a larger expression such as a product."""
+    """True if the number is part of a larger expression, such as a product."""
     use: CallSite | None = field(default=None, repr=False)
-    """Call that the number is an argument of, or None."""
+    """Call of which the number is an argument; None if it is not one."""
     groups: bool = False
-    """True if the number is a number of groups."""
+    """True if the number is a group count."""
 
 
 def sites(flow: Flow, module: Module) -> list[Site]:
-    """Return all sites of a file in the order of the text."""
+    """Return all sites of a program file in text order."""
     all_sites = [*_number_sites(flow, module), *_default_sites(flow, module), *_inner_width_sites(flow, module)]
     return sorted(all_sites, key=lambda site: (site.span.start, site.form))
 
 
 def _number_sites(flow: Flow, module: Module) -> list[Site]:
-    """Return the sites of numbers that are written in the file."""
+    """Return the sites for numbers that are written in the file."""
     places: dict[int, list[Setter]] = defaultdict(list)
     for setter in flow.setters:
         if setter.home.module is module and setter.missing is None and constant(setter.expr) is not None:
@@ -59,7 +59,7 @@ def _number_sites(flow: Flow, module: Module) -> list[Site]:
 
 
 def _number_site(setters: list[Setter], flow: Flow) -> Site | None:
-    """Return the site of a number from all the settings that reach it, or None if it cannot be a choice."""
+    """Return the site of a number, given all setters that it reaches; None if it cannot become a choice."""
     first, value = setters[0], constant(setters[0].expr)
     assert value is not None, "the caller selects constants"
     scaled = all(setter.scaled for setter in setters)
@@ -79,7 +79,7 @@ def _number_site(setters: list[Setter], flow: Flow) -> Site | None:
 
 
 def _default_sites(flow: Flow, module: Module) -> list[Site]:
-    """Return sites for ratios that calls of library blocks leave at their defaults."""
+    """Return sites for ratios that calls of library blocks leave at the default."""
     sites_by_argument: dict[tuple[int, str], Site] = {}
     for setter in flow.setters:
         value = constant(setter.expr)
@@ -94,7 +94,7 @@ def _default_sites(flow: Flow, module: Module) -> list[Site]:
 
 
 def argument_place(use: CallSite) -> Span:
-    """Return where a further argument of a call can be inserted: an empty span after the last argument."""
+    """Return the empty span at which another argument can be inserted into a call."""
     match use.call:
         case ast.Call(arguments=(*_, last)):
             end = last.value.span.end
@@ -106,7 +106,7 @@ def argument_place(use: CallSite) -> Span:
 
 
 def argument_text(use: CallSite, name: str, value: str) -> str:
-    """Return the text of a further argument of a call, with the punctuation that it needs there."""
+    """Return the text that adds an argument to a call at `argument_place`, with the necessary punctuation."""
     match use.call:
         case ast.Call(arguments=(_, *_)):
             return f", {name}={value}"
@@ -116,11 +116,11 @@ def argument_text(use: CallSite, name: str, value: str) -> str:
 
 
 def _inner_width_sites(flow: Flow, module: Module) -> list[Site]:
-    """Return sites for widths inside of blocks that are computed from other widths.
+    """Return sites for widths inside blocks that are computed from other widths; each gets a ratio as an additional
+    factor.
 
-    Each can get a ratio of its own. A parameter counts only if the block passes it on more than once, and products that
-    already have a constant factor are left out. A number of groups counts as a width if it equals the number of
-    channels.
+    A parameter counts only if the block passes it on as a width more than once. Products with a constant factor
+    are left out. A group count counts as a width if it equals the channel count, as in depthwise convolutions.
     """
     reached = [item for item in flow.setters if item.home.module is module]
     widths = {id(item.expr) for item in reached if item.role == "width"}
@@ -149,13 +149,13 @@ def _inner_width_sites(flow: Flow, module: Module) -> list[Site]:
 
 
 def _is_same_text(left: ast.Expr, right: ast.Expr) -> bool:
-    """Return True if two expressions are the same name or attribute."""
+    """Return True if two expressions are the same name or the same attribute access."""
     return isinstance(left, (ast.Name, ast.Attribute)) and left.span.text == right.span.text
 
 
 def inner_width(flow: Flow, use: CallSite) -> str | None:
-    """Return the parameter of a block that sets its inner width, is `none` by default and is not passed in the call; or
-    None."""
+    """Return the parameter of a block that sets its inner width, if its default is `none` and the call does not pass
+    it; else None."""
     if not isinstance(use.callee, Block):
         return None
     for param in use.callee.definition.params:

@@ -1,8 +1,8 @@
-"""Format a program in the one canonical layout, as `archir fmt` does.
+"""Formatter for programs, with one canonical layout (`archir fmt`).
 
-Four passes: tokens to words with the gaps between them, words to a tree of brackets, the tree to a document, the
-document to lines. No token is lost, so that the meaning stays. The only tokens that are added or removed are commas at
-the end of lists and commas between alternatives.
+Four passes: tokens to words with the trivia between them, words to a bracket tree, the tree to a layout
+document, and the document to lines. No token is lost, so the program's meaning is preserved. Only trailing
+commas in lists and commas between alternatives are added or removed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __all__ = ["canonical"]
 
 
 def canonical(text: str, name: str = "<input>", max_work: float = MAX_WORK) -> str:
-    """Return the text in the canonical layout. Raises ArchError (A01xx) if it has syntax errors.
+    r"""Format a program text. Raises ArchError (A01xx) if it has syntax errors.
 
-    Line ends become `\\n`, and a byte order mark is removed. `max_work` is the work budget if none is set.
+    Line ends become `\n`, and a byte order mark is removed. `max_work` is the work budget if no budget is active.
     """
     text = text.removeprefix("\ufeff")
     with work_budget(max_work):

@@ -1,4 +1,4 @@
-"""Parse the words of a file into a tree of brackets, each with its parts."""
+"""Builds a tree of brackets from the words of a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from archir.language.formatter.tokens import Word
 
 @dataclass
 class Part:
-    """A statement, an alternative or an element: its pieces, and `before`, the text of the gap before it."""
+    """Statement, alternative or list element: its pieces, and `before`, the trivia (whitespace and comments) before
+    it."""
 
     before: str = ""
     pieces: list[Piece] = field(default_factory=list)
@@ -19,7 +20,8 @@ class Part:
 
 @dataclass
 class Bracket:
-    """A bracket with its parts. `end` is the text of the gap before the closing word, `closed_by`."""
+    """Bracket pair with the parts inside. `end` is the trivia (whitespace and comments) before the closing word
+    `closed_by`."""
 
     opened_by: Word
     parts: list[Part] = field(default_factory=list)
@@ -30,12 +32,12 @@ class Bracket:
 
     @property
     def role(self) -> str:
-        """Role of the bracket, see `Word`."""
+        """Role of the bracket; see `Word`."""
         return self.opened_by.role
 
     @property
     def has_newline(self) -> bool:
-        """Whether one of the gaps around the parts contains a newline."""
+        """True if there is a newline before any part or before the closing bracket."""
         return any("\n" in text for text in [self.end, *(part.before for part in self.parts)])
 
 
@@ -48,7 +50,8 @@ def first(piece: Piece) -> Word:
 
 
 def bracket_tree(words: Iterable[Word], end: str) -> Bracket:
-    """Return the words of a file as a body without brackets; `end` is the text after the last word."""
+    """Build the bracket tree of a file; its root is a body without brackets. `end` is the trivia after the last
+    word."""
     builder = _BracketBuilder(Word("", "", "", "body"))
     enclosing: list[_BracketBuilder] = []
     for word in words:
@@ -67,7 +70,7 @@ def bracket_tree(words: Iterable[Word], end: str) -> Bracket:
 
 
 class _BracketBuilder:
-    """Builder of one bracket; `gap` is the text before the part that starts next, None inside of a part."""
+    """Builds one bracket. `gap` is the trivia before the next part; None while inside a part."""
 
     def __init__(self, opened_by: Word) -> None:
         self.bracket = Bracket(opened_by)

@@ -1,7 +1,7 @@
-"""Documents: text with possible line breaks, to be printed in `WIDTH` columns.
+"""Layout documents: text with optional line breaks, to be printed within `WIDTH` columns.
 
-After Wadler's "A prettier printer" (2003), as used by other formatters, with two additions: alternatives in braces,
-whose line breaks do not force their surroundings to break, and comments, which do not count as width.
+Based on Wadler, "A prettier printer" (2003), with two additions: alternatives in braces, whose line breaks do
+not force the enclosing groups to break, and comments, which do not count towards the width.
 """
 
 from __future__ import annotations
@@ -11,42 +11,42 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 WIDTH = 120
-"""Maximum number of columns of a line, comments at its end not counted."""
+"""Maximum line length in columns, not counting trailing comments."""
 INDENT_WIDTH = 4
-"""Columns of one level of indentation."""
+"""Columns per indentation level."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A possible line break; `flat` is the text printed instead while its group is on one line."""
+    """Optional line break; `flat` is printed instead if the enclosing group is not broken."""
 
     flat: str = ""
 
 
 @dataclass(frozen=True)
 class Newline:
-    """A forced line break, after a blank line if `blank`."""
+    """Forced line break; `blank` adds a blank line before it."""
 
     blank: bool = False
 
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment at the end of a line; a line break follows it."""
+    """Trailing comment; a line break must follow it."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class IfBroken:
-    """Text that is printed only if its group is broken over several lines."""
+    """Text that is printed only if the enclosing group is broken over several lines."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Indent:
-    """Content whose line breaks are indented by one level if its group is broken."""
+    """Content whose line breaks are indented by one more level if the enclosing group is broken."""
 
     content: Doc
     broken: bool = field(init=False)
@@ -59,11 +59,11 @@ class Indent:
 
 @dataclass(frozen=True)
 class Group:
-    """Content whose own lines break all together or not at all.
+    """Content whose direct `Line`s all break or all stay on one line.
 
-    It must break if `broken`, and takes several lines if `tall`. A group breaks if its content takes several lines,
-    except a `chain`: it may stay unbroken around alternatives in braces and around groups that `hug`. Those start and
-    end with a bracket, and break before the chain does.
+    `broken` forces them to break; `tall` content takes several lines at any width. A tall group breaks, except
+    for a `chain`: it may stay unbroken around alternatives in braces and around groups with `hug`, which start
+    and end with a bracket and break before the chain does.
     """
 
     content: Sequence[Doc]
@@ -80,10 +80,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Row:
-    """An alternative of `choose` or `match`: the lines above it, its key (`name:` or `pattern =>`), its value, and the
-    comment at its end.
+    """Alternative of a `choose` or `match`: comment lines above it, key (`name:` or `pattern =>`), value, and
+    trailing comment.
 
-    `blank_before` says whether a blank line comes before it, which ends the alignment of values.
+    `blank_before`: a blank line precedes it, which ends the alignment of values.
     """
 
     blank_before: bool
@@ -95,7 +95,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Braces:
-    """Alternatives in braces: on one line, or one on each line with their values aligned."""
+    """Alternatives in braces: either all on one line, or one per line with aligned values."""
 
     rows: Sequence[Row]
     broken: bool
@@ -103,7 +103,7 @@ class Braces:
     end: Sequence[Doc] = ()
 
     def flat(self) -> Doc:
-        """Return the document of all alternatives on one line."""
+        """Return the document with all alternatives on one line."""
         if not self.rows:
             return "{}"
         rows = [[", ", row.key, " ", row.value] for row in self.rows]
@@ -114,7 +114,7 @@ Doc: TypeAlias = str | Line | Newline | Comment | IfBroken | Indent | Group | Br
 
 
 def is_broken(doc: Doc) -> bool:
-    """Return whether a document cannot be printed on one line; groups that hug are not counted."""
+    """Return True if a document must break its enclosing group; groups with `hug` and braces do not count."""
     match doc:
         case str() | Line() | IfBroken() | Braces():
             return False
@@ -129,7 +129,7 @@ def is_broken(doc: Doc) -> bool:
 
 
 def is_tall(doc: Doc) -> bool:
-    """Return whether a document takes several lines, however wide the page is."""
+    """Return True if a document takes several lines at any page width."""
     match doc:
         case str() | Line() | IfBroken():
             return False

@@ -1,4 +1,4 @@
-"""The layout rules of the language: bracket tree to document."""
+"""Layout rules of the language: converts a bracket tree to a layout document."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ from archir.language.formatter.tokens import Word
 
 @dataclass(frozen=True)
 class Gap:
-    """Trivia between two words: the comment at the end of the line, then lines of comments; blank lines are empty
-    strings."""
+    """Trivia between two words: the trailing comment of the line, then comment lines; blank lines are empty strings."""
 
     comment: str = ""
     lines: tuple[str, ...] = ()
     has_newline: bool = False
-    """Whether the two words are on different lines."""
+    """True if the two words are on different lines."""
 
     @property
     def has_comments(self) -> bool:
-        """Whether the gap has any comment."""
+        """True if the gap contains a comment."""
         return bool(self.comment) or any(self.lines)
 
     @property
     def comments(self) -> tuple[str, ...]:
-        """Comments on lines of their own."""
+        """Comments that have a line of their own."""
         return tuple(line for line in self.lines if line)
 
 
 def gap(text: str) -> Gap:
-    """Parse the text of a gap (blanks, newlines and comments); several blank lines in a row become one."""
+    """Parse trivia text (spaces, newlines and comments); runs of blank lines are reduced to one."""
     if not text.strip(" "):
         return Gap()
     comment, *lines = (line.strip() for line in text.split("\n"))
@@ -42,12 +41,12 @@ def gap(text: str) -> Gap:
 
 _DEFINITIONS = {"own", "block", "cell", "net"}
 _BREAK_OPERATORS = [{"|>"}, {"if", "else"}, {"or"}, {"and"}, {"+", "-"}, {"*", "/", "//", "%"}]
-"""Operators before which a line in brackets may break, loosest first: it breaks before those of the first set that
-occurs."""
+"""Sets of operators before which a line inside brackets may break, loosest binding first; only the first set
+that occurs is used."""
 
 
 def file(content: Bracket) -> Doc:
-    """Return the document of a file; it starts with line breaks."""
+    """Return the layout document of a file; it starts with line breaks, which the caller strips."""
     docs: list[Doc] = []
     for i, part in enumerate(content.parts):
         between = gap(part.before if i else "\n" + part.before)
@@ -62,7 +61,7 @@ def _defines(part: Part) -> bool:
 
 
 def _statement(pieces: Sequence[Piece]) -> Doc:
-    """Return the document of a statement; the text between two bodies is a line each, as in `if a {body} else
+    """Return the document of a statement; text between two bodies gets its own line, as in `if a {body} else
     {body}`."""
     docs: list[Doc] = []
     line: list[Piece] = []
@@ -86,11 +85,11 @@ def _body(body: Bracket) -> Doc:
 
 
 def _line(pieces: Sequence[Piece], inside: bool = False, indented: bool = True) -> Doc:
-    """Lay out pieces on one line, or break them before the loosest operators; outside of brackets only before `|>`.
+    """Lay out pieces on one line, or broken before the loosest operators; outside of brackets, only before `|>`.
 
-    If the author broke a chain of `|>`, it stays broken; other lines break only if they are too long. A chain that the
-    author did not break and that does not fit breaks before each `|>`. It breaks in the brackets of its last call
-    instead if it has only one `|>`, or if the author broke it there.
+    A `|>` chain that the author broke stays broken; other lines break only if they are too long. An unbroken
+    chain that does not fit breaks before each `|>`; but if it has a single `|>`, or its author broke the brackets
+    of its last call, it breaks in these brackets instead.
     """
     breaks = _break_positions(pieces, inside)
     if not breaks:
@@ -113,7 +112,7 @@ def _line(pieces: Sequence[Piece], inside: bool = False, indented: bool = True) 
 
 
 def _unbroken(pieces: Sequence[Piece], hug: bool = False) -> Doc:
-    """Lay out pieces on one line, except for comments between them; with `hug` the bracket at the end may break."""
+    """Lay out pieces on one line, except where comments force breaks; with `hug`, a final bracket may break."""
     docs: list[Doc] = []
     for i, piece in enumerate(pieces):
         word = first(piece)
@@ -127,7 +126,7 @@ def _unbroken(pieces: Sequence[Piece], hug: bool = False) -> Doc:
 
 
 def _break_positions(pieces: Sequence[Piece], inside: bool) -> list[int]:
-    """Return the positions of the pieces before which a line may break."""
+    """Return the indices of the pieces before which the line may break."""
     kinds = [piece.kind if isinstance(piece, Word) and piece.spaced and not piece.unary else "" for piece in pieces]
     if "for" in kinds and inside:
         start = kinds.index("for")
@@ -138,9 +137,9 @@ def _break_positions(pieces: Sequence[Piece], inside: bool) -> list[int]:
 
 
 def _bracket(bracket: Bracket, hug: bool = False) -> Doc:
-    """Lay out brackets on one line, or their content on a line of its own, or else one element a line.
+    """Lay out a bracket: on one line, or with its content on a line of its own, or with one element per line.
 
-    Several elements on several lines stay on those lines if neither of the first two layouts fits.
+    If the author put several elements on several lines, these lines are kept instead of one element per line.
     """
     if bracket.role == "alternatives":
         return _alternatives(bracket)
@@ -176,8 +175,10 @@ def _elements(bracket: Bracket) -> Doc:
 
 
 def _holds_bracket(bracket: Bracket) -> bool:
-    """Return whether the content opens and closes on the lines of the bracket: `sum([...])`, `(x |> choose op
-    {...})`."""
+    """Return True if the content ends with a bracket that may open and close on the outer bracket's lines.
+
+    Examples: `sum([...])`, `(x |> choose op {...})`.
+    """
     if len(bracket.parts) > 1 or bracket.trailing_comma or gap(bracket.parts[0].before + bracket.end).has_comments:
         return False
     pieces = bracket.parts[0].pieces
@@ -208,13 +209,12 @@ def _row(part: Part, follows: Gap, first: bool) -> Row:
 
 
 def _comment(between: Gap) -> Doc:
-    """Return the comment at the end of a line, "" if there is none."""
+    """Return the trailing comment of the line before a gap; "" if there is none."""
     return Comment(between.comment) if between.comment else ""
 
 
 def _comments(between: Gap, first: bool = False) -> Doc:
-    """Return the comments on lines of their own, each after a line break; no blank line before them if they come
-    `first`."""
+    """Return the comment lines of a gap, each after a line break; if `first`, without a blank line before them."""
     docs: list[Doc] = []
     blank = False
     for line in between.lines:
@@ -225,8 +225,10 @@ def _comments(between: Gap, first: bool = False) -> Doc:
 
 
 def _lead(between: Gap, first: bool, blank_before: bool = False) -> Doc:
-    """Return the comments before a statement and its line break, with a blank line if `blank_before` or if the author
-    left one."""
+    """Return the comment lines and the line break before a statement.
+
+    A blank line is included if `blank_before` is set or the author left one.
+    """
     lines = ("", *between.lines) if blank_before and "" not in between.lines else between.lines
     blank = bool(lines) and not lines[-1] and not (first and not any(lines))
     return [_comments(Gap("", lines), first), Newline(blank)]

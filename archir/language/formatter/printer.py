@@ -1,4 +1,4 @@
-"""Print documents as text."""
+"""Prints layout documents as text."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from archir.language.formatter.doc import (
 
 
 class Mode(Enum):
-    """How the lines of a group are printed.
+    """How the `Line`s of a group are printed.
 
-    BROKEN: each on a line of its own. LOOSE: on one line, except for braces and groups that hug. FLAT: on one line with
-    everything inside.
+    BROKEN: as line breaks. LOOSE: on one line, but braces and groups with `hug` inside may break. FLAT:
+    everything on one line.
     """
 
     BROKEN = 0
@@ -35,11 +35,11 @@ class Mode(Enum):
 
 
 Piece: TypeAlias = tuple[int, Mode, Doc]
-"""Indentation in columns, mode of the enclosing group, and a document."""
+"""Indentation in columns, mode of the enclosing group, and a document to print."""
 
 
 def render(doc: Doc) -> str:
-    """Return the text of a document."""
+    """Print a layout document."""
     out: list[str] = []
     column = 0
     stack: list[Piece] = [(0, Mode.BROKEN, doc)]
@@ -83,7 +83,7 @@ def _inner_indent(indent: int, mode: Mode) -> int:
 
 
 def _mode(group: Group, indent: int, enclosing: Mode, width_left: int, after: Sequence[Piece]) -> Mode:
-    """Choose the mode of a group: the flattest that fits the columns left on the line."""
+    """Choose the flattest mode in which a group fits the columns left on the line."""
     if enclosing is Mode.FLAT or (enclosing is Mode.LOOSE and not (group.chain or group.hug)):
         return Mode.FLAT
     if not group.tall and _fits(width_left, (indent, Mode.FLAT, group.content), after):
@@ -94,10 +94,10 @@ def _mode(group: Group, indent: int, enclosing: Mode, width_left: int, after: Se
 
 
 def _fits(width_left: int, piece: Piece, after: Sequence[Piece]) -> bool:
-    """Return whether a piece fits in the `width_left` columns left on the line, together with the text after it up to
-    the next possible break.
+    """Return True if a piece and the text after it, up to the next possible line break, fit into `width_left`
+    columns.
 
-    `after` is the stack of pieces that follow, the next one last.
+    `after` is the stack of pieces to print afterwards, next one last.
     """
     own: list[Piece] = [piece]
     following: list[Piece] = []
@@ -138,7 +138,7 @@ def _fits(width_left: int, piece: Piece, after: Sequence[Piece]) -> bool:
 
 
 def _rows(braces: Braces, indent: int) -> list[Doc]:
-    """Lay out one alternative a line; the values of neighbours with names that fit on a line are aligned."""
+    """Lay out one alternative per line; values of adjacent alternatives that fit on a line are aligned."""
     keys = [_alignment_key(row, indent) for row in braces.rows]
     docs: list[Doc] = []
     column = 0
@@ -152,7 +152,7 @@ def _rows(braces: Braces, indent: int) -> list[Doc]:
 
 
 def _aligned_keys(rows: Sequence[Row], keys: Sequence[str], start: int) -> Iterator[str]:
-    """Yield the keys from `start` on that are aligned with each other."""
+    """Yield the keys, from index `start`, that are aligned with each other."""
     for i in range(start, len(rows)):
         if not keys[i] or (i > start and rows[i].blank_before):
             return
@@ -160,14 +160,15 @@ def _aligned_keys(rows: Sequence[Row], keys: Sequence[str], start: int) -> Itera
 
 
 def _alignment_key(row: Row, indent: int) -> str:
-    """Return the text of a key that is aligned with others; "" for alternatives that are not aligned."""
+    """Return the text of a key to be aligned; "" if the alternative is not aligned, as it does not fit on a line or
+    has `=>`."""
     key = flat_text(row.key)
     fits_line = not is_tall([row.key, row.value]) and indent + len(key) + 1 + len(flat_text(row.value)) <= WIDTH
     return key if fits_line and key.endswith(":") else ""
 
 
 def flat_text(doc: Doc) -> str:
-    """Return the text of a document that is not tall, on one line."""
+    """Return the text of a document on one line; the document must not be `tall`."""
     out: list[str] = []
     stack = [doc]
     while stack:

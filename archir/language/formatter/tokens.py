@@ -1,4 +1,4 @@
-"""Tokens as words: with the role of each bracket, and the space before each word."""
+"""Converts tokens to words for the formatter: adds bracket roles and the trivia and spacing before each word."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from lark import Token
 
 _TYPES = {"NAME", "INT", "FLOAT", "STRING", "TAG"}
 _OPERANDS = {"NAME", "INT", "FLOAT", "STRING", "true", "false", "none", ")", "]", "}"}
-"""Kinds of tokens that an operand ends with: after one, a sign is binary and a bracket is a call or an index."""
+"""Token kinds that can end an operand; after one, a sign is binary, and a bracket starts a call or an index."""
 _TIGHT_AFTER = {"(", "[", ".", ".."}
-"""Kinds of tokens that no space follows."""
+"""Token kinds that are not followed by a space."""
 _TIGHT_BEFORE = {")", "]", ",", ":", ".", ".."}
-"""Kinds of tokens that no space precedes."""
+"""Token kinds that are not preceded by a space."""
 _DEFINITIONS = {"block", "cell", "net"}
 
 
 @dataclass(frozen=True)
 class Word:
-    """A token of the formatter.
+    """Token with what the formatter needs to know about it.
 
-    `kind` is NAME, INT, FLOAT, STRING, TAG, or the text itself. `role` says what an opening bracket is for: `params`,
-    `call`, `index`, `group` (a list, a tuple, parentheses), `body` or `alternatives`; it is "" for other tokens.
-    `before` is the text of the gap before the token.
+    `kind` is NAME, INT, FLOAT, STRING or TAG, otherwise the text itself. `role` is the purpose of an opening
+    bracket: `params`, `call`, `index`, `group` (list, tuple or parentheses), `body` or `alternatives`; "" for
+    other tokens. `before` is the trivia (whitespace and comments) before the token.
     """
 
     text: str
@@ -32,15 +32,15 @@ class Word:
     before: str
     role: str = ""
     spaced: bool = False
-    """Whether a space separates the word from the previous one on the same line."""
+    """True if a space separates the word from the previous word on its line."""
     unary: bool = False
-    """Whether the word is the sign of one operand."""
+    """True if the word is a unary sign."""
     separates: bool = False
-    """Whether the word follows a newline that ends a statement or an alternative."""
+    """True if the word follows a newline that ends a statement or an alternative."""
 
 
 class _OpenBracket:
-    """An open bracket: its role, and how many `match` keywords in it still expect their alternatives."""
+    """Open bracket: its role, and the number of `match` keywords in it whose alternatives have not started yet."""
 
     def __init__(self, role: str) -> None:
         self.role = role
@@ -48,7 +48,7 @@ class _OpenBracket:
 
 
 def words(tokens: Sequence[Token], text: str) -> list[Word]:
-    """Return the words of a text's tokens."""
+    """Convert the tokens of a text to words."""
     visible = [token for token in tokens if token.type != "_NL"]
     kinds = [token.type if token.type in _TYPES else str(token) for token in visible]
     after_newline = {id(token) for before, token in pairwise(tokens) if before.type == "_NL"}
@@ -91,7 +91,7 @@ def _role(kinds: Sequence[str], i: int, inner: _OpenBracket) -> str:
 
 
 def _after_choose(kinds: Sequence[str], i: int) -> bool:
-    """Return whether word `i` follows `choose`, an optional label and tags."""
+    """Return True if word `i` follows `choose`, an optional label, and any tags."""
     i -= 1
     while i > 0 and kinds[i] == "TAG":
         i -= 1
@@ -110,7 +110,8 @@ def _spaced(kinds: Sequence[str], i: int, role: str, inside: str) -> bool:
 
 
 def _is_fraction(kinds: Sequence[str], i: int) -> bool:
-    """Return whether word `i` divides two numbers, as in `1/2`, and no neighbouring operator binds as tightly."""
+    """Return True if word `i` is the `/` of a fraction of integers such as `1/2`, with no equally tight operator
+    next to it."""
     if i < 1 or kinds[i - 1 : i + 2] != ["INT", "/", "INT"]:
         return False
     earlier = kinds[i - 2] if i > 1 else ""

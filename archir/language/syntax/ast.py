@@ -1,4 +1,4 @@
-"""The syntax tree: one frozen class for each construct; every node has the span of its text."""
+"""Syntax tree: one frozen dataclass per construct. Every node has the source span of its text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archir.diagnostics.errors import Span
 class Tree:
     """Base class of syntax nodes.
 
-    `depth` is the height of the tree, which the parser bounds so that walking the tree may recurse.
+    `depth` is the height of the subtree; the parser limits it, so that code that walks the tree may recurse.
     """
 
     span: Span = field(repr=False, compare=False)
@@ -29,7 +29,7 @@ class Statement(Tree):
 
 @dataclass(frozen=True)
 class Name(Expr):
-    """An identifier: as an expression, or where a construct names something."""
+    """An identifier, used as an expression or as the name that a construct defines or refers to."""
 
     text: str
 
@@ -76,7 +76,7 @@ class Comprehension(Expr):
 
 @dataclass(frozen=True)
 class Chain(Expr):
-    """`first op operand op operand ...`: arithmetic operators of one precedence level, evaluated from the left."""
+    """`first op operand op operand ...`: arithmetic operators of one precedence level, left-associative."""
 
     first: Expr
     links: tuple[tuple[str, Expr], ...]
@@ -84,7 +84,7 @@ class Chain(Expr):
 
 @dataclass(frozen=True)
 class Comparison(Expr):
-    """`a < b <= c`: true if every neighbouring pair compares true."""
+    """`a < b <= c`: true if all pairs of adjacent operands compare true."""
 
     first: Expr
     links: tuple[tuple[str, Expr], ...]
@@ -142,7 +142,7 @@ class Argument(Tree):
 class Call(Expr):
     """`callee(arguments)`.
 
-    With `own`, each combination of the values that the arguments may have gets a call with separate weights.
+    With `own`, there is one call per combination of possible argument values, each with separate weights.
     """
 
     callee: Expr
@@ -185,7 +185,7 @@ class Pipe(Expr):
 
 @dataclass(frozen=True)
 class Alternative(Tree):
-    """`name: value` of a choice."""
+    """`name: value`, an alternative of a `choose`."""
 
     name: Name
     value: Expr
@@ -193,7 +193,7 @@ class Alternative(Tree):
 
 @dataclass(frozen=True)
 class Choose(Expr):
-    """Base class of the three forms of `choose`: an optional label and tags."""
+    """Base class of the three forms of `choose`; each has an optional label and tags."""
 
     label: Name | None
     tags: tuple[str, ...]
@@ -224,7 +224,7 @@ class ChooseSubset(Choose):
 
 @dataclass(frozen=True)
 class Arm(Tree):
-    """`pattern | pattern => value` of a `match`; the `else` arm has no patterns."""
+    """`pattern | pattern => value`, an arm of a `match`; the `else` arm has no patterns."""
 
     patterns: tuple[Expr, ...]
     value: Expr
@@ -240,7 +240,7 @@ class Match(Expr):
 
 @dataclass(frozen=True)
 class Type(Tree):
-    """A tensor type: `f32[3, 32, 32]`."""
+    """A tensor type such as `f32[3, 32, 32]`."""
 
     dtype: Name
     dims: tuple[Expr, ...]
@@ -316,7 +316,7 @@ class Require(Statement):
 
 @dataclass(frozen=True)
 class Param(Tree):
-    """A parameter of a block, cell or net, with its default."""
+    """A parameter of a block, cell or net; `default` is None if it is required."""
 
     name: Name
     default: Expr | None
@@ -324,13 +324,13 @@ class Param(Tree):
 
 @dataclass(frozen=True)
 class Item(Tree):
-    """Base class of items: what may appear at the top level of a file."""
+    """Base class of top-level constructs: imports, constants and definitions."""
 
 
 @dataclass(frozen=True)
 class Import(Item):
-    """`import std.attention` (a dotted path) or `import "blocks.arch"` (a relative file), with an optional `as
-    alias`."""
+    """`import std.attention` (library, by dotted path) or `import "blocks.arch"` (file, by relative path),
+    optionally with `as alias`."""
 
     path: str
     relative: bool
@@ -347,7 +347,7 @@ class Const(Item):
 
 @dataclass(frozen=True)
 class Definition(Item):
-    """A `block`, `cell` or `net`; `word` is the keyword."""
+    """Definition of a `block`, `cell` or `net`; `word` is that keyword."""
 
     word: str
     name: Name

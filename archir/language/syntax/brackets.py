@@ -1,4 +1,4 @@
-"""Find the bracket at fault where brackets do not match, using indentation as evidence of what was meant."""
+"""Locates the faulty bracket if brackets do not match, using indentation as evidence of the intended structure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STRING_OR_COMMENT = re.compile(r'"[^"\n]*"|#[^\n]*')
 
 
 def mask_text(text: str) -> str:
-    """Return the text with the contents of strings and comments masked; all other characters keep their offsets."""
+    """Mask the contents of strings and comments; all other characters keep their offsets."""
     return _STRING_OR_COMMENT.sub(_mask, text)
 
 
@@ -25,10 +25,10 @@ def _mask(match: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class _Fault:
-    """A bracket at fault.
+    """Faulty bracket at offset `start`.
 
-    `start` is its offset. `evidence` is the offset that proves the fault: where a bracket must have been closed at the
-    latest, or `start` itself for a closing bracket without an opening one.
+    `evidence` is the offset that proves the fault: the point before which an opening bracket should have been
+    closed, or, for a closing bracket without an opening one, `start` itself.
     """
 
     start: int
@@ -37,9 +37,9 @@ class _Fault:
 
 
 def bracket_problem(source: Source, masked: str, error: int) -> Diagnostic | None:
-    """Return the diagnostic (A0102) of the bracket that explains a syntax error at offset `error`.
+    """Return a diagnostic (A0102) for the unmatched bracket that explains a syntax error at offset `error`.
 
-    Returns None if the brackets do not explain the error. `masked` is the text of the source after `mask_text`.
+    None if brackets do not explain the error. `masked` is the source text as returned by `mask_text`.
     """
     fault = None if _balanced(masked) else _first_fault(masked)
     if fault is None or fault.start > error or (fault.evidence > error and "\n" in masked[fault.start : error]):
@@ -65,8 +65,7 @@ def _balanced(masked: str) -> bool:
 
 
 def _first_fault(masked: str) -> _Fault | None:
-    """Return the first fault in the brackets of a masked text, None if there is none. Later faults may follow from the
-    first."""
+    """Return the first bracket fault in a masked text, or None; later faults may be consequences of the first."""
     stack: list[tuple[int, int]] = []  # offset of each open bracket, and the indentation of its line
     line_start = 0
     for line in masked.split("\n"):

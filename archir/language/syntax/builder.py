@@ -1,4 +1,4 @@
-"""Build syntax nodes from the reductions of the grammar's rules."""
+"""Builds syntax nodes from the parser's reductions."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from archir.language.syntax import ast
 
 T = TypeVar("T", bound=ast.Tree)
 Place = tuple[int, int]
-"""Start and end offset of a node in the text."""
+"""Start and end offset of a node in the source text."""
 
 MAX_DEPTH = 200
 """Maximum height of a syntax tree."""
 MAX_DIGITS = 400
-"""Maximum number of digits of a number, underscores not counted."""
+"""Maximum number of digits in a numeric literal, not counting underscores."""
 SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "ns": 1, "us": 10**3, "ms": 10**6}
-"""Factors of the suffixes of numbers; times are in nanoseconds."""
+"""Factor for each suffix of numeric literals; times are in nanoseconds."""
 
 _LITERAL_WORDS = {"true", "false", "none"}
-"""Words for literals, which the grammar would accept as names where no value may appear."""
+"""Words for literals; the grammar accepts them as names in some positions, where the builder rejects them."""
 
 
 def _depth(*children: Any) -> int:
@@ -37,7 +37,7 @@ def _depth(*children: Any) -> int:
 
 
 class Builder:
-    """Callbacks of the parser: one method for each rule of the grammar, which gets the rule's parts in order."""
+    """Parser callbacks, one method per grammar rule, each called with the rule's children in order."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

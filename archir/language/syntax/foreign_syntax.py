@@ -1,4 +1,4 @@
-"""Hints for syntax errors that come from the syntax of other languages: what to write instead."""
+"""Hints for syntax errors caused by syntax of other languages: what to write instead."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _INPUT = "write `input image: f32[3, 32, 32]`"
 _COMPARISON = "comparison is `==`"
 
 HintRule = tuple[str, str, str]
-"""A pattern for the line before the syntax error, a pattern for the rest of the line from the error on, and the
-hint."""
+"""Regular expression for the line before the error, one for the line from the error on, and the hint if both
+match."""
 
 _GENERAL_RULES: list[HintRule] = [
     ("//", "", _DIVISION),
@@ -56,7 +56,7 @@ _GENERAL_RULES: list[HintRule] = [
     (r"\bchoose\s+@\w+(\s+\w+)?$", r"\w|[({]", "tags follow the label: `choose width @small(8, 16)`"),
     (r"\blambda$", "", "there are no functions inside of expressions: write a `block`"),
 ]
-"""Rules that are tried first, whatever the parser expects."""
+"""Rules tried first, independent of what the parser expects."""
 
 _RULES_BY_PLACE: dict[str, list[HintRule]] = {
     "item": [
@@ -111,7 +111,7 @@ _RULES_BY_PLACE: dict[str, list[HintRule]] = {
         ("", "$|:", "bodies stand in braces: `{` at the end of this line, `}` on one of its own"),
     ],
 }  # fmt: skip
-"""Rules for one place of the grammar, by the name that `_place` gives it. They are tried second."""
+"""Rules tried second, by the grammar position in which the error occurs, as named by `_place`."""
 
 _FALLBACK_RULES: list[HintRule] = [
     (r"^import\b", "", _IMPORT),
@@ -135,17 +135,17 @@ _FALLBACK_RULES: list[HintRule] = [
     (r"\|>\s*\w+$", r"[\d\"]", "arguments stand in brackets: `conv(8)`"),
     (r"[\w)\]}]$", r"[A-Za-z_]\w*\s*=(?!=)", "statements end with the line, arguments with a comma"),
 ]
-"""Rules that look at the whole line. They are tried last."""
+"""Rules tried last; most of them look at the whole line."""
 
 _MAX_LINE = 400
-"""Maximum number of characters before and after the error that are matched; lines written by hand are shorter."""
+"""Maximum number of characters before and after the error that are matched; only generated lines are longer."""
 
 
 def foreign_syntax_hint(expected: Set[str], before: str, here: str) -> str | None:
-    """Return the hint for a syntax error, None if no rule matches.
+    """Return the hint for a syntax error; None if no rule matches.
 
-    `before` is the line up to the error and `here` the line from the error on. `expected` are the spellings or the
-    names of the terminals that the parser accepts there.
+    `before` is the line up to the error, `here` the line from the error on. `expected` are the terminals that the
+    parser accepts at the error, given by their spelling, or by name if they have several.
     """
     before, here = before.strip(), here.strip()
     if len(before) > _MAX_LINE:
@@ -158,12 +158,11 @@ def foreign_syntax_hint(expected: Set[str], before: str, here: str) -> str | Non
 
 
 _PLACES_BY_WORDS = {"name": {"=", ","}, "alternative": {":"}, "alternatives": {"NAME", "}", ","}, "in": {"in", ","}}
-"""Places where the parser accepts exactly these words; the comma may be absent."""
+"""Grammar positions at which the parser accepts exactly these terminals; the comma is optional."""
 
 
 def _place(expected: Set[str]) -> str:
-    """Return the name of the place in the grammar where these words are accepted, as in `_RULES_BY_PLACE`; "" if
-    unknown."""
+    """Return the grammar position (a key of `_RULES_BY_PLACE`) at which these terminals are expected; "" if unknown."""
     for place, words in _PLACES_BY_WORDS.items():
         if expected <= words and words - {","} <= expected:
             return place

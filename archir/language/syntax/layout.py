@@ -1,4 +1,4 @@
-"""Filter between lexer and parser: drops newlines that separate nothing, and bounds the nesting of brackets."""
+"""Token filter between lexer and parser: drops insignificant newlines and limits the nesting of brackets."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from archir.diagnostics.work import spend
 MAX_NESTING = 100
 """Maximum nesting depth of brackets."""
 TOKEN_WORK, _TOKEN_BATCH = 20, 256
-"""Units of work for each token, and the number of tokens after which work is charged."""
+"""Work units per token, and the number of tokens that are charged at once."""
 _OPEN = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 _CLOSE = set(_OPEN.values())
 _RECORD: ContextVar[list[Token] | None] = ContextVar("record", default=None)
-"""List to which the tokens that pass the filter are appended; None to record none."""
+"""List that collects the tokens passing the filter; None to collect none."""
 
 
 @contextmanager
 def record_tokens() -> Iterator[list[Token]]:
-    """Return a list to which parsers append the tokens that pass the filter within the `with` block."""
+    """Context manager that yields a list; in the block, parsers append to it all tokens that pass the filter."""
     tokens: list[Token] = []
     reset = _RECORD.set(tokens)
     try:
@@ -34,26 +34,27 @@ def record_tokens() -> Iterator[list[Token]]:
 
 
 class NestingError(Exception):
-    """Raised where brackets nest deeper than `MAX_NESTING`."""
+    """Raised if brackets nest deeper than `MAX_NESTING`."""
 
     def __init__(self, token: Token) -> None:
         super().__init__()
         self.token = token
 
     def diagnostic(self, source: Source) -> Diagnostic:
-        """Return the diagnostic (A0104) at the bracket that is too deep."""
+        """Return the diagnostic (A0104), whose span is the first bracket beyond the limit."""
         start = self.token.start_pos or 0
         message = f"brackets nest deeper than {MAX_NESTING} levels"
         return Diagnostic("A0104", message, Span(source, start, start + 1))
 
 
 class Layout(PostLex):
-    """Token filter that drops newlines inside `(` and `[`, after `{`, after a comma and at the start of the file."""
+    """Lexer post-processor that drops newlines inside `(` and `[`, after `{`, after commas, and at the start of the
+    file."""
 
     always_accept = ("_NL", "NAME")  # so that the lexer reads words to their end: `nettiny` does not begin with `net`
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        """Yield the tokens without the newlines that separate nothing. Raises NestingError."""
+        """Yield the tokens without insignificant newlines. Raises NestingError."""
         brackets: list[str] = []
         previous, record, number = "LBRACE", _RECORD.get(), 0
         for number, token in enumerate(stream, 1):

@@ -1,4 +1,4 @@
-"""Parse text to `ast.File`, or raise diagnostics that say what was expected where."""
+"""Parses program text to `ast.File`, or raises diagnostics that say what was expected where."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from archir.language.syntax.recovery import ParseResult, parse_recovering
 from archir.language.syntax.strict_parse import ItemCache, ParseError, parse_source
 
 MAX_BYTES = 2**20
-"""Maximum size of a program, in bytes of UTF-8."""
+"""Maximum size of a program in bytes (UTF-8)."""
 
 
 def parse(text: str, name: str = "<input>", max_bytes: int = MAX_BYTES) -> ast.File:
-    """Return the syntax tree of a program. Raises ArchError (A01xx) with every mistake that recovery can separate."""
+    """Parse a program. Raises ArchError (A01xx) with all syntax errors that error recovery can tell apart."""
     result = parse_partial(text, name, max_bytes)
     if result.problems:
         raise ArchError(*result.problems)
@@ -30,10 +30,10 @@ def parse(text: str, name: str = "<input>", max_bytes: int = MAX_BYTES) -> ast.F
 def parse_partial(
     text: str, name: str = "<input>", max_bytes: int = MAX_BYTES, cache: ItemCache | None = None
 ) -> ParseResult:
-    """Parse a program with error recovery: return the items that could be parsed and the diagnostics of the others.
+    """Parse a program with error recovery: return the items that could be parsed, and diagnostics for the rest.
 
-    Raises ArchError (A0105) for texts that are too large. The result is cached in the work budget, so that within one
-    budget a text is parsed once. Items that `cache` holds from the previous text are not parsed again.
+    Raises ArchError (A0105) if the text is too large. The result is cached in the work budget: within one budget,
+    a text is parsed only once. Items that `cache` has from an earlier version of the text are not parsed again.
     """
     source, memo = Source(name, text), current_budget().cache
     _check_size(source, max_bytes)
@@ -45,8 +45,8 @@ def parse_partial(
 
 
 def tokens(text: str, name: str = "<input>") -> list[Token]:
-    """Return the tokens of a program; of newlines (`_NL`) only those that separate. Raises ArchError (A01xx) as `parse`
-    does."""
+    """Return the tokens of a program, without insignificant newlines. Raises ArchError (A01xx) if it has syntax
+    errors."""
     source = Source(name, text)
     _check_size(source, MAX_BYTES)
     try:
@@ -58,14 +58,15 @@ def tokens(text: str, name: str = "<input>") -> list[Token]:
 
 
 def _check_size(source: Source, max_bytes: int) -> None:
-    """Raise ArchError (A0105) for a text that is too large."""
+    """Raise ArchError (A0105) if a text is too large."""
     if len(source.text.encode("utf-8", "replace")) > max_bytes:
         raise fail("A0105", f"the source is larger than {max_bytes} bytes", Span(source, 0, 1))
 
 
 @contextmanager
 def _parsing(source: Source) -> Iterator[None]:
-    """Parse a text with the garbage collector off and errors of the work budget at its start."""
+    """Context manager for parsing: turns garbage collection off, and gives WorkErrors a span at the start of the
+    text."""
     collecting = gc.isenabled()
     gc.disable()  # parsing makes many small objects and no cycles: twice as fast without
     try:

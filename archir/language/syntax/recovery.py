@@ -1,9 +1,10 @@
-"""Error recovery: report further mistakes after the first, and parse as much of a broken text as possible.
+"""Error recovery: reports syntax errors beyond the first, and parses as much of a broken text as possible.
 
-There is one grammar, and no second one for broken texts. Recovery blanks out the smallest range of lines around a
-mistake that lets the parser go on after it, and parses again. Candidate ranges follow the indentation that `fmt`
-produces: the line, then the line with the lines indented deeper, then the line that this one belongs to, and so on up
-to an item of the file. Blanking keeps all offsets, so that spans are those of the original text.
+There is a single grammar, with no extra rules for broken texts. Recovery blanks out the smallest range of
+lines around an error that lets the parser get past it, then parses again. Candidate ranges follow the
+indentation that `archir fmt` produces: the line; the line with all deeper-indented lines after it; the line
+that encloses this one; and so on, up to a top-level item. Blanking preserves offsets, so that spans refer to
+the original text.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from archir.language.syntax import ast
 from archir.language.syntax.strict_parse import ParsedItems, ParseError, parse_source, parsed_until, split_items
 
 MAX_PROBLEMS = 20
-"""Maximum number of mistakes that are reported; users rarely read more."""
+"""Maximum number of syntax errors to report; users rarely read more."""
 MAX_REPARSED = 2**20
-"""Maximum number of characters that recovery parses again."""
+"""Maximum number of characters that recovery may parse again, in total."""
 _WORK_SHARE = 0.25
-"""Share of the remaining work budget that recovery may spend."""
+"""Fraction of the remaining work budget that recovery may spend."""
 _VISIBLE = re.compile(r"[^\r\n]")
 
 
 @dataclass(frozen=True)
 class ParseResult:
-    """Result of parsing with recovery: the tree of what could be parsed, the mistakes in the order of the text, and the
-    (start, end) offsets of the ranges that were blanked out."""
+    """Result of parsing with recovery: the tree of the parsed items, syntax errors in text order, and blanked-out
+    ranges as (start, end) offsets."""
 
     file: ast.File
     problems: tuple[Diagnostic, ...] = ()
@@ -37,10 +38,10 @@ class ParseResult:
 
 
 def parse_recovering(source: Source, cache: ParsedItems | None = None) -> ParseResult:
-    """Parse a text, reporting as many of its mistakes as can be separated.
+    """Parse a text, and report as many of its syntax errors as can be told apart.
 
-    Items in the `cache` are not parsed again, and items that are parsed are added to it. Raises WorkError if the
-    budget does not suffice for parsing once.
+    Items found in `cache` are not parsed again; newly parsed items are added to it. Raises WorkError if the work
+    budget is too small to parse the text once.
     """
     cache = {} if cache is None else cache
     try:
@@ -51,7 +52,7 @@ def parse_recovering(source: Source, cache: ParsedItems | None = None) -> ParseR
 
 
 def _recover(source: Source, error: ParseError, cache: ParsedItems) -> ParseResult:
-    """Blank out ranges and parse again until the text is parsed or a limit is reached."""
+    """After a syntax error, blank out ranges and parse again until the text is valid or a limit is reached."""
     text, problems = source.text, [error.problem]
     skipped: list[tuple[int, int]] = []
     budget = MAX_REPARSED
@@ -84,7 +85,7 @@ def _sorted(problems: list[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 
 def _rebase(problem: Diagnostic, source: Source) -> Diagnostic:
-    """Return the diagnostic with its spans in the original text instead of the blanked one."""
+    """Replace the spans of a diagnostic, which are in the blanked-out text, by equal ones in the original text."""
     notes = [replace(note, span=_rebase_span(note.span, source)) if note.span else note for note in problem.notes]
     return replace(problem, span=_rebase_span(problem.span, source), notes=tuple(notes))
 
@@ -94,8 +95,10 @@ def _rebase_span(span: Span | None, source: Source) -> Span | None:
 
 
 def _range_to_skip(text: str, error: ParseError) -> tuple[tuple[int, int] | None, int]:
-    """Return the range to blank out for a mistake (None if nothing is left), and the number of characters parsed to
-    find it."""
+    """Return the range to blank out because of a syntax error, and the number of characters parsed to find it.
+
+    The range is None if no text is left.
+    """
     at = error.problem.span.start if error.problem.span is not None else error.at
     tried = 0
     for place in dict.fromkeys((min(at, max(len(text) - 1, 0)), min(error.at, max(len(text) - 1, 0)))):
@@ -115,15 +118,15 @@ def _range_to_skip(text: str, error: ParseError) -> tuple[tuple[int, int] | None
 
 
 def item_range(text: str, place: int) -> tuple[int, int]:
-    """Return the (start, end) offsets of the item around an offset, judging by the first words of lines."""
+    """Return the (start, end) offsets of the top-level item that contains an offset, judged by the first words of
+    lines."""
     return next((part for part in reversed(split_items(text)) if part[0] <= place), (0, len(text)))
 
 
 def _enclosing_ranges(text: str, place: int, begin: int, end: int) -> Iterator[tuple[tuple[int, int], bool]]:
-    """Yield ranges of lines around an offset within an item, each wider than the last; the whole item is not among
-    them.
+    """Yield ever larger line ranges around an offset within an item, but not the whole item.
 
-    With each range: whether it is complete, that is includes all lines that are indented deeper than its first.
+    Each comes with a flag that tells whether it includes all deeper-indented lines that follow its first line.
     """
     lines = _lines(text, begin, end)
     number = next((n for n, (start, stop, _) in enumerate(lines) if start <= place <= stop), len(lines) - 1)
@@ -146,7 +149,7 @@ def _enclosing_ranges(text: str, place: int, begin: int, end: int) -> Iterator[t
 
 
 def _lines(text: str, begin: int, end: int) -> list[tuple[int, int, int]]:
-    """Return start offset, end offset and indentation of each line."""
+    """Return (start offset, end offset, indentation) for each line of a text range."""
     lines = []
     while begin < end:
         stop = text.find("\n", begin, end)

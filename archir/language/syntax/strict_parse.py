@@ -1,4 +1,4 @@
-"""Parse text to a tree without error recovery: raise the first syntax error."""
+"""Parses program text to a tree without error recovery: raises the first syntax error."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from archir_grammar import parser
 from archir_grammar.reading import END, NotReadError, Reader
 
 _ITEM = re.compile(r"^(?:own[ \t]+)?(?:block|cell|net|const|import)\b", re.MULTILINE)
-"""Matches the first words of an item, at the start of a line."""
+"""Matches the keywords that start a top-level item, at the start of a line."""
 
 
 class ParseError(Exception):
-    """A syntax error: its diagnostic, and the offset `at` up to which the text could be parsed."""
+    """Syntax error: its diagnostic, and the offset `at` that the parser had reached."""
 
     def __init__(self, problem: Diagnostic, at: int) -> None:
         super().__init__(problem)
@@ -30,18 +30,18 @@ class ParseError(Exception):
 
 
 ParsedItems = dict[tuple[int, str], ast.File]
-"""Cache of parsed items: (start offset, text of the item) -> tree."""
+"""Cache of parsed top-level items: maps (start offset, item text) to the tree."""
 
 
 class ItemCache:
-    """Cache for parsing successive versions of one text: items before the first difference are not parsed again."""
+    """Cache for incremental parsing: items before the first change to a text are not parsed again."""
 
     def __init__(self) -> None:
         self.text = ""
         self.items: ParsedItems = {}
 
     def update(self, text: str) -> ParsedItems:
-        """Make `text` the current version; return the cached items that are still valid, to which the parser adds."""
+        """Set the current text; return the cached items that are still valid, to which the parser then adds others."""
         low, high = 0, min(len(text), len(self.text)) + 1
         while high - low > 1:
             middle = (low + high) // 2
@@ -52,10 +52,10 @@ class ItemCache:
 
 
 def parse_source(source: Source, span_source: Source | None = None, cache: ParsedItems | None = None) -> ast.File:
-    """Return the syntax tree of a source. Raises ParseError with the first problem.
+    """Parse a source to a syntax tree. Raises ParseError with the first syntax error.
 
-    Spans refer to `span_source` if there is one, otherwise to `source`. Items in the `cache` are not parsed again, and
-    items that are parsed are added to it.
+    Spans refer to `span_source` if given, else to `source`. Items found in `cache` are not parsed again; newly
+    parsed items are added to it.
     """
     try:
         if cache is not None:
@@ -74,8 +74,7 @@ def parse_source(source: Source, span_source: Source | None = None, cache: Parse
 
 
 def split_items(text: str) -> list[tuple[int, int]]:
-    """Return the (start, end) offsets of the parts of a text, which is split before each line that seems to begin an
-    item."""
+    """Split a text before each line that looks like the start of a top-level item; return (start, end) offsets."""
     starts = [match.start() for match in _ITEM.finditer(text) if match.start()]
     return list(pairwise([0, *starts, len(text)]))
 
@@ -94,7 +93,7 @@ def _join_items(parts: list[ast.File], builder: Builder) -> ast.File:
 
 
 def _parse_whole(source: Source, span_source: Source | None) -> ast.File:
-    """Parse the whole text at once. Raises ParseError as `parse_source` does."""
+    """Parse a text as a whole, not item by item. Raises ParseError with the first syntax error."""
     try:
         file: ast.File = _reader().read(source.text, Builder(span_source or source))
         return file
@@ -114,14 +113,14 @@ def _parse_whole(source: Source, span_source: Source | None) -> ast.File:
 
 
 class _NullBuilder:
-    """Builder that builds nothing, to parse for the errors of the grammar alone."""
+    """Builder that builds nothing, for parsing only to find grammar errors."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda place, parts: None
 
 
 def _syntax_error(source: Source, error: NotReadError) -> ParseError:
-    """Convert the parser's error to a ParseError with a diagnostic."""
+    """Convert an error of the table-driven parser to a ParseError with a diagnostic."""
     if error.token is None:
         problem = unexpected_character(source, error.at, error.expected(), _spellings())
     else:
@@ -135,7 +134,7 @@ def _nesting_error(source: Source, error: NestingError) -> ParseError:
 
 
 def parsed_until(text: str, begin: int, end: int) -> int:
-    """Return the offset up to which the part `begin:end` of a text can be parsed; `end + 1` if all of it can."""
+    """Return the offset up to which text[begin:end] can be parsed; `end + 1` if all of it can."""
     try:
         _reader().read(text, Builder(Source("", "")), begin, end)
     except NotReadError as error:

@@ -1,4 +1,4 @@
-"""Diagnostics of syntax errors: the unexpected token, what was expected, and a hint what to write instead."""
+"""Diagnostics for syntax errors: the unexpected token, what was expected, and a hint on what to write instead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archir.language.syntax.brackets import bracket_problem, mask_text
 from archir.language.syntax.foreign_syntax import foreign_syntax_hint
 
 Spellings = Mapping[str, str]
-"""Spelling of each terminal that has only one, by the terminal's name."""
+"""Maps the name of each terminal that is a fixed string to that string."""
 
 _TERMINAL_NAMES = {
     "_NL": "the end of the line",
@@ -80,13 +80,13 @@ _GROUPS: list[tuple[str, set[str], set[str]]] = [
     ),
     ("a definition", {"BLOCK", "NET"}, {"BLOCK", "CELL", "CONST", "IMPORT", "NET", "OWN"}),
 ]
-"""Summaries of accepted terminals: a description, the terminals that must all be accepted for it to apply, and all
-terminals that it covers."""
+"""Summaries for sets of expected terminals: (description, terminals that must all be expected for it to apply,
+terminals that it replaces)."""
 
 
 def unexpected_character(source: Source, start: int, accepted: Set[str], spellings: Spellings) -> Diagnostic:
-    """Return the diagnostic of a character that begins no token; `accepted` are the terminals that the parser accepts
-    there."""
+    """Return the diagnostic for a character that starts no token; `accepted` are the terminals that the parser
+    accepts there."""
     char = source.text[start]
     span = Span(source, start, start + 1)
     if char == '"':
@@ -100,7 +100,7 @@ def unexpected_character(source: Source, start: int, accepted: Set[str], spellin
 
 
 def unexpected_token(source: Source, token: Token, accepted: Set[str], spellings: Spellings) -> Diagnostic:
-    """Return the diagnostic of a token that the parser does not accept; `accepted` are the terminals that it does."""
+    """Return the diagnostic for a token that the parser does not accept; `accepted` are the terminals that it does."""
     masked = mask_text(source.text)
     start = len(masked) if token.type == "$END" else token.start_pos or 0
     bracket = bracket_problem(source, masked, start)
@@ -132,15 +132,15 @@ def unexpected_token(source: Source, token: Token, accepted: Set[str], spellings
 
 
 _AFTER_LINES = {"RBRACE", "PIPE"}
-"""Tokens before which a newline is not a token of its own."""
+"""Token types that may start a line without a newline token before them."""
 _EXPRESSION_STARTS = {"NAME", "INT", "FLOAT", "STRING", "LSQB", "CHOOSE", "MATCH", "TRUE", "FALSE", "NONE", "NOT"}
-"""Tokens that can only begin an expression, not continue one."""
+"""Token types that can start an expression but not continue one."""
 _AFTER_NAMES = {"EQUAL", "COMMA", "RPAR", "DOT", "COLON"}
-"""Tokens that follow names: a keyword before one of them was meant as a name."""
+"""Token types that usually follow names: a keyword before one of them was probably meant as a name."""
 
 
 def _with_hint(masked: str, problem: Diagnostic, expected: Set[str]) -> Diagnostic:
-    """Return the diagnostic with the hint for syntax of other languages, if one applies."""
+    """Add a hint to a diagnostic if the error looks like syntax of another language."""
     assert problem.span is not None
     start = problem.span.start
     before, here = masked[:start].rpartition("\n")[2], masked[start:].partition("\n")[0]

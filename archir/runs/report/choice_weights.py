@@ -1,5 +1,4 @@
-"""Heat maps of the probabilities of alternatives over epochs: one for each choice, an image whose opacity is the
-probability."""
+"""Heat maps of alternative probabilities over epochs: one image per choice, with the probability as opacity."""
 
 from __future__ import annotations
 
@@ -13,21 +12,20 @@ from html import escape
 from archir.runs.report.contents import ChoiceProbabilities
 
 _BLUE = b"\x2b\x95\xe3"
-"""Colour of the pixels: red, green, blue."""
+"""RGB colour of the pixels."""
 _MAX_COLUMNS = 300
-"""Maximum number of columns of a heat map; of more epochs, evenly spaced ones are shown."""
+"""Maximum number of heat map columns; of more epochs, evenly spaced ones are shown."""
 
 
 def probability_range(weighings: Sequence[ChoiceProbabilities]) -> tuple[float, float]:
-    """Return the minimum and maximum of all probabilities, as the limits of the colour scale; (0, 1) if they are
-    equal."""
+    """Return the minimum and maximum of all probabilities, for the colour scale; (0, 1) if they are equal."""
     values = [float(p) for probabilities in weighings for row in probabilities.probabilities for p in row]
     low, high = min(values, default=0.0), max(values, default=1.0)
     return (low, high) if high > low else (0.0, 1.0)
 
 
 def heat_map(weighing: ChoiceProbabilities, low: float = 0.0, high: float = 1.0) -> str:
-    """Return the HTML figure of a choice: alternatives, heat map with colours from `low` to `high`, and final
+    """Return the HTML figure for a choice: alternatives, heat map with the colour scale `low` to `high`, and final
     probabilities."""
     epochs = shown_epochs(len(weighing.probabilities))
     columns = [[min(1.0, max(0.0, float(p))) for p in weighing.probabilities[epoch]] for epoch in epochs]
@@ -55,14 +53,14 @@ def heat_map(weighing: ChoiceProbabilities, low: float = 0.0, high: float = 1.0)
 
 
 def shown_epochs(count: int) -> list[int]:
-    """Return the epochs to show: all, or evenly spaced ones with the first and the last."""
+    """Return the indices of the epochs to show: all, or evenly spaced ones that include the first and the last."""
     if count <= _MAX_COLUMNS:
         return list(range(count))
     return [round(index * (count - 1) / (_MAX_COLUMNS - 1)) for index in range(_MAX_COLUMNS)]
 
 
 def png(columns: Sequence[Sequence[float]]) -> bytes:
-    """Return a PNG image with one pixel for each value between 0 and 1: blue, with the value as opacity (RFC 2083)."""
+    """Return a PNG image (RFC 2083) with one pixel per value in [0, 1]: blue, with the value as opacity."""
     width, height = len(columns), len(columns[0])
     rows = (b"\0" + b"".join(_BLUE + bytes([round(255 * column[row])]) for column in columns) for row in range(height))
     header = struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""HTML page that compares runs: their settings, results and curves."""
+"""HTML page that compares runs: settings, results, and curves."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from archir.runs.run import Run
 from archir.runs.summaries import Summary
 
 BEST = "best.json"
-"""Name of the file with the architecture that a run results in."""
+"""Name of the file with the resulting architecture of a run."""
 
 
 def comparison_page(pairs: Sequence[tuple[Path, Summary]]) -> str:
-    """Return the HTML page that compares undamaged runs."""
+    """Return an HTML page that compares runs. Raises ArchError if one of them is damaged."""
     runs = {label: Run.open(path) for label, (path, _) in zip(labels(pairs), pairs, strict=True)}
     return document(f"{len(runs)} runs side by side", ", ".join(runs), list(_sections(pairs, runs)))
 
 
 def _sections(pairs: Sequence[tuple[Path, Summary]], runs: Mapping[str, Run]) -> Iterator[tuple[str, str]]:
-    """Yield the sections of the page: heading and HTML."""
+    """Yield (heading, HTML) for each section of the page."""
     comparison = compare_runs(pairs)
     yield "Result", _table(comparison.head, comparison.rows)
     for phase in dict.fromkeys(phase.name for run in runs.values() for phase in run.phases()):
@@ -41,7 +41,7 @@ def _sections(pairs: Sequence[tuple[Path, Summary]], runs: Mapping[str, Run]) ->
 
 
 def _charts(phase: str, runs: Mapping[str, Run]) -> Iterator[str]:
-    """Yield a chart for each figure of a phase, with a line for each run that has it."""
+    """Yield one chart per metric of a phase, with a line for each run that has the metric."""
     columns = {name: {int(row["epoch"]) + 1: row for row in run.phase(phase).rows()} for name, run in runs.items()}
     epochs = sorted({epoch for rows in columns.values() for epoch in rows})
     for figure in dict.fromkeys(name for rows in columns.values() for row in rows.values() for name in row):
@@ -52,7 +52,7 @@ def _charts(phase: str, runs: Mapping[str, Run]) -> Iterator[str]:
 
 
 def _choices_of(run: Run) -> dict[str, str]:
-    """Return the choices of the architecture that a run results in, by path; empty if there is none yet."""
+    """Return the choices of a run's resulting architecture, by path; {} if there is none yet."""
     if BEST not in run.files.manifest.files:
         return {}
     choices: dict[str, Any] = json.loads(run.content(BEST)).get("choices", {})
@@ -60,7 +60,7 @@ def _choices_of(run: Run) -> dict[str, str]:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return the HTML of a table; the first cell of each row is its heading."""
+    """Return an HTML table; the first cell of each row is a heading."""
     top = "".join(f"<th>{escape(name)}</th>" for name in head)
     body = "".join(
         f"<tr><th>{escape(row[0])}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in row[1:])}</tr>" for row in rows

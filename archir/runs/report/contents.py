@@ -1,4 +1,4 @@
-"""Data of a run's report."""
+"""Data from which the report page of a run is generated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from archir.runs.report.trials import TrialTable
 
 @dataclass(frozen=True)
 class PhaseRows:
-    """Figures of a phase, as `Phase.rows` returns them; `unit` is what a row is called, such as epoch or generation."""
+    """Metrics of a phase, as returned by `Phase.rows`; `unit` is the word for a row, such as epoch or generation."""
 
     name: str
     rows: Sequence[Mapping[str, Any]]
@@ -20,8 +20,10 @@ class PhaseRows:
 
 @dataclass(frozen=True)
 class ChoiceProbabilities:
-    """Probabilities of a choice's alternatives over epochs, `probabilities[epoch][alternative]`, and the positions of
-    the alternatives that were derived (`chosen`)."""
+    """Probabilities of a choice's alternatives over epochs, `probabilities[epoch][alternative]`.
+
+    `chosen` are the indices of the alternatives in the derived architecture.
+    """
 
     choice: str
     alternatives: Sequence[str]
@@ -32,12 +34,12 @@ class ChoiceProbabilities:
 
 @dataclass(frozen=True)
 class Report:
-    """Data of a run's page, which depends on nothing else.
+    """All data of a run's report page.
 
-    `picture` is an SVG document as `archir.pictures` writes it; `scatter_plots` are SVG documents of trials by their
-    scores. `result` has the results of the run, which are shown first; `trials` are tables of the candidates of each
-    phase. `facts` are tables of names and values by heading, such as costs and the export's verification. `recipe` is
-    the text of the recipe, and `overrides` are its changes by `--set`: start, end, new text.
+    `picture` is an SVG of the derived network from `archir.pictures`; `scatter_plots` are SVGs of trials by two
+    scores. `result`, shown first, has the results of the run; `trials` has a table of candidates per phase.
+    `facts` are (name, value) tables by heading, such as costs and export verification. `recipe` is the recipe
+    text; `overrides` are the edits to it made with `--set`: (start, end, new text).
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Line charts over epochs, as SVG: axes with round numbers, a legend, and the values at the pointer."""
+"""Line charts over epochs as SVG, with rounded axis ticks, a legend, and tooltips."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ WIDTH, HEIGHT = 440, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 14, 14, 40
 """Margins around the plot area, in pixels."""
 _MAX_DOTS = 40
-"""Maximum number of epochs for which every value gets a dot."""
+"""Up to this number of epochs, a dot is drawn for every value."""
 
 Value = float | None
-"""Value of a series: a finite number, or None for a gap."""
+"""Value in a series: a finite number, or None for a gap."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Series over the same epochs (counted from 1); None is a gap in a line."""
+    """Series of values over the same epochs, which count from 1; None values are gaps in the line."""
 
     title: str
     epochs: Sequence[int]
@@ -33,7 +33,7 @@ class Chart:
 
 
 def line_chart(chart: Chart) -> str:
-    """Return the HTML figure of a chart: title, legend and SVG."""
+    """Return a chart as an HTML figure with title, legend and SVG."""
     values = [value for series in chart.series.values() for value in series if value is not None]
     low, high, step = scale(min(values), max(values))
     first, last = chart.epochs[0], chart.epochs[-1]
@@ -88,7 +88,7 @@ def line_chart(chart: Chart) -> str:
 
 
 def epoch_ticks(first: int, last: int) -> list[int]:
-    """Return at most eight epochs for the ticks of the axis; the first epoch is one of them."""
+    """Return at most eight epochs, including the first, as ticks of the horizontal axis."""
     step = next(
         step for power in range(12) for step in (10**power, 2 * 10**power, 5 * 10**power) if (last - first) / step <= 7
     )
@@ -96,7 +96,7 @@ def epoch_ticks(first: int, last: int) -> list[int]:
 
 
 def tick_label(value: float, step: float, percent: bool = False) -> str:
-    """Return the label of a tick, with as many digits as the distance `step` of the ticks needs."""
+    """Format the label of a tick, with as many digits as the tick distance `step` requires."""
     unit, word = (0.01, "%") if percent else _unit(abs(value) + step)
     value, step = value / unit, step / unit
     digits = max(0, -floor(log10(step) + 1e-9)) + f"{step:e}".startswith("2.5")
@@ -105,12 +105,12 @@ def tick_label(value: float, step: float, percent: bool = False) -> str:
 
 
 def _unit(size: float) -> tuple[float, str]:
-    """Return the factor and the letter of the unit prefix for a number."""
+    """Return the unit prefix that suits a number, as (factor, letter); (1.0, "") if it needs none."""
     return next(((unit, word) for unit, word in [(1e9, "G"), (1e6, "M"), (1e3, "K")] if size >= 10 * unit), (1.0, ""))
 
 
 def _path(points: Sequence[tuple[float, float | None]]) -> str:
-    """Return the SVG path of a line, interrupted where values are None."""
+    """Return the SVG path data of a line, with gaps at None values."""
 
     def parts() -> Iterator[str]:
         drawing = False

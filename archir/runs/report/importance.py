@@ -12,19 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 MIN_TRIALS = 20
-"""Minimum number of trials from which importance is estimated."""
+"""Minimum number of trials for estimating importance."""
 BOOTSTRAP_SAMPLES = 200
 """Number of bootstrap samples."""
 MAX_LISTED = 30
-"""Maximum number of choices that are listed; of more, those that explain most."""
+"""Maximum number of choices listed, most important first."""
 _NONE = "(inactive)"
-"""Label of a trial in which a choice is not active."""
+"""Label that stands for the outcome of a choice in trials in which it is inactive."""
 
 
 @dataclass(frozen=True)
 class Importance:
-    """Importance of a choice: the fraction of the variance that it explains by itself, with a 90% interval (5% to 95%),
-    and the outcome whose trials have the best mean score, with that mean."""
+    """Importance of a choice: the fraction of score variance that it explains by itself, with a 90% interval (`low`,
+    `high`).
+
+    `best` is the outcome with the best mean score, `mean` that score.
+    """
 
     choice: str
     fraction: float
@@ -37,13 +40,13 @@ class Importance:
 def choice_importances(
     trials: Sequence[tuple[Mapping[str, Any], float]], larger: bool, seed: int = 0
 ) -> list[Importance]:
-    """Return the importances of choices, the largest first; an empty list for fewer than `MIN_TRIALS` trials or equal
+    """Return the importance of each choice, most important first; [] for fewer than `MIN_TRIALS` trials or equal
     scores.
 
-    Trials are grouped by the outcome of one choice. The importance is the fraction of the variance that is between
-    groups, minus what random groups would have (epsilon squared, the main effects of an analysis of variance).
-    Intervals are those of bootstrap samples, centred at the estimate. Trials in which the choice is not active are a
-    group.
+    Trials are grouped by the outcome of one choice; those in which it is inactive form a group of their own.
+    Importance is the fraction of the variance that is between groups, corrected for what random groups would have
+    (epsilon squared, the main effects of an analysis of variance). Intervals are bootstrap intervals, centred at
+    the estimate. `larger`: larger scores are better.
     """
     scores = np.array([score for _, score in trials])
     if len(trials) < MIN_TRIALS or not scores.std() > 0:
@@ -67,7 +70,7 @@ def choice_importances(
 
 
 def _explained(codes: NDArray[np.int64], scores: NDArray[np.float64], groups: int) -> float:
-    """Return the fraction of the variance between groups, minus that expected of random groups."""
+    """Return the fraction of the variance that is between groups, corrected for the expectation with random groups."""
     counts = np.bincount(codes, minlength=groups)
     occupied = int((counts > 0).sum())
     total = float(((scores - scores.mean()) ** 2).sum())
@@ -79,7 +82,7 @@ def _explained(codes: NDArray[np.int64], scores: NDArray[np.float64], groups: in
 
 
 def importance_section(importances: Sequence[Importance], values: Sequence[float], score: str, text: Any) -> str:
-    """Return the HTML of the importances, or the reason why there are none.
+    """Return the HTML section on importance; if there is none, it gives the reason.
 
     `values` are the scores of all trials; `text(score, value)` formats a score.
     """
@@ -111,7 +114,7 @@ def importance_section(importances: Sequence[Importance], values: Sequence[float
 
 
 def _bar(importance: Importance) -> str:
-    """Return the SVG of a bar, with its interval as a line."""
+    """Return an SVG bar for the importance, with its interval as a line."""
     fraction, low, high = (round(120 * value, 1) for value in (importance.fraction, importance.low, importance.high))
     return (
         '<svg class="bar" viewBox="0 0 120 12" width="120" height="12" role="img" '
@@ -121,5 +124,5 @@ def _bar(importance: Importance) -> str:
 
 
 def _text(label: Any) -> str:
-    """Return a label as text."""
+    """Return an outcome label as text."""
     return label if isinstance(label, str) else json.dumps(label)

@@ -1,4 +1,4 @@
-"""HTML page of a run's report: a single file without external resources."""
+"""HTML report page of a run: a single file without external resources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from archir.runs.report.curves import Chart, Value, line_chart
 from archir.runs.report.trials import trials_section
 
 _TIMES = {"seconds"}
-"""Columns with times, which are not reproducible and are shown in a section of their own."""
+"""Columns that hold times, which are not reproducible; they are shown in a separate section."""
 
 
 def page(report: Report) -> str:
@@ -27,7 +27,7 @@ def page(report: Report) -> str:
 
 
 def document(title: str, subtitle: str, sections: Sequence[tuple[str, str]]) -> str:
-    """Return an HTML page; `sections` are pairs of a heading and its HTML."""
+    """Return an HTML page from (heading, HTML) sections."""
     style, script = _read("report.css"), _read("report.js")
     policy = f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     links = "".join(f'<a href="#{_anchor(name)}">{escape(name)}</a>' for name, _ in sections)
@@ -45,13 +45,13 @@ def document(title: str, subtitle: str, sections: Sequence[tuple[str, str]]) -> 
 
 
 def _image(picture: str, alt: str) -> str:
-    """Return the HTML of an SVG document as an image."""
+    """Embed an SVG document in HTML as an image."""
     image = b64encode(picture.encode()).decode()
     return f'<div class="picture" tabindex="0"><img alt="{alt}" src="data:image/svg+xml;base64,{image}"></div>'
 
 
 def _sections(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield the sections of a report: heading and HTML."""
+    """Yield (heading, HTML) for each section of a report."""
     if report.result:
         yield "Result", _facts(report.result)
     for phase in report.phases:
@@ -77,7 +77,7 @@ def _sections(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _recipe(text: str, overrides: Sequence[tuple[int, int, str]]) -> str:
-    """Return the HTML of a recipe, in which the settings that `--set` replaced or added are marked."""
+    """Return the recipe as HTML; settings that `--set` replaced or added are marked."""
     parts, position = [], 0
     for start, end, new in sorted(overrides):
         parts.append(escape(text[position:start]))
@@ -89,7 +89,7 @@ def _recipe(text: str, overrides: Sequence[tuple[int, int, str]]) -> str:
 
 
 def _phase(phase: PhaseRows) -> str:
-    """Return the HTML of a phase: charts, and a table of all figures."""
+    """Return the HTML of a phase: charts, and a table of all metrics."""
     if not phase.rows:
         return f"<p>No {escape(phase.unit)} was done.</p>"
     columns = _columns(phase.rows)
@@ -109,12 +109,12 @@ def _phase(phase: PhaseRows) -> str:
 
 
 def _names(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names of all columns, in order of appearance."""
+    """Return the column names in order of first appearance."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Value]]:
-    """Return the columns that have at least one number, without times and epochs."""
+    """Return the columns with at least one number, except times and epochs."""
     columns = {}
     for name in _names(rows):
         column = [finite_number(row.get(name)) for row in rows]
@@ -124,12 +124,12 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Value]]:
 
 
 def finite_number(value: Any) -> Value:
-    """Return a finite number as a float; None for any other value."""
+    """Return a finite number as float; None for anything else."""
     return float(value) if isinstance(value, int | float) and isfinite(value) else None
 
 
 def _grouped(columns: Iterable[str]) -> list[tuple[str, list[str]]]:
-    """Group columns into charts: losses, accuracies, and each other metric with its validation values."""
+    """Group columns into charts: all losses, all accuracies, and each other metric with its validation counterpart."""
     groups: dict[str, list[str]] = {"loss": [], "accuracy": []}
     for name in columns:
         kind = next((kind for kind in ("loss", "accuracy") if kind in name), name.removeprefix("validation_"))
@@ -138,7 +138,7 @@ def _grouped(columns: Iterable[str]) -> list[tuple[str, list[str]]]:
 
 
 def _heat_maps(weighings: Sequence[ChoiceProbabilities]) -> str:
-    """Return the HTML of heat maps by phase; a bullet marks the derived alternatives."""
+    """Return the HTML of all heat maps, grouped by phase."""
     parts = []
     for phase in dict.fromkeys(choice.phase for choice in weighings):
         if phase:
@@ -154,13 +154,13 @@ def _heat_maps(weighings: Sequence[ChoiceProbabilities]) -> str:
 
 
 def _facts(facts: Mapping[str, Any]) -> str:
-    """Return the HTML of a table of names and values."""
+    """Return an HTML table of names and values."""
     rows = "".join(f"<tr><th>{escape(name)}</th><td>{_value(value)}</td></tr>" for name, value in facts.items())
     return f'<div class="scroll"><table class="facts">{rows}</table></div>'
 
 
 def _value(value: Any) -> str:
-    """Return the HTML of a value of a table."""
+    """Format a table value as HTML."""
     match value:
         case None:
             return "-"
@@ -179,7 +179,7 @@ def _value(value: Any) -> str:
 
 
 def _times(phase: PhaseRows) -> dict[str, str]:
-    """Return the total time and the median time of an epoch."""
+    """Return the total time and the median time per epoch, as text; {} if no times were recorded."""
     seconds = [value for row in phase.rows if (value := finite_number(row.get("seconds"))) is not None]
     if not seconds:
         return {}
@@ -187,15 +187,16 @@ def _times(phase: PhaseRows) -> dict[str, str]:
 
 
 def _anchor(name: str) -> str:
-    """Return the id of the section with a heading."""
+    """Return the HTML id for a section heading."""
     return re.sub(r"\W+", "-", name.lower())
 
 
 def _read(name: str) -> str:
-    """Return the text of a file of `archir/runs/sheet`."""
+    """Return the text of a resource file in `archir/runs/sheet`."""
     return (files("archir.runs") / "sheet" / name).read_text("utf-8")
 
 
 def _hash(source: str) -> str:
-    """Return the hash of an inline style or script for the content security policy, which allows only these to run."""
+    """Return the content security policy hash of an inline style or script; only those with a listed hash are
+    allowed."""
     return "sha256-" + b64encode(sha256(source.encode()).digest()).decode()

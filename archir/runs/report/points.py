@@ -1,4 +1,4 @@
-"""Scatter plot of a phase's trials: a score over a cost, each point linked with its row of the table."""
+"""Scatter plot of the trials of a phase, score against cost; each point is linked to its table row."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 26, 14, 44
 """Margins around the plot area, in pixels."""
 
 Point = tuple[int, float, float]
-"""Trial: its id, its cost and its score."""
+"""Trial as (id, cost, score)."""
 
 
 def scatter_figure(phase: str, score: str, cost: str, trials: Sequence[Point], pictures: Mapping[int, str]) -> str:
-    """Return the HTML figure of a scatter plot.
+    """Return a scatter plot as an HTML figure.
 
-    A point under the pointer shows its numbers and, if `pictures` has one for the trial, its picture (a data URL).
+    The tooltip of a point shows its numbers and, if `pictures` has one for the trial, its picture (a data URL).
     """
     if not trials:
         return ""

@@ -1,4 +1,5 @@
-"""Page of a run while it is running, from its journal alone; no code of the run is executed."""
+"""Report page of a run that may still be running, generated from its journal only; no code from the run is
+executed."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from archir.search.fronts.metric_format import format_metric
 
 
 def run_page(run: Run, summary: Summary) -> str:
-    """Return the HTML page of a run in its present state."""
+    """Return an HTML page with the current state of a run."""
     return page(
         Report(
             title=summary.name,
@@ -31,12 +32,12 @@ def run_page(run: Run, summary: Summary) -> str:
 
 
 def error_page(name: str, error: ArchError) -> str:
-    """Return the HTML page of a run that cannot be read."""
+    """Return an HTML page for a run that cannot be read, with the diagnostics."""
     return page(Report(title=name, result={diagnostic.code: diagnostic.message for diagnostic in error.diagnostics}))
 
 
 def _result(summary: Summary) -> dict[str, Any]:
-    """Return the table of results: state, progress and scores."""
+    """Return the result table: state, progress, and scores."""
     result: dict[str, Any] = {"state": summary.state, "phase": summary.phase, "epochs or batches": summary.epoch}
     if summary.validation is not None:
         result[f"{summary.criterion}, validation"] = format_metric(summary.criterion, summary.validation)

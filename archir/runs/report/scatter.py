@@ -1,4 +1,4 @@
-"""Scatter plot of a search's trials over two objectives, as an SVG file in the style of the reports' charts."""
+"""Scatter plot of a search's trials over two objectives, as an SVG file in the style of the report charts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ STYLE = (
     ".trial{fill:var(--soft);opacity:.35}.front{fill:var(--mark)}"
     ".edge{fill:none;stroke:var(--mark);stroke-width:1.5;stroke-linejoin:round}"
 )
-"""CSS of points and of the front's boundary."""
+"""CSS for the points and the boundary of the front."""
 
 
 class _Axis:
-    """Linear axis of an objective between two positions in pixels."""
+    """Linear axis that maps values of an objective to the pixel range from `first` to `last`."""
 
     def __init__(self, objective: Objective, values: Sequence[float], first: float, last: float) -> None:
         self.name, self.first, self.last = objective.name, first, last
@@ -33,11 +33,11 @@ class _Axis:
         self.caption = f"{heading(self.name)} ({'more' if objective.maximize else 'less'} is better)"
 
     def at(self, value: float) -> float:
-        """Return the position of a value in pixels."""
+        """Return the pixel coordinate of a value."""
         return self.first + (value - self.low) / (self.high - self.low) * (self.last - self.first)
 
     def ticks(self) -> Iterator[tuple[float, str]]:
-        """Yield the position and the label of each tick."""
+        """Yield (pixel coordinate, label) for each tick."""
         for number in range(round((self.high - self.low) / self.step) + 1):
             tick = self.low + number * self.step
             yield self.at(tick), tick_label(tick, self.step, is_fraction(self.name)).removesuffix("%")
@@ -46,10 +46,10 @@ class _Axis:
 def scatter(
     trials: Sequence[tuple[Candidate, Scores]], front: Collection[int], objectives: Sequence[Objective], title: str
 ) -> str:
-    """Return the SVG of trials by their scores; `front` has the ids of those on the Pareto front.
+    """Return an SVG scatter plot of trials; `front` holds the ids of the trials on the Pareto front.
 
-    The first objective is the vertical axis, the second the horizontal one. With two objectives, the boundary of the
-    dominated region is drawn, too. Without trials there are no axes.
+    The vertical axis is the first objective, the horizontal axis the second. If there are exactly two, the
+    boundary of the dominated region is drawn as well. Without trials, the plot has no axes.
     """
     return plot(WIDTH, HEIGHT, title, (_LEFT, 26), STYLE, _elements(trials, front, objectives) if trials else ())
 
@@ -57,7 +57,7 @@ def scatter(
 def _elements(
     trials: Sequence[tuple[Candidate, Scores]], front: Collection[int], objectives: Sequence[Objective]
 ) -> Iterator[str]:
-    """Yield the SVG elements of the plot."""
+    """Yield the SVG elements of a plot."""
     up, right = objectives[:2]
     x = _Axis(right, [scores[right.name] for _, scores in trials], _LEFT, WIDTH - _RIGHT)
     y = _Axis(up, [scores[up.name] for _, scores in trials], HEIGHT - _BOTTOM, _TOP)
@@ -88,7 +88,7 @@ def _elements(
 
 
 def _edge(points: Sequence[tuple[float, float]]) -> str:
-    """Return the SVG path of the boundary of the dominated region: steps from the rightmost to the topmost point."""
+    """Return the SVG path data of the boundary of the dominated region, as a staircase through the front's points."""
     (x, y), *others = points
     return f"M{_coordinate(x)},{_coordinate(y)}" + "".join(f"H{_coordinate(x)}V{_coordinate(y)}" for x, y in others)
 

@@ -1,4 +1,4 @@
-"""Scalars in TensorBoard's file format, written by the package `tensorboard`."""
+"""Converts scalars to records of TensorBoard's file format, with the package `tensorboard`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from archir.diagnostics.errors import fail
 
 
 def require_package() -> None:
-    """Raise ArchError (A2602) if the package `tensorboard` is missing."""
+    """Raise ArchError (A2602) if the package `tensorboard` is not installed."""
     if find_spec("tensorboard") is None:
         raise fail("A2602", "TensorBoard is not installed", None, "pip install 'archir[tensorboard]'")
 
 
 def header(wall_time: float) -> bytes:
-    """Return the first record of an event file."""
+    """Return the first record of an event file, which states the file version."""
     from tensorboard.compat.proto.event_pb2 import Event
 
     return _record(Event(wall_time=wall_time, file_version="brain.Event:2"))
 
 
 def scalars(wall_time: float, step: int, values: Mapping[str, float]) -> bytes:
-    """Return the record of some scalars at a step."""
+    """Return a record with scalars, by tag, at a step."""
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
 
@@ -33,7 +33,7 @@ def scalars(wall_time: float, step: int, values: Mapping[str, float]) -> bytes:
 
 
 def _record(event: Any) -> bytes:
-    """Return an event as a record with its checksums."""
+    """Serialise an event to a record with checksums."""
     from tensorboard.summary.writer.record_writer import RecordWriter
 
     buffer = BytesIO()

@@ -1,4 +1,4 @@
-"""Sections of the report on the trials of a phase: scatter plot, importance of choices, and a sortable table."""
+"""Report section on the trials of a phase: scatter plot, importance of choices, and a sortable table."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from archir.runs.report.points import scatter_figure
 from archir.search.fronts.metric_format import format_metric
 
 MAX_LISTED = 2_000
-"""Maximum number of candidates of a phase that are listed; of more, the first ones."""
+"""Maximum number of candidates listed per phase; the first ones are listed."""
 
 
 @dataclass(frozen=True)
 class TrialRow:
-    """Candidate of a phase: its id, its scores (None if it failed), its costs and its choices."""
+    """Candidate of a phase: id, scores (None for those that it lacks because it failed), costs, and choices."""
 
     id: int
     scores: Mapping[str, float | None]
@@ -32,8 +32,8 @@ class TrialRow:
 class TrialTable:
     """Candidates of a phase in the order of proposal.
 
-    `command(id)` is the command that trains one of them. Candidates are compared by `score`; `larger` says whether
-    larger values are better. `pictures` are SVG documents of some candidates, by id.
+    `command(id)` returns the shell command that trains a candidate. Candidates are ranked by `score`; `larger`
+    tells whether larger values are better. `pictures` maps ids of some candidates to SVG documents.
     """
 
     phase: str
@@ -45,13 +45,13 @@ class TrialTable:
 
     @property
     def scored(self) -> list[tuple[TrialRow, float]]:
-        """The candidates that have the score, with its value, best first."""
+        """(candidate, score) pairs for all candidates that have the score, best first."""
         scored = [(row, value) for row in self.rows if (value := row.scores.get(self.score)) is not None]
         return sorted(scored, key=lambda pair: -pair[1] if self.larger else pair[1])
 
 
 def trials_section(trials: TrialTable) -> str:
-    """Return the HTML of the scatter plot, the importance of choices, and the table."""
+    """Return the HTML section: scatter plot, importance of choices, and table."""
     scored = trials.scored
     parts = []
     if scored:
@@ -67,12 +67,13 @@ def trials_section(trials: TrialTable) -> str:
 
 
 def _url(picture: str) -> str:
-    """Return an SVG document as a data URL."""
+    """Return a data URL for an SVG document."""
     return f"data:image/svg+xml;base64,{b64encode(picture.encode()).decode()}"
 
 
 def trials_table(trials: TrialTable) -> str:
-    """Return the HTML of a table, sortable by the column that is clicked on; rows expand to choices and command."""
+    """Return an HTML table that sorts by a column when it is clicked; rows expand to show choices and training
+    command."""
     listed = trials.rows[:MAX_LISTED]
     scores = list(dict.fromkeys(name for row in listed for name in row.scores))
     costs = list(dict.fromkeys(name for row in listed for name in row.costs))
@@ -85,7 +86,7 @@ def trials_table(trials: TrialTable) -> str:
 
 
 def _row(row: TrialRow, scores: Sequence[str], costs: Sequence[str], command: str) -> str:
-    """Return the HTML of a candidate's row."""
+    """Return the HTML table row of a candidate."""
     cells = [_cell(row.id, str(row.id))]
     cells += [_cell(row.scores.get(name), _score(name, row.scores.get(name))) for name in scores]
     cells += [_cell(row.costs.get(name), f"{row.costs[name]:,.0f}" if name in row.costs else "-") for name in costs]
@@ -97,10 +98,10 @@ def _row(row: TrialRow, scores: Sequence[str], costs: Sequence[str], command: st
 
 
 def _cell(value: float | None, text: str) -> str:
-    """Return the HTML of a cell; `value` is what the table is sorted by."""
+    """Return an HTML table cell; the table is sorted by `value`, and None sorts as missing."""
     return f'<td data-value="{"" if value is None else repr(float(value))}">{escape(text)}</td>'
 
 
 def _score(name: str, value: float | None) -> str:
-    """Format a score; "failed" if there is none."""
+    """Format a score; None, for a failed candidate, as "failed"."""
     return "failed" if value is None else format_metric(name, value)

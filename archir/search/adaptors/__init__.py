@@ -1,1 +1,1 @@
-"""Adaptors for samplers of other libraries, which decide the choices of a space."""
+"""Adaptors that let samplers of other libraries make the choices of a space."""

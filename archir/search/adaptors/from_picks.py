@@ -1,4 +1,5 @@
-"""Build architectures from outcomes picked by another library, choice by choice in the order of their conditions."""
+"""Builds architectures from outcomes that another library picks, one choice at a time; inactive choices are not
+asked for."""
 
 from __future__ import annotations
 
@@ -15,18 +16,19 @@ from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 
 MAX_NEIGHBOURS, SAMPLES = 256, 256
-"""Maximum number of neighbours, and number of random architectures, among which a replacement is searched if the picked
-architecture breaks a bound on costs."""
+"""If the picked architecture breaks a cost bound: maximum number of its neighbours, and number of random
+architectures, that are considered as replacement."""
 
 Pick = Callable[[Choice], int]
 """Function that returns the picked outcome of a choice."""
 
 
 def architecture_from_picks(space: Space, pick: Pick) -> Architecture:
-    """Return the architecture with the picked outcomes; `pick` is called only for active choices.
+    """Build the architecture with the picked outcomes; `pick` is called for active choices only.
 
-    If a constraint rules out the picked outcome, another outcome is taken. If a bound on costs is broken, the result is
-    an architecture within all bounds that differs in few choices. The result is a deterministic function of the picks.
+    If a constraint excludes the picked outcome, another outcome is used. If the architecture breaks a cost bound,
+    one within all bounds that differs in few choices is returned. The result is a deterministic function of the
+    picks.
     """
     picks = _LazyPicks(space.choices, pick)
     architecture = space.repair(picks, random.Random(0))
@@ -34,8 +36,10 @@ def architecture_from_picks(space: Space, pick: Pick) -> Architecture:
 
 
 def _replacement(space: Space, picked: Architecture) -> Architecture:
-    """Return an architecture within the bounds that differs from `picked` in few choices: the closest of its neighbours
-    and some random architectures."""
+    """Return an architecture within the bounds that differs from `picked` in few choices.
+
+    It is the closest one among neighbours of `picked` and random architectures.
+    """
     rng = random.Random(str(picked.codes))
     neighbour_codes = [neighbour.codes for neighbour in islice(neighbours(space, picked, rng), MAX_NEIGHBOURS)]
     samples = space.sample_codes(SAMPLES, np.random.default_rng(rng.getrandbits(64)))
@@ -47,7 +51,7 @@ def _replacement(space: Space, picked: Architecture) -> Architecture:
 
 
 class _LazyPicks(Sequence[int]):
-    """Sequence of picked outcomes; `pick` is called when a choice is first read, at most once for each choice."""
+    """Lazy sequence of picked outcomes: `pick` is called when a choice is first read, at most once per choice."""
 
     def __init__(self, choices: Sequence[Choice], pick: Pick) -> None:
         self._choices, self._pick = choices, pick
@@ -74,7 +78,7 @@ class _LazyPicks(Sequence[int]):
 
 
 def plain_label(choice: Choice, outcome: int) -> str | int | float | bool:
-    """Return the label of an outcome as a plain value; several labels are joined by commas."""
+    """Return the label of an outcome as a scalar; the labels of a k-subset are joined by commas."""
     label = choice.label(outcome)
     if isinstance(label, list):
         return ", ".join(map(str, label))

@@ -1,6 +1,6 @@
 """Nevergrad as a sampler of architectures.
 
-An optimizer varies `parametrization(space)`; `architecture(values, space)` is the architecture that it proposes.
+Optimise over `parametrization(space)`, and convert each candidate's value with `architecture(values, space)`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from archir.spaces.space import Space
 
 
 def parametrization(space: Space) -> Any:
-    """Return a `Dict` of Nevergrad that maps the path of each choice to the number of an outcome.
+    """Return a Nevergrad `Dict` that maps the path of each choice to an outcome index.
 
-    For choices among ascending numbers, the optimizer prefers moves to neighbouring outcomes. Raises ArchError (A2602)
-    if Nevergrad is not installed.
+    For choices between ascending numbers, the optimizer prefers moves to adjacent outcomes. Raises ArchError
+    (A2602) if Nevergrad is not installed.
     """
     try:
         p = import_module("nevergrad").p
@@ -32,8 +32,8 @@ def parametrization(space: Space) -> Any:
 
 
 def architecture(values: Mapping[str, int], space: Space) -> Architecture:
-    """Return the architecture of a candidate's value, within all bounds of the space; inactive choices are ignored.
+    """Convert the value of a Nevergrad candidate to an architecture within all bounds; inactive choices are ignored.
 
-    If a requirement rules out the proposed outcomes, or they break a bound on costs, it is a similar architecture.
+    If the proposed outcomes violate a constraint or break a cost bound, a similar architecture is returned.
     """
     return architecture_from_picks(space, lambda choice: int(values.get(choice.path, 0)))

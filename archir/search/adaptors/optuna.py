@@ -1,6 +1,6 @@
 """Optuna as a sampler of architectures: call `archir.optuna.suggest(trial, space)` in the objective.
 
-Optuna is not imported: only methods of the trial are called.
+Optuna itself is not imported; only methods of the trial are called.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 
 ATTRIBUTE = "archir"
-"""The trial's user attribute that holds the architecture."""
+"""Name of the trial's user attribute that stores the architecture."""
 MAX_NAMED_OUTCOMES = 1_000
-"""Maximum number of outcomes of a choice that are suggested by label; of choices with more, their number is
-suggested."""
+"""Choices with at most this many outcomes are suggested by label (categorical); others by outcome index
+(integer)."""
 
 
 class Trial(Protocol):
-    """Interface of Optuna's trials, both running and finished."""
+    """Interface of Optuna trials, running or finished."""
 
     def suggest_categorical(self, name: str, choices: Sequence[Any]) -> Any:
         """Suggest one of several values."""
@@ -39,9 +39,10 @@ class Trial(Protocol):
 def suggest(trial: Trial, space: Space) -> Architecture:
     """Return the architecture that a trial suggests, within all bounds of the space.
 
-    Parameters are named by the paths of choices; only active choices are suggested. If a requirement rules out the
-    suggested outcomes, or they break a bound on costs, a similar architecture is returned. The trial's attribute
-    `archir` holds its labels. For a finished trial, such as `study.best_trial`, the architecture is the same.
+    Optuna's parameters are named by the choice paths; only active choices are suggested. If the suggested
+    outcomes violate a constraint or break a cost bound, a similar architecture is returned. Its labels are stored
+    in the trial's user attribute `archir`. Called with a finished trial, such as `study.best_trial`, the function
+    returns the same architecture again.
     """
 
     def pick(choice: Choice) -> int:

@@ -1,4 +1,4 @@
-"""Prepare work and score tasks, turning every exception into an outcome with a one-line message."""
+"""Prepares work and scores tasks in a worker; every exception becomes an outcome with a one-line message."""
 
 from __future__ import annotations
 
@@ -15,33 +15,34 @@ from typing import Any
 from archir.search.executors.protocol import Done, Failed, Outcome, Reason, Score, Work
 
 Packed = tuple[str, bytes]
-"""Key of a task, and the pickled task."""
+"""Task key and pickled task."""
 
 _MAX_LENGTH = 500
-"""Maximum length of a message, in characters."""
+"""Maximum length of an error message in characters."""
 
 
 @dataclass(frozen=True)
 class Ready:
-    """Answer of a worker after preparing; `problem` says why preparing failed."""
+    """First message of a worker, after preparing; if that failed, `problem` says why."""
 
     worker: str
     problem: str | None = None
 
 
 def worker_name() -> str:
-    """Return the name of this process as a worker, `host:pid`."""
+    """Return the name `host:pid` of this process as a worker."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def error_line(error: BaseException) -> str:
-    """Return type and text of an exception in one line."""
+    """Return the type and message of an exception on one line."""
     text = " ".join("".join(format_exception_only(error)).split())
     return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 3] + "..."
 
 
 def prepare(work: Work) -> tuple[Score | None, Ready]:
-    """Prepare the work. Returns the function that scores, or None if preparing raised an exception."""
+    """Prepare the work in this process; return the scoring function, or None if that raised, and the message to
+    send."""
     try:
         return work.prepare(), Ready(worker_name())
     except (Exception, SystemExit) as error:
@@ -49,7 +50,7 @@ def prepare(work: Work) -> tuple[Score | None, Ready]:
 
 
 def attempt(score: Score, key: str, task: Any) -> Outcome:
-    """Score a task. Returns `Done`, or `Failed` if it raised an exception or a score is infinite or not a number."""
+    """Score a task; return `Done`, or `Failed` if scoring raised an exception or a score is infinite or NaN."""
     start = time.perf_counter()
     try:
         scores = {str(name): float(value) for name, value in score(task).items()}
@@ -64,15 +65,15 @@ def attempt(score: Score, key: str, task: Any) -> Outcome:
 
 
 def attempt_all(score: Score, batch: Sequence[Packed]) -> list[Outcome]:
-    """Unpickle and score each task of a batch; if one cannot be unpickled, only this task has failed."""
+    """Unpickle and score each task of a batch; a task that cannot be unpickled fails alone."""
     return [attempt(lambda packed: score(ForkingPickler.loads(packed)), key, packed) for key, packed in batch]
 
 
 def _out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception reports that memory ran out.
+    """Return True if an exception reports that memory ran out.
 
-    Torch is not imported here: its errors are recognised by class name, and that of its CPU allocator, which has no
-    class of its own, by text.
+    Torch is not imported here. Its CUDA error is recognised by class name; the error of its CPU allocator, which
+    has no class of its own, by message.
     """
     if isinstance(error, MemoryError) or any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__):
         return True

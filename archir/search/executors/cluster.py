@@ -1,7 +1,8 @@
-"""Workers that are actors on a Ray cluster: a local one that this process starts, or a running one that it joins.
+"""Workers as actors on a Ray cluster, which is either started locally by this process or already running and
+joined.
 
-Actors prepare once. The work is in the cluster's object store, once on each machine, and actors read its arrays from
-there without copies. Ray's own restarts and retries are off: `Supervised` handles the death of a worker.
+Each actor prepares once. The work is put into the cluster's object store, once per machine, from which actors
+read arrays without copying. Ray's own restarts and retries are disabled: `Supervised` handles dying workers.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from archir.search.executors.protocol import Outcome, Score, Work
 from archir.search.executors.workers import DiedError, Worker, WorkerPool
 
 RAY_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
-"""Environment of Ray: no usage reports, and workers without a GPU of their own see none (Ray warns if this is not
-set)."""
+"""Environment variables for Ray: disable usage reports, and hide all GPUs from workers that were assigned none
+(Ray warns if this is unset)."""
 
 _CONNECT_TIMEOUT = 10.0
-"""Timeout of a connection to a machine of the cluster, in seconds."""
+"""Timeout in seconds for connecting to the cluster's address."""
 
 
 class _Scorer:
-    """Actor class: runs in an actor's process, prepares the work and scores batches of tasks."""
+    """Actor class, run in the actor's process: prepares the work and scores batches of tasks."""
 
     def __init__(self) -> None:
         self._score: Score | None = None
@@ -47,7 +48,7 @@ class _Scorer:
 
 
 class Actor(Worker):
-    """Handle of an actor, and the pending answer to its last call, if any."""
+    """Handle of a Ray actor, and the future of its pending answer, if any."""
 
     def __init__(self, ray: Any, handle: Any, work: Any) -> None:
         self._ray, self._handle = ray, handle
@@ -58,7 +59,7 @@ class Actor(Worker):
         self.answer = self._handle.score.remote(batch)
 
     def receive(self) -> Ready | list[Outcome]:
-        """Wait for the answer of the last call."""
+        """Wait for the pending answer and return it. Raises DiedError if the actor died."""
         pending, self.answer, errors = self.answer, None, self._ray.exceptions
         try:
             reply: Ready | list[Outcome] = self._ray.get(pending)
@@ -75,7 +76,7 @@ class Actor(Worker):
 
 
 class ActorPool(WorkerPool[Actor]):
-    """Pool of Ray actors with `cores` cores and `gpus` GPUs each, as many as fit on the cluster.
+    """Pool of Ray actors with `cores` cores and `gpus` GPUs each, as many as the cluster can hold.
 
     If `address` is None, a local cluster is started.
     """
@@ -126,7 +127,8 @@ class ActorPool(WorkerPool[Actor]):
         self._owns_cluster = True
 
     def _ping(self) -> None:
-        """Check that the address accepts connections: Ray itself would retry for minutes. Raises ArchError (A2605)."""
+        """Check that the cluster address accepts connections; Ray itself would retry for minutes. Raises ArchError
+        (A2605)."""
         host, _, port = (self._address or "").removeprefix("ray://").rpartition(":")
         if host:
             try:
@@ -135,15 +137,15 @@ class ActorPool(WorkerPool[Actor]):
                 raise fail("A2605", f"no Ray cluster answers at `{self._address}`: {error_line(error)}") from error
 
     def close(self) -> None:
-        """Leave the cluster; stop it if this process started it."""
+        """Disconnect from the cluster, and stop it if this process started it."""
         self._work = None
         if self._owns_cluster:
             self._owns_cluster = False
             self._ray.shutdown()
 
     def size(self) -> int:
-        """Return the number of actors that fit on the machines of the cluster at present. Raises ArchError (A2605) if
-        none fits."""
+        """Return how many actors fit on the machines that are now in the cluster. Raises ArchError (A2605) if none
+        does."""
         count = 0
         needed = [(name, amount) for name, amount in (("CPU", self._cores), ("GPU", self._gpus)) if amount]
         for node in self._ray.nodes():
@@ -154,25 +156,25 @@ class ActorPool(WorkerPool[Actor]):
         return count
 
     def load(self, work: Work) -> None:
-        """Put the work into the object store."""
+        """Put the work into the cluster's object store. Raises ArchError (A2604) if it cannot be pickled."""
         try:
             self._work = self._ray.put(work)
         except Exception as error:
             raise fail("A2604", f"the work cannot be sent to workers: {error_line(error)}") from error
 
     def pack(self, task: Any) -> bytes:
-        """Pickle a task with Ray's cloudpickle, which supports classes and functions defined in scripts."""
+        """Pickle a task with Ray's cloudpickle, which also supports classes and functions defined in scripts."""
         packed: bytes = self._ray.cloudpickle.dumps(task)
         return packed
 
     def spawn(self) -> Actor:
-        """Start an actor; Ray delays it while others use the cluster's cores."""
+        """Start an actor; Ray delays it until enough cores are free."""
         remote_class = self._ray.remote(_Scorer)
         options = {"num_cpus": self._cores, "num_gpus": self._gpus, "max_restarts": 0, "max_task_retries": 0}
         return Actor(self._ray, remote_class.options(**options).remote(), self._work)
 
     def ready(self, workers: Sequence[Actor], timeout: float | None) -> list[Actor]:
-        """Return the actors whose answer, or failure, has arrived."""
+        """Return the actors that have answered or failed; wait for one, at most `timeout` seconds."""
         pending = {worker.answer: worker for worker in workers if worker.answer is not None}
         arrived, _ = self._ray.wait(list(pending), num_returns=1, timeout=timeout)
         return [pending[answer] for answer in arrived]
@@ -180,7 +182,7 @@ class ActorPool(WorkerPool[Actor]):
 
 @contextmanager
 def _quiet_environment() -> Iterator[None]:
-    """Set the environment variables of `RAY_ENVIRONMENT`, and restore the old values at the end."""
+    """Context manager that sets the variables of `RAY_ENVIRONMENT` and finally restores the old values."""
     old = {name: os.environ.get(name) for name in RAY_ENVIRONMENT}
     os.environ.update(RAY_ENVIRONMENT)
     try:
@@ -195,8 +197,10 @@ def _quiet_environment() -> Iterator[None]:
 
 @contextmanager
 def _kept_sigterm_handler() -> Iterator[None]:
-    """Restore the handler of SIGTERM at the end. If there was none, keep Ray's handler, which shuts this process down
-    cleanly."""
+    """Context manager that finally restores the SIGTERM handler.
+
+    If there was none before, Ray's handler stays, which shuts this process down cleanly.
+    """
     handler = signal.getsignal(signal.SIGTERM)
     try:
         yield

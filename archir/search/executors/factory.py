@@ -1,4 +1,4 @@
-"""Create executors from their names on a command line or in a recipe."""
+"""Creates executors from their names on the command line or in a recipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from archir.search.executors.supervised import Supervised
 
 
 class LocalExecutor:
-    """Executor without worker processes. It has no time limit: a task can only be stopped together with this
+    """Executor that scores in this process. It supports no time limit, since a task could be stopped only with the
     process."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class LocalExecutor:
         self._work = self._score = None
 
     def run(self, work: Work, tasks: Sequence[tuple[str, Any]]) -> Generator[Outcome, None, None]:
-        """Yield one outcome per task, in order; see `Executor`."""
+        """Yield one outcome per task, in task order; see `Executor`."""
         if not tasks:
             return
         if work is not self._work:
@@ -48,7 +48,7 @@ class LocalExecutor:
 
 
 KINDS = ("local", "processes", "ray")
-"""Kinds of executors: the part of a name before the colon."""
+"""Kinds of executors: the part of an executor's name before the colon."""
 
 
 def executor(
@@ -59,14 +59,14 @@ def executor(
     | name | where it scores |
     |---|---|
     | `local` | in this process |
-    | `processes`, `processes:4` | in as many processes, by default as this process has cores |
-    | `ray` | on a Ray cluster of its own, on this machine |
-    | `ray:HOST:PORT` | on a running cluster that this machine is part of |
-    | `ray://HOST:PORT` | on a running cluster that this machine is not part of |
+    | `processes`, `processes:4` | in that many processes; by default, as many as this process's cores allow |
+    | `ray` | on a Ray cluster that it starts on this machine |
+    | `ray:HOST:PORT` | on a running cluster that includes this machine |
+    | `ray://HOST:PORT` | on a running cluster that does not include this machine |
 
-    `limit` is the time for a task in seconds, `retries` how often a task is tried again after its worker died, `cores`
-    and, on Ray, `gpus` are those of each worker. Raises ArchError: A2601 (no such executor, or a wrong argument), A2602
-    (a package is missing), A2603 (the executor cannot enforce a limit).
+    `limit` is the time limit per task in seconds, `retries` how often a task is retried after its worker died,
+    `cores` and, on Ray only, `gpus` are the resources of each worker. Raises ArchError: A2601 (no such executor,
+    or an invalid argument), A2602 (a package is missing), A2603 (the executor cannot enforce a limit).
     """
     _check("limit", limit is None or limit > 0, "more than 0 seconds")
     _check("retries", retries >= 0, "0 or more")
@@ -94,7 +94,7 @@ def executor(
 
 
 def device_of(text: str, own: str, gpus: float = 0.0) -> str:
-    """Return the device on which the workers of an executor compute; `own` is the device of this process.
+    """Return the device on which an executor's workers compute; `own` is the device of this process.
 
     On Ray, workers see only the GPUs assigned to them, whatever this machine has.
     """
@@ -104,12 +104,12 @@ def device_of(text: str, own: str, gpus: float = 0.0) -> str:
 
 
 def _unknown(text: str, hint: str) -> ArchError:
-    """Return the error for a name that is not an executor's (A2601)."""
+    """Return the error (A2601) for an unknown executor name."""
     return fail("A2601", f"there is no executor `{text}`", None, hint)
 
 
 def _check(name: str, valid: bool, wanted: str) -> None:
-    """Raise ArchError (A2601) unless an argument is valid; `wanted` describes the valid values."""
+    """Raise ArchError (A2601) unless `valid`; `wanted` describes the valid values of argument `name`."""
     if not valid:
         raise fail("A2601", f"`{name}` of an executor must be {wanted}")
 

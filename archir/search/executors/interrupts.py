@@ -1,4 +1,4 @@
-"""Defer SIGINT (Ctrl-C) while processes are started or ended, so that none of them is lost track of."""
+"""Defers SIGINT (Ctrl-C) while worker processes are started or ended, so that none of them is orphaned."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _HAS_MASKS = hasattr(signal, "pthread_sigmask")
-"""Whether the operating system has signal masks; Windows has none."""
+"""Whether the platform has signal masks; Windows does not."""
 
 
 @contextmanager
 def deferred_sigint() -> Iterator[None]:
-    """Defer SIGINT until the block ends, and block it in processes started inside until they call `unblock_sigint`.
+    """Context manager that defers SIGINT until its end; processes started in it block SIGINT until they call
+    `unblock_sigint`.
 
-    A signal mask is not enough: each thread has its own, and the signal may be delivered to any thread.
+    A signal mask alone is not enough: each thread has its own, and the signal may be delivered to any thread.
     """
     pending: list[int] = []
     handler = signal.getsignal(signal.SIGINT)

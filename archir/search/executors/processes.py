@@ -1,6 +1,7 @@
-"""Workers that are processes on this machine.
+"""Workers as processes on this machine.
 
-Each worker has its own pipe and shares no lock and no queue with others: the death of one cannot block the others.
+Each worker has its own pipe and shares no lock or queue with others, so that a dying worker cannot block
+them.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from archir.search.executors.protocol import Outcome, Score, Work
 from archir.search.executors.workers import DiedError, Worker, WorkerPool
 
 _EXIT_TIMEOUT = 2.0
-"""Maximum time in seconds between the end of a process's pipe and the end of the process."""
+"""Maximum time in seconds to wait for a process to exit after its pipe has closed."""
 
 
 class Process(Worker):
-    """Worker process, started with `spawn`: neither CUDA nor the threads of torch survive a fork."""
+    """Worker process, started with `spawn`, because neither CUDA nor torch's threads survive a fork."""
 
     def __init__(self, packed: bytes, cores: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -39,14 +40,14 @@ class Process(Worker):
         child_pipe.close()
 
     def send(self, batch: Sequence[Packed]) -> None:
-        """Send a batch of tasks; the worker is waiting for it. A dead worker is detected by `receive`."""
+        """Send a batch of tasks to the worker, which must be idle. If the worker is dead, `receive` will report it."""
         try:
             self.pipe.send(batch)
         except OSError:
             return
 
     def receive(self) -> Ready | list[Outcome]:
-        """Return the next message of the worker; messages sent before it died are still received."""
+        """Return the next message, even if the worker sent it before dying. Raises DiedError if there is none left."""
         try:
             message: Ready | list[Outcome] = self.pipe.recv()
         except (EOFError, OSError):
@@ -55,7 +56,7 @@ class Process(Worker):
         return message
 
     def kill(self) -> None:
-        """Kill the process and wait until it has ended."""
+        """Kill the process and wait for it to exit."""
         self.process.kill()
         self.process.join()
         self.process.close()
@@ -72,15 +73,17 @@ class ProcessPool(WorkerPool[Process]):
         self._packed = b""
 
     def open(self) -> None:
-        """Start the standard library's resource tracker now: starting it later would unblock SIGINT inside
-        `deferred_sigint`."""
+        """Start the standard library's resource tracker.
+
+        If it were started later, it would unblock SIGINT inside `deferred_sigint`.
+        """
         if os.name == "posix":
             from multiprocessing import resource_tracker
 
             resource_tracker.ensure_running()
 
     def close(self) -> None:
-        """Drop the pickled work."""
+        """Release the pickled work."""
         self._packed = b""
 
     def size(self) -> int:
@@ -88,7 +91,7 @@ class ProcessPool(WorkerPool[Process]):
         return self._number
 
     def load(self, work: Work) -> None:
-        """Pickle the work, once for all processes."""
+        """Pickle the work once for all processes. Raises ArchError (A2604) if that fails."""
         try:
             self._packed = bytes(_Pickler.dumps(work))
         except Exception as error:
@@ -103,21 +106,21 @@ class ProcessPool(WorkerPool[Process]):
         return Process(self._packed, self._cores)
 
     def ready(self, workers: Sequence[Process], timeout: float | None) -> list[Process]:
-        """Return the processes that have sent a message, or ended."""
+        """Return the processes that have sent a message or exited; wait for one, at most `timeout` seconds."""
         sources = {worker: (worker.pipe, worker.process.sentinel) for worker in workers}
         readable = wait([source for pair in sources.values() for source in pair], timeout)
         return [worker for worker, pair in sources.items() if any(source in readable for source in pair)]
 
 
 def _exit_reason(exitcode: int | None) -> str:
-    """Describe how a process ended."""
+    """Return a description of how a process ended, such as "killed by SIGKILL"."""
     if exitcode is not None and exitcode < 0:
         return f"killed by {signal.Signals(-exitcode).name}"
     return f"it ended with code {exitcode}"
 
 
 def _serve(pipe: Connection, packed: bytes, cores: int) -> None:
-    """Main function of a worker process: prepare, then score batches until the pipe is closed."""
+    """Main function of a worker process: prepares the work, then scores batches until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent handles it
     unblock_sigint()
     threading.Thread(target=_exit_with_parent, daemon=True).start()
@@ -132,7 +135,7 @@ def _serve(pipe: Connection, packed: bytes, cores: int) -> None:
 
 
 def _exit_with_parent() -> None:
-    """End this process as soon as its parent ends, even during a task."""
+    """End this process as soon as its parent has ended, even in the middle of a task."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
@@ -140,10 +143,10 @@ def _exit_with_parent() -> None:
 
 
 class _Pickler(ForkingPickler):
-    """Pickler whose output contains everything, so that any number of processes can read it.
+    """Pickler with self-contained output, which any number of processes can load.
 
-    Torch registers reducers with `ForkingPickler` that put tensors into shared memory, which one process can fetch;
-    here they are not used.
+    Torch registers reducers with `ForkingPickler` that move tensors to shared memory, which only one process can
+    fetch; they are disabled here.
     """
 
     def __init__(self, *arguments: Any) -> None:
@@ -152,7 +155,7 @@ class _Pickler(ForkingPickler):
 
 
 class _Packed:
-    """Pickled work that is unpickled in `prepare`, where exceptions become answers to the parent."""
+    """Pickled work that is unpickled in `prepare`, so that an exception while unpickling is reported to the parent."""
 
     def __init__(self, packed: bytes) -> None:
         self._packed = packed

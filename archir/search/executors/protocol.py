@@ -1,4 +1,4 @@
-"""Interfaces of executors: the work, the outcome of a task, and the executor itself."""
+"""Interfaces of executors: work, outcome of a task, and executor."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ from typing import Any, Literal, Protocol, Self
 Reason = Literal["exception", "time", "died", "memory", "nan"]
 """Why a task failed."""
 Score = Callable[[Any], Mapping[str, float]]
-"""Function that maps a task to scores by name."""
+"""Function that maps a task to named scores."""
 
 
 class Work(Protocol):
-    """Work of the executor's workers. If workers are separate processes, the work and its tasks must be picklable.
+    """What the workers of an executor do. If workers are separate processes, the work and its tasks must be
+    picklable.
 
-    Scores must depend on nothing but the work and the task. Worker processes set `OMP_NUM_THREADS` to their number of
-    cores; `prepare` is responsible for everything else that affects rounding. Arrays of the work may be read-only.
+    Scores must depend only on the work and the task. Worker processes set `OMP_NUM_THREADS` to their number of
+    cores; `prepare` must set everything else that affects rounding. Arrays in the work may be read-only.
     """
 
     def prepare(self) -> Score:
-        """Return the function that scores. Called once in each worker, outside of all time limits."""
+        """Return the scoring function. Called once in each worker, not subject to time limits."""
         ...
 
 
 @dataclass(frozen=True)
 class Done:
-    """Finite scores of a task, the seconds that scoring took, and the worker, `host:pid`."""
+    """Successful outcome of a task: finite scores, time of scoring in seconds, and worker name `host:pid`."""
 
     key: str
     scores: Mapping[str, float]
@@ -37,7 +38,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """Task without scores; `message` says why in one line."""
+    """Failed outcome of a task; `message` gives the cause on one line."""
 
     key: str
     reason: Reason
@@ -47,19 +48,19 @@ class Failed:
 
 
 Outcome = Done | Failed
-"""Result of a task."""
+"""Outcome of a task."""
 
 
 class Executor(Protocol):
-    """Context manager that scores tasks. Workers live until it is closed, and are prepared again only for another work
-    object."""
+    """Context manager that scores tasks. Workers live until it is closed; they prepare again only for a different
+    work object."""
 
     def run(self, work: Work, tasks: Sequence[tuple[str, Any]]) -> Generator[Outcome, None, None]:
-        """Yield one outcome per task, a pair of a key and an argument of the scoring function, in the order of
-        completion.
+        """Yield one outcome per task, in order of completion. A task is a pair: a key, and the argument of the scoring
+        function.
 
         If the generator is closed early or interrupted, only the tasks in progress are lost. Raises ArchError (A2604)
-        if workers cannot start or prepare.
+        if the workers cannot start or prepare.
         """
         ...
 

@@ -1,7 +1,8 @@
 """Executor that distributes tasks to workers that may die.
 
-A worker holds one task, or a batch of short ones if sending costs more than waiting for each other. If a worker with a
-batch dies or exceeds the time limit, it is not known which task is the cause: all of them are sent again one by one.
+A worker gets one task at a time, or a batch of short tasks if sending each one alone would cost more. If a
+worker dies or exceeds the time limit during a batch, the responsible task is unknown, so all tasks of the
+batch are retried one by one.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from archir.search.executors.protocol import Failed, Outcome, Reason, Work
 from archir.search.executors.workers import DiedError, WorkerPool, WorkerT
 
 BATCH_SECONDS = 0.25
-"""Target time of a batch in seconds: tasks are sent together if they are expected to take no longer."""
+"""Target duration of a batch in seconds: short tasks are batched up to this expected total."""
 
 
 @dataclass
 class _Job:
-    """Task, the number of workers that died on it, and whether it must be sent in a batch of its own."""
+    """Queued task: `deaths` counts the workers that died on it; if `isolated`, it must be sent alone."""
 
     key: str
     task: Any
@@ -35,10 +36,10 @@ class _Job:
 
 @dataclass(eq=False)
 class _Slot(Generic[WorkerT]):
-    """Slot of a worker.
+    """Worker and its state.
 
-    `name` is set when the worker is ready; `jobs` are those it holds since time `since`; `pace` is the average time of
-    a job in the last batch, in seconds.
+    `name` is "" until the worker is ready. `jobs` are the tasks that it has been working on since time `since`.
+    `pace` is the mean time in seconds per task in its last batch.
     """
 
     worker: WorkerT
@@ -49,9 +50,9 @@ class _Slot(Generic[WorkerT]):
 
 
 class Supervised(Generic[WorkerT]):
-    """Executor that replaces workers that die, or take more than `limit` seconds for a task.
+    """Executor that replaces workers that die or exceed `limit` seconds on a task.
 
-    The task of a worker that died is sent again, up to `retries` times.
+    A task whose worker died is sent again, up to `retries` times.
     """
 
     def __init__(self, pool: WorkerPool[WorkerT], limit: float | None, retries: int) -> None:
@@ -121,15 +122,16 @@ class Supervised(Generic[WorkerT]):
                     slot.since = time.monotonic()
 
     def _batch_size(self, slot: _Slot[WorkerT]) -> int:
-        """Return the number of jobs in the next batch: fewer towards the end, so that all workers finish at about the
-        same time."""
+        """Return the size of the next batch; it shrinks towards the end, so that all workers finish at about the same
+        time."""
         if self._waiting[0].isolated:
             return 1
         fair = len(self._waiting) // (2 * len(self._slots))
         return max(1, min(self.pool.max_batch, fair, int(BATCH_SECONDS / max(slot.pace, 1e-6))))
 
     def _collect(self) -> Iterator[Outcome]:
-        """Wait for messages of workers and yield their outcomes; yield nothing if a time limit passes first."""
+        """Wait for messages of workers and yield the outcomes in them; yield nothing if a task's time limit expires
+        first."""
         if all(slot.name and not slot.jobs for slot in self._slots):
             return
         timeout = None
@@ -153,7 +155,7 @@ class Supervised(Generic[WorkerT]):
                 yield from message
 
     def _handle_death(self, slot: _Slot[WorkerT], how: str) -> Iterator[Outcome]:
-        """Remove a dead worker, and queue its jobs again or yield a failure."""
+        """Remove a dead worker; requeue its tasks, or yield a failure if its task has no retries left."""
         self._remove(slot)
         if not slot.name:
             self._handle_early_death(how)
@@ -168,10 +170,10 @@ class Supervised(Generic[WorkerT]):
                 yield self._failure(slot, "died", f"its worker died{times}: {how}")
 
     def _handle_early_death(self, how: str) -> None:
-        """Count workers that died while preparing.
+        """Count a worker that died while preparing.
 
-        They are replaced up to `retries` times; then the remaining workers go on alone. Raises ArchError (A2604) if
-        there are none.
+        Such workers are replaced up to `retries` times; after that, the remaining workers continue without
+        replacements. Raises ArchError (A2604) if no worker remains.
         """
         self._early_deaths += 1
         if self._early_deaths > self.retries:
@@ -180,9 +182,9 @@ class Supervised(Generic[WorkerT]):
                 raise fail("A2604", f"workers die before they are prepared: {how}")
 
     def _stop_late(self) -> Iterator[Outcome]:
-        """Stop the workers that exceed the time limit and have sent no outcome yet.
+        """Stop workers that have exceeded the time limit without sending outcomes.
 
-        Yields a failure if the worker has a single job; the jobs of a batch are queued again.
+        Yields a failure if the worker had a single task; the tasks of a larger batch are requeued.
         """
         for slot in list(self._slots):
             seconds = time.monotonic() - slot.since
@@ -195,13 +197,13 @@ class Supervised(Generic[WorkerT]):
                     yield self._failure(slot, "time", f"took more than {self.limit:g} s")
 
     def _requeue(self, slot: _Slot[WorkerT]) -> None:
-        """Put the jobs of a worker back at the front of the queue, each to be sent in a batch of its own."""
+        """Put a worker's tasks back at the front of the queue, each to be sent alone."""
         for job in reversed(slot.jobs):
             job.isolated = True
             self._waiting.appendleft(job)
 
     def _failure(self, slot: _Slot[WorkerT], reason: Reason, message: str) -> Failed:
-        """Return the failure of the single job of a worker."""
+        """Return the failure outcome for the only task of a worker."""
         return Failed(slot.jobs[0].key, reason, message, time.monotonic() - slot.since, slot.name)
 
     def _remove(self, *slots: _Slot[WorkerT]) -> None:

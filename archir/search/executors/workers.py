@@ -1,4 +1,4 @@
-"""Interfaces of workers that may die, and of the pools that start them: processes of this machine, or Ray actors."""
+"""Interfaces of workers that may die, and of the pools that start them: local processes or Ray actors."""
 
 from __future__ import annotations
 
@@ -11,58 +11,59 @@ from archir.search.executors.protocol import Outcome, Work
 
 
 class DiedError(Exception):
-    """A worker has died; the text says how."""
+    """Raised if a worker has died; the message says how."""
 
 
 class Worker(ABC):
-    """Process that prepares as it starts, and then scores the tasks that it is sent."""
+    """Worker process: prepares the work when it starts, then scores the batches it receives."""
 
     @abstractmethod
     def send(self, batch: Sequence[Packed]) -> None:
-        """Send a batch of tasks. If the worker has died, `receive` raises the error."""
+        """Send a batch of tasks. Does not raise if the worker has died; `receive` does."""
 
     @abstractmethod
     def receive(self) -> Ready | list[Outcome]:
-        """Return the next message: first `Ready`, then the outcomes of each batch. Raises DiedError."""
+        """Return the next message: `Ready` first, then the outcomes of each batch. Raises DiedError if the worker has
+        died."""
 
     @abstractmethod
     def kill(self) -> None:
-        """Kill the worker, which may be dead already."""
+        """Kill the worker; it may already be dead."""
 
 
 WorkerT = TypeVar("WorkerT", bound=Worker)
 
 
 class WorkerPool(ABC, Generic[WorkerT]):
-    """Pool that starts workers."""
+    """Starts workers, and waits for their messages."""
 
     max_batch: int
-    """Maximum number of short tasks in a batch."""
+    """Maximum number of tasks in a batch."""
 
     @abstractmethod
     def open(self) -> None:
-        """Acquire what `size`, `load` and `spawn` need. Raises ArchError."""
+        """Acquire the resources that `size`, `load` and `spawn` need. Raises ArchError."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release what `open` acquired; all workers are dead."""
+        """Release what `open` acquired; called when all workers are dead."""
 
     @abstractmethod
     def size(self) -> int:
-        """Return the number of workers that fit, at least 1. Raises ArchError."""
+        """Return the number of workers to run, at least 1. Raises ArchError."""
 
     @abstractmethod
     def load(self, work: Work) -> None:
-        """Store the work for the workers that are started after this. Raises ArchError."""
+        """Set the work for all workers that are started from now on. Raises ArchError."""
 
     @abstractmethod
     def pack(self, task: Any) -> bytes:
-        """Pickle a task. Raises any exception of pickling."""
+        """Pickle a task. Exceptions of pickling are passed on."""
 
     @abstractmethod
     def spawn(self) -> WorkerT:
-        """Start a worker, without waiting for it."""
+        """Start a worker without waiting for it to be ready."""
 
     @abstractmethod
     def ready(self, workers: Sequence[WorkerT], timeout: float | None) -> list[WorkerT]:
-        """Return the workers whose `receive` would not block. Waits until there is one, at most `timeout` seconds."""
+        """Return the workers whose `receive` would not block; wait for at least one, at most `timeout` seconds."""

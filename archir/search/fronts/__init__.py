@@ -1,1 +1,1 @@
-"""Pareto fronts as tables, and the formats of scores."""
+"""Pareto fronts as tables, and number formats for scores."""

@@ -1,4 +1,4 @@
-"""Candidates with their scores, such as those of a Pareto front, as a table for the terminal and as rows for JSON."""
+"""Lists scored candidates, such as a Pareto front, as a terminal table or as JSON rows."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Front = Sequence[tuple[Candidate, Scores]]
-"""Candidates with their scores."""
+"""Candidates, each with its scores."""
 
 
 def unit(name: str) -> str:
-    """Return the unit of a score or cost; empty for counts, and for scores whose unit is unknown."""
+    """Return the unit of a score or cost; "" for counts and for scores of unknown unit."""
     return "%" if is_fraction(name) else unit_of(name)
 
 
 def heading(name: str) -> str:
-    """Return a column heading: the name, and its unit if there is one."""
+    """Return a column heading: the score's name and, if any, its unit."""
     return f"{name}, {unit(name)}" if unit(name) else name
 
 
 def format_value(name: str, value: float) -> str:
-    """Format a value without its unit: integers with thousands separators, fractions in percent."""
+    """Format a value without its unit: integers with thousands separators, fractions as percentages."""
     if is_fraction(name):
         return f"{100 * value:.2f}"
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
 def rows(front: Front) -> list[dict[str, Any]]:
-    """Return the candidates as rows for JSON: `id`, `hash`, `scores`, and `choices` as in an architecture file."""
+    """Return the candidates as JSON rows with `id`, `hash`, `scores`, and `choices` as in architecture files."""
     return [
         {"id": candidate.id, "hash": candidate.hash, "scores": dict(scores), "choices": dict(candidate.architecture)}
         for candidate, scores in front
@@ -44,7 +44,7 @@ def rows(front: Front) -> list[dict[str, Any]]:
 
 
 def table(rows: Sequence[Mapping[str, Any]], objectives: Sequence[Objective], title: str = "") -> Table:
-    """Return a table of `rows`: first the objectives, then the other scores."""
+    """Return a table of rows: first the objectives, then all other scores by name, then the architecture hash."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 

@@ -1,1 +1,1 @@
-"""The bundled multi-trial strategies, one module each."""
+"""Built-in multi-trial strategies, one module each."""

@@ -35,69 +35,70 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "mutations": 50, "crossovers": 50, "probability": 0.1, "generations": 501,
     },
 }  # fmt: skip
-"""Published options.
+"""Presets with published settings.
 
 - `regularised`: Real et al. 2019, Regularized Evolution, algorithm 1 and section 3.
-- `spos`: Guo et al. 2020, Single Path One-Shot, section 3.4 and its programs.
-- `ofa`: Cai et al. 2020, Once-for-All, appendix and its programs (500 generations after the first).
-- `tabulated`: sizes that are usual on tables of results, where a search has a few hundred evaluations.
+- `spos`: Guo et al. 2020, Single Path One-Shot, section 3.4 and published code.
+- `ofa`: Cai et al. 2020, Once-for-All, appendix and published code (500 generations after the first).
+- `tabulated`: sizes common for tabular benchmarks, where a search has a few hundred evaluations.
 """
 
 
 class EvolutionOptions(Settings):
-    """Options of `evolution`: a preset, and the options that differ from it."""
+    """Options of `evolution`: a preset, and options that override it."""
 
     objective: str = "accuracy:max"
     preset: Literal["regularised", "tabulated", "spos", "ofa"] = "regularised"
     population: Count
     """Number of random architectures in the first generation."""
     survival: Literal["young", "best"]
-    """Which architectures may be parents: the most recent (`young`) or the best."""
+    """Which architectures can become parents: the most recent (`young`) or the best (`best`)."""
     parents: Count
-    """Maximum number of parents."""
+    """Maximum number of architectures that can become parents."""
     tournament: Count
-    """Tournament size: a parent is the best of this many sampled ones."""
+    """Tournament size: a parent is the best of this many sampled architectures."""
     repetition: bool = True
     """Whether tournaments sample with replacement."""
     mutations: Amount
-    """Number of children in a generation that are mutants of one parent."""
+    """Number of children per generation that are mutants of one parent."""
     crossovers: Amount
-    """Number of children in a generation that have two parents. If mutation and crossover yield too few new
-    architectures, random ones are added."""
+    """Number of children per generation that are crossovers of two parents. If mutation and crossover yield too few
+    new architectures, random ones are added."""
     probability: Annotated[float, Field(gt=0, le=1)] | None
-    """Probability with which a mutation resamples each choice. If it is not set, a mutation changes a single choice."""
+    """Probability that a mutation resamples each choice. If unset, a mutation changes exactly one choice."""
     generations: Count | None = None
-    """Number of generations, including the first. The search ends after this many, or after `trials`."""
+    """Maximum number of generations, including the first. The search ends when this or `trials` is reached."""
     trials: Count | None = None
-    """Maximum number of candidates."""
+    """Maximum number of candidates. The search ends when this or `generations` is reached."""
     tries: Count = 10
-    """Maximum number of attempts at mutation and crossover per child that is wanted."""
+    """Maximum number of attempts at a new child by mutation or crossover, per child needed."""
 
     @model_validator(mode="before")
     @classmethod
     def _of_preset(cls, options: Any) -> Any:
-        """Fill in the options of the preset. Its limits are dropped if the search sets `generations` or `trials`."""
+        """Fill in the preset's options; its `generations` and `trials` are dropped if either is set explicitly."""
         preset = PRESETS.get(str(options.get("preset", "regularised")), {}) if isinstance(options, dict) else {}
         limits = {"generations", "trials"} & options.keys() if isinstance(options, dict) else ()
         return {**{name: value for name, value in preset.items() if not limits or name not in _LIMITS}, **options}
 
     @model_validator(mode="after")
     def _has_children(self) -> EvolutionOptions:
-        """Reject options without mutations and crossovers."""
+        """Reject options with neither mutations nor crossovers."""
         if not self.mutations + self.crossovers:
             raise ValueError("`mutations` or `crossovers` must be 1 or more: a generation has no children")
         return self
 
 
 _LIMITS = ("generations", "trials")
-"""Options that end a search."""
+"""Options that limit the length of a search."""
 
 
 @strategy("evolution", EvolutionOptions)
 class Evolution(Search):
     """Evolutionary search with one objective.
 
-    The first generation is random; the others are mutants and crossovers of parents that win tournaments.
+    The first generation is random; later ones are mutants and crossovers of parents, which are selected by
+    tournaments.
     """
 
     batch_name = "generation"
@@ -127,7 +128,7 @@ class Evolution(Search):
         return children + self.proposals.sample(wanted - len(children))
 
     def learn(self, scored: Sequence[ScoredCandidate]) -> None:
-        """Add the candidates to the parents, and drop the parents that do not survive."""
+        """Add the scored candidates as parents, and drop the parents that do not survive."""
         super().learn(scored)
         self._scored_by_id |= {entry.candidate.id: entry for entry in scored}
         for entry in scored:
@@ -140,16 +141,16 @@ class Evolution(Search):
                 self._add_parent(entry)
 
     def _readd_parent(self, child: Candidate) -> None:
-        """Handle a child that is equivalent to an earlier candidate, which is not scored again.
+        """Handle a child that is equivalent to an earlier candidate and is therefore not scored again.
 
-        With survival of the young, it becomes a parent again: otherwise good architectures would die out for being
-        found early.
+        With survival `young`, that candidate becomes the most recent parent again; otherwise, good architectures
+        would die out merely because they were found early.
         """
         if self._young and (entry := self._scored_by_id.get(child.id)) is not None:
             self._add_parent(entry)
 
     def _add_parent(self, entry: ScoredCandidate) -> None:
-        """Add a parent; with survival of the young, drop the oldest if there are too many."""
+        """Add a parent; with survival `young`, drop the oldest parent if there are too many."""
         self.parents.append(entry)
         self._keys.append(self._ranking.add(entry, self.rng))
         if self._young and len(self.parents) > self._max_parents:
@@ -161,18 +162,18 @@ class Evolution(Search):
         self._ranking.remove(self._keys.popleft())
 
     def _parent(self) -> Codes:
-        """Return the codes of the winner of a tournament among the parents."""
+        """Select a parent by tournament; return its codes."""
         return self._ranking.winner(self.rng).candidate.architecture.codes
 
     def _mutation(self) -> Codes:
-        """Return the codes of a mutant of one parent."""
+        """Return the codes of a mutant of a selected parent."""
         parent, probability = self._parent(), self.options.probability
         if probability is None:
             return moved_codes(self.space, parent, self.rng)
         return resample_codes(self.space, parent, self.rng, probability)
 
     def _crossover(self) -> Codes:
-        """Return the codes of a child of two parents."""
+        """Return the codes of a crossover of two selected parents."""
         return crossover_codes(self.space, self._parent(), self._parent(), self.rng)
 
     @property

@@ -18,16 +18,17 @@ class ExhaustiveOptions(Settings):
 
     objectives: Annotated[tuple[str, ...], ListAsTuple] = ("accuracy:max",)
     most: Count = MAX_ENUMERATED
-    """Maximum number of architectures of the space, before bounds on costs."""
+    """Maximum number of architectures in the space, not considering cost bounds; larger spaces are rejected."""
     batch: Count = 16
     """Number of candidates in a batch."""
 
 
 @strategy("exhaustive", ExhaustiveOptions)
 class Exhaustive(Search):
-    """Scores every architecture that satisfies all constraints, in order; of equivalent architectures, only the first.
+    """Scores every architecture that satisfies all constraints, in enumeration order; of equivalent ones, only the
+    first.
 
-    Raises ArchError (A2505) if the space has more than `most` architectures before bounds on costs.
+    Raises ArchError (A2505) if the space, not considering cost bounds, has more than `most` architectures.
     """
 
     def __init__(self, space: Space, options: ExhaustiveOptions, seed: int = 0) -> None:
@@ -40,10 +41,10 @@ class Exhaustive(Search):
         self._architectures = space.enumerate(options.most)
 
     def propose(self) -> list[Candidate]:
-        """Return the next architectures in order."""
+        """Return the next batch in enumeration order."""
         return self.proposals.take(self._architectures, self.batch)
 
     @property
     def batches(self) -> int:
-        """Number of batches for all architectures."""
+        """Maximum number of batches needed for all architectures."""
         return ceil(self.space.satisfying / self.batch)

@@ -1,4 +1,5 @@
-"""Strategies guided by a surrogate model: `bayesian` by a Gaussian process, `bananas` by an ensemble of networks."""
+"""Search guided by a surrogate model: `bayesian` uses a Gaussian process, `bananas` an ensemble of neural
+networks."""
 
 from __future__ import annotations
 
@@ -18,28 +19,28 @@ from archir.utils.settings import Amount, Count, Settings
 
 
 class GuidedOptions(Settings):
-    """Options of `bayesian` and `bananas`: number of trials, and size of the candidate pool."""
+    """Options of `bayesian` and `bananas`."""
 
     objective: str = "accuracy:max"
     trials: Count = 100
     """Maximum number of candidates."""
     initial: Count = 20
-    """Number of random candidates before the first model is fitted."""
+    """Number of random candidates that are scored before a model is first fitted."""
     batch: Count = 10
-    """Number of candidates between two fits of the model."""
+    """Number of candidates per batch; the model is fitted again after each batch."""
     parents: Count = 10
-    """Number of best candidates so far whose children are in the pool."""
+    """Number of best candidates so far whose mutants go into the candidate pool."""
     children: Amount = 200
-    """Number of architectures in the pool that are children of the best."""
+    """Number of architectures in the candidate pool that are mutants of the best candidates."""
     drawn: Count = 100
-    """Number of architectures in the pool that are random."""
+    """Number of random architectures in the candidate pool."""
 
 
 class Guided(Search):
     """Model-based search with one objective.
 
-    After an initial random batch, each batch has the architectures of a pool that the acquisition function prefers.
-    Models are fitted to the ranks of the scores, so that outliers have no more weight than other values.
+    After an initial random batch, each batch consists of the architectures in a candidate pool with the highest
+    acquisition values. Models are fitted to normal scores of the ranks, so that outliers have no extra weight.
     """
 
     def __init__(self, space: Space, options: GuidedOptions, seed: int = 0) -> None:
@@ -49,8 +50,10 @@ class Guided(Search):
         self.generator = np.random.default_rng(self.rng.getrandbits(64))
 
     def propose(self) -> list[Candidate]:
-        """Return random candidates first, then the most promising of the pool, filled up with random candidates if the
-        pool has too few new ones."""
+        """Return the next batch: random at first, then the best of the candidate pool by acquisition value.
+
+        If the pool has too few new architectures, random ones are added.
+        """
         options = self.options
         if not self.scored:
             return self.proposals.sample(self.left(options.batch if self._asked_count else options.initial))
@@ -60,29 +63,29 @@ class Guided(Search):
 
     @abstractmethod
     def acquisition(self, vectors: Floats, numbers: Floats, pool: Floats) -> Floats:
-        """Return the acquisition values [m] of a pool [m, k], given the vectors [n, k] and numbers [n] of the
-        observations."""
+        """Return the acquisition values [m] of a pool [m, k], given the observed vectors [n, k] and their normal scores
+        [n]."""
 
     @property
     def batches(self) -> int:
-        """Maximum number of batches: the initial one, and those proposed by the model."""
+        """Maximum number of batches: the initial one and the model-based ones."""
         options = self.options
         return 1 + ceil(max(0, (self.max_trials or 0) - options.initial) / options.batch)
 
 
 @strategy("bayesian", GuidedOptions)
 class Bayesian(Guided):
-    """Bayesian optimisation: expected improvement of a Gaussian process on encoded choices."""
+    """Bayesian optimisation: expected improvement under a Gaussian process on encoded choices."""
 
     def acquisition(self, vectors: Floats, numbers: Floats, pool: Floats) -> Floats:
-        """Return the expected improvements [m]."""
+        """Return the expected improvement [m] of each architecture in the pool."""
         return judges.expected_improvement(vectors, numbers, pool)
 
 
 @strategy("bananas", GuidedOptions)
 class Bananas(Guided):
-    """BANANAS (White et al. 2021): independent Thompson sampling from an ensemble of networks."""
+    """BANANAS (White et al. 2021): independent Thompson sampling with an ensemble of neural networks."""
 
     def acquisition(self, vectors: Floats, numbers: Floats, pool: Floats) -> Floats:
-        """Return samples [m] from the ensemble's predictions."""
+        """Return one sample [m] from the predictive distribution of each architecture in the pool."""
         return judges.thompson_samples(vectors, numbers, pool, self.generator)

@@ -1,6 +1,7 @@
-"""Successive halving: many candidates with a small budget, the best of them with a larger one, and so on.
+"""Successive halving: many candidates with a small training budget, then the best of them with a larger one, and
+so on.
 
-Jamieson and Talwalkar 2016; its brackets are those of Li et al. 2018, Hyperband, algorithm 1.
+Jamieson and Talwalkar 2016; with brackets as in Li et al. 2018, Hyperband, algorithm 1.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ class HalvingOptions(Settings):
     population: Count = 27
     """Number of random candidates in the first rung."""
     eta: int = Field(default=3, ge=2, le=MAX_COUNT)
-    """Reduction factor: one in `eta` candidates is promoted to the next rung, with `eta` times the budget."""
+    """Reduction factor: 1 in `eta` candidates of a rung is promoted to the next, which has `eta` times the training
+    budget."""
     rungs: int = Field(default=4, ge=1, le=64)
-    """Number of rungs; the last one has the full budget."""
+    """Number of rungs; candidates of the last one get the full training budget."""
     brackets: bool = False
-    """Whether further brackets follow, each with one rung less and fewer candidates, for about the same total budget
-    (Hyperband)."""
+    """Whether to run further brackets after the first (Hyperband). Each starts with fewer candidates, has one rung
+    less, and needs about the same total budget."""
 
     @model_validator(mode="after")
     def _reaches_full_budget(self) -> HalvingOptions:
-        """Reject a population that is too small for the last rung to have a candidate."""
+        """Reject a population so small that no candidate would reach the last rung."""
         minimum = self.eta ** (self.rungs - 1)
         if self.population < minimum:
             raise ValueError(f"`population` must be {minimum:,} or more, so that a candidate gets the full budget")
@@ -45,7 +47,7 @@ class HalvingOptions(Settings):
 class Halving(Search):
     """Successive halving with one objective.
 
-    Candidates that failed are not promoted; `best` is among those with the largest budget.
+    Failed candidates are not promoted. `best` considers only the candidates with the largest budget.
     """
 
     batch_name = "rung"
@@ -57,26 +59,27 @@ class Halving(Search):
         self._rung: list[ScoredCandidate] = []
 
     def propose(self) -> list[Candidate]:
-        """Return the next rung that is not empty."""
+        """Return the next non-empty rung."""
         return next((batch for batch in self._batches if batch), [])
 
     def learn(self, scored: Sequence[ScoredCandidate]) -> None:
-        """Sort the scored candidates of the rung, best first, for promotion to the next rung."""
+        """Sort the scored candidates of the rung, best first; the next rung promotes the first of them."""
         super().learn(scored)
         self._rung = sorted(scored, key=lambda entry: entry.values)
 
     @property
     def batches(self) -> int:
-        """Total number of rungs of all brackets."""
+        """Total number of rungs in all brackets."""
         rungs = self.options.rungs
         return rungs * (rungs + 1) // 2 if self.options.brackets else rungs
 
     def initial_candidates(self, count: int, fraction: float) -> list[Candidate]:
-        """Return `count` new candidates with a fraction of the full budget, for the first rung of a bracket."""
+        """Return `count` new candidates for the first rung of a bracket; `fraction` is their budget as a fraction of
+        the full one."""
         return self.proposals.sample(count, fraction)
 
     def _brackets(self) -> Iterator[list[Candidate]]:
-        """Yield the rungs of all brackets; the next rung is computed when the scores of the one before are known."""
+        """Yield the rungs of all brackets; each later rung is computed from the scores of the rung before it."""
         options = self.options
         for rungs in range(options.rungs, 0, -1) if options.brackets else [options.rungs]:
             factor = options.rungs / (rungs * options.eta ** (options.rungs - rungs))
@@ -90,5 +93,5 @@ class Halving(Search):
 
 
 def budget(eta: int, rungs: int, rung: int) -> float:
-    """Return the budget of a rung as a fraction of the full budget, which the last rung has."""
+    """Return the training budget of a rung, as a fraction of the full budget of the last rung."""
     return float(eta) ** (rung + 1 - rungs)

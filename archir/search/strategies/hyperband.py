@@ -1,7 +1,7 @@
-"""Hyperband: repeated brackets of successive halving; and BOHB, where a model proposes the first rungs.
+"""Hyperband: repeated brackets of successive halving. BOHB: Hyperband in which a model proposes the first rungs.
 
-Li et al. 2018, algorithm 1; Falkner et al. 2018. BOHB's model is the Gaussian process of `bayesian`, not a kernel
-density estimate.
+Li et al. 2018, algorithm 1; Falkner et al. 2018. The model of BOHB is the Gaussian process of `bayesian`,
+instead of a kernel density estimate.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ class HyperbandOptions(Settings):
 
     objective: str = "accuracy:max"
     eta: int = Field(default=3, ge=2, le=MAX_COUNT)
-    """Reduction factor: one in `eta` candidates is promoted to the next rung, with `eta` times the budget."""
+    """Reduction factor: 1 in `eta` candidates of a rung is promoted to the next, which has `eta` times the training
+    budget."""
     rungs: int = Field(default=4, ge=1, le=64)
-    """Number of rungs of the first bracket; each further bracket has one less."""
+    """Number of rungs in the first bracket; each further bracket has one less."""
     rounds: Count = 1
-    """Number of times that all brackets are run."""
+    """Number of times to run all brackets."""
 
     @model_validator(mode="after")
     def _has_few_initial(self) -> HyperbandOptions:
-        """Reject options for which the first rung would have too many candidates."""
+        """Reject options for which the first rung would exceed MAX_INITIAL candidates."""
         begin = self.eta ** (self.rungs - 1)
         if begin > MAX_INITIAL:
             raise ValueError(f"a bracket would begin with {begin:.0e} candidates; the maximum is {MAX_INITIAL:,}")
@@ -47,7 +48,7 @@ class HyperbandOptions(Settings):
 
 @strategy("hyperband", HyperbandOptions)
 class Hyperband(Halving):
-    """Hyperband with one objective. The first bracket begins with `eta` ** (`rungs` - 1) candidates."""
+    """Hyperband with one objective. The first bracket starts with `eta` ** (`rungs` - 1) candidates."""
 
     def __init__(self, space: Space, options: HyperbandOptions, seed: int = 0) -> None:
         self.rounds = options.rounds
@@ -64,28 +65,29 @@ class Hyperband(Halving):
 
     @property
     def batches(self) -> int:
-        """Total number of rungs of all brackets of all rounds."""
+        """Total number of rungs in all brackets and rounds."""
         return self.rounds * super().batches
 
 
 class BohbOptions(HyperbandOptions):
-    """Options of `bohb`: those of Hyperband, and those of the model."""
+    """Options of `bohb`: those of `hyperband`, and options of the model."""
 
     random: float = Field(default=1 / 3, ge=0, le=1)
-    """Fraction of the initial candidates of a bracket that are random."""
+    """Fraction of the candidates in the first rung of a bracket that are random."""
     least: Count = 8
-    """Minimum number of scores with the same budget; the model is fitted to the largest budget that has as many."""
+    """Minimum number of scores with the same training budget to fit a model; the largest budget with enough scores
+    is used."""
     parents: Count = 10
-    """Number of best candidates so far whose children are in the pool."""
+    """Number of best candidates so far whose mutants go into the candidate pool."""
     children: Count = 200
-    """Number of architectures in the pool that are children of the best."""
+    """Number of architectures in the candidate pool that are mutants of the best candidates."""
     drawn: Count = 100
-    """Number of architectures in the pool that are random."""
+    """Number of random architectures in the candidate pool."""
 
 
 @strategy("bohb", BohbOptions)
 class Bohb(Hyperband):
-    """Hyperband in which most initial candidates of a bracket are those with the largest expected improvement."""
+    """BOHB: Hyperband in which most candidates of a bracket's first rung are chosen by expected improvement."""
 
     def __init__(self, space: Space, options: BohbOptions, seed: int = 0) -> None:
         super().__init__(space, options, seed)
@@ -93,14 +95,16 @@ class Bohb(Hyperband):
         self.pool = CandidatePool(self.proposals, options.parents, options.children, options.drawn)
 
     def initial_candidates(self, count: int, fraction: float) -> list[Candidate]:
-        """Return the initial candidates of a bracket: random ones, and the most promising ones of the pool."""
+        """Return the first rung of a bracket: the best of the candidate pool by expected improvement, and random
+        candidates."""
         observed = self._observed()
         wanted = count - ceil(self.model_options.random * count) if observed else 0
         promising = self.pool.select(observed, acquisition.expected_improvement, wanted, fraction) if wanted else []
         return promising + self.proposals.sample(count - len(promising), fraction)
 
     def _observed(self) -> list[ScoredCandidate]:
-        """Return the scored candidates of the largest budget that has enough of them; an empty list if none has."""
+        """Return the scored candidates with the largest training budget for which there are enough scores; [] if there
+        is none."""
         by_budget: dict[float, list[ScoredCandidate]] = {}
         for entry in self.scored:
             by_budget.setdefault(entry.candidate.budget, []).append(entry)

@@ -1,8 +1,8 @@
-"""Local search: move to a better neighbour while there is one, then restart from a random architecture.
+"""Local search: moves to a better neighbour as long as there is one, then restarts from a random architecture.
 
-White et al. 2021, Local Search is State of the Art for Neural Architecture Search Benchmarks, algorithm 1. That
-algorithm scores all neighbours and moves to the best; here the search moves as soon as a batch of neighbours has a
-better one.
+White et al. 2021, Local Search is State of the Art for Neural Architecture Search Benchmarks, algorithm 1.
+There, all neighbours are scored before moving to the best; here, the search moves as soon as a batch of
+neighbours has a better one.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ class LocalSearchOptions(Settings):
     trials: Count = 100
     """Maximum number of candidates."""
     batch: Count = 1
-    """Number of neighbours that are scored before the search moves to the best of them, if it is better."""
+    """Number of neighbours scored at once; the search then moves to the best of them if it is better than the
+    current one."""
 
 
 @strategy("local_search", LocalSearchOptions)
 class LocalSearch(Search):
     """Local search with one objective.
 
-    Neighbours differ in one choice. A neighbour that is equivalent to an earlier candidate is not scored again, but the
-    search moves to it if it is better.
+    Neighbours differ in one choice. A neighbour equivalent to an earlier candidate is not scored again, but the
+    search moves to that candidate if it is better.
     """
 
     def __init__(self, space: Space, options: LocalSearchOptions, seed: int = 0) -> None:
@@ -44,8 +45,7 @@ class LocalSearch(Search):
         self._scored_by_id: dict[int, ScoredCandidate] = {}
 
     def propose(self) -> list[Candidate]:
-        """Return the next new neighbours; a random architecture if the current one is better than all of its
-        neighbours."""
+        """Return the next new neighbours; once all neighbours are worse than the current architecture, a random one."""
         candidates: list[Candidate] = []
         while self._current is not None and len(candidates) < self.left(self.batch):
             architecture = next(self._neighbours, None)
@@ -64,18 +64,18 @@ class LocalSearch(Search):
         return candidates
 
     def learn(self, scored: Sequence[ScoredCandidate]) -> None:
-        """Move to the best scored neighbour, if it is better."""
+        """Move to the best of the scored neighbours if it is better than the current architecture."""
         super().learn(scored)
         self._scored_by_id |= {entry.candidate.id: entry for entry in scored}
         self._move(min(scored, key=lambda entry: entry.values, default=None))
 
     def _move(self, target: ScoredCandidate | None) -> None:
-        """Move to a candidate if it is better than the current one."""
+        """Move to `target` if it is better than the current architecture."""
         if target is not None and (self._current is None or target.values < self._current.values):
             self._current = target
             self._neighbours = neighbours(self.space, target.candidate.architecture, self.rng)
 
     @property
     def batches(self) -> int:
-        """Maximum number of batches: one for each trial."""
+        """Maximum number of batches: one per trial."""
         return self.max_trials or 0

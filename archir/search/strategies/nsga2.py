@@ -1,4 +1,4 @@
-"""NSGA-II: evolution of a population towards the Pareto front (Deb et al. 2002)."""
+"""NSGA-II: evolves a population towards the Pareto front (Deb et al. 2002)."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ from archir.utils.settings import Count, ListAsTuple, Settings
 
 
 class Nsga2Options(Settings):
-    """Options of `nsga2`; defaults are those of the paper where it states them (section IV)."""
+    """Options of `nsga2`. Defaults follow the paper (section IV) where it states them."""
 
     objectives: Annotated[tuple[str, ...], ListAsTuple] = ("accuracy:max", "macs:min")
     population: int = Field(default=100, ge=2, le=MAX_COUNT)
-    """Number of survivors, and of children in a generation."""
+    """Number of survivors, and of children per generation."""
     crossover: float = Field(default=0.9, ge=0, le=1)
-    """Fraction of the children that have two parents."""
+    """Expected fraction of the children that are crossovers of two parents."""
     probability: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Probability with which each choice of a child is resampled; by default, one choice on average."""
+    """Probability that each choice of a child is resampled. By default, one choice is resampled on average."""
     generations: Count | None = 250
-    """Number of generations, including the first. The search ends after this many, or after `trials`."""
+    """Maximum number of generations, including the first. The search ends when this or `trials` is reached."""
     trials: Count | None = None
-    """Maximum number of candidates."""
+    """Maximum number of candidates. The search ends when this or `generations` is reached."""
     tries: Count = 10
-    """Maximum number of attempts at a child, before a random architecture replaces it."""
+    """Maximum number of attempts at a new child, per child needed, before random architectures fill up the
+    generation."""
 
 
 @strategy("nsga2", Nsga2Options)
 class Nsga2(Search):
     """NSGA-II for several objectives.
 
-    The first generation is random; the others are children of the survivors: the first fronts, and the members of the
-    next front with the largest crowding distances, as many as fit.
+    The first generation is random; later ones are children of the survivors. These are the first fronts and, of
+    the front that fits only in part, the candidates with the largest crowding distances.
     """
 
     batch_name = "generation"
@@ -52,7 +53,7 @@ class Nsga2(Search):
         self.options = options
         self.generation = 0
         self._fixed = [i for i, choice in enumerate(space.choices) if choice.outcome_count == 1]
-        """Indices of the choices with a single outcome, which mutation cannot change."""
+        """Indices of choices with a single outcome, which mutation cannot change."""
         self.population: list[ScoredCandidate] = []
         """The survivors, fittest first."""
 
@@ -67,7 +68,7 @@ class Nsga2(Search):
         return children + self.proposals.sample(wanted - len(children))
 
     def learn(self, scored: Sequence[ScoredCandidate]) -> None:
-        """Keep the fittest of the population and its children."""
+        """Select the fittest of the survivors and the new candidates."""
         super().learn(scored)
         self.population = fittest([*self.population, *scored], self.options.population)
 
@@ -78,11 +79,11 @@ class Nsga2(Search):
         return int(min(self.options.generations or inf, trials))
 
     def _parent(self) -> Codes:
-        """Return the codes of the winner of a binary tournament; the population is sorted by fitness."""
+        """Select a parent by binary tournament; return its codes."""
         return self.population[sample_winner(len(self.population), 2, self.rng)].candidate.architecture.codes
 
     def _child(self) -> Codes:
-        """Return the codes of a child: a mutant of one parent, or of the crossover of two."""
+        """Return the codes of a child: a mutant of one parent, or a mutated crossover of two."""
         parent, rng = self._parent(), self.rng
         free = len(parent) - parent.count(-1) - sum([parent[i] >= 0 for i in self._fixed])
         probability = self.options.probability or 1 / max(1, free)
@@ -91,12 +92,12 @@ class Nsga2(Search):
         return crossover_codes(self.space, parent, self._parent(), rng, probability)
 
     def _use_crossover(self) -> bool:
-        """Sample whether a child has two parents."""
+        """Decide at random whether a child has two parents."""
         return self.rng.random() < self.options.crossover
 
 
 def fittest(scored: Sequence[ScoredCandidate], count: int) -> list[ScoredCandidate]:
-    """Return the `count` fittest candidates: front by front, and within a front by descending crowding distance."""
+    """Return the `count` fittest candidates: by front rank, then by descending crowding distance."""
     ranks_by_index = front_ranks([entry.values for entry in scored])
     fronts: list[list[ScoredCandidate]] = [[] for _ in range(max(ranks_by_index, default=-1) + 1)]
     for entry, rank in zip(scored, ranks_by_index, strict=True):

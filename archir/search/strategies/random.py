@@ -24,17 +24,17 @@ class RandomOptions(Settings):
 
 @strategy("random", RandomOptions)
 class Random(Search):
-    """Random search: samples uniformly from the architectures that satisfy all constraints, without duplicates."""
+    """Random search: samples uniformly, without duplicates, from the architectures that satisfy all constraints."""
 
     def __init__(self, space: Space, options: RandomOptions, seed: int = 0) -> None:
         super().__init__(space, options.objectives, seed, options.trials)
         self.batch = options.batch
 
     def propose(self) -> list[Candidate]:
-        """Return further random candidates."""
+        """Return the next random candidates."""
         return self.proposals.sample(self.left(self.batch))
 
     @property
     def batches(self) -> int:
-        """Number of batches for all trials."""
+        """Maximum number of batches."""
         return ceil((self.max_trials or 0) / self.batch)

@@ -1,2 +1,2 @@
-"""Surrogate models: encodings of architectures, models of their scores, acquisition functions and the candidate
+"""Surrogate models: encoding of architectures, models of their scores, acquisition functions, and the candidate
 pool."""

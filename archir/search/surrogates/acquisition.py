@@ -1,4 +1,4 @@
-"""Acquisition functions: how promising architectures are, according to a surrogate model."""
+"""Acquisition functions: estimate, with a surrogate model, how promising unscored architectures are."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from archir.search.surrogates.gaussian import GaussianProcess
 
 
 def expected_improvement(vectors: Floats, numbers: Floats, pool: Floats) -> Floats:
-    """Return the expected improvement [m] of each architecture of a pool [m, k] over the best observation, according to
-    a Gaussian process (Jones et al. 1998)."""
+    """Return the expected improvement [m] of each architecture in a pool [m, k] over the best observation.
+
+    It is computed with a Gaussian process (Jones et al. 1998) that is fitted to `vectors` [n, k] and `numbers`
+    [n].
+    """
     means, deviations = GaussianProcess(vectors, numbers)(pool)
     standardised = (means - numbers.max()) / deviations
     cdf = np.array([0.5 + 0.5 * erf(z / sqrt(2)) for z in standardised.tolist()])
@@ -23,8 +26,11 @@ def expected_improvement(vectors: Floats, numbers: Floats, pool: Floats) -> Floa
 
 
 def thompson_samples(vectors: Floats, numbers: Floats, pool: Floats, rng: np.random.Generator) -> Floats:
-    """Return a sample [m] from the ensemble's predictive normal distribution for each architecture of a pool [m, k]:
-    independent Thompson sampling (White et al. 2021, BANANAS, section 4)."""
+    """Return a sample [m] from the predictive distribution of each architecture in a pool [m, k].
+
+    The distributions are normal, with an ensemble's mean and deviation: independent Thompson sampling (White et
+    al. 2021, BANANAS, section 4).
+    """
     dtype = np.float32  # half the time; rounding errors are far below the disagreement of the networks
     means, deviations = Ensemble(vectors.astype(dtype), numbers.astype(dtype), rng)(pool.astype(dtype))
     return np.asarray(rng.normal(means, deviations), np.float64)

@@ -1,9 +1,9 @@
-"""Encode architectures as vectors, to which surrogate models are fitted.
+"""Encodes architectures as vectors for surrogate models.
 
-A choice adds at most 1 to the squared distance of the vectors of two architectures. Two unordered alternatives have a
-squared distance of 1. If the alternatives are ascending numbers, the first and the last have a squared distance of 1,
-and others in proportion to the difference of their ranks. For choices of k alternatives, it is the fraction of
-alternatives that differ. If the choice is inactive in one architecture, it adds 0.5.
+A choice adds at most 1 to the squared distance between the vectors of two architectures: for different
+unordered alternatives, 1; for ascending numbers, the difference of their ranks, scaled so that first and last
+differ by 1; for k-subsets, the fraction of alternatives that differ. A choice that is active in only one of
+the two architectures adds 0.5.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from numpy.typing import NDArray
 from archir.diagrams.mdd import Choice
 
 Floats = NDArray[np.floating[Any]]
-"""Array of floats: 64 bits, or 32 bits where a model needs no more."""
+"""Array of floats, with 64 bits, or 32 bits for models that need no more."""
 
 
 MAX_TABLE_CELLS = 4_096
-"""Maximum number of cells of a choice's table of vectors, outcomes times alternatives; larger tables are not stored."""
+"""Maximum size (outcomes times alternatives) of a choice's precomputed vector table."""
 
 
 class Encoding:
-    """Map from the codes of a space's architectures to vectors."""
+    """Maps codes of architectures of one space to vectors."""
 
     def __init__(self, choices: Sequence[Choice]) -> None:
         self._choices = list(choices)
 
     def __call__(self, codes: Sequence[Sequence[int]]) -> Floats:
-        """Return the vectors [n, k] of rows of outcomes [n, choices], in which inactive choices are -1."""
+        """Encode rows of outcomes [n, choices], -1 for inactive choices, as vectors [n, k]."""
         rows = np.array(codes, np.int64).reshape(len(codes), len(self._choices))
         parts: list[Floats] = [np.zeros((len(rows), 0))]
         for choice, table, column in zip(self._choices, self._tables, rows.T, strict=True):
@@ -47,8 +47,8 @@ class Encoding:
 
     @cached_property
     def _tables(self) -> list[Floats | None]:
-        """For each choice, the vectors of its outcomes [outcomes + 1, k], the last row for an inactive choice; None for
-        choices whose table would be too large."""
+        """For each choice, the vectors of its outcomes [outcomes + 1, k], with a last row for inactive; None if too
+        large."""
         return [
             np.stack([_vector(choice, outcome) for outcome in (*range(choice.outcome_count), -1)])
             if choice.outcome_count * len(choice.alternatives) <= MAX_TABLE_CELLS
@@ -75,15 +75,16 @@ def _vector(choice: Choice, outcome: int) -> Floats:
 
 
 def is_ordered(choice: Choice) -> bool:
-    """Return whether a choice picks one of several ascending numbers."""
+    """Return True if a choice selects one of several ascending numbers."""
     numbers = [label for label in choice.alternatives if isinstance(label, int | float) and not isinstance(label, bool)]
     return choice.k is None and len(numbers) == choice.outcome_count and all(a < b for a, b in pairwise(numbers))
 
 
 def normal_scores(values: Sequence[float]) -> Floats:
-    """Return normal scores [n]: the quantiles of the standard normal distribution at the ranks of the values.
+    """Return the normal scores [n] of values: standard normal quantiles at their ranks. Equal values get equal
+    scores.
 
-    Models that are fitted to these are robust to outliers. Equal values get equal scores.
+    Models fitted to normal scores are robust to outliers.
     """
     from statistics import NormalDist
 

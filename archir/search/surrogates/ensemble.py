@@ -1,9 +1,9 @@
-"""Ensemble of networks with one hidden layer whose weights are random; only the output layer is fitted (Schmidt et al.
-1992).
+"""Ensemble of networks with one hidden layer of random weights, of which only the output layer is fitted
+(Schmidt et al. 1992).
 
-Each network has its own hidden weights and is fitted by least squares to a bootstrap sample of the observations, so
-that the networks disagree where there are few observations. BANANAS trains five networks by gradient descent; these
-are fitted in a millisecond each, without torch.
+Each network has its own hidden weights and is fitted by least squares to a bootstrap sample of the
+observations, so that the networks disagree where observations are sparse. BANANAS trains five networks by
+gradient descent; fitting these takes a millisecond each and does not need torch.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ import numpy as np
 from archir.search.surrogates.encoding import Floats
 
 NETWORKS = 5
-"""Number of networks: as in BANANAS (White et al. 2021, section 4)."""
+"""Number of networks, as in BANANAS (White et al. 2021, section 4)."""
 HIDDEN = 256
 """Width of the hidden layer."""
 RIDGE = 0.3
-"""L2 penalty of the output weights, in numbers of observations."""
+"""L2 penalty on the output weights, relative to the squared error of one observation."""
 
 
 class Ensemble:
-    """Ensemble that is fitted to vectors [n, k] and numbers [n] with mean 0."""
+    """Ensemble fitted to vectors [n, k] and numbers [n] with mean 0."""
 
     def __init__(self, vectors: Floats, numbers: Floats, rng: np.random.Generator) -> None:
         self._networks = [self._network(vectors, numbers, rng) for _ in range(NETWORKS)]
 
     @staticmethod
     def _network(vectors: Floats, numbers: Floats, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-        """Fit one network. Returns its hidden weights [k, HIDDEN], offsets [HIDDEN] and output weights [HIDDEN]."""
+        """Fit one network; return its hidden weights [k, HIDDEN], biases [HIDDEN], and output weights [HIDDEN]."""
         dtype = vectors.dtype
         hidden = rng.normal(size=(vectors.shape[1], HIDDEN)).astype(dtype)
         offsets = rng.normal(size=HIDDEN).astype(dtype)
@@ -43,7 +43,7 @@ class Ensemble:
         return hidden, offsets, features.T @ np.linalg.solve(system, numbers[sampled] * weights)
 
     def __call__(self, vectors: Floats) -> tuple[Floats, Floats]:
-        """Return the means and standard deviations [m] of the networks' predictions for vectors [m, k]."""
+        """Return the mean and standard deviation [m] of the networks' predictions for vectors [m, k]."""
         predictions = np.stack(
             [_features(vectors, hidden, offsets) @ output for hidden, offsets, output in self._networks]
         )
@@ -51,7 +51,7 @@ class Ensemble:
 
 
 def _features(vectors: Floats, hidden: Floats, offsets: Floats) -> Floats:
-    """Return the activations of the hidden layer [n, HIDDEN], scaled by sqrt(2 / HIDDEN)."""
+    """Return the hidden ReLU activations [n, HIDDEN], scaled by sqrt(2 / HIDDEN)."""
     features = vectors @ hidden
     features += offsets
     np.maximum(features, 0.0, out=features)

@@ -1,8 +1,8 @@
-"""Gaussian process on vectors of architectures (Rasmussen and Williams 2006, algorithm 2.1).
+"""Gaussian process on encoded architectures (Rasmussen and Williams 2006, algorithm 2.1).
 
-The kernel is exp(-d / l) of squared distances d. The length l and the noise are those of a small grid with the largest
-likelihood; the variance has a closed form. On NAS-Bench-201 it finds architectures as good as random forests of
-scikit-learn do, in a tenth of their time (docs/decisions/search.md).
+The kernel is exp(-d / l), where d is the squared distance. Length scale l and noise are selected from a small
+grid by maximum likelihood; the variance has a closed form. On NAS-Bench-201, it finds architectures as good
+as those found with random forests of scikit-learn, in a tenth of the time (docs/decisions/search.md).
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import numpy as np
 from archir.search.surrogates.encoding import Floats
 
 LENGTHS = (0.5, 1.0, 2.0)
-"""Grid of the kernel's length, in mean squared distances of the observations."""
+"""Grid of length scales, in units of the mean squared distance between observations."""
 NOISES = (1e-3, 1e-2, 1e-1)
-"""Grid of the noise's variance, relative to the variance of the process."""
+"""Grid of noise variances, relative to the variance of the process."""
 MAX_LIKELIHOOD_POINTS = 100
-"""Maximum number of observations used for the likelihood; if there are more, as many evenly spaced ones are used."""
+"""Maximum number of observations for computing the likelihood; of more, an evenly spaced subset is used."""
 BLOCK = 48
-"""Number of rows that `solve_lower` solves for at a time."""
+"""Block size of `solve_lower` in rows."""
 _EPSILON = 1e-9
-"""Lower bound of variances and distances."""
+"""Lower bound on variances and distances."""
 
 
 class GaussianProcess:
-    """Gaussian process that is fitted to vectors [n, k] and numbers [n] with mean 0; the numbers may be sorted."""
+    """Gaussian process fitted to vectors [n, k] and numbers [n] with mean 0, in any order."""
 
     def __init__(self, vectors: Floats, numbers: Floats) -> None:
         self._vectors = vectors
@@ -39,10 +39,11 @@ class GaussianProcess:
 
     @staticmethod
     def _log_likelihood(kernel: Floats, numbers: Floats, noise: float) -> float:
-        """Compute the logarithm of the likelihood, up to a constant, for the variance that maximises it.
+        """Return the log likelihood, up to a constant, maximised over the process variance.
 
-        It needs the determinant of the kernel K and y' K^-1 y. One Cholesky factorisation of K, with the numbers y
-        appended as a row and a column, gives both: the diagonal has the determinant, and the last row is L^-1 y.
+        It requires the determinant of the kernel matrix K, and y' K^-1 y. Both come from one Cholesky factorisation
+        of K bordered by the numbers y as last row and column: the determinant from the diagonal, L^-1 y from the last
+        row.
         """
         count = len(numbers)
         bordered = np.empty((count + 1, count + 1), kernel.dtype)
@@ -57,14 +58,14 @@ class GaussianProcess:
         return -0.5 * (count * float(np.log(variance)) + 2 * float(np.log(np.diagonal(lower)[:count]).sum()))
 
     def __call__(self, vectors: Floats) -> tuple[Floats, Floats]:
-        """Return the predicted means and standard deviations [m] for vectors [m, k]."""
+        """Return the predictive mean and standard deviation [m] for vectors [m, k]."""
         solved = solve_lower(self._lower, np.exp(squared_distances(self._vectors, vectors) / -self._length))
         variances = np.maximum(_EPSILON, 1.0 - np.einsum("ij,ij->j", solved, solved))
         return self._solved @ solved, np.sqrt(self._variance * variances)
 
 
 def _fit_hyperparameters(distances: Floats, numbers: Floats) -> tuple[float, float]:
-    """Return the length and the noise of the grid that maximise the likelihood."""
+    """Return the length scale and noise of the grid with maximum likelihood."""
     mean = max(_EPSILON, float(distances.mean()))
     kernels = {mean * length: np.exp(distances / -(mean * length)) for length in LENGTHS}
     grid = [(length, noise) for length in kernels for noise in NOISES]
@@ -72,9 +73,9 @@ def _fit_hyperparameters(distances: Floats, numbers: Floats) -> tuple[float, flo
 
 
 def solve_lower(lower: Floats, right: Floats) -> Floats:
-    """Solve a lower triangular system: return X [n, m] with `lower` [n, n] @ X = `right` [n, m].
+    """Solve `lower` [n, n] @ X = `right` [n, m] for X [n, m], where `lower` is lower triangular.
 
-    Works block by block, as numpy has no triangular solver.
+    Works block by block, since numpy has no triangular solver.
     """
     solution = np.empty_like(right)
     for begin in range(0, len(lower), BLOCK):
@@ -85,7 +86,7 @@ def solve_lower(lower: Floats, right: Floats) -> Floats:
 
 
 def squared_distances(first: Floats, second: Floats) -> Floats:
-    """Return the squared distances [n, m] of vectors [n, k] and [m, k]."""
+    """Return the pairwise squared distances [n, m] between vectors [n, k] and [m, k]."""
     distances = first @ (-2.0 * second.T)
     distances += (first * first).sum(1)[:, None]
     distances += (second * second).sum(1)

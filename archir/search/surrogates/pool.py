@@ -1,4 +1,4 @@
-"""Candidate pool: mutants of the best architectures and random architectures, from which an acquisition function
+"""Candidate pool: mutants of the best architectures, and random ones, from which an acquisition function
 selects."""
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from archir.search.surrogates.encoding import Encoding, Floats, normal_scores
 from archir.search.variation import Codes, moved_codes
 
 MAX_OBSERVATIONS = 400
-"""Maximum number of observations a model is fitted to: half of them are the best, the others the most recent."""
+"""Maximum number of observations to which a model is fitted: half of them the best, the others the most recent
+of the rest."""
 EXTRA_MUTATION = 0.25
-"""Probability with which a child gets one more mutation; applied repeatedly."""
+"""Probability that a mutant is mutated once more; applied repeatedly."""
 
 Acquisition = Callable[[Floats, Floats, Floats], Floats]
-"""Acquisition function: takes the vectors [n, k] and numbers [n] of the observations and the vectors of a pool [m, k],
-and returns how promising each architecture of the pool is [m]."""
+"""Acquisition function: (observed vectors [n, k], their normal scores [n], pool vectors [m, k]) -> acquisition
+values [m]."""
 
 
 class CandidatePool:
-    """Proposes the candidates that an acquisition function prefers in a pool of `children` mutants and `random_count`
-    random architectures."""
+    """Selects new candidates by acquisition value from a pool of `children` mutants and `random_count` random
+    architectures."""
 
     def __init__(self, proposals: Proposals, parents: int, children: int, random_count: int) -> None:
         self.proposals, self.space, self.rng = proposals, proposals.space, proposals.rng
@@ -36,7 +37,8 @@ class CandidatePool:
     def select(
         self, observed: Sequence[ScoredCandidate], acquisition: Acquisition, count: int, budget: float = 1.0
     ) -> list[Candidate]:
-        """Return at most `count` new candidates: those of the pool with the largest acquisition values."""
+        """Return at most `count` new candidates: the architectures of a new pool with the highest acquisition
+        values."""
         ordered = sorted(observed, key=lambda entry: entry.values)
         pool = self._pool([entry.candidate.architecture.codes for entry in ordered[: self.parents]])
         if not pool:
@@ -52,7 +54,7 @@ class CandidatePool:
         return self.proposals.take((self.space.decode(pool[index]) for index in order), count, budget)
 
     def _pool(self, parents: Sequence[Codes]) -> list[Codes]:
-        """Return the codes of distinct new architectures within all bounds."""
+        """Return the codes of the pool: distinct, not seen before, and within all bounds."""
         seen = self.proposals.seen
         children = [self._child(parents[i % len(parents)]) for i in range(self.children)] if parents else []
         candidates = [codes for codes in dict.fromkeys(children) if codes not in seen]
@@ -63,7 +65,7 @@ class CandidatePool:
         return list(dict.fromkeys([*candidates, *(codes for codes in samples if codes not in seen)]))
 
     def _child(self, parent: Codes) -> Codes:
-        """Return a mutant of `parent` with one or more changed choices."""
+        """Return the codes of a mutant of `parent`, with one or more choices changed."""
         child = moved_codes(self.space, parent, self.rng)
         while self.rng.random() < EXTRA_MUTATION:
             child = moved_codes(self.space, child, self.rng)

@@ -1,2 +1,1 @@
-"""Exact optimisation: the best architectures of a space within bounds, with a proof, or the bounds that contradict each
-other."""
+"""Exact optimisation within bounds: the best architectures of a space with a proof, or contradictory bounds."""

@@ -1,5 +1,7 @@
-"""Answers of the optimiser: the best architectures with a proof; the bounds that contradict each other; or, after a
-time limit, the best architectures so far with a bound on the optimum."""
+"""Answers of the optimiser: the best architectures with a proof, or bounds that contradict each other.
+
+If the time limit is reached, they are the best architectures found and a bound on the optimum.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,12 @@ from archir.spaces.space import Space
 from archir.utils.frames import Tabular
 
 _ANY = "params"
-"""A cost that every space has, for questions of feasibility."""
+"""A cost that every space has; the objective if only feasibility matters."""
 
 
 @dataclass(frozen=True)
 class ConflictingBound:
-    """Bound that contradicts others, and the nearest cost that is feasible if the others are kept; None if that was not
-    found in time."""
+    """A bound that contradicts others, and the nearest feasible cost if the others stay; None if not found in time."""
 
     bound: Constraint
     nearest_cost: int | None
@@ -37,11 +38,11 @@ class ConflictingBound:
 
 @dataclass(frozen=True)
 class Answer(Tabular):
-    """Answer: the best `architectures` in order, with their `values`; no other architecture is better than `bound`.
+    """The best `architectures` in order, with their `values`; no other architecture is better than `bound`.
 
-    `proved` is True if that is proved. If it is proved that no architecture is within the bounds, there are no
-    architectures, and `conflict` has bounds that contradict each other. `is_minimal` is True if there are architectures
-    without any one of these, False if the time limit was reached before that was known.
+    `proved` is True if this is proved to be optimal. If it is proved that no architecture is within the bounds,
+    `architectures` is empty and `conflict` has bounds that contradict each other. `is_minimal` is True if leaving out
+    any one of these bounds leaves some architecture, and False if this was not known before the time limit.
     """
 
     objective: Objective
@@ -64,13 +65,15 @@ class Answer(Tabular):
         return f"<Answer: {best} ({status}){others}>"
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the architectures in order: the value of the objective, and the choices."""
+        """Return the architectures in order, as columns: the objective's value, and the choices."""
         return {self.objective.name: list(map(as_number, self.values)), **choice_columns(self.architectures)}
 
     @property
     def best(self) -> Architecture:
-        """Best architecture. Raises ArchError: A3301 (no architecture is within the bounds), A3304 (none was found in
-        time)."""
+        """The best architecture.
+
+        Raises ArchError: A3301 (no architecture is within the bounds), A3304 (none was found within the time limit).
+        """
         if self.architectures:
             return self.architectures[0]
         if self.proved:
@@ -99,11 +102,10 @@ def optimize(
     fixed: Mapping[str, int] | None = None,
     seconds: float | None = None,
 ) -> Answer:
-    """Return the `best` best architectures of a space in order, within its bounds on costs; `fixed` are outcomes by
-    path.
+    """Return the best architectures of a space within its bounds on costs: `best` of them, in order.
 
-    Raises ArchError: A1601, A1602 (the decision-diagram size limit is exceeded), A1604 (unknown cost), A3302 (a bound
-    that is not a range).
+    `fixed` has outcomes of choices by path, `seconds` is the time limit. Raises ArchError: A1601, A1602 (a size limit
+    is exceeded), A1604 (unknown cost), A3302 (a bound that cannot be optimised under).
     """
     end = None if seconds is None else monotonic() + seconds
 
@@ -115,7 +117,7 @@ def optimize(
 
 
 class _Optimizing:
-    """Optimiser of one space with its bounds on costs."""
+    """Optimiser for one space and its bounds on costs."""
 
     def __init__(
         self, space: Space, bounds: Sequence[Constraint], fixed: Mapping[str, int], is_late: Callable[[], bool]
@@ -135,7 +137,10 @@ class _Optimizing:
         return Answer(objective, self._decode(result), values, problem.value(result.bound), result.is_proved, ())
 
     def _problem(self, objective: Objective, bounds: Sequence[Constraint]) -> Problem:
-        """Compile a problem. Raises ArchError (A0510) if no architecture satisfies the constraints on choices."""
+        """Compile the optimisation problem.
+
+        Raises ArchError (A0510) if no architecture satisfies the constraints on choices.
+        """
         problem = compile_problem(self.space, objective, bounds, self.fixed)
         if problem.network is None:
             self.space.check_satisfiable()
@@ -147,9 +152,9 @@ class _Optimizing:
         return tuple(self.space.decode(row) for row in result.codes)
 
     def _feasible_optimum(self, bounds: Sequence[Constraint]) -> Optimum:
-        """Search for an architecture within the bounds, of which there is at least one.
+        """Search for an architecture within the bounds, of which there must be at least one.
 
-        Stops once the sum of the first bound is within its limit; otherwise that sum is minimised.
+        The sum of the first bound is minimised within the others; the search stops once it is within its limit.
         """
         problem = self._problem(Objective(_ANY), bounds)
         assert problem.network is not None
@@ -157,15 +162,17 @@ class _Optimizing:
         return optimum(problem.network.without_objective, limits, 1, self.is_late, target=limit)
 
     def _is_feasible(self, bounds: Sequence[Constraint]) -> bool | None:
-        """Return whether an architecture is within the bounds; None if that is not known in time."""
+        """Return whether some architecture is within the bounds; None if this is not decided within the time limit."""
         result, limit = self._feasible_optimum(bounds), self._problem(Objective(_ANY), bounds).limits[0]
         if result.value is not None and result.value <= limit:
             return True
         return False if result.is_proved else None
 
     def _conflict(self) -> tuple[tuple[ConflictingBound, ...], bool]:
-        """Return bounds that contradict each other, and True if leaving any one of them out is known to leave
-        architectures."""
+        """Return bounds that contradict each other, and whether they are known to be minimal.
+
+        They are minimal if leaving out any one of them leaves some architecture.
+        """
         kept, fewest = list(self.bounds), True
         for bound in self.bounds:
             others = [candidate for candidate in kept if candidate is not bound]
@@ -182,7 +189,10 @@ class _Optimizing:
         return tuple(needed), fewest
 
     def _nearest_cost(self, bound: Constraint, others: Sequence[Constraint]) -> int | None:
-        """Return the feasible cost nearest to a bound if the others are kept; None if it is not known in time."""
+        """Return the feasible cost nearest to a bound's limit if `others` stay.
+
+        None if it is not found within the time limit.
+        """
         if bound.condition is not True or not isinstance(bound.limit, int):
             return None
         costs: list[int] = []
@@ -197,7 +207,10 @@ class _Optimizing:
         return min(costs, key=lambda value: abs(value - bound.limit), default=None)
 
     def best_cost(self, objective: Objective) -> int | None:
-        """Return the best value of a cost; None if there is no architecture, or if it is not known in time."""
+        """Return the best value of a cost.
+
+        None if there is no architecture, or if it is not found within the time limit.
+        """
         if objective.quantity in PEAKS:
             peak = self._peak(objective)
             return None if peak is None else peak[0]
@@ -207,7 +220,7 @@ class _Optimizing:
         return int(problem.value(result.value)) if result.is_proved and result.value is not None else None
 
     def _of_peak(self, objective: Objective, best: int) -> Answer:
-        """Return the answer for a cost that is a maximum over nodes, not a sum."""
+        """Return the answer for an objective that is a maximum over nodes instead of a sum."""
         if best > 1:
             text = f"`{objective.quantity}` is not a sum, so that only the best architecture can be found"
             raise fail("A3302", text, None, "leave out --best")
@@ -221,7 +234,10 @@ class _Optimizing:
         return Answer(objective, (architecture,), (value,), value, True, ())
 
     def _peak(self, objective: Objective) -> tuple[int, Architecture] | None:
-        """Return the best value of a maximum and its architecture, by bisection over the values that it can have."""
+        """Return the best value of a maximum, and its architecture, by bisection over all possible values.
+
+        None if this takes more than the time limit.
+        """
         cost = str(objective.quantity)
         table = self.space.account.peak_table(cost)
         numbers = sorted({int(table.constant[0]), *(int(peak) for f in table.factors for peak in np.unique(f.table))})
@@ -247,5 +263,5 @@ class _Optimizing:
 
 
 def _unit(bound: Constraint) -> str:
-    """Return the unit of the cost of a bound: " ns" for latencies."""
+    """Return the unit of a bounded cost as a suffix: " ns" for latencies, else empty."""
     return "" if latency_file(str(bound.cost)) is None else " ns"

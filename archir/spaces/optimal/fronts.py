@@ -1,8 +1,8 @@
 """Pareto fronts of an objective and one or two costs.
 
-The whole front is computed at once where that is affordable, from a table of all sums or by label setting, which keeps
-only non-dominated partial sums. Otherwise a front of two objectives is traced point by point: each point is the optimum
-of the first objective within a tighter bound on the second.
+If affordable, the whole front is computed at once: from a table of all sums, or by label setting, which keeps only
+non-dominated partial sums. Otherwise a front of two objectives is traced point by point: each point is the optimum of
+the first objective within a tighter bound on the second.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from archir.spaces.space import Space
 from archir.utils.frames import Tabular
 
 MAX_POINTS = 100_000
-"""Maximum number of points of a front."""
+"""Maximum number of points in a front."""
 CELLS_PER_SECOND, PAIRS_PER_SECOND = 50_000_000, 50_000_000
-"""Conservative estimates: table cells that are moved per second, and pairs of labels that are compared per second."""
+"""Conservative estimates of speed: table cells moved per second, and pairs of labels compared per second."""
 MAX_PAIRS_FIRST, MAX_PAIRS = 20_000_000, 1_000_000_000
-"""Maximum numbers of pairs of labels that are compared: before a table is tried, and if the table is too large."""
+"""Maximum numbers of pairs of labels to compare: before a table is tried, and after the table proved too large."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Architecture of a front with its values of the objectives."""
+    """An architecture on the front, with its values of the objectives."""
 
     architecture: Architecture
     values: tuple[Fraction, int, *tuple[int, ...]]
@@ -50,10 +50,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Front(Tabular):
-    """Pareto front: points from the best of the first objective on.
+    """Pareto front: points sorted from best to worst in the first objective.
 
     No architecture is better than a point in one objective and at least as good in the others. `complete` is False if
-    the time limit or the maximum number of points was reached before the front was complete.
+    the time limit or the maximum number of points was reached before all points were found.
     """
 
     points: tuple[Point, ...]
@@ -68,7 +68,7 @@ class Front(Tabular):
         )
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the points in order: the values of the objectives, and the choices."""
+        """Return the points in order, as columns: the values of the objectives, and the choices."""
         values = {name: [as_number(point.values[i]) for point in self.points] for i, name in enumerate(self.names)}
         return {**values, **choice_columns([point.architecture for point in self.points])}
 
@@ -81,11 +81,10 @@ def front(
     fixed: Mapping[str, int] | None = None,
     seconds: float | None = None,
 ) -> Front:
-    """Return the whole front, or about `points` points of it that are spread evenly over the other objectives, which
-    are costs.
+    """Return the Pareto front, or about `points` of its points, spread evenly over the other objectives.
 
-    Raises ArchError as `optimize` does; A3301 if no architecture is within the bounds; A3302 if three objectives have
-    too many different totals.
+    The objectives `others` must be costs. Raises ArchError as `optimize` does; A3301 if no architecture is within the
+    bounds; A3302 if three objectives have too many different totals.
     """
     if not all(isinstance(objective.quantity, str) for objective in others):
         raise fail("A3302", "only the first objective of a front can be scores", None, "name the scores first")
@@ -109,7 +108,7 @@ def _direct_front(
     fixed: Mapping[str, int],
     seconds: float | None,
 ) -> Front | None:
-    """Return the front, computed at once; None if that is too expensive, or if an objective is not a sum."""
+    """Return the front, computed at once; None if that is too expensive or if an objective is not a sum."""
     if any(item.quantity in PEAKS for item in (first, *others) if isinstance(item.quantity, str)):
         return None
     bounds = [item for item in space.graph.constraints if item.cost is not None]
@@ -134,8 +133,10 @@ def _direct_front(
 def _front_rows(
     network: Network, axes: int, limits: Sequence[int | None], points: int | None, seconds: float | None
 ) -> tuple[Codes, Numbers, bool] | None:
-    """Return the codes and totals of points, and whether they are all points or the requested number; None if too
-    expensive."""
+    """Return the codes and totals of points, and whether all points (or as many as requested) were found.
+
+    None if the computation is too expensive.
+    """
     first_limit, last_limit = (MAX_PAIRS_FIRST, MAX_PAIRS) if seconds is None else (seconds * PAIRS_PER_SECOND / 4, 0)
     try:
         return _label_rows(network, axes, limits, points, first_limit)
@@ -154,15 +155,17 @@ def _front_rows(
 def _label_rows(
     network: Network, axes: int, limits: Sequence[int | None], points: int | None, max_pairs: float
 ) -> tuple[Codes, Numbers, bool]:
-    """Return the codes and totals of the front by label setting. Raises TooManyPathsError above `compared`
-    comparisons."""
+    """Return the codes and totals of the front, by label setting.
+
+    Raises TooManyPathsError if more than `max_pairs` pairs of labels would be compared.
+    """
     codes, totals = labels.front(network, axes, limits, max_pairs)
     rows = evenly_spaced(totals[:, : axes + 1], points or len(totals))
     return codes[rows], totals[rows], True
 
 
 class _FrontTrace:
-    """Tracing of a front of two objectives, point by point."""
+    """Point-by-point tracing of a front of two objectives."""
 
     def __init__(
         self, space: Space, first: Objective, second: Objective, fixed: Mapping[str, int], seconds: float | None
@@ -172,8 +175,10 @@ class _FrontTrace:
         self.end = None if seconds is None else monotonic() + seconds
 
     def trace(self, points: int | None) -> Front:
-        """Return the front. A point with an equal first objective and a better second one replaces the point before
-        it."""
+        """Return the front, point by point.
+
+        A point that equals the previous one in the first objective is better in the second, and replaces it.
+        """
         best = self._next(None)
         if best is None:
             return Front((), False)
@@ -200,7 +205,7 @@ class _FrontTrace:
         return Front(tuple(traced), len(traced) < MAX_POINTS)
 
     def _next(self, limit: int | None) -> Point | None:
-        """Return the best architecture with the second cost within a limit; None if the time limit is reached."""
+        """Return the best point whose second cost is within a limit; None if the time limit is reached."""
         graph = copy(self.space.graph)
         if limit is not None:
             relation = ">=" if self.second.maximize else "<="
@@ -215,8 +220,10 @@ class _FrontTrace:
         return Point(answer.best, (answer.values[0], int(self.space.account.at(codes, [self.cost])[self.cost][0])))
 
     def _spread(self, best: Point, points: int) -> list[int]:
-        """Return evenly spaced limits of the second cost, from its value at the best first objective to its best
-        value."""
+        """Return evenly spaced limits of the second cost.
+
+        They start at its value at the optimum of the first objective, and end at its best value.
+        """
         answer = optimize(self.space, self.second, 1, self.fixed)
         cost_range = best.values[1], int(answer.values[0])
         return [round(number) for number in np.linspace(*cost_range, max(points, 2)).tolist()][1:]

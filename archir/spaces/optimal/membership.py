@@ -1,4 +1,4 @@
-"""Membership: whether a network is an architecture of a space, and which."""
+"""Membership: whether a network is an architecture of a space, and which one."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from archir.spaces.optimal.problem import Objective
 from archir.spaces.space import Space
 
 MAX_CANDIDATES = 256
-"""Maximum number of architectures with the network's costs that are compared by their hashes."""
+"""Maximum number of architectures whose hashes are compared; all of them have the network's costs."""
 MAX_COMPARED_NODES = 100_000
-"""Maximum total number of nodes of the architectures that are compared to find the nearest one."""
+"""Maximum total number of nodes of the architectures that are compared in the search for the closest one."""
 TIME_LIMIT = 20.0
-"""Time limit in seconds for the search of architectures with the network's costs."""
+"""Time limit in seconds for the search for architectures with the network's costs."""
 
 
 @dataclass(frozen=True)
 class Membership:
     """The architecture that computes the same function as a network, or None.
 
-    `largest` is True if it is the one with the most multiply-accumulates. `proved` is True if all architectures that
-    it could be were compared. If there is none, `nearest` is the architecture that has the most operations in common
-    with the network, of those that were compared, and `differences` are the scopes in which they differ, with the
-    operations of the network and of the architecture.
+    `largest` is True if it is the architecture with the most multiply-accumulates. `proved` is True if all
+    architectures that could be the network were compared. If none is, `closest` is the architecture, among those
+    compared, that has the most operations in common with the network, and `differences` lists, by scope, the operations
+    of the network and of the architecture that differ.
     """
 
     architecture: Architecture | None
@@ -47,10 +47,10 @@ class Membership:
 
 
 def membership(space: Space, network: Graph) -> Membership:
-    """Return which architecture of a space computes the same function as a network without choices.
+    """Return the architecture of a space that computes the same function as a network without choices, if any.
 
-    Equal functions have equal canonical hashes. Only architectures with the parameters and multiply-accumulates of the
-    network are hashed; these are found exactly. Raises ArchError (A1602).
+    Functions are compared by canonical hashes, but only of architectures with the network's parameters and
+    multiply-accumulates, which an exact search finds. Raises ArchError (A1602).
     """
     expected_hash = canonical_hash(network)
     largest_architecture = largest(space)
@@ -72,9 +72,10 @@ def membership(space: Space, network: Graph) -> Membership:
 
 
 def _closest(space: Space, start: Architecture, network: Graph) -> Architecture:
-    """Search greedily for the architecture nearest to the network.
+    """Return an architecture that is as close to the network as a greedy search finds.
 
-    Starts from the largest architecture and fixes, choice by choice, the outcome with the fewest differing operations.
+    Starting from the largest architecture, the search fixes, choice by choice, the outcome with the fewest differing
+    operations.
     """
     fixed: dict[str, int] = {}
     closest, fewest = start, count_differing_operations(network, space.specialize(start))

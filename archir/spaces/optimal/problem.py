@@ -1,4 +1,7 @@
-"""Optimisation problems: an objective to minimise and sums with upper bounds, compiled to a network of choices."""
+"""Optimisation problems: an objective to minimise and sums with upper bounds, compiled to a network.
+
+The network is an `archir.costs.optimal.network.Network`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from archir.spaces.space import Space
 
 @dataclass(frozen=True)
 class Objective:
-    """Objective: a cost, by name, or scores; minimised, or maximised if `maximize`."""
+    """Objective: a cost, given by its name, or scores; it is minimised, or maximised if `maximize` is set."""
 
     quantity: str | Scores
     maximize: bool = False
@@ -34,7 +37,7 @@ class Objective:
 
 
 def as_number(value: Fraction | int) -> int | float:
-    """Return a value as an int if it is whole, otherwise as the nearest float."""
+    """Return an exact value as an int if it is whole, otherwise as the nearest float."""
     return int(value) if Fraction(value).denominator == 1 else float(value)
 
 
@@ -45,10 +48,10 @@ def format_value(value: Fraction) -> str:
 
 @dataclass(frozen=True)
 class Problem:
-    """Compiled problem: a network whose first column is the objective times `scale`, to be minimised, and the limits of
-    the other columns.
+    """Compiled problem: a network, and the limits of its columns after the first.
 
-    `constant` is added to values of the objective. `network` is None if there is no architecture.
+    The first column, to be minimised, is the objective times `scale`. `constant` is added to the objective's values.
+    `network` is None if there is no architecture.
     """
 
     network: Network | None
@@ -58,7 +61,7 @@ class Problem:
     objective: Objective
 
     def value(self, total: int) -> Fraction:
-        """Return the objective's value for a total of the first column."""
+        """Return the value of the objective for a total of the network's first column."""
         signed = Fraction(total, self.scale)
         return (-signed if self.objective.maximize else signed) + self.constant
 
@@ -67,10 +70,10 @@ def compile_problem(
     space: Space, objective: Objective, bounds: Sequence[Constraint], fixed: Mapping[str, int],
     others: Sequence[Objective] = (),
 ) -> Problem:  # fmt: skip
-    """Compile the problem of a space under bounds, with fixed outcomes of choices where these are active.
+    """Compile the problem of a space within bounds, with fixed outcomes of choices (where these are active).
 
-    The objectives `others` are costs in the columns after the first one, without limits. Raises ArchError (A1601,
-    A1602, A1604), A3302 (a bound that is not a sum).
+    The objectives `others` are costs, in the columns after the first one, without limits. Raises ArchError: A1601,
+    A1602, A1604, A3302 (a bound that is not on a sum).
     """
     account = space.account
     scale, constant, terms = _objective_terms(space, objective)
@@ -85,7 +88,7 @@ def compile_problem(
 
 
 def _objective_terms(space: Space, objective: Objective) -> tuple[int, Fraction, Terms]:
-    """Return the scale, the constant and the terms of an objective, as integers to be minimised."""
+    """Return scale, constant and terms of an objective; the terms are integers whose sum is to be minimised."""
     sign = -1 if objective.maximize else 1
     if isinstance(objective.quantity, str):
         space.account.check_cost(objective.quantity, summed=True)
@@ -114,7 +117,7 @@ def _objective_terms(space: Space, objective: Objective) -> tuple[int, Fraction,
 def _table_diagram(
     choices: Sequence[Choice], numbers: Mapping[tuple[int, ...], int], before: tuple[int, ...] = ()
 ) -> Value:
-    """Return the diagram of a table of numbers by the outcomes of choices; missing entries are 0."""
+    """Return a table of numbers by outcomes as a diagram; missing entries are 0."""
     if not choices:
         return numbers.get(before, 0)
     branches = [_table_diagram(choices[1:], numbers, (*before, outcome)) for outcome in range(choices[0].outcome_count)]
@@ -122,7 +125,7 @@ def _table_diagram(
 
 
 def _fixed_conditions(space: Space, fixed: Mapping[str, int]) -> Iterator[Value]:
-    """Yield the conditions that active choices have their fixed outcomes."""
+    """Yield, for each fixed choice, the condition that it has its fixed outcome or is inactive."""
     for decision in space.order:
         if decision.choice.path in fixed:
             yield disjoin(negate(decision.active), outcome_in(decision.choice, [fixed[decision.choice.path]]))

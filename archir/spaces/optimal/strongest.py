@@ -1,4 +1,4 @@
-"""The strongest architecture within bounds on costs, for derivation."""
+"""The strongest architecture within bounds on costs, as derivation needs it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,32 @@ from archir.spaces.scores import Scores, Term
 from archir.spaces.space import Space
 
 LOG_DECIMALS = 9
-"""Decimals to which logarithms of strengths are rounded."""
+"""Number of decimals to which the logarithms of strengths are rounded."""
 TIME_LIMIT, FEASIBILITY_TIME_LIMIT = 600.0, 10.0
-"""Time limits in seconds: of `strongest`, which then returns the best architecture so far, and of
-`require_feasible`, which then leaves feasibility undecided."""
+"""Time limits in seconds of `strongest` and of `require_feasible`.
+
+When it is reached, `strongest` returns the best architecture found, and `require_feasible` does not raise.
+"""
 UNSUPPORTED_CODES = ("A1601", "A1602", "A3302")
-"""Codes of the errors for bounds that are not sums of costs or that exceed the decision-diagram size limit."""
+"""Codes of the errors that say that exact optimisation within the bounds is impossible.
+
+Bounds may not be on sums of costs, or a size limit may be exceeded.
+"""
 
 
 def strongest(space: Space, strengths: Mapping[str, Sequence[float]]) -> Architecture | None:
-    """Return the architecture within all bounds with the largest sum of strengths (logarithms by path and outcome).
+    """Return the architecture within all bounds with the largest sum of strengths (logarithms, by path and outcome).
 
-    The result is proved to be the best unless the limit of ten minutes is reached. Returns None if the bounds are not
-    sums of costs, if they exceed the decision-diagram size limit, or if no architecture was found in time. Raises
-    ArchError (A3301) if no architecture is within the bounds.
+    The result is proved to be the best unless the time limit of ten minutes is reached. Returns None if the bounds are
+    not on sums of costs, if a size limit is exceeded, or if no architecture was found in time. Raises ArchError (A3301)
+    if no architecture is within the bounds.
     """
     answer = _try_optimize(space, Objective(log_scores(space, strengths), True), TIME_LIMIT)
     return None if answer is None or not (answer.architectures or answer.proved) else answer.best
 
 
 def require_feasible(space: Space) -> None:
-    """Raise ArchError (A1603, A3301) if it is proved that no architecture is within the bounds."""
+    """Raise ArchError (A1603, A3301) if it can be proved that no architecture is within the bounds."""
     space.check_bounds()
     answer = _try_optimize(space, Objective("params"), FEASIBILITY_TIME_LIMIT)
     if answer is not None and answer.proved and not answer.architectures:
@@ -42,8 +47,10 @@ def require_feasible(space: Space) -> None:
 
 
 def log_scores(space: Space, strengths: Mapping[str, Sequence[float]]) -> Scores:
-    """Return logarithms as scores: exact fractions of their rounded decimals. Infinite ones are left out; these are
-    excluded by constraints."""
+    """Return logarithms as scores: rounded to LOG_DECIMALS decimals, as exact fractions.
+
+    Infinite ones are left out, since constraints exclude their outcomes.
+    """
     terms = [
         Term(
             (path,),
@@ -55,7 +62,7 @@ def log_scores(space: Space, strengths: Mapping[str, Sequence[float]]) -> Scores
 
 
 def _try_optimize(space: Space, objective: Objective, seconds: float) -> Answer | None:
-    """Optimise; None if the bounds do not allow exact optimisation."""
+    """Return the result of exact optimisation; None if the bounds do not allow it."""
     try:
         return optimize(space, objective, seconds=seconds)
     except ArchError as error:

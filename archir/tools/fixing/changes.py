@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 Edit = tuple[int, int, str]
-"""A replacement in a text: start offset, end offset, new text."""
+"""Replacement of one range of a text: start offset, end offset, new text."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def insert(offset: int, new: str) -> Change:
 
 
 def distinct_changes(changes: Iterable[Change], text: str) -> list[Change]:
-    """Return the changes whose results differ from the text and from each other, in the given order."""
+    """Return the changes that alter the text, without those that have the same result as an earlier one."""
     seen = {text}
     distinct = []
     for change in changes:

@@ -1,4 +1,4 @@
-"""Fix errors of a program automatically: apply candidate changes that leave fewer errors according to the checker."""
+"""Automatic repair of programs: apply a candidate change if the checker then reports fewer errors."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from archir.tools.fixing.changes import Change
 from archir.tools.lsp.lexer import code_tokens
 
 Check = Callable[[str], Sequence[Diagnostic]]
-"""A checker: a function from a text to its diagnostics."""
+"""Checker: a function from a program's text to its diagnostics."""
 
 MAX_CHECKS = 40
-"""Maximum number of candidates for one error that are considered after the quick check of their syntax and names."""
+"""Maximum number of candidates per error that are fully checked, after the quick check of syntax and names."""
 MAX_ROUNDS = 20
-"""Maximum number of changes that are applied to one text."""
+"""Maximum number of changes that are applied to one program."""
 _MAX_NAME_CHECKS = 150
-"""Maximum number of candidates for one error whose syntax and names are checked."""
+"""Maximum number of candidates per error that get the quick check of syntax and names."""
 _SYNTAX_CODES = ("A0101", "A0102", "A0103")
 """Codes of syntax errors."""
 Score = tuple[int, int]
-"""Number of syntax errors and number of all errors; less is better."""
+"""Number of syntax errors, and number of all errors. Scores are compared in this order; a lower score is better."""
 
 
 @dataclass(frozen=True)
 class Repair:
-    """Result of a repair: the new text, the changes that were applied, and the remaining diagnostics."""
+    """Result of a repair: the new text, the changes that were applied, and the diagnostics that remain."""
 
     text: str
     changes: tuple[Change, ...]
@@ -38,8 +38,8 @@ class Repair:
 def repair_text(text: str, name: str, check: Check, check_names: Check) -> Repair:
     """Return the text with as many errors fixed as possible; the result never has more errors than the text.
 
-    `name` is the file name in messages. `check` finds all errors of a text, `names` only errors of syntax and names,
-    which is fast. If the number of errors cannot be reduced, the text is returned unchanged.
+    `name` is the file name in messages. `check` finds all errors of a text; `check_names` finds only errors of syntax
+    and names, which is fast. If the number of errors cannot be reduced, the text is returned unchanged.
     """
     before = problems = tuple(check(text))
     original = text
@@ -60,7 +60,7 @@ def repair_text(text: str, name: str, check: Check, check_names: Check) -> Repai
 
 
 def candidate_changes(source: Source, problem: Diagnostic) -> list[Change]:
-    """Return changes of a file that may fix an error, the most likely first. The changes are not checked."""
+    """Return unverified candidate changes that may fix an error, the most likely first."""
     names = _candidate_names(source.text, problem)
     if problem.code in _SYNTAX_CODES:
         return syntax_fixes.candidates(source.text, problem, names) if _is_in(problem, source) else []
@@ -68,17 +68,17 @@ def candidate_changes(source: Source, problem: Diagnostic) -> list[Change]:
 
 
 def _is_in(problem: Diagnostic, source: Source) -> bool:
-    """True if a diagnostic points into the file."""
+    """Return whether a diagnostic refers to the given file."""
     return problem.span is not None and problem.span.source.name == source.name
 
 
 def _best_change(
     source: Source, problem: Diagnostic, problems: tuple[Diagnostic, ...], check: Check, check_names: Check
 ) -> tuple[Change, tuple[Diagnostic, ...]] | None:
-    """Return the best change for one error and the diagnostics that it leaves, or None if no change helps.
+    """Return the best change for one error and the diagnostics that remain after it, or None if no change helps.
 
-    The search stops at the first change that leaves no error, or fewer errors without a new one; otherwise the change
-    with the fewest errors wins.
+    The search stops at the first change that leaves no error, or that leaves fewer errors and adds no new one.
+    Otherwise, the change that leaves the fewest errors wins.
     """
     before = _score(tuple(check_names(source.text)) or problems)
     best: tuple[Score, Change, tuple[Diagnostic, ...]] | None = None
@@ -102,20 +102,20 @@ def _best_change(
 
 
 def _all_known(new: Sequence[Diagnostic], problems: Sequence[Diagnostic]) -> bool:
-    """True if each of the `said` diagnostics has the code and the message of one in `problems`."""
+    """Return whether every diagnostic in `new` has the same code and message as one in `problems`."""
     return {(problem.code, problem.message) for problem in new} <= {
         (problem.code, problem.message) for problem in problems
     }
 
 
 def _score(problems: Sequence[Diagnostic]) -> Score:
-    """Count syntax errors, which hide other errors and therefore count first, and all errors."""
+    """Return the number of syntax errors and of all errors. Syntax errors count first, as they hide other errors."""
     syntactic = sum(problem.code in _SYNTAX_CODES for problem in problems)
     return syntactic, len(problems)
 
 
 def _candidate_names(text: str, problem: Diagnostic) -> list[str]:
-    """Return names and numbers that may be intended at an error: those of the file by distance, then all operations."""
+    """Return names and numbers that may be meant at an error: those of the file, nearest first, then all operations."""
     offset = problem.span.start if problem.span is not None else 0
     nearby = sorted(
         (token for token in code_tokens(text) if token.kind in ("name", "number")),

@@ -1,5 +1,4 @@
-"""Candidate fixes for programs that parse: another name, number or argument at the place that an error message points
-to."""
+"""Candidate fixes for programs that parse: another name, number or argument where an error message points."""
 
 from __future__ import annotations
 
@@ -15,19 +14,19 @@ from archir.tools.fixing.changes import Change, distinct_changes, drop, insert, 
 from archir.tools.lsp.lexer import Token, code_tokens
 
 _IMPORT = re.compile(r"`(import [^`]+)`")
-"""The import statement in a hint, such as "`import std.cells`"."""
+"""Pattern of the import statement in a hint, such as "`import std.cells`"."""
 _NEEDS = re.compile(r"needs (?:a tensor )?`(\w+)`")
-"""The missing parameter in messages such as "needs `kernel`" or "needs a tensor `x`"."""
+"""Pattern of the missing parameter in messages such as "needs `kernel`" or "needs a tensor `x`"."""
 _STEPS = range(-8, 9)
-"""Differences from a number in the program that are tried as its replacement."""
+"""Differences that are added to a number of the program to get candidates for its replacement."""
 _MAX_CANDIDATES = 60
 """Maximum number of candidate changes for one error."""
 
 
 def candidates(source: Source, problem: Diagnostic, names: list[str]) -> list[Change]:
-    """Return changes of a file that may fix an error, the most likely first.
+    """Return candidate changes that may fix an error of a file, the most likely first.
 
-    `names` are the names that may have been intended at the error's place.
+    `names` are the names that may have been meant at the position of the error.
     """
     text, span = source.text, problem.span
     changes = []
@@ -44,14 +43,16 @@ def candidates(source: Source, problem: Diagnostic, names: list[str]) -> list[Ch
 
 
 def _missing_callees(problem: Diagnostic, span: Span, names: list[str]) -> Iterator[Change]:
-    """Yield insertions of a function name where the right-hand side of a pipe is not callable (A0206)."""
+    """Yield insertions of a function name, where the right-hand side of a pipe is not callable (A0206)."""
     if problem.code == "A0206":
         yield from (insert(span.start, name) for name in names if not name.isdigit())
 
 
 def _direct(problem: Diagnostic) -> Iterator[Change]:
-    """Yield fixes that the diagnostic itself suggests: the import in its hint, or `output` at its note "is this the
-    output?"."""
+    """Yield the fixes that a diagnostic suggests itself.
+
+    These are the import in its hint, and `output` at the position of its note "is this the output?".
+    """
     for imported in _IMPORT.findall(problem.hint or ""):
         yield Change(f"`{imported}`", ((0, 0, f"{imported}\n"),))
     for note in problem.notes:
@@ -62,8 +63,8 @@ def _direct(problem: Diagnostic) -> Iterator[Change]:
 def _names(text: str, problem: Diagnostic, span: Span, names: list[str]) -> Iterator[Change]:
     """Yield replacements of an unknown name by similar names.
 
-    If a similar name occurs only once in the file and the unknown name more than once, the misspelling may be in the
-    definition: renaming the definition is then tried first.
+    If a similar name occurs only once in the file and the unknown name more than once, the similar name may be a
+    misspelled definition. The first candidates then rename that definition.
     """
     if problem.code not in ("A0201", "A0203", "A0204", "A0212", "A0302", "A0804"):
         return
@@ -93,12 +94,15 @@ def _names(text: str, problem: Diagnostic, span: Span, names: list[str]) -> Iter
 
 
 def _name_set(tokens: list[Token]) -> set[str]:
-    """Return the names among tokens."""
+    """Return the names among the given tokens."""
     return {token.text for token in tokens if token.kind == "name"}
 
 
 def _argument_deletions(text: str, lines: list[tuple[int, int]]) -> Iterator[Change]:
-    """Yield deletions of one argument of the calls and lists in `lines`, (start, end) offsets of lines."""
+    """Yield deletions of one argument or list item, in calls and lists within the given lines.
+
+    `lines` are (start, end) offsets of lines.
+    """
     for line in lines:
         tokens = code_tokens(text, *line)
         brackets: list[int] = []
@@ -111,7 +115,7 @@ def _argument_deletions(text: str, lines: list[tuple[int, int]]) -> Iterator[Cha
 
 
 def _argument_insertions(text: str, problem: Diagnostic, span: Span, names: list[str]) -> Iterator[Change]:
-    """Yield insertions of the argument that the message says is missing."""
+    """Yield insertions of the argument that is missing according to the error message."""
     parameter = _NEEDS.search(problem.message)
     if parameter is None:
         return
@@ -129,8 +133,10 @@ def _argument_insertions(text: str, problem: Diagnostic, span: Span, names: list
 
 
 def _closing_bracket(text: str, start: int) -> int | None:
-    """Return the offset of the bracket that closes the one before `at`, or None if it is not within 2,000
-    characters."""
+    """Return the offset of the bracket that closes the one just before `start`.
+
+    Returns None if it is more than 2,000 characters away.
+    """
     depth = 1
     for token in code_tokens(text, start, min(len(text), start + 2_000)):
         depth += (token.text in "([{") - (token.text in ")]}")
@@ -140,9 +146,9 @@ def _closing_bracket(text: str, start: int) -> int | None:
 
 
 def _item_deletions(text: str, tokens: list[Token]) -> Iterator[Change]:
-    """Yield deletions of one comma-separated item between brackets; items that repeat the previous item come first.
+    """Yield deletions of one comma-separated item between brackets; items equal to their predecessor come first.
 
-    `inside` are the tokens from the opening bracket to the closing bracket.
+    `tokens` range from the opening to the closing bracket.
     """
     items, depth, begin = [], 0, 1
     for number, token in enumerate(tokens[1:], 1):
@@ -161,10 +167,10 @@ def _item_deletions(text: str, tokens: list[Token]) -> Iterator[Change]:
 def _number_replacements(
     text: str, problem: Diagnostic, lines: list[tuple[int, int]], source: Source
 ) -> Iterator[Change]:
-    """Yield replacements of integers in the lines that the message points to.
+    """Yield replacements of integers in the lines to which the error message points.
 
-    Tried are numbers within 8 of the old one, its half, and numbers that the message mentions. Numbers close to the old
-    one, numbers divisible by high powers of two, and replacements of numbers that the message mentions come first.
+    Candidates are numbers within 8 of the old one, its half, and numbers in the message. The order prefers small
+    changes, numbers divisible by high powers of two, and old numbers that the message mentions.
     """
     mentioned = [int(number) for number in re.findall(r"(?<![\w.])\d{1,9}(?![\w.])", problem.message)]
     literals: list[Token] = []
@@ -188,12 +194,12 @@ def _number_replacements(
 
 
 def _roundness(value: int) -> int:
-    """Return how often a positive number can be divided by two."""
+    """Return the exponent of the largest power of two that divides a positive number."""
     return (value & -value).bit_length() - 1
 
 
 def _lines_of(source: Source, problem: Diagnostic) -> list[tuple[int, int]]:
-    """Return (start, end) offsets of the lines of a file that a diagnostic refers to.
+    """Return (start, end) offsets of the lines of a file to which a diagnostic refers.
 
     These are the lines of its span, of the spans of its notes, and of calls listed in notes ("called at FILE:LINE:").
     """
@@ -209,7 +215,7 @@ def _lines_of(source: Source, problem: Diagnostic) -> list[tuple[int, int]]:
 
 
 def _token_changes(text: str, lines: list[tuple[int, int]]) -> Iterator[Change]:
-    """Yield deletions of one token, and swaps of two neighbouring tokens, that leave the item of the file parseable.
+    """Yield deletions of a token and swaps of two adjacent tokens, if the enclosing top-level item still parses.
 
     Only the first two of `lines`, (start, end) offsets, are tried.
     """

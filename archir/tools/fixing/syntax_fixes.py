@@ -1,4 +1,4 @@
-"""Candidate fixes for syntax errors: delete, insert or swap tokens near the place where parsing stops."""
+"""Candidate fixes for syntax errors: delete, insert or swap tokens near the position where parsing stops."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _INSERTED_SIGNS = (
     "<=",
     '"',
 )
-"""Signs that are tried as insertions, the most likely first."""
+"""Punctuation and operator tokens whose insertion is tried, the most likely first."""
 _CLOSING_OF = {"(": ")", "[": "]", "{": "}"}
 """Closing bracket of each opening bracket."""
 _TOKENS_BEFORE, _TOKENS_AFTER = 4, 2
-"""Number of tokens before and after an error at which changes are tried."""
+"""Number of tokens before (_TOKENS_BEFORE) and after (_TOKENS_AFTER) an error at which changes are tried."""
 _MAX_PARSED = 600
-"""Maximum number of candidates that are parsed for one error."""
+"""Maximum number of candidates per error that are parsed."""
 _PLACEHOLDER = "x_"
-"""Name that stands for any name in a candidate; after a successful parse it is replaced by real names."""
+"""Placeholder for any name in a candidate; if the candidate parses, it is replaced by each of the real names."""
 
 
 def candidates(text: str, problem: Diagnostic, names: list[str]) -> list[Change]:
-    """Return changes after which the erroneous item of the file parses, the most likely first.
+    """Return changes with which the top-level item that contains the error parses, the most likely first.
 
-    `names` are the names that are tried where a name is missing.
+    `names` are the names to try where a name is missing.
     """
     if problem.span is None:
         return []
@@ -70,7 +70,7 @@ def candidates(text: str, problem: Diagnostic, names: list[str]) -> list[Change]
 
 
 def _parses(changed: str, change: Change, text: str) -> bool:
-    """True if the top-level item of the changed text `made` that contains the change parses."""
+    """Return whether the top-level item that contains the change parses in the text `changed`."""
     first_edit = min(start for start, _, _ in change.edits)
     begin, end = item_range(changed, min(first_edit, max(len(changed) - 1, 0)))
     return parsed_until(changed, begin, end) > end
@@ -83,8 +83,10 @@ def _with_name(change: Change, name: str) -> Change:
 
 
 def _changes(text: str, problem: Diagnostic, stopped_at: int) -> Iterator[Change]:
-    """Yield candidate changes around the error and around `at`, the offset at which parsing stopped; the most likely
-    first."""
+    """Yield candidate changes near the error and near the offset `stopped_at`, the most likely first.
+
+    `stopped_at` is where parsing stopped.
+    """
     assert problem.span is not None
     places = [problem.span.start, stopped_at, *(note.span.start for note in problem.notes if note.span is not None)]
     tokens = code_tokens(text)
@@ -111,7 +113,7 @@ def _changes(text: str, problem: Diagnostic, stopped_at: int) -> Iterator[Change
 
 
 def _direct(problem: Diagnostic) -> Iterator[Change]:
-    """Yield fixes that the diagnostic itself suggests: its edit, or a missing comma."""
+    """Yield the fixes that a diagnostic suggests itself: its edit, or a missing comma."""
     if problem.edit is not None:
         span, new = problem.edit
         yield replace(span.start, span.end, span.text, new)
@@ -121,7 +123,7 @@ def _direct(problem: Diagnostic) -> Iterator[Change]:
 
 
 def _deleted_repeats(text: str, tokens: list[Token], near: list[int]) -> Iterator[Change]:
-    """Yield deletions of one or two tokens that are repeated."""
+    """Yield deletions of a token, or a pair of tokens, that repeats the preceding one."""
     for number in near:
         for count in (1, 2):
             first, second = tokens[number : number + count], tokens[number + count : number + 2 * count]
@@ -130,7 +132,7 @@ def _deleted_repeats(text: str, tokens: list[Token], near: list[int]) -> Iterato
 
 
 def _misspelled(tokens: list[Token], near: list[int]) -> Iterator[Change]:
-    """Yield replacements of names by keywords that are spelled almost alike."""
+    """Yield replacements of names by keywords of which they are probable misspellings."""
     for number in near:
         token = tokens[number]
         if token.kind == "name":
@@ -140,7 +142,7 @@ def _misspelled(tokens: list[Token], near: list[int]) -> Iterator[Change]:
 
 
 def _is_misspelling(word: str, keyword: str) -> bool:
-    """True if two words differ by one inserted or deleted letter, or by two swapped letters."""
+    """Return whether two words differ by one inserted or deleted letter, or by two swapped letters."""
     if abs(len(word) - len(keyword)) > 1 or len(keyword) < 3:
         return False
     if sorted(word) == sorted(keyword):
@@ -150,7 +152,7 @@ def _is_misspelling(word: str, keyword: str) -> bool:
 
 
 def _swapped(text: str, tokens: list[Token], near: list[int]) -> Iterator[Change]:
-    """Yield swaps of two neighbouring tokens."""
+    """Yield swaps of two adjacent tokens."""
     for number in near:
         if number + 1 < len(tokens):
             first, second = tokens[number], tokens[number + 1]
@@ -160,10 +162,10 @@ def _swapped(text: str, tokens: list[Token], near: list[int]) -> Iterator[Change
 
 
 def _closing_brackets(text: str, problem: Diagnostic) -> Iterator[Change]:
-    """Yield insertions of the bracket that closes the one the error points to.
+    """Yield insertions of a closing bracket for the opening bracket at the error's position.
 
-    A brace is closed after the lines that are indented more than its own line; other brackets are closed after any
-    token of their line.
+    A brace is closed after the lines that are indented more than its own line; for other brackets, closing is tried
+    after each later token of the line.
     """
     span = problem.span
     assert span is not None
@@ -193,8 +195,10 @@ def _closing_brackets(text: str, problem: Diagnostic) -> Iterator[Change]:
 
 
 def _insertions(text: str, tokens: list[Token], near: list[int], new: tuple[str, ...]) -> Iterator[Change]:
-    """Yield insertions of each text of `new` before the tokens `near`, later tokens first, and at the end of their
-    lines."""
+    """Yield insertions of each text in `new` before the tokens `near`, last token first.
+
+    If a token is the last one of its line, insertion after it is tried as well.
+    """
     for text_to_insert in new:
         for number in sorted(near, key=lambda n: -tokens[n].start):
             token = tokens[number]

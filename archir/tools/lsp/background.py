@@ -1,4 +1,7 @@
-"""One background thread for long work of the language server, cancelled as soon as another request arrives."""
+"""Background thread for long-running work of the language server.
+
+The work is cancelled as soon as another request arrives.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +17,23 @@ from archir.diagnostics.work import exhaust_budget
 T = TypeVar("T")
 
 _STACK_BYTES = 2**26
-"""Stack size of the thread in bytes: expressions may be nested deeply."""
+"""Stack size of the thread in bytes; large, since expressions may be nested deeply."""
 _STOP_INTERVAL = 0.002
-"""Seconds between attempts to stop the work: it may have started another work budget in the meantime."""
+"""Seconds between two attempts to stop the work.
+
+Attempts are repeated, as the work may start another work budget after one budget was exhausted.
+"""
 
 
 class InterruptedWorkError(Exception):
-    """The work was cancelled; its partial results must not be used."""
+    """Raised if background work was cancelled; its partial results must not be used."""
 
 
 class BackgroundWorker:
-    """Runs long work in one thread. While it runs, the event loop's thread must not call archir: neither side takes
-    locks."""
+    """Runs long-running work in one background thread.
+
+    Neither thread takes locks: while work is running, the event loop's thread must not call archir.
+    """
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
@@ -34,10 +42,10 @@ class BackgroundWorker:
         self._is_interrupted = False
 
     async def run(self, prepare: Callable[[], Callable[[], T] | None]) -> T | None:
-        """Run `prepare()` after all earlier work has finished, run the function that it returns in the thread, and
-        return its result.
+        """Run work in the thread after all earlier work has finished, and return its result.
 
-        Returns None if `prepare` returns None. Raises InterruptedWorkError if the work was cancelled.
+        `prepare` is called first and returns the function to run, or None to run nothing; the result is then None.
+        Raises InterruptedWorkError if the work was cancelled.
         """
         async with self._lock:
             work = prepare()
@@ -61,8 +69,10 @@ class BackgroundWorker:
             return result
 
     def interrupt(self) -> bool:
-        """Cancel the running work and wait until it has ended, at its next unit of work. Returns False if nothing was
-        running."""
+        """Cancel the running work and wait until it has stopped. Returns False if no work was running.
+
+        Work stops the next time it spends from its work budget.
+        """
         if self._running is None or self._running[0].done():
             return False
         future, context = self._running
@@ -73,7 +83,7 @@ class BackgroundWorker:
         return True
 
     def _submit(self, context: Context, work: Callable[[], T]) -> Future[T]:
-        """Submit the work to the thread, which is created with a large stack when it is first needed."""
+        """Submit work to the thread, which is created, with a large stack, on first use."""
         if self._pool is None:
             previous_size = threading.stack_size(_STACK_BYTES)
             self._pool = ThreadPoolExecutor(1, "background")

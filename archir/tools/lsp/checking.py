@@ -1,4 +1,4 @@
-"""Diagnostics of a text: all of them, or only the quickly found errors of syntax and names."""
+"""Diagnostics of a program's text: all of them, or only errors of syntax and names, which are found quickly."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from archir.language.syntax.strict_parse import ItemCache
 
 @dataclass(frozen=True)
 class Checker:
-    """Checks texts of one file.
+    """Checker for successive texts of one file.
 
-    `name` is the file's name in messages, `folder` the start of relative imports, `root` the folder that imports must
-    not leave. `net`, `parameters` and `limits` are used to elaborate the text.
+    `name` is the file's name in messages. Relative imports start in `folder` and must stay inside `root`. `net`,
+    `parameters` and `limits` are used to elaborate the text.
     """
 
     name: str
@@ -33,10 +33,10 @@ class Checker:
     limits: Limits = field(default_factory=Limits)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     cache: ItemCache = field(default_factory=ItemCache)
-    """Parsed items of the previous text."""
+    """Cache of the parsed top-level items of the previous text."""
 
     def check(self, text: str) -> tuple[Diagnostic, ...]:
-        """Return all diagnostics of a text, those of `archir check`."""
+        """Return all diagnostics of a text, the same as `archir check` reports."""
         try:
             with work_budget(self.limits.work), fresh_budget():
                 load_checked(text, self.folder, self.name, self.net, self.root, self.limits, self.parameters)
@@ -45,9 +45,9 @@ class Checker:
         return ()
 
     def check_names(self, text: str) -> tuple[Diagnostic, ...]:
-        """Return the syntax errors of a text and the errors in its names and constants.
+        """Return only the syntax errors of a text, and errors in its names and constants.
 
-        If there are syntax errors, names are checked only in the items that parse.
+        If there are syntax errors, names are checked only in the top-level items that parse.
         """
         try:
             with work_budget(self.limits.work), fresh_budget():

@@ -1,4 +1,4 @@
-"""Completion items for an offset of a text."""
+"""Completion items at an offset of a text."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from archir.tools.lsp.lexer import KEYWORDS
 from archir.tools.lsp.view import View
 
 _STATEMENTS = ("for", "if", "input", "output", "repeat", "require", "return")
-"""Keywords that begin a statement of a body."""
+"""Keywords that can begin a statement in the body of a block or net."""
 _ITEMS = ("block", "cell", "const", "import", "net", "own")
-"""Keywords that begin a top-level item."""
+"""Keywords that can begin a top-level item."""
 _WORD = re.compile(r"[A-Za-z_]\w*$")
-"""The partial word before the cursor."""
+"""Pattern of the partial word before the cursor."""
 
 
 @dataclass(frozen=True)
 class CompletionItem:
-    """A completion: the text to insert (`label`), its kind, a detail such as a signature, and its documentation
-    (`text`)."""
+    """Completion item: the text to insert (`label`), its kind, a detail (such as a signature), and documentation."""
 
     label: str
     kind: str
@@ -37,7 +36,7 @@ class CompletionItem:
 
 
 def completions(view: View, offset: int) -> list[CompletionItem]:
-    """Return what may be typed at an offset. The editor filters the items by the characters that are already there."""
+    """Return the completion items at an offset. The editor filters them by the characters that are already typed."""
     line = view.text[view.text.rfind("\n", 0, offset) + 1 : offset]
     if "#" in re.sub(r'"[^"]*"', "", line):
         return []
@@ -64,13 +63,15 @@ def completions(view: View, offset: int) -> list[CompletionItem]:
 
 
 def _distinct(items: list[CompletionItem]) -> list[CompletionItem]:
-    """Keep the first item of each label."""
+    """Return the items without those whose label occurred before."""
     return list({item.label: item for item in reversed(items)}.values())[::-1]
 
 
 def _members(view: View, name: str) -> Iterator[CompletionItem]:
-    """Yield completions after `name.`: the blocks and constants of an imported library, or the properties of tensors
-    and lists."""
+    """Yield completions after `name.`.
+
+    These are the blocks and constants of an imported library, or the properties of tensors and lists.
+    """
     library = view.module.imported.get(name)
     if isinstance(library, Library):
         for member in library.module.exported_names():
@@ -83,7 +84,7 @@ def _members(view: View, name: str) -> Iterator[CompletionItem]:
 
 
 def _arguments(view: View, offset: int) -> Iterator[CompletionItem]:
-    """Yield `name=` for each attribute of the call that the offset is in."""
+    """Yield `name=` for each attribute or parameter of the innermost call around an offset."""
     call = signatures.call_at(view.text, offset)
     signature = signatures.signature_of(view, call[1], call[0]) if call is not None else None
     if call is None or signature is None:
@@ -97,8 +98,10 @@ def _arguments(view: View, offset: int) -> Iterator[CompletionItem]:
 
 
 def _names(view: View, offset: int) -> Iterator[CompletionItem]:
-    """Yield names that are defined at an offset: locals and choices, module-level names, operations, functions and
-    keywords."""
+    """Yield the names that are visible at an offset.
+
+    These are locals, choices, module-level names, operations, functions and keywords.
+    """
     definition = view.definition_at(offset)
     owner = definition.name.text if definition is not None else _owner_name(view.text, offset)
     for occurrence in view.occurrences:
@@ -121,7 +124,9 @@ def _names(view: View, offset: int) -> Iterator[CompletionItem]:
 
 
 def _owner_name(text: str, offset: int) -> str:
-    """Return the name of the block, cell or net that an offset is in, found by its header, for text that does not parse
-    there."""
+    """Return the name of the block, cell or net that contains an offset, or "" if there is none.
+
+    It is found by its header line, so the text does not have to parse at the offset.
+    """
     headers = re.findall(r"^(?:own[ \t]+)?(?:block|cell|net)[ \t]+(\w+)", text[:offset], re.MULTILINE)
     return headers[-1] if headers else ""

@@ -1,4 +1,4 @@
-"""Open documents of an editor, with cached results for each."""
+"""Documents that are open in an editor, with cached results for each."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from archir.tools.lsp.view import View
 
 
 class Document:
-    """A version of a document that is open in an editor: its text, its path on disk, and cached nets and diagnostics.
+    """One version of a document that is open in an editor: text, path on disk, cached nets and diagnostics.
 
-    `cache` holds the parsed items of the previous version.
+    The constructor's `cache` holds the parsed items of the previous version.
     """
 
     def __init__(self, document: TextDocument, cache: ItemCache) -> None:
@@ -41,26 +41,26 @@ class Document:
 
     @property
     def nets(self) -> list[nets.Net]:
-        """The nets of the text that elaborate without errors."""
+        """The nets of the text that elaborate without errors, computed on first use."""
         if self._nets is None:
             self._nets = nets.nets(self.view)
         return self._nets
 
     def check(self) -> tuple[Diagnostic, ...]:
-        """Return all diagnostics of the text, those of `archir check`."""
+        """Return all diagnostics of the text, the same as `archir check` reports; cached."""
         if self.problems is None:
             self.problems = self.checker.check(self.text)
         return self.problems
 
     def offset(self, position: lsp.Position) -> int:
-        """Return the offset of an LSP position, which counts in the units of the client's encoding."""
+        """Convert an LSP position, which counts in units of the client's encoding, to an offset."""
         if position.line >= len(self.lines):
             return len(self.text)
         position_in_text = self.codec.position_from_client_units(self.lines, position)
         return min(self.line_starts[position_in_text.line] + position_in_text.character, len(self.text))
 
     def position(self, offset: int) -> lsp.Position:
-        """Return the LSP position of an offset, in the units of the client's encoding."""
+        """Convert an offset to an LSP position, which counts in units of the client's encoding."""
         low, high = 0, len(self.line_starts)
         while high - low > 1:
             middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Handlers of the language server: translate protocol requests to calls of functions on texts and offsets."""
+"""Request handlers of the language server: they translate protocol messages to calls on texts and offsets."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from archir.tools.lsp.documents import Document
 T = TypeVar("T")
 
 CHECK_DELAY = 0.25
-"""Seconds after the last keystroke until the full check, which proves shapes, starts."""
+"""Seconds from the last keystroke until the full check starts, which proves shapes."""
 RESUME_DELAY = 0.02
-"""Seconds after an interruption until long work starts again: requests come in groups."""
+"""Seconds from an interruption until the interrupted work restarts; not at once, since requests come in bursts."""
 DEBOUNCE = 0.002
-"""Seconds after a keystroke until names are checked; if another keystroke follows within them, the check is skipped."""
+"""Seconds from a keystroke until names are checked. Another keystroke within this time cancels the check."""
 MAX_FIXES = 3
-"""Maximum number of quick fixes for one error."""
+"""Maximum number of quick fixes offered per error."""
 _MAX_DOCUMENTS = 32
 """Maximum number of documents with cached results."""
 _SYMBOLS = {
@@ -39,7 +39,7 @@ _SYMBOLS = {
     "const": lsp.SymbolKind.Constant, "choice": lsp.SymbolKind.Enum, "input": lsp.SymbolKind.Variable,
     "output": lsp.SymbolKind.Variable,
 }  # fmt: skip
-"""LSP symbol kind of each kind of outline symbol."""
+"""LSP symbol kind by kind of outline symbol."""
 _COMPLETIONS = {
     "keyword": lsp.CompletionItemKind.Keyword, "operation": lsp.CompletionItemKind.Method,
     "block": lsp.CompletionItemKind.Function, "function": lsp.CompletionItemKind.Function,
@@ -49,7 +49,7 @@ _COMPLETIONS = {
     "type": lsp.CompletionItemKind.TypeParameter, "tag": lsp.CompletionItemKind.EnumMember,
     "cost": lsp.CompletionItemKind.Unit,
 }  # fmt: skip
-"""LSP kind of each kind of completion item."""
+"""LSP completion kind by kind of completion item."""
 
 
 class ArchServer(LanguageServer):
@@ -59,26 +59,28 @@ class ArchServer(LanguageServer):
         super().__init__("archir", __version__)
         self.documents: dict[str, Document] = {}
         self.parse_caches: dict[str, ItemCache] = {}
-        """Parsed items of each document's previous version, by URI."""
+        """Cache of parsed items of each document's previous version, by URI."""
         self.scheduled_checks: dict[str, asyncio.Task[None]] = {}
-        """Full checks that are scheduled or running, by URI."""
+        """Tasks of full checks that are scheduled or running, by URI."""
         self.background = BackgroundWorker()
         self.background_uri: str | None = None
-        """URI of the document that the background work is about."""
+        """URI of the document to which the background work belongs."""
 
     def document(self, uri: str) -> Document:
-        """Return the current document of a URI, open or on disk. Interrupts background work, as a client waits for the
-        answer."""
+        """Return the current document for a URI, open or on disk.
+
+        Background work is interrupted first, since a client is waiting for the answer.
+        """
         self.interrupt()
         return self._document(uri)
 
     def interrupt(self) -> None:
-        """Interrupt background work and drop the cached results of its document: some of them may be incomplete."""
+        """Interrupt background work and drop the cached results of its document, some of which may be incomplete."""
         if self.background.interrupt() and self.background_uri is not None:
             self.documents.pop(self.background_uri, None)
 
     async def in_background(self, uri: str, work: Callable[[Document], T]) -> T | None:
-        """Return the result of work on a document that runs in the background and restarts after interruptions.
+        """Run work on a document in the background, restart it after each interruption, and return its result.
 
         Returns None if the document has changed since the call.
         """
@@ -97,7 +99,7 @@ class ArchServer(LanguageServer):
                 await asyncio.sleep(RESUME_DELAY)
 
     def _document(self, uri: str) -> Document:
-        """Return the document of a URI in its current version, from the cache if it is there."""
+        """Return the document for a URI in its current version, from the cache if possible."""
         current = self.workspace.get_text_document(uri)
         document = self.documents.get(uri)
         if document is None or document.version != current.version or document.text != current.source:
@@ -108,13 +110,13 @@ class ArchServer(LanguageServer):
         return document
 
     def open_texts(self) -> dict[Path, str]:
-        """Return the texts of open files by path."""
+        """Return the texts of cached documents by file path, including unsaved changes."""
         return {
             document.path.resolve(): document.text for document in self.documents.values() if document.path is not None
         }
 
     def document_of_file(self, path: Path) -> Document:
-        """Return the document of a file, open or not."""
+        """Return the document of a file, whether or not it is open."""
         return self.document(from_fs_path(str(path)) or "")
 
     def publish(self, document: Document, problems: Iterable[Diagnostic]) -> None:
@@ -125,16 +127,20 @@ class ArchServer(LanguageServer):
 
 
 def _range_of(document: Document, span: Span | None) -> lsp.Range:
-    """Return the range of a span of this document; for spans of other files and for None, the document's first
-    character."""
+    """Return the LSP range of a span in this document.
+
+    For None and for spans in other files, it is the first character.
+    """
     if span is None or span.source.name != document.view.path:
         return document.range(0, 0)
     return document.range(span.start, max(span.end, span.start + 1))
 
 
 def _diagnostic(document: Document, problem: Diagnostic) -> lsp.Diagnostic:
-    """Convert a diagnostic to LSP. For an error in another file, the range is that of the first note in this
-    document."""
+    """Convert a diagnostic to LSP.
+
+    An error in another file gets the range of its first note that lies in this document.
+    """
     message = problem.message
     is_elsewhere = problem.span is not None and problem.span.source.name != document.view.path
     span = problem.span
@@ -160,8 +166,10 @@ def _diagnostic(document: Document, problem: Diagnostic) -> lsp.Diagnostic:
 
 
 def _or_default(call: Callable[[], T], default: T) -> T:
-    """Return the result of `call`, or `default` if it raises ArchError, for example because the text needs too much
-    work."""
+    """Call a function and return its result, or `default` if it raises ArchError.
+
+    The call has its own work budget, and exceeding that raises ArchError, too.
+    """
     try:
         with work_budget(), fresh_budget():
             return call()
@@ -180,11 +188,13 @@ def make_server() -> ArchServer:
 
 
 def _register_diagnostics(server: ArchServer) -> None:
-    """Register the handlers that publish diagnostics: syntax and names after each keystroke, all after a pause in
-    typing."""
+    """Register the handlers that publish diagnostics.
+
+    Errors of syntax and names are published after each keystroke, all diagnostics after a pause in typing.
+    """
 
     async def check_names_soon(uri: str) -> None:
-        """Publish errors of syntax and names after DEBOUNCE, and schedule the full check."""
+        """After DEBOUNCE, publish errors of syntax and names, and schedule the full check."""
         version = server.workspace.get_text_document(uri).version
         await asyncio.sleep(DEBOUNCE)
         if uri not in server.workspace.text_documents or version != server.workspace.get_text_document(uri).version:
@@ -418,9 +428,9 @@ def _register_editing(server: ArchServer) -> None:
 
 
 def _quick_fixes(document: Document, problem: Diagnostic, diagnostic: lsp.Diagnostic) -> list[lsp.CodeAction]:
-    """Return quick fixes for an error, at most MAX_FIXES.
+    """Return at most MAX_FIXES verified quick fixes for an error.
 
-    If the text has errors of syntax or names, a fix must leave fewer of them; otherwise it must leave no error at all.
+    If the text has errors of syntax or names, a fix must reduce their number. Otherwise, it must remove all errors.
     """
     before = len(document.checker.check_names(document.text))
     actions: list[lsp.CodeAction] = []

@@ -14,7 +14,7 @@ from archir.tools.lsp.occurrences import Occurrence
 from archir.tools.lsp.view import View
 
 _RULES = {"Result": "infer", "Weights": "weights", "Multiply-accumulates": "macs"}
-"""Heading of each rule of an operation whose docstring is shown, with the rule's method."""
+"""Headings under which the docstrings of an operation's rules are shown, with the name of each rule's method."""
 KEYWORDS = {
     "net": "a network or a search space of networks, with inputs and outputs: `net tiny(width = 16) { ... }`",
     "block": "a reusable part, called like an operation: `block unit(x, width) { return x |> conv(width) |> relu }`",
@@ -34,9 +34,9 @@ KEYWORDS = {
     "match": "selects a case by value: `match kernel { 3 => conv(8), else => identity }`",
     "where": "which combinations of a choice are allowed",
 }
-"""Help text of each keyword of the language."""
+"""Help text by keyword of the language."""
 _MAX_CHOICES = 2
-"""Maximum number of choices that a hover text describes."""
+"""Maximum number of choices that one hover text describes."""
 
 
 def hover(view: View, offset: int, nets: list[Net]) -> str | None:
@@ -56,7 +56,7 @@ def hover(view: View, offset: int, nets: list[Net]) -> str | None:
 
 
 def _headline(view: View, occurrence: Occurrence) -> str:
-    """Return the first paragraph: the kind, signature or definition of a name."""
+    """Return the first paragraph of a hover text: the kind, signature or definition of a name."""
     match occurrence.kind:
         case "operation":
             return operation_page(OPS[occurrence.name])
@@ -92,7 +92,7 @@ def _headline(view: View, occurrence: Occurrence) -> str:
 
 
 def operation_page(op: type[Op]) -> str:
-    """Return the page of an operation in Markdown: its signature, its description and its rules."""
+    """Return the documentation of an operation in Markdown: its signature, its description and its rules."""
     signature = signatures.operation_signature(op)
     sections = [_signature_block(signature.label, signature.text)]
     for heading, method in _RULES.items():
@@ -108,7 +108,7 @@ def _signature_block(label: str, text: str) -> str:
 
 
 def _value_lines(view: View, occurrence: Occurrence, nets: list[Net]) -> list[str]:
-    """Return the values, types and costs of a name in each net, one line each."""
+    """Return lines of text with the values, types and costs that a name has in each net."""
     spans = {(occurrence.start, occurrence.end)}
     if occurrence.target[2] == "local" and not occurrence.is_definition:
         definitions = [
@@ -139,8 +139,10 @@ def _value_lines(view: View, occurrence: Occurrence, nets: list[Net]) -> list[st
 
 
 def _choice_lines(view: View, occurrence: Occurrence, nets: list[Net]) -> list[str]:
-    """Return a line for each choice that a label, an alternative or a variable refers to, with the number of
-    architectures in which it is made."""
+    """Return one line per choice to which a label, an alternative or a variable refers.
+
+    Each line includes the number of architectures in which the choice is made.
+    """
     definition = view.definition_at(occurrence.start)
     if definition is None:
         return []
@@ -159,7 +161,7 @@ def _choice_lines(view: View, occurrence: Occurrence, nets: list[Net]) -> list[s
 
 
 def _choice_of(definition: ast.Definition, occurrence: Occurrence) -> ast.Choose | None:
-    """Return the choice whose label or alternative is at a place, or the choice that is assigned to a variable."""
+    """Return the choice with the label or alternative at an occurrence, or the choice assigned to its variable."""
     for part in walk(definition):
         if isinstance(part, ast.Choose):
             names = [part.label] if part.label is not None else []

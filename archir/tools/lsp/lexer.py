@@ -1,4 +1,4 @@
-"""Lexer that accepts any text, for editor features and fixes of programs that do not parse."""
+"""Lexer that accepts any text, used by editor features and by fixes for programs that do not parse."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TOKEN = re.compile(
     r"(?P<tag>@\w+)|(?P<string>\"[^\"\r\n]*\"?)|(?P<comment>#[^\r\n]*)|"
     r"(?P<sign>\|>|=>|\*\*|//|==|!=|<=|>=|\.\.|[^\s\w])"
 )
-"""Pattern of one token; the name of the matching group is its kind."""
+"""Pattern that matches one token; the name of the group that matches is the token's kind."""
 
 
 @dataclass(frozen=True)

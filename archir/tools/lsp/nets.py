@@ -1,4 +1,4 @@
-"""Elaborated nets of a text: tensor types for hints, choices, counts and costs."""
+"""Elaborated nets of a text, which provide tensor types for hints, choices, counts and costs."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from archir.spaces.space import Space
 from archir.tools.lsp.view import View
 
 MAX_VALUES = 6
-"""Maximum number of different values that are kept for one piece of syntax."""
+"""Maximum number of different values that are kept per syntax node."""
 _MAX_SPANS = 20_000
-"""Maximum number of pieces of syntax whose values are kept."""
+"""Maximum number of syntax nodes whose values are kept."""
 _WORK_LIMIT = MAX_WORK
-"""Work budget of one request."""
+"""Work budget of one request, in units."""
 _COST_SHARE = 1 / 8
-"""Share of the work budget that the costs of one block or net may use."""
+"""Fraction of the work budget that computing the costs of one block or net may use."""
 _COSTS = ("params", "macs")
 """Costs that hints and hover texts show."""
 Hint = tuple[int, str]
-"""An inlay hint: an offset, and the text to show after it."""
+"""Inlay hint: an offset, and the text to show there."""
 
 
 @dataclass
 class Net:
-    """A net of a text that elaborates without errors."""
+    """Net of a text that elaborates without errors, with the values of its syntax nodes."""
 
     graph: Graph
     values: dict[tuple[int, int], list[str]] = field(default_factory=dict)
-    """Values of pieces of syntax by (start, end) offsets: types of tensors, and other values as text."""
+    """Values of each syntax node by its (start, end) offsets: types of tensors, and other values as text."""
     _cost_cache: dict[str | None, dict[str, CostRange] | None] = field(default_factory=dict)
 
     @cached_property
@@ -51,7 +51,7 @@ class Net:
 
     @cached_property
     def size(self) -> int | None:
-        """Number of architectures, or None if counting exceeds the work budget."""
+        """Number of valid architectures, or None if counting exceeds the work budget."""
         try:
             with work_budget(_WORK_LIMIT):
                 return self.space.satisfying
@@ -59,7 +59,8 @@ class Net:
             return None
 
     def count_with(self, decision: Decision) -> int | None:
-        """Return the number of architectures in which a choice is made, or None if counting exceeds the work budget."""
+        """Return the number of architectures in which a choice is active, or None if counting exceeds the work
+        budget."""
         try:
             with work_budget(_WORK_LIMIT):
                 return self.space.count_where(decision.active)
@@ -67,7 +68,7 @@ class Net:
             return None
 
     def choices_in(self, start: int, end: int, path: str) -> list[Decision]:
-        """Return the choices whose alternatives are all written between two offsets of the file `path`."""
+        """Return the choices whose alternatives all lie between two offsets of the file `path`."""
         decisions = []
         for decision in self.graph.decisions.values():
             spans = decision.choice.alternative_spans
@@ -77,23 +78,25 @@ class Net:
 
     @cached_property
     def costs(self) -> dict[str, CostRange] | None:
-        """Parameters and MACs of the whole net, or None if computing them exceeds the work budget."""
+        """Ranges of parameters and MACs of the whole net, or None if computing them exceeds the work budget."""
         return self._cached_costs(None)
 
     def block_costs(self, name: str) -> dict[str, CostRange] | None:
-        """Return parameters and MACs of the first call of a block, or None if it is not called or the work budget is
-        exceeded."""
+        """Return ranges of parameters and MACs of a block's first call.
+
+        Returns None if the block is not called, or if computing them exceeds the work budget.
+        """
         scope = next((scope for scope, block in self.graph.blocks.items() if block == name), None)
         return self._cached_costs(scope) if scope is not None else None
 
     def _cached_costs(self, scope: str | None) -> dict[str, CostRange] | None:
-        """Return the cached costs of a scope; None is the whole net."""
+        """Return the costs of a scope from the cache, computing them on first use; the scope None is the whole net."""
         if scope not in self._cost_cache:
             self._cost_cache[scope] = self._compute_costs(scope)
         return self._cost_cache[scope]
 
     def _compute_costs(self, scope: str | None) -> dict[str, CostRange] | None:
-        """Compute the ranges of parameters and MACs in a scope, or return None if this exceeds the work budget."""
+        """Compute the ranges of parameters and MACs in a scope. Returns None if this exceeds the work budget."""
         if None in self._cost_cache.values():
             return None  # after one failure, no other scope is tried
         try:
@@ -111,7 +114,7 @@ class Net:
 
 
 def nets(view: View) -> list[Net]:
-    """Return the nets of a text that elaborate without errors, with the default values of their parameters."""
+    """Elaborate the nets of a text with default parameters, and return those without errors."""
     if view.problems:
         return []
     elaborated = []
@@ -134,13 +137,13 @@ def nets(view: View) -> list[Net]:
 
 
 class _ValueRecorder:
-    """Observer of elaboration that records the values of the syntax of one file."""
+    """Observer of elaboration that records the values of the syntax nodes of one file."""
 
     def __init__(self, path: str, values: dict[tuple[int, int], list[str]]) -> None:
         self.path, self.values = path, values
 
     def __call__(self, context: Context, span: Span, value: Value) -> None:
-        """Record a value of a piece of syntax, up to MAX_VALUES different ones."""
+        """Record a value of a syntax node, up to MAX_VALUES different ones."""
         if span.source.name != self.path or len(self.values) > _MAX_SPANS:
             return
         texts = self.values.setdefault((span.start, span.end), [])
@@ -151,8 +154,10 @@ class _ValueRecorder:
 
 
 def _value_texts(context: Context, value: Value) -> Iterator[str]:
-    """Yield the text of a value, or of each possible value if it depends on choices: types of tensors, other values as
-    source."""
+    """Yield a value as text, or each possible value if it depends on choices.
+
+    Tensors are represented by their types, other values as in source code.
+    """
     types = getattr(context, "types", {})
     for number, leaf in enumerate(leaves(value) if varies(value) else [value]):
         if number == MAX_VALUES:
@@ -164,7 +169,7 @@ def _value_texts(context: Context, value: Value) -> Iterator[str]:
 
 
 def shape_hints(view: View, nets_of_text: list[Net]) -> list[Hint]:
-    """Return hints with the types of tensors, after the target of each pipe."""
+    """Return hints with tensor types, one after each stage of a pipe."""
     hints = []
     for definition in view.module.definitions():
         for part in walk(definition):
@@ -179,7 +184,8 @@ def shape_hints(view: View, nets_of_text: list[Net]) -> list[Hint]:
 def cost_hints(view: View, nets_of_text: list[Net]) -> list[Hint]:
     """Return hints after the headers of blocks and nets.
 
-    A block's hint shows the cost of its first call; a net's hint shows its number of architectures and their costs.
+    The hint of a block shows the costs of its first call. The hint of a net shows its number of architectures and their
+    range of costs.
     """
     hints = []
     for definition in view.module.definitions():
@@ -219,13 +225,13 @@ def format_amount(value: int) -> str:
 
 
 def _tensor_types(nets_of_text: list[Net], span: Span) -> list[str]:
-    """Return the different tensor types of a piece of syntax in all nets."""
+    """Return the distinct tensor types that a syntax node has in the nets."""
     types = [text for net in nets_of_text for text in net.values.get((span.start, span.end), []) if "[" in text]
     return list(dict.fromkeys(types))
 
 
 def _merge_types(types: list[str]) -> str:
-    """Merge types into one text; sizes that differ are separated by `|`, as in `f32[8|16, 32, 32]`."""
+    """Merge types into one text; differing sizes are separated by `|`, as in `f32[8|16, 32, 32]`."""
     heads = {type_text.partition("[")[0] for type_text in types}
     dims = [type_text.partition("[")[2].rstrip("]").split(", ") for type_text in types]
     if len(heads) == 1 and len({len(type_text) for type_text in dims}) == 1:

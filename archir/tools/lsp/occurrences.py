@@ -1,4 +1,4 @@
-"""All names of a file, each with its kind and the definition that it refers to."""
+"""Occurrences of names in a file, each with its kind and the definition to which it refers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from archir.language.elaboration.module import Block, Library, Module
 from archir.language.syntax import ast
 
 Target = tuple[str, str, str, str]
-"""Identity of a definition: its file, the block or net that it is local to (or ""), its kind, and its name."""
+"""Key of a definition: its file, the block or net that contains it ("" at module level), its kind, and its name."""
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A name in the source, at offsets `start:end`.
+    """Occurrence of a name in the source, at offsets `start:end`.
 
-    `kind` is the kind of object named, such as "block" or "variable"; `is_definition` is True where the name is
+    `kind` is the kind of the named object, such as "block" or "variable"; `is_definition` is True where the name is
     defined.
     """
 
@@ -30,11 +30,11 @@ class Occurrence:
     target: Target
     is_definition: bool = False
     module: Module | None = None
-    """File that defines the name, or None if it is built in."""
+    """File that defines the name, or None for built-in names."""
 
 
 def occurrences(module: Module) -> list[Occurrence]:
-    """Return the names of a file, in order of their position."""
+    """Return all occurrences of names in a file, ordered by position."""
     collector = _OccurrenceCollector(module)
     for item in module.tree.items:
         collector.visit_item(item)
@@ -42,8 +42,10 @@ def occurrences(module: Module) -> list[Occurrence]:
 
 
 def file_key(module: Module) -> str:
-    """Return the identity of a file: its full path on disk, or the module's path if it is not on disk or is a
-    library."""
+    """Return a string that identifies a file.
+
+    It is the full path on disk, or the module's path for libraries and for texts that are not on disk.
+    """
     if module.library or module.folder is None:
         return module.path
     return str(module.folder / Path(module.path).name)
@@ -114,7 +116,7 @@ class _OccurrenceCollector:
         self.add(name, kind, (file_key(self.module), self.owner, "local", name.text), is_definition, self.module)
 
     def visit_tree(self, part: Any) -> None:
-        """Collect the names of a piece of syntax and all its parts. Iterative, as syntax may be nested deeply."""
+        """Collect the names in a syntax tree. The traversal is iterative, as syntax may be nested deeply."""
         stack = [part]
         while stack:
             part = stack.pop()
@@ -125,7 +127,7 @@ class _OccurrenceCollector:
                 stack += [getattr(part, attribute.name) for attribute in fields(part) if attribute.name != "span"]
 
     def visit(self, part: ast.Tree) -> None:
-        """Collect the names of one syntax node, without those of its children."""
+        """Collect the names of a single syntax node, without its children."""
         match part:
             case ast.Param() | ast.Input():
                 self.add_local(part.name)
@@ -161,7 +163,7 @@ class _OccurrenceCollector:
             self.add(alternative.name, "alternative", target, True, self.module)
 
     def add_name(self, name: ast.Name) -> None:
-        """Record a name that is used as an expression, and resolve it."""
+        """Resolve a name that is used as an expression, and record its occurrence."""
         text = name.text
         if text in self.kinds:
             self.add_local(name, False)
@@ -193,7 +195,7 @@ class _OccurrenceCollector:
             self.add(name, "attribute", ("", str(block or ""), "attribute", name.text))
 
     def callee_of(self, callee: ast.Expr) -> Block | str | None:
-        """Return the block that is called, or the name of the operation."""
+        """Return the block that is called, or the name of the called operation; None if it is neither."""
         if isinstance(callee, ast.Name) and callee.text not in self.kinds:
             value = self.module.lookup(callee.text)
             return value if isinstance(value, Block) else callee.text
@@ -204,7 +206,7 @@ class _OccurrenceCollector:
         return None
 
     def add_attribute(self, part: ast.Attribute) -> None:
-        """Record the name after a dot: a member of a library, or a property."""
+        """Record the name after a dot: a member of a library, or a property of a value."""
         library = self.module.imported.get(part.value.text) if isinstance(part.value, ast.Name) else None
         if isinstance(library, Library):
             other = library.module

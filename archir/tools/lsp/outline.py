@@ -11,12 +11,12 @@ from archir.language.syntax import ast
 from archir.tools.lsp.view import View
 
 _HEADER = re.compile(r"^(?:own[ \t]+)?(block|cell|net|const)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
-"""Header of a definition or constant, for parts of a text that do not parse."""
+"""Pattern of the header line of a definition or constant, used in parts of a text that do not parse."""
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A named part of a text at offsets `start:end`, with the offset of its name and its children."""
+    """Named part of a text, at offsets `start:end`, with the offset of its name and its child symbols."""
 
     name: str
     kind: str
@@ -27,7 +27,10 @@ class Symbol:
 
 
 def symbols(view: View) -> list[Symbol]:
-    """Return the symbols of a text. In parts that do not parse, definitions are found by their header lines."""
+    """Return the document symbols of a text.
+
+    Where the text does not parse, definitions are found by their header lines.
+    """
     outline = []
     for item in view.parsed.file.items:
         if isinstance(item, ast.Definition):
@@ -45,7 +48,7 @@ def symbols(view: View) -> list[Symbol]:
 
 
 def _children_of(definition: ast.Definition) -> Iterator[Symbol]:
-    """Yield the choices with labels, the inputs and the outputs of a definition."""
+    """Yield the labelled choices, the inputs and the outputs of a definition."""
     for part in walk(definition):
         span = part.span
         match part:
@@ -56,7 +59,7 @@ def _children_of(definition: ast.Definition) -> Iterator[Symbol]:
 
 
 def folding_ranges(view: View) -> list[tuple[int, int]]:
-    """Return (first, last) lines, counted from 1, of multi-line brackets and of runs of comment lines."""
+    """Return the (first, last) lines, counted from 1, of multi-line brackets and of consecutive comment lines."""
     ranges, open_brackets = [], []
     text = view.text
     for match in re.finditer(r'"[^"\n]*"|#[^\n]*|[(\[{}\])]', text):

@@ -1,4 +1,4 @@
-"""Definitions, references and renames, across the `.arch` files of a folder and the architecture files next to them."""
+"""Go to definition, find references, and rename, across the `.arch` files and architecture files of a folder."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from archir.tools.lsp.occurrences import Occurrence
 from archir.tools.lsp.view import View, arch_files, file_of
 
 Location = tuple[Path | None, int, int]
-"""A file (None is the current text), and start and end offsets in it."""
+"""File (None for the current text), start offset and end offset."""
 Edits = dict[Path | None, list[tuple[int, int, str]]]
-"""Replacements by file; None is the current text."""
+"""Replacements (start, end, new text) by file; the key None is the current text."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 """Pattern of a valid name."""
 _RENAMABLE = ("block", "cell", "net", "const", "parameter", "variable", "input", "choice", "alternative", "alias")
-"""Kinds of names that can be renamed."""
+"""Kinds of names that a user can rename."""
 _MAX_JSON_FILES = 200
-"""Maximum number of JSON files that are examined for architectures."""
+"""Maximum number of JSON files that are searched for architectures to update."""
 
 
 def find_definition(view: View, offset: int) -> Location | None:
@@ -52,14 +52,17 @@ def find_definition(view: View, offset: int) -> Location | None:
 
 
 def _same_name(left: Occurrence, right: Occurrence) -> bool:
-    """True if two occurrences in different files have the same owner, kind and name; the caller compares the files."""
+    """Return whether two occurrences in different files have the same owner, kind and name.
+
+    The files are not compared.
+    """
     return left.target[1:] == right.target[1:]
 
 
 def find_references(view: View, offset: int, texts: Mapping[Path, str] | None = None) -> list[Location]:
     """Return all occurrences of the definition at an offset, in this file and in the other files of its folder.
 
-    `texts` are unsaved texts of open files.
+    `texts` maps paths of open files to their unsaved texts.
     """
     occurrence = view.occurrence_at(offset)
     if occurrence is None or occurrence.kind in ("unknown", "type", "property"):
@@ -75,13 +78,13 @@ def find_references(view: View, offset: int, texts: Mapping[Path, str] | None = 
 
 
 def path_of(view: View) -> Path:
-    """Return the path of the file of a view."""
+    """Return the path of a view's file."""
     assert view.folder is not None
     return view.folder / Path(view.path).name
 
 
 def _other_views(view: View, texts: Mapping[Path, str], name: str) -> Iterator[View]:
-    """Yield views of the other files of the folder that contain a word."""
+    """Yield views of the other `.arch` files in the folder whose text contains a name."""
     assert view.folder is not None
     own_path = path_of(view)
     for path in arch_files(view.folder):
@@ -97,8 +100,8 @@ def _other_views(view: View, texts: Mapping[Path, str], name: str) -> Iterator[V
 def rename(view: View, offset: int, new: str, texts: Mapping[Path, str] | None = None) -> Edits:
     """Return the edits that rename the definition at an offset to `new`.
 
-    Architecture files next to the text are edited as well where paths of choices change. Raises ArchError A0201 if the
-    name at the offset cannot be renamed or `new` is not a valid name, and A0202 if `new` is already in use.
+    Architecture files in the same folder are edited as well if paths or labels of choices change. Raises ArchError:
+    A0201 (the name at the offset cannot be renamed, or `new` is not a valid name), A0202 (`new` is already in use).
     """
     occurrence = view.occurrence_at(offset)
     if occurrence is None or occurrence.kind not in _RENAMABLE:
@@ -118,7 +121,7 @@ def rename(view: View, offset: int, new: str, texts: Mapping[Path, str] | None =
 
 
 def _conflicts(existing: Occurrence, renamed: Occurrence) -> bool:
-    """True if an existing occurrence would be confused with the renamed one if both had the same name."""
+    """Return whether giving both occurrences the same name would make one of them refer to the wrong definition."""
     if renamed.kind == "choice":
         return existing.kind == "choice" and existing.target[:2] == renamed.target[:2]
     if renamed.kind == "alternative":
@@ -141,10 +144,10 @@ def apply_edits(text: str, edits: list[tuple[int, int, str]]) -> str:
 def _architecture_edits(
     view: View, edits: list[tuple[int, int, str]]
 ) -> Iterator[tuple[Path, list[tuple[int, int, str]]]]:
-    """Yield edits of architecture files (`.json`) next to the text.
+    """Yield edits of the architecture files (`.json`) in the text's folder.
 
-    The net is elaborated before and after the rename; its choices correspond by order, which gives the new path and
-    labels of each.
+    The nets are elaborated before and after the rename. Their choices correspond by order, which gives the new path and
+    labels of each choice.
     """
     assert view.folder is not None
     after = View(apply_edits(view.text, edits), view.path, view.folder)
@@ -189,7 +192,7 @@ def _field_edit(text: str, key: str, new: str) -> list[tuple[int, int, str]]:
 def _choice_edits(
     text: str, renamed: Mapping[str, str], labels: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield edits of a JSON text: renamed paths of choices, and renamed labels of the chosen alternatives."""
+    """Yield the edits of a JSON text that update paths of choices and labels of chosen alternatives."""
     for match in re.finditer(r'("(?:[^"\\]|\\.)*")\s*:\s*("(?:[^"\\]|\\.)*")?', text):
         path = json.loads(match[1])
         if path in renamed and renamed[path] != path:

@@ -9,9 +9,9 @@ TYPES = (
     "keyword", "comment", "string", "number", "operator", "function", "class", "parameter", "variable", "property",
     "enumMember", "decorator", "namespace", "type", "method",
 )  # fmt: skip
-"""Token types, in the terms of the LSP."""
+"""Token types used here, as named by the LSP."""
 MODIFIERS = ("definition", "readonly", "defaultLibrary")
-"""Token modifiers, in the terms of the LSP."""
+"""Token modifiers used here, as named by the LSP."""
 _KINDS = {
     "block": "function",
     "cell": "function",
@@ -30,18 +30,18 @@ _KINDS = {
     "alias": "namespace",
     "type": "type",
 }
-"""Token type of each kind of name."""
+"""Semantic token type by kind of name."""
 _TOKEN_TYPES = {"keyword": "keyword", "comment": "comment", "string": "string", "number": "number", "tag": "decorator"}
-"""Token type of tokens that are not names."""
+"""Semantic token type by kind of lexer token, for tokens that are not names."""
 _OPERATORS = {"|>", "=>", "**", "//", "==", "!=", "<=", ">=", "..", "=", "+", "-", "*", "/", "%", "<", ">", "|"}
-"""Signs that have the token type "operator"; brackets and commas have none."""
+"""Sign tokens with the semantic type "operator"; brackets and commas have no semantic type."""
 
 SemanticToken = tuple[int, int, str, tuple[str, ...]]
-"""Start offset, end offset, type and modifiers of a token."""
+"""Semantic token: start offset, end offset, type and modifiers."""
 
 
 def semantic_tokens(view: View) -> list[SemanticToken]:
-    """Return the semantic tokens of a text, in order."""
+    """Return the semantic tokens of a text, ordered by position."""
     by_start = {occurrence.start: occurrence for occurrence in view.occurrences}
     collected: list[SemanticToken] = []
     for token in tokenize(view.text):

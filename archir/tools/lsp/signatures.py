@@ -1,4 +1,4 @@
-"""Signatures of operations and blocks, and the argument of a call that an offset is in."""
+"""Signatures of operations and blocks, and signature help: the active parameter of the call around an offset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archir.tools.lsp.view import View
 
 @dataclass(frozen=True)
 class Signature:
-    """A signature as a line, its parameters, a description, and the index of the active parameter, if any."""
+    """Signature as one line of text, its parameters, a description, and the index of the active parameter, if any."""
 
     label: str
     parameters: tuple[str, ...]
@@ -24,7 +24,7 @@ class Signature:
 
 
 def operation_signature(op: type[Op]) -> Signature:
-    """Return the signature of an operation."""
+    """Return the signature of an operation; its description is the docstring of the operation's class."""
     parameters = [f"{name[1:]}..." if name.startswith("*") else name for name in op.operands]
     for field in fields(op):
         has_default = field.default is not MISSING
@@ -33,7 +33,7 @@ def operation_signature(op: type[Op]) -> Signature:
 
 
 _TYPE_NAMES = {int: "integer", float: "number", bool: "`true` or `false`", str: "string", type(None): "`none`"}
-"""Names of attribute types in messages."""
+"""Names of attribute types as shown in messages."""
 
 
 def describe_type(kind: Any) -> str:
@@ -56,7 +56,7 @@ def block_signature(block: Block) -> Signature:
 
 
 def comment_above(text: str, start: int) -> str:
-    """Return the lines of comment directly above an offset."""
+    """Return the text of the comment lines directly above an offset."""
     comment: list[str] = []
     for line in reversed(text[:start].split("\n")[:-1]):
         if not line.strip().startswith("#"):
@@ -66,7 +66,10 @@ def comment_above(text: str, start: int) -> str:
 
 
 def signature_of(view: View, name: str, alias: str | None = None) -> Signature | None:
-    """Return the signature of a name, of the library `alias` if given; None if it is not a block, cell or operation."""
+    """Return the signature of a block, cell or operation by name; None for other names.
+
+    `alias` is the local name of the library to look in.
+    """
     origin: Module | Library | None = view.module
     if alias is not None:
         origin = view.module.imported.get(alias)
@@ -80,8 +83,11 @@ def signature_of(view: View, name: str, alias: str | None = None) -> Signature |
 
 
 def call_at(text: str, offset: int) -> tuple[str | None, str, list[Token]] | None:
-    """Return the innermost call whose brackets contain an offset: the alias before its name, the name, and the tokens
-    after its opening bracket up to the offset. Returns None if the offset is in no call."""
+    """Return the innermost call whose parentheses contain an offset, or None if there is none.
+
+    The call is returned as the library alias before its name (or None), its name, and the tokens from its opening
+    parenthesis up to the offset.
+    """
     tokens = code_tokens(text, max(0, offset - 4_000), offset)
     depth = 0
     for number in range(len(tokens) - 1, 0, -1):
@@ -97,7 +103,7 @@ def call_at(text: str, offset: int) -> tuple[str | None, str, list[Token]] | Non
 
 
 def signature_at(view: View, offset: int) -> Signature | None:
-    """Return the signature of the call at an offset, with its active parameter."""
+    """Return the signature of the innermost call around an offset, with the active parameter set."""
     call = call_at(view.text, offset)
     callee = signature_of(view, call[1], call[0]) if call is not None else None
     if call is None or callee is None:
@@ -121,7 +127,10 @@ def signature_at(view: View, offset: int) -> Signature | None:
 
 
 def _is_piped(text: str, name: str, arguments: list[Token], offset: int) -> bool:
-    """True if the call receives a value from a pipe: `|>` is before it, or the colon or arrow of an alternative."""
+    """Return whether a pipe passes a value to the call.
+
+    That is the case if `|>` precedes the call, or the colon or arrow of an alternative.
+    """
     begin = arguments[0].start if arguments else offset
     before = text[:begin].rstrip().removesuffix("(").rstrip().removesuffix(name).rstrip()
     return before.endswith(("|>", ":", "=>"))

@@ -1,4 +1,7 @@
-"""Lazily computed view of a text for editors: parse result, module, and occurrences of names. Texts may have errors."""
+"""Lazily computed analysis of a text for editors: parse result, module and occurrences of names.
+
+The text may have errors.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ from archir.tools.lsp.occurrences import Occurrence, occurrences
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The text of a file. `path` is its name in messages; `folder` is the start of relative imports."""
+    """Text of a file with its lazily computed analysis.
+
+    `path` is the file's name in messages; relative imports start in `folder`.
+    """
 
     text: str
     path: str = "<text>"
@@ -27,17 +33,17 @@ class View:
 
     @staticmethod
     def from_file(path: Path, text: str | None = None) -> View:
-        """Return the view of a file on disk, or of an unsaved `text` in its place."""
+        """Create the view of a file on disk; `text`, if given, is an unsaved text that replaces the file's content."""
         return View(path.read_text("utf-8") if text is None else text, str(path), path.resolve().parent)
 
     @cached_property
     def source(self) -> Source:
-        """The text with its name."""
+        """The text as a named source, to which spans refer."""
         return Source(self.path, self.text)
 
     @cached_property
     def parsed(self) -> ParseResult:
-        """Parse result with error recovery."""
+        """Result of parsing with error recovery."""
         try:
             with work_budget(MAX_WORK):
                 return parse_partial(self.text, self.path)
@@ -48,7 +54,7 @@ class View:
 
     @cached_property
     def module(self) -> Module:
-        """The file with its imports, as far as they can be loaded."""
+        """The parsed file with its imports, as far as they can be loaded."""
         loader = Loader(self.folder)
         try:
             with work_budget(MAX_WORK):
@@ -60,17 +66,17 @@ class View:
 
     @cached_property
     def occurrences(self) -> list[Occurrence]:
-        """All names of the text with their definitions, in order."""
+        """All occurrences of names in the text, ordered by position."""
         return occurrences(self.module)
 
     def occurrence_at(self, offset: int) -> Occurrence | None:
-        """Return the name at an offset, or None."""
+        """Return the occurrence of a name at an offset, or None."""
         return next(
             (occurrence for occurrence in self.occurrences if occurrence.start <= offset <= occurrence.end), None
         )
 
     def occurrences_of(self, occurrence: Occurrence) -> list[Occurrence]:
-        """Return all occurrences in the text that refer to the same definition."""
+        """Return all occurrences in the text that refer to the same definition as the given one."""
         return [candidate for candidate in self.occurrences if candidate.target == occurrence.target]
 
     def definition_at(self, offset: int) -> ast.Definition | None:
@@ -97,7 +103,7 @@ def file_of(module: Module) -> Path | None:
 
 
 def arch_files(folder: Path, limit: int = 200) -> list[Path]:
-    """Return the first `limit` `.arch` files in a folder and its subfolders, without files larger than 256 KiB."""
+    """Return at most `limit` `.arch` files of a folder and its subfolders, leaving out files larger than 256 KiB."""
     paths = []
     for path in sorted(folder.rglob("*.arch")):
         if path.is_file() and path.stat().st_size <= 2**18:

@@ -1,2 +1,4 @@
-"""MCP server for language models that write search spaces. It answers briefly and is confined to the folders it
-serves."""
+"""MCP server for language models that write search spaces.
+
+Answers are short; file access is confined to given folders.
+"""

@@ -1,4 +1,4 @@
-"""Answers of the MCP tools: short, with the same fields each time. What is left out is counted."""
+"""Answer types of the MCP tools: short, with fixed fields. Items that are left out are counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_PROBLEMS, MAX_TEXT, MAX_MESSAGE = 20, 20_000, 1_000
 
 @dataclass(frozen=True)
 class Problem:
-    """An error or warning: its code, for `explain`, and its place; lines and columns count from 1."""
+    """An error or warning: its code, which `explain` accepts, and its position; lines and columns count from 1."""
 
     code: str
     message: str
@@ -24,13 +24,13 @@ class Problem:
     line: int | None = None
     column: int | None = None
     source: str | None = None
-    """The line of the program at this place."""
+    """Source line at the position of the problem."""
     hint: str | None = None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Common fields of all answers: `ok` is false if there are errors; `more` is the number of problems not listed."""
+    """Fields that all answers have: `ok` is false if there are errors; `more` is the number of problems left out."""
 
     ok: bool = True
     problems: list[Problem] = field(default_factory=list)
@@ -39,7 +39,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Net:
-    """A net whose architectures were all proved well-formed, with its numbers of nodes and choices."""
+    """A net all of whose architectures were proved well-formed, with its numbers of nodes and choices."""
 
     name: str
     nodes: int
@@ -48,14 +48,14 @@ class Net:
 
 @dataclass(frozen=True)
 class CheckAnswer(Answer):
-    """Nets of a program all of whose architectures are well-formed."""
+    """Answer of `check`: the nets of a program all of whose architectures are well-formed."""
 
     nets: list[Net] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class TextAnswer(Answer):
-    """A text; `cut` is the number of characters left out at its end."""
+    """Answer that consists of a text, truncated by `cut` characters at its end."""
 
     text: str | None = None
     cut: int = 0
@@ -63,8 +63,10 @@ class TextAnswer(Answer):
 
 @dataclass(frozen=True)
 class FixAnswer(TextAnswer):
-    """The fixed text, with one line in `changes` per fix. `problems` are the remaining errors; `written` is true if the
-    file was written."""
+    """Answer of `fix`: the fixed text, and one line in `changes` for each fix.
+
+    `problems` are the errors that remain; `written` is true if the file was written.
+    """
 
     changes: list[str] = field(default_factory=list)
     written: bool = False
@@ -72,10 +74,10 @@ class FixAnswer(TextAnswer):
 
 @dataclass(frozen=True)
 class CountAnswer(Answer):
-    """Numbers of architectures. They are exact, and strings, as they may exceed the range of JSON numbers.
+    """Answer of `count`: exact numbers of architectures, as strings, which may exceed JSON's number range.
 
-    `size` counts all architectures, `within` those that satisfy requirements and bounds: one number, or a lower and an
-    upper bound if the exact number is not known.
+    `size` is the number of all architectures, `within` that of architectures that satisfy requirements and bounds: a
+    single number, or a lower and an upper bound if the number is not known exactly.
     """
 
     net: str | None = None
@@ -87,7 +89,7 @@ class CountAnswer(Answer):
 
 @dataclass(frozen=True)
 class Range:
-    """Smallest and largest value of a cost over all architectures within the bounds."""
+    """Minimum and maximum of a cost over all architectures within the bounds."""
 
     least: int
     greatest: int
@@ -95,7 +97,7 @@ class Range:
 
 @dataclass(frozen=True)
 class CostAnswer(Answer):
-    """For one network, its `costs`; for a space, the smallest and largest value of each cost in `ranges`."""
+    """Answer of `cost`: for one network, its `costs`; for a space, the minimum and maximum of each cost in `ranges`."""
 
     net: str | None = None
     costs: dict[str, int] = field(default_factory=dict)
@@ -104,7 +106,7 @@ class CostAnswer(Answer):
 
 @dataclass(frozen=True)
 class SampledArchitecture:
-    """An architecture (labels by choice) and its costs."""
+    """An architecture (labels by choice path) and its costs."""
 
     choices: dict[str, Any]
     costs: dict[str, int]
@@ -112,7 +114,7 @@ class SampledArchitecture:
 
 @dataclass(frozen=True)
 class SampleAnswer(Answer):
-    """Architectures sampled uniformly from those within the bounds."""
+    """Answer of `sample`: architectures sampled uniformly from those within the bounds."""
 
     architectures: list[SampledArchitecture] = field(default_factory=list)
 
@@ -135,21 +137,21 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class StatusAnswer(Answer):
-    """The run in a folder, or the runs below it."""
+    """Answer of `status`: the run in a folder, or the runs in its subfolders."""
 
     runs: list[RunStatus] = field(default_factory=list)
     more_runs: int = 0
 
 
 def problem_fields(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
-    """Return the fields `ok`, `problems` and `more` of an answer with these diagnostics."""
+    """Return the fields `ok`, `problems` and `more` of an answer that reports these diagnostics."""
     problems = [to_problem(item) for item in diagnostics]
     has_errors = any(item.severity == "error" for item in problems)
     return {"ok": not has_errors, "problems": problems[:MAX_PROBLEMS], "more": max(0, len(problems) - MAX_PROBLEMS)}
 
 
 def to_problem(diagnostic: Diagnostic) -> Problem:
-    """Convert a diagnostic, with its message and hint shortened."""
+    """Convert a diagnostic to a problem, with its message and hint truncated."""
     message, hint = _shortened(diagnostic.message), _shortened(diagnostic.hint) if diagnostic.hint else None
     result, span = Problem(diagnostic.code, message, diagnostic.severity, hint=hint), diagnostic.span
     if span is None or span is NO_SPAN:
@@ -158,11 +160,11 @@ def to_problem(diagnostic: Diagnostic) -> Problem:
 
 
 def _shortened(text: str) -> str:
-    """Return a message as one line of at most MAX_MESSAGE characters; names in it may be arbitrarily long."""
+    """Return a message as one line, truncated to MAX_MESSAGE characters, since names in it may be arbitrarily long."""
     line = escape_to_line(text)
     return line if len(line) <= MAX_MESSAGE else f"{line[:MAX_MESSAGE]}..."
 
 
 def text_fields(text: str, max_length: int = MAX_TEXT) -> dict[str, Any]:
-    """Return the fields `text` and `cut` of an answer, for a text of at most `most` characters."""
+    """Return the fields `text` and `cut` of an answer; the text is truncated to `max_length` characters."""
     return {"text": text[:max_length], "cut": max(0, len(text) - max_length)}

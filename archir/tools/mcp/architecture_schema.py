@@ -13,26 +13,26 @@ from archir.spaces.architecture import SCHEMA, json_value
 from archir.spaces.space import Space
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-"""JSON Schema version."""
+"""URI of the JSON Schema version."""
 MAX_LABELS = 100_000
-"""Maximum number of labels that a schema lists."""
+"""Maximum number of labels in a schema, over all choices."""
 Schema = dict[str, Any]
 """A JSON Schema."""
 
 
 def architecture_schema(space: Space) -> Schema:
-    """Return a schema (JSON Schema 2020-12) of architecture files, as `archir sample` writes them.
+    """Return a JSON Schema (2020-12) of the architecture files that `archir sample` writes for a space.
 
-    It accepts the architectures that satisfy every `require` and `where` about choices; bounds on costs cannot be
-    expressed. Choices that are always made are plain properties; conditions of the other choices, and requirements, are
-    in `allOf`. Subsets are arrays in the order of the alternatives. Raises ArchError (A1602) if there are more than
-    MAX_LABELS labels.
+    It accepts exactly the architectures that satisfy every `require` and `where` on choices; bounds on costs cannot be
+    expressed. Choices that are always active are plain properties. The conditions under which other choices are active,
+    and requirements, are in `allOf`. Subsets are arrays in the order of the alternatives. Raises ArchError (A1602) if
+    there are more than MAX_LABELS labels.
     """
     return _SchemaBuilder(space).schema()
 
 
 class _SchemaBuilder:
-    """Builds the schema of a space; each condition becomes one definition, which is referred to wherever it occurs."""
+    """Builder of a space's schema. Each condition becomes one entry of `$defs`, to which all its uses refer."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
@@ -40,7 +40,7 @@ class _SchemaBuilder:
         self._definition_names: dict[int, tuple[str, Diagram]] = {}
 
     def schema(self) -> Schema:
-        """Return the schema. Raises ArchError (A1602)."""
+        """Return the schema. Raises ArchError (A1602) if it has too many labels."""
         properties, required, rules = {}, [], []
         total = 0
         for decision in self.space.order:
@@ -86,7 +86,7 @@ class _SchemaBuilder:
         return result | ({"$defs": self.definitions} if self.definitions else {})
 
     def _condition_schema(self, condition: Value) -> Schema:
-        """Return the schema of the choices for which a condition holds, by reference to its definition."""
+        """Return a schema that accepts the choices that satisfy a condition: a reference to its definition."""
         if not varies(condition):
             return {} if condition is True else {"not": {}}
         if id(condition) not in self._definition_names:
@@ -96,9 +96,9 @@ class _SchemaBuilder:
         return {"$ref": f"#/$defs/{self._definition_names[id(condition)][0]}"}
 
     def _diagram_schema(self, condition: Diagram) -> Schema:
-        """Return the schema of a condition that depends on choices, by the cases of its first choice.
+        """Return the schema of a decision diagram, with one case for each branch on its first choice.
 
-        As everywhere in archir, a choice that is not made counts as its first outcome.
+        As everywhere in archir, an inactive choice counts as its first outcome.
         """
         choice = condition.choice
         spend(choice.outcome_count)
@@ -114,5 +114,5 @@ class _SchemaBuilder:
 
 
 def _enum(choice: Choice, outcomes: Iterable[int]) -> Schema:
-    """Return the schema of the labels of some outcomes of a choice."""
+    """Return a schema that accepts the labels of the given outcomes of a choice."""
     return {"enum": [choice.label(outcome) for outcome in outcomes]}

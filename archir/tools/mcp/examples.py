@@ -1,5 +1,7 @@
-"""Short example programs that call operations and library blocks. Candidates are elaborated, so that each example is
-valid."""
+"""Short example programs that call operations and library blocks.
+
+Candidate programs are elaborated, and the first one without errors becomes the example.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from archir.passes.cost import ADDITIVE_COSTS, costs
 from archir.spaces.space import Space
 
 _TENSOR_TYPES = ("f32[16, 32, 32]", "f32[64, 16]", "f32[16, 8, 16, 16]", "f32[64]", "i64[64]", "f32[3, 224, 224]")
-"""Tensor types that are tried for an operand: a map, tokens, a volume, a vector, indices, an image."""
+"""Types tried for a tensor operand: a feature map, tokens, a volume, a vector, indices, an image."""
 _ARGUMENTS = {
     "affine": "true", "amount": "1", "axis": "0", "bias": "true", "cells": "6", "channels": "32", "classes": "10",
     "depth": "50", "depths": "[2, 2, 2, 2]", "dilation": "1", "experts": "4", "exponent": "2", "extent": "2",
@@ -27,9 +29,9 @@ _ARGUMENTS = {
     "learned": "true", "reduction": "4", "shape": "[64, 256]", "size": "4", "stride": "2", "to": "0",
     "vocabulary": "1000", "width": "16",
 }  # fmt: skip
-"""Arguments for parameters without a default, by name. Parameters that are not listed here are tensors."""
+"""Values for parameters without a default, by parameter name. All other parameters are taken to be tensors."""
 _IMAGE_TYPES = ("f32[3, 32, 32]", "f32[3, 224, 224]")
-"""Tensor types that are tried for operands called `image`."""
+"""Types tried for operands named `image`."""
 _ROUTED = """
     input x: f32[64, 16]
     scores = x |> linear(4, bias=false)
@@ -37,20 +39,20 @@ _ROUTED = """
     y = expert_linear(x, scores |> top_positions(2), experts=4, channels=16)
     output result = combine_experts(y, gates)
 """
-"""Body of an example with a mixture of experts."""
+"""Net body that is the example for mixture-of-experts operations."""
 _KERNELS = """
     input x: f32[16, 32, 32]
     kernels = x |> adaptive_avg_pool(3) |> as_kernel
     output result = dynamic_conv(x, kernels)
 """
-"""Body of an example with a kernel that is computed from the input."""
+"""Net body that is the example for operations on kernels computed from the input."""
 _ATTENTION = """
     input query: f32[64, 16]
     input key: f32[64, 16]
     input value: f32[64, 16]
     output result = attention(query, key, value, heads=4)
 """
-"""Body of an example with three operands."""
+"""Net body that is the example for attention, which has three operands."""
 _BODIES = {
     "attention": _ATTENTION,
     "as_kernel": _KERNELS,
@@ -116,13 +118,13 @@ _BODIES = {
     output result = where(greater(a, b), a, b)
 """,
 }
-"""Bodies of example nets for operations and blocks that need more than tensors and the listed arguments."""
+"""Handwritten net bodies by operation or block, where tensors and the values in `_ARGUMENTS` are not enough."""
 _HELPER_BLOCKS = {
     "scan": "block added_up(token, state) {\n return linear(token, 32) + linear(state, 32) |> tanh\n}",
     "stacked_cells": "block plain(a, b, affine, settings) {\n return a + sep_conv_3x3(b)\n}\n\n"
     "block halving(a, b, affine, settings) {\n return sep_conv_3x3(a, stride=2) + max_pool_3x3(b, stride=2)\n}",
 }
-"""Blocks that some of these bodies call."""
+"""Source of the blocks that some of the handwritten bodies call."""
 
 
 _COST_NAMES = {"params": "parameter", "macs": "multiply-accumulate", "kernels": "kernel"}
@@ -131,14 +133,14 @@ _COST_NAMES = {"params": "parameter", "macs": "multiply-accumulate", "kernels": 
 
 @dataclass(frozen=True)
 class Example:
-    """A program with one net, and the net's graph."""
+    """Example program with a single net, and the graph of that net."""
 
     text: str
     graph: Graph
 
     @property
     def summary(self) -> str:
-        """The output type and the costs of the net as a clause, such as "gives `f32[10]`, and costs ..."."""
+        """Clause with the output type and the costs of the net, such as "gives `f32[10]`, and costs ..."."""
         graph = self.graph
         type_ = infer(graph)[graph.outputs["result"]]
         if graph.decisions:
@@ -150,8 +152,10 @@ class Example:
 
 
 def operation_example(op: type[Op]) -> Example | None:
-    """Return an example of an operation, or None if no candidate elaborates, which may happen for operations of
-    plugins."""
+    """Return an example that calls an operation.
+
+    Returns None if no candidate elaborates, which may happen for operations of plugins.
+    """
     required = [field.name for field in fields(op) if field.default is MISSING]
     operands = [
         operand for name in op.operands if name != "mask" for operand in (("a", "b") if name[0] == "*" else (name,))
@@ -160,7 +164,7 @@ def operation_example(op: type[Op]) -> Example | None:
 
 
 def block_example(block: Block, library: str) -> Example | None:
-    """Return an example of a library's block, or None if no candidate elaborates."""
+    """Return an example that calls a block of a library, or None if no candidate elaborates."""
     required = [param.name.text for param in block.definition.params if param.default is None]
     tensors = [name for name in required if name not in _ARGUMENTS]
     return _first_valid(
@@ -169,8 +173,11 @@ def block_example(block: Block, library: str) -> Example | None:
 
 
 def _first_valid(name: str, parameters: Sequence[Sequence[str]], header: str) -> Example | None:
-    """Return the first candidate that elaborates. `parameters` are the names of tensors and of other required
-    parameters; `before` is the program's text before the net."""
+    """Return the first candidate program that elaborates without errors, or None.
+
+    `parameters` are the names of tensors and of other required parameters; `header` is the program's text before the
+    net.
+    """
     with work_budget(MAX_WORK):
         for body in [_BODIES[name]] if name in _BODIES else _net_bodies(name, *parameters):
             helpers = f"{_HELPER_BLOCKS[name]}\n\n" if name in _HELPER_BLOCKS else ""
@@ -184,7 +191,7 @@ def _first_valid(name: str, parameters: Sequence[Sequence[str]], header: str) ->
 
 
 def _net_bodies(name: str, tensors: Sequence[str], arguments: Sequence[str]) -> Iterator[str]:
-    """Yield bodies of nets that call `name` with tensors of each type."""
+    """Yield candidate net bodies that call `name`, one for each combination of tensor types."""
     if not all(parameter in _ARGUMENTS for parameter in arguments) or not tensors:
         return
     keywords = [f"{parameter}={_ARGUMENTS[parameter]}" for parameter in arguments]

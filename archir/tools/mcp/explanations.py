@@ -1,4 +1,4 @@
-"""Explanations of diagnostic codes, keywords, operations, and library blocks, in Markdown."""
+"""Explanations of diagnostic codes, keywords, operations and library blocks, in Markdown."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from archir.tools.mcp import examples
 from archir.tools.mcp.examples import Example
 
 _CODE = re.compile(r"[Aa]\d+")
-"""Pattern of a diagnostic code."""
+"""Pattern that a diagnostic code matches."""
 
 
 def explanation(topic: str) -> str:
-    """Return the page of a diagnostic code, an operation, a library, a library's block, or a keyword, in Markdown.
+    """Return the documentation of a diagnostic code, operation, library, library block or keyword, in Markdown.
 
     Pages of operations and blocks contain an example with its costs. Raises ArchError (A1201) for any other name.
     """
@@ -57,7 +57,7 @@ def explanation(topic: str) -> str:
 
 
 def list_topics() -> dict[str, list[tuple[str, str]]]:
-    """Return all topics that can be explained, by kind: their names, each with a line of description."""
+    """Return the names that can be explained, by kind, each with a one-line description."""
     public_ops = [op for op in OPS.values() if not op.internal]
     return {
         "Words": [(word, text) for word, text in KEYWORDS.items()],
@@ -74,7 +74,7 @@ def list_topics() -> dict[str, list[tuple[str, str]]]:
 
 @cache
 def standard_libraries() -> dict[str, Module]:
-    """Return archir's own libraries by name, such as `std.cells`."""
+    """Return archir's own libraries by name, such as `std.cells`, leaving out those of plugins."""
     names = sorted(
         file.name[:-5] for file in (files("archir.language") / "std").iterdir() if file.name.endswith(".arch")
     )
@@ -86,7 +86,10 @@ def standard_libraries() -> dict[str, Module]:
 
 
 def _hint(name: str) -> str:
-    """Return a hint for an unknown name: archir's equivalent of a torch name, a similar name, or how to list all."""
+    """Return a hint for an unknown name.
+
+    It is the archir equivalent of a torch name, a similar name, or how to list all names.
+    """
     if _CODE.fullmatch(name):
         return "`archir explain` lists all"
     blocks = [block.name for module in standard_libraries().values() for block in _blocks(module)]
@@ -100,7 +103,7 @@ def _hint(name: str) -> str:
 
 
 def _operation_text(op: type[Op]) -> str:
-    """Return the page of an operation: signature, rules, attributes, example, and where its lowerings are."""
+    """Return the documentation of an operation: signature, rules, attributes, example, and the files that lower it."""
     kinds = attribute_types(op)
     attribute_lines = [
         f"- `{field.name}`: {describe_type(kinds[field.name])}"
@@ -117,7 +120,7 @@ def _operation_text(op: type[Op]) -> str:
 
 
 def _block_text(block: Block, library: str) -> str:
-    """Return the page of a library's block: signature, library, example, and the operations that it uses."""
+    """Return the documentation of a library block: signature, library, example, and the operations that it uses."""
     example = examples.block_example(block, library)
     ops = dict.fromkeys(example.graph[number].op for number in example.graph) if example is not None else ()
     names = dict.fromkeys(f"`{op.name}`" for op in ops if not op.internal)
@@ -133,7 +136,7 @@ def _block_text(block: Block, library: str) -> str:
 
 
 def _example_texts(example: Example | None) -> list[str]:
-    """Return an example as a code block, followed by its output type and costs."""
+    """Return the Markdown of an example: a code block, followed by its output type and costs."""
     if example is None:
         return []
     with work_budget(), fresh_budget():

@@ -1,4 +1,4 @@
-"""JSON Schema of recipes, for completion and checks in editors and for constrained output of language models."""
+"""JSON Schema of recipes, for validation in editors and for constrained output of language models."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from archir.reuse.teachers import TEACHER
 from archir.tools.mcp.architecture_schema import Schema
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
-"""JSON Schema version that TOML editors support."""
+"""URI of the JSON Schema version, the latest that TOML editors support."""
 
 
 def recipe_schema() -> Schema:
-    """Return a schema (JSON Schema, draft 7) of recipes, with all registered strategies and objectives.
+    """Return a JSON Schema (draft 7) of recipes, including all registered strategies and objectives.
 
-    Every recipe that `archir search` accepts satisfies the schema. A recipe that satisfies it may still be refused:
-    names of phases, choices and files, and contradictions between settings, are only checked by `archir search
-    --check`. Settings of objectives `MODULE:CLASS` are not restricted.
+    Every recipe that `archir search` accepts is valid under the schema, but not conversely: names of phases, choices
+    and files, and contradictions between settings, are only checked by `archir search --check`. The settings of an
+    objective given as `MODULE:CLASS` are not restricted.
     """
     kinds = backends.get("torch").recipe_kinds()
     strategies, objectives = kinds["strategy"], kinds["objective"]
@@ -63,15 +63,18 @@ def recipe_schema() -> Schema:
 
 
 def _conditional(key: str, name: str, then: Schema, *, required: bool) -> Schema:
-    """Return a schema by which `then` applies if `key` is `name`; if `key` is not `required`, also if it is missing."""
+    """Return a schema that applies `then` if the property `key` equals `name`.
+
+    Unless the property is `required`, `then` also applies if the property is missing.
+    """
     condition: Schema = {"properties": {key: {"const": name}}}
     return {"if": condition | ({"required": [key]} if required else {}), "then": then}
 
 
 def _objective_schema(model: Schema) -> Schema:
-    """Return the schema of an objective's settings, together with `kind` and `phase`.
+    """Return the schema of an objective's settings, extended by the properties `kind` and `phase`.
 
-    Settings of the teacher are not required: with `phase`, the teacher is the network of an earlier phase.
+    The teacher's settings are optional, since with `phase` the teacher is the network of an earlier phase.
     """
     properties = {**model["properties"], "kind": True, "phase": {"type": "string"}}
     required = [name for name in model.get("required", ()) if name not in TEACHER]
@@ -79,7 +82,10 @@ def _objective_schema(model: Schema) -> Schema:
 
 
 def _to_draft7(schema: Any) -> Any:
-    """Convert a schema to draft 7, without null, which TOML does not have, and without titles that repeat names."""
+    """Convert a schema to draft 7.
+
+    Null alternatives are removed, as TOML has no null, and so are titles, which only repeat names.
+    """
     if isinstance(schema, list):
         return [_to_draft7(item) for item in schema]
     if not isinstance(schema, dict):
@@ -96,7 +102,7 @@ def _to_draft7(schema: Any) -> Any:
 
 
 def _reachable_models(models: Iterable[type[BaseModel]]) -> list[type[BaseModel]]:
-    """Return the models and all models that their fields contain."""
+    """Return the given models and all models that occur, directly or indirectly, in the types of their fields."""
     reachable: dict[type[BaseModel], None] = {}
     pending = list(models)
     while pending:
@@ -110,14 +116,14 @@ def _reachable_models(models: Iterable[type[BaseModel]]) -> list[type[BaseModel]
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    """Return the models that occur in a type annotation."""
+    """Return the pydantic models that occur in a type annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for argument in getattr(annotation, "__args__", ()) for model in _models_in(argument)]
 
 
 def _add_descriptions(schema: Schema, model: type[BaseModel]) -> None:
-    """Set the description of each property to the docstring below its field."""
+    """Set the description of each property to the docstring of the model's field."""
     docs: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel):
@@ -130,14 +136,17 @@ def _add_descriptions(schema: Schema, model: type[BaseModel]) -> None:
 
 
 def _relax_required(schema: Schema, model: type[BaseModel]) -> None:
-    """Drop `required` if the model accepts empty settings because it fills them in itself, such as one with presets."""
+    """Remove `required` if the model accepts empty settings.
+
+    Such models, for example those with presets, fill in required settings themselves.
+    """
     with suppress(ValidationError):
         model.model_validate({})
         schema.pop("required", None)
 
 
 def _field_docstrings(model: type[BaseModel]) -> Mapping[str, str]:
-    """Return the docstrings below the fields of a class, by field; none if its source is not available."""
+    """Return the docstrings of a class's fields by field name; empty if the source is not available."""
     try:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     except (OSError, TypeError, SyntaxError, ValueError):

@@ -25,18 +25,18 @@ from archir.tools.mcp.tools import TOOLS, WRITING_TOOLS
 from archir.tools.mcp.workspace import Workspace
 
 MAX_SECONDS = 20.0
-"""Time limit of a request in seconds; the work budget usually ends it earlier."""
+"""Time limit of a request in seconds; usually the work budget ends a request earlier."""
 INSTRUCTIONS = """\
 archir is a language for search spaces of neural networks. Write a program, `check` it, read the problems, change it,
 check it again; `fix` repairs simple errors. `explain` describes diagnostic codes, operations and library blocks; the
 resource archir://language describes the language on one page. Then use `count`, `cost` and `sample` on the space."""
-"""Instructions that the server sends to clients."""
+"""Instructions for language models, which the server sends to clients."""
 
 
 def make_server(folders: Sequence[Path], seconds: float = MAX_SECONDS) -> MCPServer:
-    """Create a server for these folders; a request that takes more than `seconds` ends with A0602.
+    """Create an MCP server for the given folders. A request that takes longer than `seconds` fails with A0602.
 
-    Raises ArchError (A2606) if one of the folders is not a folder.
+    Raises ArchError (A2606) if one of the folders does not exist or is not a folder.
     """
     workspace = Workspace.open(folders)
     server = MCPServer("archir", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
@@ -54,10 +54,10 @@ def make_server(folders: Sequence[Path], seconds: float = MAX_SECONDS) -> MCPSer
 def _as_coroutine(
     tool: Callable[..., Answer], workspace: Workspace, turn: anyio.CapacityLimiter, seconds: float
 ) -> Callable[..., Any]:
-    """Wrap a tool as a coroutine without the workspace parameter.
+    """Wrap a tool as a coroutine that supplies its workspace parameter.
 
-    Tools run in a thread, one at a time, while the server stays responsive. A tool ends after `seconds` or when the
-    client cancels the request.
+    Tools run in a thread, one at a time, so that the server stays responsive. A tool is stopped after `seconds`, or
+    when the client cancels the request.
     """
 
     @wraps(tool)
@@ -79,7 +79,7 @@ def _as_coroutine(
 
 
 async def _exhaust_after(context: Context, seconds: float) -> None:
-    """Exhaust the work budgets of a context every `seconds` seconds until cancelled, and once more then."""
+    """Exhaust the work budgets of a context every `seconds` seconds, and once more when this task is cancelled."""
     try:
         while True:
             await anyio.sleep(seconds)

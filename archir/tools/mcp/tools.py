@@ -1,4 +1,4 @@
-"""MCP tools: functions of a workspace and the request's arguments. Errors are part of the answer."""
+"""MCP tools: functions of a workspace and the arguments of a request. Errors are returned as part of the answer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ COSTS = ("params", "macs", "activation_bytes", "kernels")
 """Costs that the tool `cost` reports."""
 
 Path_ = Annotated[str | None, Field(description="A file in the server's folders: `space.arch`, `a/b.arch:net`")]
-"""Types of the tools' parameters, with descriptions for clients."""
+"""Annotated types of the tools' parameters (`Path_`, `Text_`, ...), with the descriptions that clients see."""
 Text_ = Annotated[str | None, Field(description="The program, instead of a path; it imports only archir's libraries")]
 Net_ = Annotated[str | None, Field(description="The net to use, if the program has several")]
 Parameters_ = Annotated[dict[str, Any] | None, Field(description='Parameters of the net, such as {"channels": 32}')]
@@ -55,8 +55,7 @@ Seed_ = Annotated[int | None, Field(description="Use an architecture sampled wit
 
 
 def errors_as_answer(kind: type[A]) -> Callable[[Callable[P, A]], Callable[P, A]]:
-    """Decorator for a tool: confine it to the workspace, and return errors that it raises as an answer of class
-    `kind`."""
+    """Decorator for a tool: confine it to the workspace, and return its errors as an answer of class `kind`."""
 
     def decorate(tool: Callable[P, A]) -> Callable[P, A]:
         @wraps(tool)
@@ -79,7 +78,7 @@ def errors_as_answer(kind: type[A]) -> Callable[[Callable[P, A]], Callable[P, A]
 
 @errors_as_answer(CheckAnswer)
 def check(workspace: Workspace, path: Path_ = None, text: Text_ = None, net: Net_ = None) -> CheckAnswer:
-    """Prove that every architecture of a program is well-formed, or return the errors with their places."""
+    """Prove that every architecture of a program is well-formed, or return the errors with their positions."""
     program = workspace.program(path, text, net)
     graphs = load_checked(program.text, program.folder, program.name, program.net, program.root, workspace.limits, None)
     return CheckAnswer(nets=[Net(graph.name, len(graph), len(graph.decisions)) for graph in graphs])
@@ -90,7 +89,7 @@ def fix(
     workspace: Workspace, path: Path_ = None, text: Text_ = None,
     write: Annotated[bool, Field(description="Write the repaired text to the file")] = False,
 ) -> FixAnswer:  # fmt: skip
-    """Repair simple errors: returns the text with fewer errors, or unchanged; `problems` are the remaining ones."""
+    """Repair simple errors: return the text with fewer errors, or unchanged; `problems` are the errors that remain."""
     program = workspace.program(path, text)
     checker = workspace.checker(program)
     repair = repair_text(program.text, program.name, checker.check, checker.check_names)
@@ -152,7 +151,7 @@ def cost_of(
 ) -> CostAnswer:  # fmt: skip
     """Compute parameters, multiply-accumulates, bytes of activations and kernels.
 
-    For a network or an architecture the values are exact; for a space, the smallest and largest value of each is
+    For a network or an architecture, the values are exact; for a space, the minimum and maximum of each cost are
     returned.
     """
     space = workspace.space(workspace.program(path, text, net), parameters, where)
@@ -238,6 +237,6 @@ TOOLS: dict[str, Callable[..., Answer]] = {
     "check": check, "fix": fix, "format": format, "count": count, "cost": cost_of, "sample": sample, "show": show,
     "explain": explain, "status": status,
 }  # fmt: skip
-"""Tools by the names that clients call."""
+"""Tools by the name under which clients call them."""
 WRITING_TOOLS = {"fix", "format"}
 """Tools that may write files."""

@@ -1,4 +1,4 @@
-"""Folders that the MCP server may access, and the programs in them."""
+"""Workspace of the MCP server: the folders that it may access, and the programs in them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ MAX_PATH = 4_096
 
 @dataclass(frozen=True)
 class Program:
-    """A program and how to read it: the start of relative imports, the folder that imports must not leave, and the net
-    to use."""
+    """A program and how to elaborate it.
+
+    Relative imports start in `folder` and must stay inside `root`; `net` is the net to use.
+    """
 
     text: str
     name: str
@@ -35,15 +37,20 @@ class Program:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Folders that requests may access, and the limits of one request. Relative paths are relative to the first
-    folder."""
+    """Folders that requests may access, and the limits of a request.
+
+    Relative paths are resolved in the first folder.
+    """
 
     folders: tuple[Path, ...]
     limits: Limits = field(default_factory=Limits)
 
     @staticmethod
     def open(folders: Sequence[Path]) -> Workspace:
-        """Create the workspace of these folders. Raises ArchError (A2606) if one of them is not a folder."""
+        """Create a workspace of the given folders.
+
+        Raises ArchError (A2606) if one of them does not exist or is not a folder.
+        """
         for folder in folders:
             if not folder.is_dir():
                 raise fail("A2606", f"{folder} is not a folder")
@@ -51,15 +58,14 @@ class Workspace:
 
     @contextmanager
     def confined(self) -> Iterator[None]:
-        """Restrict the files that are read or written inside the `with` block to the folders, and its work to the
-        limits."""
+        """Context manager that confines file access to the workspace's folders, and work to the limits of a request."""
         with confined_to(self.folders), work_budget(self.limits.work), fresh_budget():
             yield
 
     def resolve(self, path: str) -> tuple[Path, Path]:
         """Return the absolute path of a file or folder, and the workspace folder that contains it.
 
-        Raises ArchError (A2606) if the path is outside of the folders.
+        Raises ArchError (A2606) if the path is outside the workspace's folders.
         """
         if not path or "\0" in path or len(path) > MAX_PATH:
             raise fail("A2606", f"a path must have 1 to {MAX_PATH:,} characters, none of them NUL")
@@ -74,8 +80,10 @@ class Workspace:
         raise fail("A2606", f"{path!r} is outside of the server's folders", None, hint)
 
     def program(self, path: str | None, text: str | None, net: str | None = None) -> Program:
-        """Return the program of a file, or of a text, which can import archir's libraries only. Raises ArchError
-        (A2606, A0801)."""
+        """Return the program in a file, or given as text; exactly one of `path` and `text` must be set.
+
+        A text can import archir's libraries only. Raises ArchError (A2606, A0801).
+        """
         if (path is None) == (text is None):
             raise fail("A2606", "exactly one of `path` and `text` is required")
         if text is not None:
@@ -86,11 +94,14 @@ class Workspace:
         return Program(read_program(real, shown=file), file, real.parent, root, net or net_of_path)
 
     def checker(self, program: Program) -> Checker:
-        """Return the checker for a program's texts."""
+        """Return a checker for a program's text and for changed versions of it."""
         return Checker(program.name, program.folder, program.root, program.net, self.limits)
 
     def space(self, program: Program, parameters: Mapping[str, Any] | None = None, where: str | None = None) -> Space:
-        """Return the space of a program's net, restricted to the bounds `where`. Raises ArchError."""
+        """Return the space of a program's net, restricted to the bounds `where` if given.
+
+        Raises ArchError if the program or the bounds have errors.
+        """
         graph = elaborate(
             program.text, program.name, folder=program.folder, root=program.root, net=program.net,
             parameters=dict(parameters or {}), limits=self.limits,

@@ -1,5 +1,5 @@
-"""Notebook support: HTML displays of archir's values, and `%%arch` cells.
+"""Notebook support: HTML displays of archir's values, and the `%%arch` cell magic.
 
-`registration` registers the displays with IPython, `html_pages` makes the HTML of each class, `cells` defines the
-magic.
+`registration` registers the displays with IPython, `html_pages` creates the HTML for each class, and `cells` defines
+the magic.
 """

@@ -1,4 +1,4 @@
-"""The `%%arch` cell magic, for cells that contain a program; `%load_ext archir` defines it."""
+"""The `%%arch` cell magic, for cells that contain a program. `%load_ext archir` makes it available."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from archir.tools.notebook.counts import Counts
 from archir.utils.files import write_atomic
 
 _IMPORT_HINT = "to import a cell, name it with `%%arch --as NAME.arch` and run it first"
-"""Hint of errors about an imported file that does not exist."""
+"""Hint added to errors about an imported file that does not exist."""
 
 
 @magics_class
 class CellMagics(Magics):
-    """The `%%arch` magic. Cells with a file name (`--as`) can be imported by later cells."""
+    """IPython magics of archir: `%%arch`. A cell with a file name (`--as`) can be imported by later cells."""
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
@@ -43,14 +43,14 @@ class CellMagics(Magics):
     @argument("--as", dest="file", help="File name by which other cells can import this one, such as blocks.arch.")
     @cell_magic
     def arch(self, line: str, cell: str) -> None:
-        """Check the program in the cell and make its net a space.
+        """Check the program in the cell and create a space from its net.
 
             %%arch space --show
             net space {
                 ...
             }
 
-        All errors of the program are reported, with their places in the cell.
+        All errors in the program are reported, with their positions in the cell.
         """
         try:
             options = parse_argstring(self.arch, line)
@@ -76,7 +76,7 @@ class CellMagics(Magics):
             self._display(space, options.show, options.count)
 
     def _display(self, space: Space, show: bool, count: bool) -> None:
-        """Print the space, or display it and its number of architectures as requested."""
+        """Print the space, or display it (`show`) and its number of architectures (`count`)."""
         if count:
             display(Counts.of(space))
         if show:
@@ -85,8 +85,10 @@ class CellMagics(Magics):
             print(repr(space))
 
     def _file(self, name: str | None) -> Path | None:
-        """Return the path by which other cells import this one. Raises UsageError if the name does not end with
-        `.arch`."""
+        """Return the path by which other cells import this one, or None.
+
+        Raises UsageError if the name does not end in `.arch`.
+        """
         if name is None:
             return None
         if not name.endswith(".arch"):
@@ -95,14 +97,14 @@ class CellMagics(Magics):
 
 
 def _variable_name(name: str) -> str:
-    """Return the name if it can be a variable. Raises UsageError if not."""
+    """Return the name if it is a valid Python variable name. Raises UsageError otherwise."""
     if not name.isidentifier():
         raise UsageError(f"{name!r} is not a valid variable name")
     return name
 
 
 def _single_space(spaces: Sequence[Space]) -> Space:
-    """Return the only space of the cell. Raises ArchError (A0808) if there is none, or more than one."""
+    """Return the only space of a cell. Raises ArchError (A0808) if the cell has no net, or more than one."""
     if len(spaces) == 1:
         return spaces[0]
     names = [space.name for space in spaces]
@@ -117,6 +119,6 @@ def _single_space(spaces: Sequence[Space]) -> Space:
 
 
 def _with_import_hint(problem: Diagnostic) -> Diagnostic:
-    """Add the hint about importing cells to a diagnostic about a missing file."""
+    """Return a diagnostic, with a hint on importing cells if it is about a missing file."""
     is_missing_file = problem.code == "A0801" and problem.hint is None
     return replace(problem, hint=_IMPORT_HINT) if is_missing_file else problem

@@ -1,4 +1,4 @@
-"""Number of architectures of a space, as notebook cells display it."""
+"""Numbers of architectures of a space, as displayed in notebook cells."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from archir.spaces.space import Space
 class Counts:
     """Numbers of architectures of the space `name`.
 
-    `size` counts all of them, `satisfying` those that satisfy every `require` about choices, `within` those that also
-    satisfy the bounds on costs: a lower and an upper bound, equal if the number is exact.
+    `size` counts all architectures, `satisfying` those that satisfy every `require` on choices. `within` counts those
+    that also satisfy the bounds on costs, as a lower and an upper bound; the two are equal if the number is exact.
     """
 
     name: str
@@ -24,14 +24,16 @@ class Counts:
 
     @staticmethod
     def of(space: Space) -> Counts:
-        """Count the architectures of a space within the default work budget. Raises ArchError (A0510, A0602, A1601,
-        A1602)."""
+        """Count the architectures of a space within the default work budget.
+
+        Raises ArchError (A0510, A0602, A1601, A1602).
+        """
         with work_budget():
             return Counts(space.name, space.size, space.satisfying, space.count())
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """The three numbers as text."""
+        """The numbers `size`, `satisfying` and `within` as text."""
         least, most = self.within
         return (
             format_exactly(self.size),
@@ -50,5 +52,5 @@ class Counts:
 
 
 def format_exactly(number: int) -> str:
-    """Format a number with all its digits, or rounded if it has more than 100."""
+    """Format a number with all its digits, or approximately if it has more than 100."""
     return f"{number:,}" if number < 10**100 else format_count(number, "").strip()

@@ -1,4 +1,4 @@
-"""HTML of archir's values in notebooks: the most important facts first, and long lists shortened."""
+"""HTML representations of archir's values in notebooks: the most important facts first, long lists truncated."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from archir.tools.notebook.counts import Counts
 from archir.utils.frames import Tabular
 
 MAX_COSTED_NODES = 1_000
-"""Maximum number of nodes of a space whose cost ranges are shown."""
+"""Maximum number of nodes of a space for which cost ranges are computed and shown."""
 MAX_UNFOLDED_CHOICES = 12
-"""Maximum number of choices of an architecture that are shown without a click."""
+"""Maximum number of an architecture's choices that are shown without expanding the list."""
 MAX_MESSAGE = 2_000
-"""Maximum number of characters that are shown of a diagnostic's message."""
+"""Maximum number of characters of a diagnostic's message that are shown."""
 _UNITS = {
     "params": "parameters", "macs": "multiply-accumulates", "activation_bytes": "bytes of activations",
     "kernels": "kernels", "peak_bytes": "bytes at the peak",
 }  # fmt: skip
-"""Name of each cost in tables."""
+"""Displayed name of each cost."""
 
 
 @singledispatch
 def to_html(value: Any) -> str | None:
-    """Return a value as HTML, or None if its `repr` is sufficient."""
+    """Return a value as HTML, or None if its `repr` is sufficient. Dispatches on the value's class."""
     if isinstance(value, Tabular):
         columns = value.columns()
         rows = list(zip(*columns.values(), strict=True))
@@ -50,25 +50,25 @@ def to_html(value: Any) -> str | None:
 
 
 def _class_name(value: object) -> str:
-    """Return the name of the value's class."""
+    """Return the name of a value's class."""
     return type(value).__name__
 
 
 def _heading(value: object) -> str:
-    """Return a heading from a value's `repr`, such as `<Front of macs and params: 3 architectures>`."""
+    """Return a heading made from a value's `repr`, such as `<Front of macs and params: 3 architectures>`."""
     class_name = _class_name(value)
     return markup.heading(class_name, "", repr(value)[1:-1].removeprefix(class_name).removeprefix(":").strip())
 
 
 @to_html.register
 def _picture(value: Picture) -> str:
-    """HTML of a picture, with its text as the alternative."""
+    """Return a picture as HTML, with its alternative text."""
     return markup.image(value.svg, value.text)
 
 
 @to_html.register
 def _counts(value: Counts) -> str:
-    """HTML of the number of architectures of a space."""
+    """Return the numbers of architectures of a space as HTML."""
     names = ("architectures", "satisfying the requirements on choices", "within the bounds on costs")
     size, satisfying, within = value.texts
     texts = (size, "" if satisfying == size else satisfying, "" if within == satisfying else within)
@@ -78,13 +78,13 @@ def _counts(value: Counts) -> str:
 
 @to_html.register
 def _cost(value: Cost) -> str:
-    """HTML of the costs of a network."""
+    """Return the costs of a network as HTML."""
     return markup.fragment(markup.facts({_UNITS[name]: f"{number:,}" for name, number in vars(value).items()}))
 
 
 @to_html.register
 def _graph(value: Graph) -> str:
-    """HTML of a graph: inputs, outputs, number of nodes, costs if it has no choices, and a picture."""
+    """Return a graph as HTML: inputs, outputs, number of nodes, costs if it has no choices, and a picture."""
     if value.decisions:
         return markup.fragment(
             markup.heading("Graph", value.name), markup.facts(_graph_facts(value)), html_picture(value)
@@ -96,7 +96,7 @@ def _graph(value: Graph) -> str:
 
 
 def _graph_facts(graph: Graph) -> dict[str, object]:
-    """Return the inputs and outputs with their types, the number of nodes and the parameters of a graph, by heading."""
+    """Return facts about a graph by heading: inputs and outputs with types, number of nodes, parameters of the net."""
     types = checked_types(graph) if len(graph) <= MAX_NODES else {}
     ports = {"inputs": graph.inputs, "outputs": graph.outputs}
     values: dict[str, object] = {
@@ -109,7 +109,7 @@ def _graph_facts(graph: Graph) -> dict[str, object]:
 
 @to_html.register
 def _space(value: Space) -> str:
-    """HTML of a space: number of architectures, choices, bounds, inputs and outputs, cost ranges, and a picture."""
+    """Return a space as HTML: counts, choices, bounds, inputs and outputs, cost ranges, and a picture."""
     graph = value.graph
     values: dict[str, object] = {
         "architectures": format_count(try_quickly(lambda: value.size), "architecture").rpartition(" ")[0]
@@ -136,7 +136,7 @@ def _space(value: Space) -> str:
 
 
 def _cost_ranges(space: Space) -> dict[str, object]:
-    """Return the smallest and largest parameters and MACs of a space, if they can be computed quickly."""
+    """Return the ranges of parameters and MACs over a space, by heading, if they can be computed quickly."""
     values: dict[str, object] = {}
     if len(space.graph) <= MAX_COSTED_NODES:
         for name in ("params", "macs"):
@@ -148,7 +148,7 @@ def _cost_ranges(space: Space) -> dict[str, object]:
 
 @to_html.register
 def _architecture(value: Architecture) -> str:
-    """HTML of an architecture: its choices and labels, and a picture of its network."""
+    """Return an architecture as HTML: its choices with labels, and a picture of its network."""
     choice_table = markup.table(["choice", "label"], value.items(), len(value))
     picture = "" if value.graph is None else html_picture(architecture_graph(value))
     choices = markup.folded("Choices", choice_table, len(value) <= MAX_UNFOLDED_CHOICES)
@@ -157,13 +157,13 @@ def _architecture(value: Architecture) -> str:
 
 @to_html.register
 def _diagnostic(value: Diagnostic) -> str:
-    """HTML of one diagnostic."""
+    """Return a diagnostic as HTML."""
     return _diagnostics(Diagnostics([value]))
 
 
 @to_html.register
 def _diagnostics(value: Diagnostics) -> str:
-    """HTML of diagnostics, at most `markup.MAX_ROWS` of them."""
+    """Return a list of diagnostics as HTML, at most `markup.MAX_ROWS` of them."""
     shown = [part for diagnostic in islice(value, markup.MAX_ROWS) for part in _diagnostic_parts(diagnostic)]
     if not value:
         return markup.fragment("<div>no problems</div>")
@@ -172,7 +172,7 @@ def _diagnostics(value: Diagnostics) -> str:
 
 
 def _diagnostic_parts(diagnostic: Diagnostic) -> tuple[str, str]:
-    """Return the HTML of a diagnostic in two parts: its place, severity and message; and the source lines below."""
+    """Return two pieces of HTML for a diagnostic: position, severity and message; and the source lines below."""
     styled_texts = list(diagnostic.styled_text())
     message_index = next(i for i, (style, _) in enumerate(styled_texts) if style == "message")
     place = "".join(content for style, content in styled_texts[:message_index] if style == "place")
@@ -183,8 +183,10 @@ def _diagnostic_parts(diagnostic: Diagnostic) -> tuple[str, str]:
 
 @to_html.register
 def _answer(value: Answer) -> str:
-    """HTML of the result of an optimization: a table of the architectures and a picture of the first, or the error if
-    there are none."""
+    """Return an optimisation result as HTML: a table of the architectures, and a picture of the best one.
+
+    If there are no architectures, the error is shown instead.
+    """
     heading = _heading(value)
     if not value.architectures:
         error: ArchError = value.infeasible_error()

@@ -1,4 +1,4 @@
-"""Registration of HTML and text formatters for archir's classes with IPython, which looks them up by class name."""
+"""Registration of HTML and text formatters for archir's classes with IPython, which looks up classes by name."""
 
 from __future__ import annotations
 
@@ -26,12 +26,17 @@ DISPLAYED_CLASSES = (
     "archir.api.drawing:Picture",
     "archir_onnx.verification.verify:Report",
 )
-"""Classes (`module:name`) that notebooks show as HTML, with their subclasses. Other values are shown as text."""
+"""Classes (`module:name`) that notebooks display as HTML, including subclasses.
+
+Other values are displayed as text.
+"""
 
 
 def register(shell: Any) -> None:
-    """Register formatters for archir's classes with an IPython shell: HTML, and plain text without control
-    characters."""
+    """Register formatters for archir's classes with an IPython shell.
+
+    They return HTML, and plain text with control characters escaped.
+    """
     formatters = shell.display_formatter.formatters
     for place in DISPLAYED_CLASSES:
         module, _, name = place.partition(":")
@@ -40,7 +45,10 @@ def register(shell: Any) -> None:
 
 
 def html(value: object) -> str | None:
-    """Return a value as HTML, or None if its `repr` is sufficient or if counting or drawing it raises ArchError."""
+    """Return a value as HTML, or None to fall back to its `repr`.
+
+    None is returned if the `repr` is sufficient, or if creating the HTML raises ArchError.
+    """
     from archir.tools.notebook.html_pages import to_html
 
     try:
@@ -50,10 +58,10 @@ def html(value: object) -> str | None:
 
 
 def text(value: object) -> str:
-    """Return the value's `repr` with control characters escaped."""
+    """Return a value's `repr` with control characters escaped."""
     return "\n".join(map(escape_to_line, repr(value).split("\n")))
 
 
 def _print_text(value: object, printer: Any, cycle: bool) -> None:
-    """Text formatter for IPython."""
+    """Plain-text formatter in the form that IPython calls."""
     printer.text(text(value))

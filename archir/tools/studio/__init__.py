@@ -1,2 +1,1 @@
-"""The studio: a web page for writing search spaces, its HTTP server on this machine, and the answers to its
-requests."""
+"""The studio: a web page for writing search spaces, its local HTTP server, and the answers to its requests."""

@@ -1,4 +1,4 @@
-"""Cost statistics of a space for the studio: histograms, counts of architectures within bounds, mean costs of nodes."""
+"""Cost statistics of a space for the studio: histograms, counts within bounds, and mean costs of nodes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from archir.spaces.space import Space
 BARS = 32
 """Number of bars of a histogram."""
 Ranges = Mapping[str, tuple[int, int]]
-"""Smallest and largest allowed value of costs, by name; both ends are included."""
+"""Minimum and maximum allowed value (both inclusive) by cost."""
 
 
 def heat_of(space: Space, name: str) -> Heat:
-    """Return the contribution of each node to a cost, as a mean over the architectures."""
+    """Return the mean contribution of each node to a cost, over all architectures."""
     with fresh_budget():
         return Heat(name, means(space.account, name), bool(space.graph.decisions))
 
 
 def cost_histogram(space: Space, name: str) -> dict[str, Any]:
-    """Return the smallest and the largest value of a cost, and a histogram with BARS bars of equal width.
+    """Return the minimum and maximum of a cost over a space, and a histogram with BARS bars of equal width.
 
-    The heights of the bars are relative to the highest. If the distribution is too expensive to compute (A1601, A1602
+    Heights of the bars are relative to the highest bar. If the distribution is too expensive to compute (A1601, A1602
     or the work budget), `bars` is empty and `why` is the error message.
     """
     with fresh_budget():
@@ -50,9 +50,10 @@ def cost_histogram(space: Space, name: str) -> dict[str, Any]:
 
 
 def count_within(space: Space, ranges: Ranges) -> tuple[int, int]:
-    """Return bounds on the number of architectures that satisfy the space's constraints and cost within `ranges`.
+    """Return bounds on the number of valid architectures whose costs are in `ranges`.
 
-    The lower and upper bound are equal, and exact, unless there are too many different totals to keep them separate.
+    The lower and upper bound are equal, and the number exact, unless there are so many distinct cost totals that they
+    had to be merged.
     """
     bounds, account = space.bounds, space.bounds.account
     combined = dict(bounds.ranges)
@@ -74,9 +75,9 @@ def count_within(space: Space, ranges: Ranges) -> tuple[int, int]:
 
 
 def _count_in_range(space: Space, name: str, pair: tuple[int, int]) -> int | None:
-    """Return the number of architectures whose cost is within a range, or None if the distribution is rounded.
+    """Return the exact number of architectures with a cost in a range, or None if the distribution is rounded.
 
-    The distribution is the one that the histogram is made from.
+    The distribution is the one from which the histogram is made, so that the two agree.
     """
     account = space.bounds.account
     least, greatest = (extreme.bound for extreme in account.extremes(name))
@@ -85,5 +86,5 @@ def _count_in_range(space: Space, name: str, pair: tuple[int, int]) -> int | Non
 
 
 def restricted(space: Space, ranges: Ranges) -> Space:
-    """Return the space of architectures that also cost within `ranges`."""
+    """Return the space restricted to architectures whose costs are in `ranges`."""
     return space.where(" and ".join(f"{name} >= {low} and {name} <= {high}" for name, (low, high) in ranges.items()))

@@ -1,4 +1,4 @@
-"""Validated fields of studio requests, and conversion of offsets between Python and browsers (UTF-16)."""
+"""Validation of the fields of studio requests, and conversion of offsets between Python and browsers (UTF-16)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_TEXT = 400_000
-"""Maximum number of characters of a program: about as many as the parser's work budget allows."""
+"""Maximum number of characters of a program, about as many as the parser's work budget allows."""
 MAX_NUMBER = 2**62
 """Largest value of a cost bound in a request."""
 MAX_SAMPLES = 12
@@ -14,12 +14,14 @@ MAX_SAMPLES = 12
 
 
 class RequestError(ValueError):
-    """A malformed request; the studio's own page does not send these."""
+    """Raised for malformed requests, which the studio's own page never sends."""
 
 
 class RequestFields:
-    """Fields of a request's JSON object. All methods raise RequestError if a field is missing or has a wrong type or
-    size."""
+    """Fields of a request's JSON object.
+
+    All methods raise RequestError if a field is missing, or has a wrong type or size.
+    """
 
     def __init__(self, fields: Any) -> None:
         if not isinstance(fields, dict):
@@ -27,7 +29,7 @@ class RequestFields:
         self._fields: Mapping[str, Any] = fields
 
     def text(self, name: str = "text", max_length: int = MAX_TEXT) -> str:
-        """Return a string field of at most `most` characters."""
+        """Return a string field of at most `max_length` characters."""
         value = self._fields.get(name)
         if not isinstance(value, str) or len(value) > max_length:
             raise RequestError(f"`{name}` must be a string of at most {max_length:,} characters")
@@ -42,21 +44,22 @@ class RequestFields:
         return None if self._fields.get(name) is None else self.text(name, 200)
 
     def number(self, name: str, least: int, most: int) -> int:
-        """Return an integer field between `least` and `most`."""
+        """Return an integer field from `least` to `most`, both inclusive."""
         return _number(name, self._fields.get(name), least, most)
 
     def labels(self, name: str) -> dict[str, Any] | None:
-        """Return an object field with an architecture's labels by path, or None if it is missing or null."""
+        """Return an object field that maps paths of choices to an architecture's labels; None if it is missing or
+        null."""
         value = self._fields.get(name)
         if value is not None and not isinstance(value, dict):
             raise RequestError(f"`{name}` must be an object")
         return value
 
     def bounds(self, costs: tuple[str, ...]) -> dict[str, tuple[int, int]]:
-        """Return the smallest and largest allowed value of costs from the field `bounds`; an empty dict if it is
+        """Return the allowed range (minimum, maximum) of each cost in the field `bounds`; empty if the field is
         missing.
 
-        `costs` are the names that may occur.
+        `costs` are the costs that may occur.
         """
         value = self._fields.get("bounds", {})
         if not isinstance(value, dict) or not set(value) <= set(costs):
@@ -71,7 +74,7 @@ class RequestFields:
 
 
 def _number(name: str, value: Any, least: int, most: int) -> int:
-    """Check that a value is an integer between `least` and `most`, or a decimal string of one, and return it."""
+    """Return an integer given as a JSON number or a decimal string. Raises RequestError if it is out of range."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
         value = int(value)  # a browser sends integers beyond 2^53 as strings
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -80,13 +83,15 @@ def _number(name: str, value: Any, least: int, most: int) -> int:
 
 
 def to_utf16_offset(text: str, offset: int) -> int:
-    """Convert an offset in characters to one in UTF-16 code units, which browsers use: characters above U+FFFF count
-    twice."""
+    """Convert an offset in characters to one in UTF-16 code units, in which browsers count.
+
+    Characters above U+FFFF count twice.
+    """
     return offset + sum(char > "\uffff" for char in text[:offset]) if not text.isascii() else offset
 
 
 def from_utf16_offset(text: str, units: int) -> int:
-    """Convert an offset in UTF-16 code units, which browsers use, to one in characters."""
+    """Convert an offset in UTF-16 code units, in which browsers count, to characters."""
     if text.isascii():
         return min(units, len(text))
     return len(text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore"))

@@ -1,4 +1,4 @@
-"""HTTP server of the studio's page, for browsers on this machine. Needs the extra `serve` (starlette, uvicorn)."""
+"""Local HTTP server of the studio's page. Needs the extra `serve` (starlette, uvicorn)."""
 
 from __future__ import annotations
 
@@ -32,9 +32,8 @@ from archir.utils.files import write_atomic
 def content_security_policy(script_sources: str = "") -> str:
     """Return the content security policy of the page.
 
-    The page may load its own scripts and styles, and connect to its own origin. Pictures are frames without an address,
-    which inherit the policy; their script and styles are allowed by their hashes. `further` is appended to
-    `script-src`.
+    The page may load its own scripts and styles, and connect to its own origin. Pictures are iframes without a URL,
+    which inherit the policy; their script and styles are allowed by hash. `script_sources` is appended to `script-src`.
     """
     scripts, styles = (" ".join(f"'{digest}'" for digest in hashes) for hashes in policy_hashes())
     return (
@@ -44,26 +43,26 @@ def content_security_policy(script_sources: str = "") -> str:
 
 
 HOST = "127.0.0.1"
-"""Address that the server listens on."""
+"""Address on which the server listens."""
 MAX_BYTES = 4 * MAX_TEXT + 100_000
-"""Maximum size of a request's body in bytes."""
+"""Maximum size of a request body in bytes."""
 _FILES = {
     "/studio.js": "text/javascript; charset=utf-8",
     "/studio.css": "text/css; charset=utf-8",
     "/LICENSES.txt": "text/plain; charset=utf-8",
 }
-"""Media type of each file of the page that is served without a token, by URL path."""
+"""Media type by URL path, for the files of the page that are served without a token."""
 _MAX_LATEST = 32
-"""Number of (page, kind of request) pairs for which the latest request is remembered."""
+"""Maximum number of (page, kind of request) pairs for which the latest request is remembered."""
 
 
 def page_file(name: str) -> bytes:
-    """Return the content of a file of the page."""
+    """Return the content of one of the page's files."""
     return (files("archir.tools.studio") / "page" / name).read_bytes()
 
 
 class Studio:
-    """Application behind the studio's page: answers requests about one text, which can be saved if `file` is set.
+    """Application behind the studio's page: answers requests about a program, and saves it if `file` is set.
 
     Requests are answered one at a time. A newer request of the same kind from the same page cancels the running one and
     replaces the waiting one, as the page no longer needs their answers.
@@ -81,12 +80,11 @@ class Studio:
 
     @property
     def address(self) -> str:
-        """URL of the page, with the token that is required to open it."""
+        """URL of the page, including the token that is required to open it."""
         return f"http://{HOST}:{self.port}/?token={self.token}"
 
     def text(self) -> str:
-        """Return the content of the file, or "" if there is no file yet. Raises ArchError (A0801) if it cannot be
-        read."""
+        """Return the content of the file, or "" if it does not exist. Raises ArchError (A0801) if it cannot be read."""
         return read_program(self.file) if self.file is not None and self.file.exists() else ""
 
     def app(self) -> ASGIApp:
@@ -107,18 +105,21 @@ class Studio:
         )
 
     async def _page(self, _: Request) -> Response:
-        """Return the page."""
+        """Answer with the HTML of the page."""
         return Response(page_file("index.html"), media_type="text/html; charset=utf-8")
 
     async def _text(self, _: Request) -> Response:
-        """Return the initial text: the content of the file, or null, for which the page shows an example."""
+        """Answer with the initial text: the content of the file, or null if there is no file.
+
+        The page then shows an example.
+        """
         if self.file is None:
             return JSONResponse({"name": "space.arch", "text": None, "mark": None})
         text = await run_in_threadpool(self.text)
         return JSONResponse({"name": self.file.name, "text": text, "mark": _digest(text)})
 
     async def _save(self, request: Request) -> Response:
-        """Write the file, unless it has changed on disk since the page read it (status 409)."""
+        """Write the file. If it has changed on disk since the page read it, answer with status 409 instead."""
         if self.file is None:
             return _error_response(403, "there is no file to save to: start with archir studio FILE")
         fields = await _fields(request)
@@ -132,7 +133,7 @@ class Studio:
         return JSONResponse({"mark": _digest(text)})
 
     async def _ask(self, request: Request) -> Response:
-        """Answer a request of the page; status 409 if a newer one replaced it."""
+        """Answer a request of the page, with status 409 if a newer request has replaced it."""
         kind = request.path_params["kind"]
         if kind not in self._session.kinds:
             return _error_response(404, f"there are no requests of kind `{kind}`")
@@ -165,14 +166,13 @@ class Studio:
 
 
 class _AccessGuard:
-    """ASGI middleware that admits only requests of the page itself, on this machine, and adds security headers to
-    answers."""
+    """ASGI middleware that admits only requests of the studio's own page on this machine, and adds security headers."""
 
     def __init__(self, app: ASGIApp, studio: Studio) -> None:
         self._app, self._studio = app, studio
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle an ASGI connection; connections other than HTTP requests are dropped."""
+        """Handle an ASGI connection. Connections that are neither HTTP nor lifespan events are dropped."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -219,23 +219,26 @@ _HEADERS = [
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-"""Security headers of every response."""
+"""Security headers that are added to every response."""
 
 
 def _bearer_token(request: Request) -> str:
-    """Return the bearer token of a request, or ""."""
+    """Return the bearer token of a request, or "" if it has none."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     return token if kind == "Bearer" else ""
 
 
 async def _file(request: Request) -> Response:
-    """Return a file of the page."""
+    """Answer with one of the page's static files."""
     path = request.url.path
     return Response(page_file(path[1:]), media_type=_FILES[path])
 
 
 async def _fields(request: Request) -> Any:
-    """Return the JSON body of a request. Raises RequestError if it is not JSON, or is longer than MAX_BYTES."""
+    """Return the parsed JSON body of a request.
+
+    Raises RequestError if the body is not JSON, or is larger than MAX_BYTES.
+    """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise RequestError("the content type of a request must be application/json")
     body = bytearray()
@@ -253,12 +256,12 @@ async def _fields(request: Request) -> Any:
 
 
 async def _bad_request(_: Request, error: Exception) -> Response:
-    """Exception handler: status 400 for a malformed request."""
+    """Exception handler: answer with status 400 to a malformed request."""
     return _error_response(400, str(error))
 
 
 async def _file_error(_: Request, error: Exception) -> Response:
-    """Exception handler: status 500 if the file cannot be read or written."""
+    """Exception handler: answer with status 500 if the file cannot be read or written."""
     message = error.diagnostics[0].message if isinstance(error, ArchError) else str(error)
     return _error_response(500, f"the file cannot be read or written: {message}")
 
@@ -269,12 +272,12 @@ def _error_response(status: int, message: str) -> Response:
 
 
 def _digest(text: str) -> str:
-    """Return the SHA-256 digest of a text, by which later changes of the file are detected."""
+    """Return the SHA-256 digest of a text, by which changes of the file on disk are detected."""
     return sha256(text.encode()).hexdigest()
 
 
 def serve(studio: Studio, bound_socket: socket.socket) -> None:
-    """Serve the studio on a bound socket until Ctrl-C."""
+    """Serve the studio on an already bound socket until Ctrl-C."""
     settings = uvicorn.Config(
         studio.app(), log_level="error", access_log=False, server_header=False, lifespan="off",
         timeout_graceful_shutdown=1, limit_concurrency=64, ws="none",

@@ -1,7 +1,7 @@
 """Answers to the requests of the studio's page: diagnostics, formatting, counts, pictures, samples, differences.
 
-Answers consist of strings, numbers, lists and objects, so that the HTTP server and Python in a browser (the playground)
-return the same JSON. Integers that a browser might round are strings.
+Answers consist only of strings, numbers, lists and objects, so that the HTTP server and Python in a browser (the
+playground) return the same JSON. Integers that a browser could round are strings.
 """
 
 from __future__ import annotations
@@ -37,19 +37,21 @@ from archir.tools.studio.request_fields import (
 )
 
 Answer = dict[str, Any]
-"""A JSON object."""
+"""JSON object that answers a request."""
 
 COSTS = ("params", "macs")
-"""Costs for which the page has histograms and sliders."""
+"""Costs for which the page shows histograms and sliders."""
 MAX_COMPLETIONS = 200
 """Maximum number of completion items in an answer."""
 _MAX_TEXTS = 4
-"""Number of most recently used texts whose spaces are cached."""
+"""Maximum number of texts whose spaces are cached; the least recently used text is dropped first."""
 
 
 class Session:
-    """Answers requests about texts of a file `name`, whose relative imports start in `folder`. Caches the last few
-    texts."""
+    """Answers requests about successive texts of the file `name`, and caches the spaces of the latest ones.
+
+    Relative imports start in `folder`.
+    """
 
     def __init__(self, name: str = "space.arch", folder: Path | None = None) -> None:
         self.checker = Checker(name, folder)
@@ -62,11 +64,11 @@ class Session:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds of requests."""
+        """Kinds of requests that can be answered."""
         return tuple(self._handlers)
 
     def ask(self, kind: str, fields: Any) -> Answer:
-        """Return the answer to a request, or its `problems` if the text or its bounds have errors.
+        """Return the answer to a request; if the text or its bounds have errors, these are in `problems`.
 
         Raises RequestError if the request is malformed.
         """
@@ -81,8 +83,10 @@ class Session:
             return {"problems": [self._problem(request.text(), problem) for problem in error.diagnostics]}
 
     def _problem(self, text: str, diagnostic: Diagnostic) -> Answer:
-        """Return a diagnostic as JSON, with offsets in UTF-16 code units. For a diagnostic about another file they are
-        0."""
+        """Return a diagnostic as JSON, with offsets in UTF-16 code units.
+
+        Offsets are 0 if the diagnostic is about another file.
+        """
         is_here = (
             diagnostic.span is not None
             and diagnostic.span is not NO_SPAN
@@ -101,8 +105,10 @@ class Session:
         return answer
 
     def _spaces(self, text: str) -> list[Space]:
-        """Return the spaces of the nets in a text, from the cache if possible. Raises ArchError with all errors of the
-        text."""
+        """Return the spaces of all nets in a text, from the cache if possible.
+
+        Raises ArchError with all errors of the text.
+        """
         if text not in self._spaces_of:
             checker = self.checker
             graphs = load_checked(text, checker.folder, checker.name, None, checker.root, checker.limits, {})
@@ -113,16 +119,17 @@ class Session:
         return self._spaces_of[text]
 
     def _space(self, request: RequestFields) -> Space:
-        """Return the space of the net that the request names, or of the last net of its text. Raises ArchError
-        (A0808)."""
+        """Return the space of the net named in the request, by default the last net of the text.
+
+        Raises ArchError (A0808) if the text has no net.
+        """
         spaces, name = self._spaces(request.text()), request.optional_text("net")
         if not spaces:
             raise fail("A0808", "the program has no net", None, "add one: `net space(width = 16) { ... }`")
         return next((space for space in spaces if space.name == name), spaces[-1])
 
     def _check(self, request: RequestFields) -> Answer:
-        """Return name, number of architectures, number of choices and presence of cost bounds for each net of the
-        text."""
+        """Answer with each net's name, numbers of architectures and choices, and whether it has cost bounds."""
         nets_found = []
         for space in self._spaces(request.text()):
             with fresh_budget():
@@ -133,24 +140,26 @@ class Session:
         return {"problems": [], "nets": nets_found}
 
     def _format(self, request: RequestFields) -> Answer:
-        """Return the text in canonical format."""
+        """Answer with the text in canonical format."""
         return {"text": canonical(request.text(), self.checker.name)}
 
     def _hover(self, request: RequestFields) -> Answer:
-        """Return the hover text for an offset."""
+        """Answer with the hover text at an offset."""
         view = View(request.text(), self.checker.name, self.checker.folder)
         position = from_utf16_offset(view.text, request.number("at", 0, len(view.text) * 2))
         return {"text": hover(view, position, nets(view))}
 
     def _complete(self, request: RequestFields) -> Answer:
-        """Return the completion items for an offset."""
+        """Answer with the completion items at an offset."""
         view = View(request.text(), self.checker.name, self.checker.folder)
         position = from_utf16_offset(view.text, request.number("at", 0, len(view.text) * 2))
         return {"items": [asdict(item) for item in completions(view, position)[:MAX_COMPLETIONS]]}
 
     def _picture(self, request: RequestFields) -> Answer:
-        """Return the picture of the space, or of one architecture, as an HTML page; `heat` names a cost to colour nodes
-        by."""
+        """Answer with a picture, as an HTML page, of the space or of one architecture.
+
+        `heat` is a cost to colour nodes by.
+        """
         space, name, labels = self._space(request), request.optional_text("heat"), request.labels("architecture")
         if labels is not None:
             space = Space(space.specialize(space.architecture(labels)))
@@ -158,18 +167,18 @@ class Session:
         return {"page": picture(space.graph, "html", request.number("depth", 1, 9), None, heat)}
 
     def _costs(self, request: RequestFields) -> Answer:
-        """Return the range and the histogram of each cost."""
+        """Answer with the range and the histogram of each cost."""
         space = self._space(request)
         return {"costs": {name: cost_histogram(space, name) for name in COSTS}}
 
     def _within(self, request: RequestFields) -> Answer:
-        """Return bounds on the number of architectures within cost bounds, and the number without these bounds."""
+        """Answer with bounds on the number of architectures within given cost bounds, and the number without these."""
         space = self._space(request)
         least, most = count_within(space, request.bounds(COSTS))
         return {"least": str(least), "most": str(most), "of": str(space.satisfying)}
 
     def _sample(self, request: RequestFields) -> Answer:
-        """Return architectures sampled uniformly within cost bounds, with their costs."""
+        """Answer with architectures sampled uniformly within given cost bounds, and their costs."""
         space, bounds = self._space(request), request.bounds(COSTS)
         rng = random.Random(request.number("seed", 0, 2**53))
         if bounds:
@@ -181,7 +190,7 @@ class Session:
         return {"architectures": samples}
 
     def _diff(self, request: RequestFields) -> Answer:
-        """Return the choices and the costs in which two architectures differ."""
+        """Answer with the choices and the costs in which two architectures differ."""
         from archir.spaces.diff import diff_architectures, diff_networks
 
         space = self._space(request)
@@ -192,6 +201,6 @@ class Session:
 
 
 def _architecture_answer(space: Space, architecture: Architecture) -> Answer:
-    """Return an architecture and its costs as JSON."""
+    """Return the JSON object for an architecture and its costs."""
     network: Graph = space.specialize(architecture)
     return {"choices": dict(architecture), "costs": {name: f"{n:,}" for name, n in vars(cost(network)).items()}}

@@ -1,1 +1,1 @@
-"""Model files, and external data next to them."""
+"""Reading and writing of model files and their external data files."""

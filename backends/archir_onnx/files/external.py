@@ -1,5 +1,7 @@
-"""Reading of model files and safety checks of their external data, which onnx's checker and onnxruntime do not fully
-perform."""
+"""Reading of model files, with safety checks of their external data.
+
+The checks are needed because onnx's checker and onnxruntime do not perform all of them.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,17 @@ from archir.diagnostics.errors import fail
 from archir.utils.files import read_bytes
 
 MAX_BYTES = 1 << 31
-"""Maximum size of a model file in bytes: that of a protobuf message."""
+"""Maximum size of a model file in bytes, which is the limit of a protobuf message."""
 MOVED_HINT = "a model with external data must be moved together with its data files"
-"""Hint for missing data files."""
+"""Hint shown if external data files are missing."""
 _KEYS = {"location", "offset", "length", "checksum"}
-"""Entries that describe external data."""
+"""Valid keys of the entries that describe a tensor's external data."""
 
 
 def load_model(path: Path) -> onnx.ModelProto:
-    """Return a model without loading its external data, and without `value_info`, which exporters may fill with wrong
-    shapes.
+    """Load a model without its external data and without `value_info`, which some exporters fill with wrong shapes.
 
-    Raises ArchError (A0916) if the file is no valid model, or its external data may not be read.
+    Raises ArchError (A0916) if the file is not a valid model, or its external data fails the safety checks.
     """
     try:
         model = onnx.load_model_from_string(read_bytes(path, MAX_BYTES))
@@ -47,7 +48,7 @@ def load_model(path: Path) -> onnx.ModelProto:
 
 
 def _wrong_kind_hint(path: Path) -> str | None:
-    """Return a hint for a file of another kind that was given instead of a model."""
+    """Return a hint if a file of another kind was given as a model: a program, a weights file or Python code."""
     if path.suffix == ".arch":
         return f"convert the program to ONNX first: `archir compile {path} -o {path.stem}.onnx`"
     if path.suffix in (".pt", ".pth", ".ckpt", ".bin", ".safetensors"):
@@ -58,7 +59,7 @@ def _wrong_kind_hint(path: Path) -> str | None:
 
 
 def _is_utf8(message: Any) -> bool:
-    """Return True if all strings of a message are valid UTF-8; protobuf returns bytes for those that are not."""
+    """Return True if all strings in a protobuf message are valid UTF-8; protobuf returns invalid ones as bytes."""
     pending = [message]
     while pending:
         for field, value in pending.pop().ListFields():
@@ -73,7 +74,7 @@ def _is_utf8(message: Any) -> bool:
 
 
 def model_files(model: onnx.ModelProto, path: Path) -> list[Path]:
-    """Return the model's file and its external data files."""
+    """Return the paths of a model file and of its external data files."""
     locations = {
         entry.value
         for tensor in _all_tensors(model)
@@ -85,7 +86,7 @@ def model_files(model: onnx.ModelProto, path: Path) -> list[Path]:
 
 
 def graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    """Yield all tensors of a graph: weights, and those of attributes and subgraphs."""
+    """Yield all tensors stored in a graph: initializers, and tensors in attributes and subgraphs."""
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
@@ -94,7 +95,7 @@ def graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 
 
 def _all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    """Yield all tensors of a model, including those of its functions."""
+    """Yield all tensors stored in a model, including those in its functions."""
     yield from graph_tensors(model.graph)
     for function in model.functions:
         yield from _attribute_tensors(function.attribute_proto)
@@ -103,7 +104,7 @@ def _all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 
 
 def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
-    """Yield the tensors in attributes."""
+    """Yield the tensors stored in attributes, including those in subgraphs."""
     for attribute in attributes:
         for sparse in [*([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []),
                        *attribute.sparse_tensors]:  # fmt: skip
@@ -115,7 +116,10 @@ def _attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[on
 
 
 def _check_external_data(tensor: onnx.TensorProto, path: Path) -> None:
-    """Raise ArchError (A0916) unless a tensor's data is inside an ordinary file in the model's folder."""
+    """Check that a tensor's external data lies inside a regular file in the model's folder.
+
+    Raises ArchError (A0916).
+    """
     entries = {entry.key: entry.value for entry in tensor.external_data}
     subject = f"the data of `{tensor.name}` in {path}"
     if len(entries) < len(tensor.external_data):
@@ -148,7 +152,7 @@ def _check_external_data(tensor: onnx.TensorProto, path: Path) -> None:
 
 
 def _parse_int(text: str) -> int:
-    """Parse a decimal integer strictly; Python's `int` also accepts blanks, underscores and non-ASCII digits."""
+    """Parse a decimal integer strictly. In contrast, `int` also accepts blanks, underscores and non-ASCII digits."""
     number = int(text)
     if str(number) != text:
         raise ValueError(text)

@@ -1,4 +1,4 @@
-"""Writing of model files: atomically, with external weights if they are too large for one file."""
+"""Atomic writing of model files, with weights in an external data file if they are too large for one file."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from onnx import external_data_helper, helper
 from archir.utils.files import Bytes, write_atomic
 
 MAX_BYTES = 2**31 - 2**20
-"""Maximum number of weight bytes in one file: a protobuf message must be smaller than 2 GiB."""
+"""Maximum bytes of weights stored in the model file itself: a protobuf message must be below 2 GiB."""
 
 _GRAPH = onnx.ModelProto.GRAPH_FIELD_NUMBER
 _INITIALIZER = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
 _RAW_DATA = onnx.TensorProto.RAW_DATA_FIELD_NUMBER
 _ALIGNMENT = 4096
-"""Alignment of tensors in the external data file, in bytes."""
+"""Alignment in bytes of tensors in an external data file."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model and its weights, kept separately: weights are large, and protobuf would copy them several times."""
+    """A model and its weights, kept separately because weights are large and protobuf would copy them several times."""
 
     proto: onnx.ModelProto
     weights: dict[str, NDArray[Any]]
 
     def to_proto(self) -> onnx.ModelProto:
-        """Return the model with its weights inside; it must be smaller than 2 GiB."""
+        """Return the model as a single protobuf message that includes the weights; it must be smaller than 2 GiB."""
         proto = onnx.ModelProto()
         proto.CopyFrom(self.proto)
         for name, array in self.weights.items():
@@ -42,8 +42,10 @@ class Model:
 
 
 def save(model: Model, path: Path, max_bytes: int = MAX_BYTES) -> list[Path]:
-    """Write a model; return the written files. If the weights reach `max_bytes`, they go into `NAME.onnx.data` next to
-    it."""
+    """Write a model; return the paths of the written files.
+
+    If the weights have `max_bytes` or more, they are written to `NAME.onnx.data` beside the model.
+    """
     if sum(array.nbytes for array in model.weights.values()) < max_bytes:
         write_atomic(path, _serialize(model))
         return [path]
@@ -72,13 +74,13 @@ def _tensor_header(name: str, array: NDArray[Any]) -> onnx.TensorProto:
 
 
 def _data(array: NDArray[Any]) -> Bytes:
-    """Return an array's bytes in little-endian order, without a copy if it is stored like that."""
+    """Return an array's bytes in little-endian order, without copying if it is already stored in this order."""
     ordered = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
     return ordered.reshape(-1).view(np.uint8).data
 
 
 def _serialize(model: Model) -> Iterator[Bytes]:
-    """Yield the serialization of `Model.to_proto()` in pieces, without copying the weights."""
+    """Yield the bytes of `Model.to_proto()` in chunks, without copying the weights."""
     outer = onnx.ModelProto()
     outer.CopyFrom(model.proto)
     outer.ClearField("graph")
@@ -95,8 +97,10 @@ def _serialize(model: Model) -> Iterator[Bytes]:
 
 
 def _field(number: int, length: int) -> bytes:
-    """Return the protobuf header of a length-delimited field: field number and wire type, then the length as a
-    varint."""
+    """Return the protobuf header of a length-delimited field.
+
+    It consists of the field number with the wire type, and the length, both as varints.
+    """
     return _varint(number << 3 | 2) + _varint(length)
 
 
@@ -111,5 +115,5 @@ def _varint(value: int) -> bytes:
 
 
 def report_path(path: Path) -> Path:
-    """Return the path of a model's quantisation report."""
+    """Return the path of the quantisation report that belongs to a model file."""
     return path.with_name(f"{path.name}.int8.json")

@@ -1,1 +1,1 @@
-"""Lowering of graphs to ONNX: one rule per operation, and the inputs and outputs of models."""
+"""Lowering of graphs to ONNX models: one rule per operation, and the inputs and outputs of models."""

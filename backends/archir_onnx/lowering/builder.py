@@ -14,20 +14,21 @@ from archir.ir.types import TensorType
 from archir_onnx.lowering.export_options import ExportOptions
 
 CONTRIB = "com.microsoft"
-"""Domain of onnxruntime's own operators."""
+"""Operator domain of onnxruntime's own (contrib) operators."""
 
 END = 2**31 - 1
-"""End of a slice that extends to the end of an axis."""
+"""End position of a `Slice` that extends to the end of the axis."""
 MAX_CONSTANT_BYTES = 2**24
-"""Maximum size in bytes of a tensor that is stored in a `Constant` node."""
+"""Maximum size in bytes of a tensor stored in a `Constant` node; larger ones become initializers."""
 
 
 class Builder:
-    """Collects nodes and constants. Nodes are named `scope/Operator`; equal constants are stored once.
+    """Builder of an ONNX graph: collects nodes and constants.
 
-    `scope`, `type` and `types` belong to the operation being lowered: its scope, the type of its result, and the types
-    of its operands. If sizes of images are open, heights and widths in types are those of the net itself, and rules
-    read the actual ones from a tensor, the `like` of `reshape`.
+    Nodes are named `scope/Operator`; equal constants are stored once. `scope`, `type` and `types` describe the
+    operation being lowered: its scope, the type of its result, and the types of its operands. If image sizes are open,
+    the heights and widths in these types are only those of the net itself; rules then take the actual sizes from a
+    tensor, the parameter `like` of `reshape`.
     """
 
     def __init__(self, options: ExportOptions, inputs: Sequence[str]) -> None:
@@ -36,16 +37,19 @@ class Builder:
         self.nodes: list[onnx.NodeProto] = []
         self.arrays: dict[str, NDArray[Any]] = {}
         self.shared_weights: frozenset[str] = frozenset()
-        """Names of weights shared by operations of different kinds, which are stored once and unchanged."""
+        """Names of weights used by operations of different kinds.
+
+        They are stored once and must not be transformed at export.
+        """
         self.scope = ""
         self.type = TensorType(())
         self.types: list[TensorType] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._used: dict[str, int] = {}
         self._unexpanded: dict[str, str] = {}
-        """The value before `Expand`, by the name of the expanded tensor."""
+        """Name of the operand of `Expand`, by the name of the expanded tensor."""
         self._shared_shapes: dict[tuple[object, ...], str] = {}
-        """Names of shape tensors that are computed once, by key."""
+        """Names of shape tensors that are computed only once, by key."""
 
     @property
     def opset(self) -> int:
@@ -53,7 +57,7 @@ class Builder:
         return self.options.opset
 
     def node(self, operator: str, *inputs: str | None, outputs: int = 1, **attributes: Any) -> str:
-        """Add a node; return the name of its (first) result. None stands for an optional input that is left out."""
+        """Add a node; return the name of its (first) result. An input of None is an omitted optional input."""
         name = self._fresh(f"{self.scope}/{operator}")
         names = [name] if outputs == 1 else [f"{name}:{i}" for i in range(outputs)]
         input_names = [name_or_none or "" for name_or_none in inputs]
@@ -63,7 +67,7 @@ class Builder:
         return names[0]
 
     def multi_output_node(self, operator: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
-        """Add a node with several results; return their names."""
+        """Add a node with several results; return the names of the results."""
         self.node(operator, *inputs, outputs=outputs, **attributes)
         return list(self.nodes[-1].output)
 
@@ -72,7 +76,7 @@ class Builder:
         return name if count == 1 else f"{name}_{count}"
 
     def constant(self, values: Any, dtype: Any = np.int64) -> str:
-        """Return the name of a constant tensor."""
+        """Return the name of a constant tensor, which is stored on first use."""
         array = np.asarray(values, dtype)
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._constants:
@@ -81,47 +85,54 @@ class Builder:
         return self._constants[key]
 
     def number(self, values: Any) -> str:
-        """Return the name of a constant tensor in the model's precision."""
+        """Return the name of a constant tensor with the model's floating-point precision."""
         return self.constant(values, self.options.dtype)
 
     def weight(self, name: str, array: NDArray[Any]) -> str:
-        """Store a trained tensor under its state-dict name; return the name. Raises ArchError (A0931)."""
+        """Store a trained tensor under its state-dict name; return the name. Raises ArchError (A0931) if it
+        overflows."""
         self.arrays.setdefault(name, self.options.cast(name, array))
         return name
 
     def as_constant(self, name: str) -> str:
-        """Return an untrained tensor as a `Constant` node, or unchanged as an initializer if it is large or shared."""
+        """Move an untrained tensor into a `Constant` node; return its name. Large or shared ones remain
+        initializers."""
         array = self.arrays[name]
         if name in self.shared_weights or array.nbytes > MAX_CONSTANT_BYTES:
             return name
         return self.node("Constant", value=numpy_helper.from_array(self.arrays.pop(name), name))
 
     def transposed_weight(self, name: str) -> str:
-        """Return a weight's transpose, computed at export unless other operations need the weight unchanged."""
+        """Return the name of a weight's transpose.
+
+        It is computed at export, unless other operations need the weight unchanged; then a `Transpose` node is added.
+        """
         if name in self.shared_weights:
             return self.node("Transpose", name, perm=[1, 0])
         transposed_name = f"{name}.T"
         return self.weight(transposed_name, self.arrays[name].T)
 
     def weight_slice(self, name: str, position: int) -> str:
-        """Return one slice of a weight along its first axis, computed at export unless other operations need the weight
-        unchanged."""
+        """Return the name of the slice of a weight at a position of its first axis.
+
+        It is computed at export, unless other operations need the weight unchanged; then a `Gather` node is added.
+        """
         if name in self.shared_weights:
             return self.node("Gather", name, self.constant(position), axis=0)
         return self.weight(f"{name}.{position}", self.arrays[name][position])
 
     def batch_size(self) -> str:
-        """Return the batch size as a tensor of one number."""
+        """Return the name of a tensor [1] that holds the batch size."""
         if "batch" not in self.options.dynamic:
             return self.constant([self.options.batch])
         return self._once(("batch",), "batch", lambda: self.node("Shape", self.inputs[0], start=0, end=1))
 
     def spatial_size(self, like: str) -> str:
-        """Return height and width of a map as a tensor of two numbers."""
+        """Return the name of a tensor [2] that holds the height and width of the map `like`."""
         return self._once((like,), self.scope, lambda: self.node("Shape", like, start=2))
 
     def _once(self, key: tuple[object, ...], scope: str, make: Callable[[], str]) -> str:
-        """Return the tensor with this key, creating it in the given scope on first use."""
+        """Return the name of the tensor with this key; on first use, it is created in the given scope."""
         if key not in self._shared_shapes:
             before, self.scope = self.scope, scope
             self._shared_shapes[key] = make()
@@ -129,10 +140,10 @@ class Builder:
         return self._shared_shapes[key]
 
     def shape(self, dims: Sequence[int], like: str | None = None, batch: bool = False) -> str:
-        """Return the shape [batch, *dims] as a tensor.
+        """Return the name of a tensor that holds the shape [batch, *dims].
 
-        If sizes are open, the last two of `dims` are replaced by those of the map `like`. The batch axis is 0, which
-        `Reshape` keeps unchanged, unless `batch` is set.
+        If sizes are open, the last two of `dims` are replaced by those of the map `like`. With `batch`, the first
+        element is the batch size, otherwise 0, which `Reshape` interprets as unchanged.
         """
         resized = like is not None and self.options.has_open_sizes
         if not (resized or (batch and "batch" in self.options.dynamic)):
@@ -145,19 +156,21 @@ class Builder:
     def reshape(self, x: str, *dims: int, like: str | None = None) -> str:
         """Reshape all axes except the batch axis. One of `dims` may be -1 and is then inferred.
 
-        With `like`, the last two are the sizes of that map.
+        If sizes are open, the last two of `dims` are replaced by those of the map `like`.
         """
         return self.node("Reshape", x, self.shape(dims, like))
 
     def expand_to_batch(self, value: str, dims: Sequence[int]) -> str:
-        """Expand a learned tensor over the batch."""
+        """Expand a tensor that is the same for every sample along the batch axis."""
         expanded = self.node("Expand", value, self.shape(dims, batch=True))
         self._unexpanded[expanded] = value
         return expanded
 
     def broadcast_operands(self, a: str, b: str) -> tuple[str, str]:
-        """Return operands of an element-wise operator, without batch expansion where broadcasting makes it
-        unnecessary."""
+        """Return the operands of an element-wise operator, without redundant batch expansions.
+
+        An expansion is redundant if broadcasting against the other operand has the same effect.
+        """
         if a in self._unexpanded and b in self._unexpanded:
             return a, b
         return self._unexpanded.get(a, a), self._unexpanded.get(b, b)
@@ -169,7 +182,7 @@ class Builder:
         return self.node(operator, x, axes=[axis], keepdims=int(keep))
 
     def split(self, x: str, axis: int, parts: int, size: int) -> list[str]:
-        """Split an axis of `size` positions into equal parts; return their names."""
+        """Split an axis of length `size` into equal parts; return the names of the parts."""
         if self.opset >= 18:
             return self.multi_output_node("Split", x, outputs=parts, axis=axis, num_outputs=parts)
         return self.multi_output_node("Split", x, self.constant([size // parts] * parts), outputs=parts, axis=axis)
@@ -183,17 +196,23 @@ class Builder:
         return self.node("Slice", x, self.constant([start]), self.constant([end]), self.constant([axis]))
 
     def tokens(self, kind: TensorType) -> int:
-        """Return the number of tokens for `reshape`: -1 if sizes are open."""
+        """Return the number of tokens to pass to `reshape`: -1 (inferred) if sizes are open."""
         return -1 if self.options.has_open_sizes else kind.shape[0]
 
     def split_heads(self, x: str, heads: int, kind: TensorType) -> str:
-        """Split tokens [B, N, D] or a map [B, C, H, W] into heads: [B, heads, positions, channels per head]."""
+        """Split the channels of tokens [B, N, D] or of a map [B, C, H, W] into heads.
+
+        The result is [B, heads, positions, channels per head].
+        """
         if kind.rank == 2:
             return self.transpose(self.reshape(x, self.tokens(kind), heads, kind.channels // heads), 0, 2, 1, 3)
         return self.transpose(self.reshape(x, heads, kind.channels // heads, -1), 0, 1, 3, 2)
 
     def merge_heads(self, x: str, kind: TensorType, like: str) -> str:
-        """Merge heads (inverse of `split_heads`) into a result of type `kind`; a map has the size of `like`."""
+        """Merge heads (inverse of `split_heads`) into a result of type `kind`.
+
+        If it is a map, it gets the size of `like`.
+        """
         if kind.rank == 2:
             return self.reshape(self.transpose(x, 0, 2, 1, 3), self.tokens(kind), kind.channels)
         return self.reshape(self.transpose(x, 0, 1, 3, 2), *kind.shape, like=like)

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from archir.diagnostics.errors import Diagnostic, fail, join_names
 
 OPSETS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13}
-"""Supported opsets with their IR versions; onnxruntime 1.31 rejects newer ones."""
+"""IR version by supported opset; onnxruntime 1.31 rejects newer opsets."""
 
 Precision = Literal["float32", "float16", "bfloat16"]
-"""Data type of weights and computations."""
+"""Data type of weights and of computations."""
 Attention = Literal["auto", "decomposed", "standard", "fused"]
-"""How attention over all positions is written; see `ExportOptions`."""
+"""Form in which attention over all positions is exported; see `ExportOptions`."""
 ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 AXES = ("batch", "height", "width", "tokens")
-"""Names of axes that can have an open size."""
+"""Names of the axes whose sizes can be left open."""
 
 _DTYPES: dict[Precision, type[Any]] = {
     "float32": np.float32,
@@ -33,33 +33,36 @@ _DTYPES: dict[Precision, type[Any]] = {
 
 @dataclass(frozen=True)
 class Normalization:
-    """Normalisation inside the model: mean and standard deviation of each channel of a raw float32 input."""
+    """Normalisation of a raw float32 input inside the model, by a mean and a standard deviation per channel."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
     @property
     def is_valid(self) -> bool:
-        """True if mean and standard deviation have equal lengths and finite values, and no deviation is 0."""
+        """True if mean and standard deviation have equal lengths and finite values, and no standard deviation is 0."""
         finite = bool(np.isfinite((*self.mean, *self.std)).all())
         return finite and len(self.mean) == len(self.std) and 0 not in self.std
 
 
 class PixelNormalization(Normalization):
-    """Normalisation of raw images, uint8 [batch, H, W, C]; mean and deviation refer to pixels scaled to 0 to 1."""
+    """Normalisation of raw images, uint8 [batch, H, W, C].
+
+    Mean and deviation refer to pixels rescaled from 0-255 to 0-1.
+    """
 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Options of an export, besides the network itself.
+    """Export options, which are independent of the network.
 
     `precision` is the data type of weights and computations; inputs and outputs stay float32. `dynamic` names the axes
-    with open sizes, of `batch`, `height`, `width` and `tokens`; without `batch`, the batch size is fixed to `batch`.
-    Inputs in `scales` are accepted raw, and normalised by the model itself.
+    whose sizes are left open, out of `batch`, `height`, `width` and `tokens`; if it does not contain `batch`, the batch
+    size is fixed to the field `batch`. Inputs in `scales` are passed to the model raw, and the model normalises them.
 
-    `attention` over all positions is written as matrix products and a softmax (`decomposed`), as the `standard`
-    operator of opset 23 and later, or as onnxruntime's own `fused` operator, which no other runtime has; `auto` selects
-    whichever of the first two is faster on CPUs.
+    `attention` selects the form of attention over all positions: matrix products and a softmax (`decomposed`), the
+    `standard` operator of opset 23 and later, or onnxruntime's own `fused` operator, which no other runtime has. `auto`
+    selects whichever of the first two is faster on CPUs.
     """
 
     opset: int = 23
@@ -67,21 +70,21 @@ class ExportOptions:
     dynamic: tuple[str, ...] = ("batch",)
     batch: int = 1
     scales: Mapping[str, Normalization] = field(default_factory=dict)
-    """Normalisation by input name; the key "" stands for the only input."""
+    """Normalisation by input name; the key "" stands for a model's only input."""
     attention: Attention = "auto"
 
     @property
     def dtype(self) -> type[Any]:
-        """Numpy type of the weights."""
+        """Numpy data type of the weights."""
         return _DTYPES[self.precision]
 
     @property
     def has_open_sizes(self) -> bool:
-        """True if heights, widths or numbers of tokens may differ from those of the net."""
+        """True if heights, widths or numbers of tokens are left open, so that they may differ from those of the net."""
         return not {*self.dynamic} <= {"batch"}
 
     def problems(self) -> list[Diagnostic]:
-        """Return diagnostics (A0911) for invalid options."""
+        """Return a diagnostic (A0911) for each invalid option."""
         diagnostics = []
         if self.opset not in OPSETS:
             diagnostics.append(
@@ -112,7 +115,7 @@ class ExportOptions:
         return diagnostics
 
     def normalization_of(self, name: str) -> Normalization | None:
-        """Return the normalisation of an input inside the model, or None."""
+        """Return how the model normalises an input itself, or None if it does not."""
         return self.scales.get(name, self.scales.get(""))
 
     def cast(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -128,7 +131,7 @@ class ExportOptions:
 
 
 DEFAULT_OPTIONS = ExportOptions()
-"""Default options: float32, with batches of any size."""
+"""Default export options: float32, with an open batch size."""
 
 
 MeanAndStd = tuple[Sequence[float], Sequence[float]]
@@ -139,10 +142,10 @@ def make_options(
     *, pixels: MeanAndStd | Normalization | None = None, scales: Mapping[str, Mapping[str, Any]] | None = None,
     **options: Any
 ) -> ExportOptions:  # fmt: skip
-    """Return export options.
+    """Create export options.
 
-    `pixels` is mean and standard deviation of the only input, an image. `scales` describes inputs by name: `of` is
-    "pixels" or "numbers", with `mean` and `std`.
+    `pixels` is the mean and standard deviation of an image that is the only input. `scales` describes inputs by name:
+    `of` is "pixels" or "numbers", and `mean` and `std` are lists of numbers.
     """
     classes = {"pixels": PixelNormalization, "numbers": Normalization}
     normalizations = {

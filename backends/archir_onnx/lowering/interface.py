@@ -1,4 +1,4 @@
-"""Inputs and outputs of a model: precision, layout, sizes, and preprocessing inside the model."""
+"""Inputs and outputs of a model: precision, memory layout, sizes, and preprocessing inside the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from archir_onnx.lowering.export_options import ExportOptions, Normalization, Pi
 Arrays = Mapping[str, NDArray[Any]]
 
 _VALID_LIMIT = re.compile("[1-9][0-9]{0,11}")
-"""Pattern of a valid limit of integer inputs in the metadata."""
+"""Pattern that valid limits of integer inputs in the metadata match."""
 
 ELEMENT_TYPES = {
     "f32": TensorProto.FLOAT,
@@ -30,14 +30,14 @@ ELEMENT_TYPES = {
     "i32": TensorProto.INT32,
     "bool": TensorProto.BOOL,
 }
-"""ONNX element types by dtype."""
+"""ONNX element type by archir's dtype."""
 
 
 def lower_input(g: Builder, name: str, kind: TensorType) -> str:
-    """Add the preprocessing of an input; return the name of the value the network reads.
+    """Add the preprocessing of an input; return the name of the value that the network reads.
 
-    It is converted to the model's precision, and if the model normalises it, normalised and, for images, transposed to
-    channels first. Raises ArchError (A0933) if it has to be normalised and has other channels.
+    The input is converted to the model's precision. If the model normalises it, it is also normalised, and images are
+    transposed to channels first. Raises ArchError (A0933) if an input to normalise has another number of channels.
     """
     g.scope = name
     scale = g.options.normalization_of(name)
@@ -51,7 +51,7 @@ def lower_input(g: Builder, name: str, kind: TensorType) -> str:
 
 
 def lower_output(g: Builder, name: str, value: str, kind: TensorType) -> None:
-    """Add the node that writes an output, converted to float32."""
+    """Add the node that writes an output of the model, converted to float32."""
     if kind.dtype == "f32" and g.options.precision != "float32":
         g.nodes.append(helper.make_node("Cast", [value], [name], name=f"{name}/Cast", to=TensorProto.FLOAT))
     else:
@@ -59,11 +59,11 @@ def lower_output(g: Builder, name: str, value: str, kind: TensorType) -> None:
 
 
 _LIMIT_PREFIX = "below."
-"""Prefix of metadata keys with the upper limits of integer inputs."""
+"""Prefix of the metadata keys that hold upper limits of integer inputs."""
 
 
 def limit_metadata(inputs: Mapping[str, TensorType]) -> dict[str, str]:
-    """Return the metadata with the exclusive upper limits of integer inputs."""
+    """Return the metadata entries that record the exclusive upper limits of integer inputs."""
     return {
         f"{_LIMIT_PREFIX}{name}": str(kind.integer_limit)
         for name, kind in inputs.items()
@@ -72,18 +72,23 @@ def limit_metadata(inputs: Mapping[str, TensorType]) -> dict[str, str]:
 
 
 def input_limit(metadata: Mapping[str, str], name: str) -> int:
-    """Return the exclusive upper limit of an integer input from a model's metadata; 2 if it is not stated."""
+    """Return the exclusive upper limit of an integer input according to a model's metadata.
+
+    Returns 2 if it is missing or invalid.
+    """
     text = metadata.get(f"{_LIMIT_PREFIX}{name}", "")
     return int(text) if _VALID_LIMIT.fullmatch(text) else 2
 
 
 _RAW_PREFIX = "as it comes."
-"""Prefix of metadata keys of numeric inputs that the model normalises itself."""
+"""Prefix of the metadata keys of non-image inputs that the model normalises itself."""
 
 
 def raw_metadata(inputs: Mapping[str, TensorType], options: ExportOptions) -> dict[str, str]:
-    """Return the metadata that marks numeric inputs as normalised by the model itself; images are recognised by their
-    type."""
+    """Return the metadata entries that mark non-image inputs as normalised by the model.
+
+    Images need no entry, as their type identifies them.
+    """
     normalizations = {name: options.normalization_of(name) for name in inputs}
     return {
         f"{_RAW_PREFIX}{name}": "numbers"
@@ -93,12 +98,12 @@ def raw_metadata(inputs: Mapping[str, TensorType], options: ExportOptions) -> di
 
 
 def is_raw(metadata: Mapping[str, str], name: str) -> bool:
-    """Return True if a model's metadata state that it normalises a numeric input itself."""
+    """Return True if a model's metadata say that the model itself normalises this non-image input."""
     return f"{_RAW_PREFIX}{name}" in metadata
 
 
 def input_info(name: str, kind: TensorType, options: ExportOptions, tokens: int | None = None) -> onnx.ValueInfoProto:
-    """Return an input's declaration; `tokens` is the net's own number of tokens, if that axis is open."""
+    """Return the declaration of an input; `tokens` is the net's own number of tokens if that axis is open."""
     if not isinstance(options.normalization_of(name), PixelNormalization):
         return _info(name, kind, options, tokens)
     channels, height, width = _dims(kind, options, None)
@@ -106,7 +111,7 @@ def input_info(name: str, kind: TensorType, options: ExportOptions, tokens: int 
 
 
 def output_info(name: str, kind: TensorType, options: ExportOptions) -> onnx.ValueInfoProto:
-    """Return an output's declaration; sizes that depend on open axes are left to shape inference."""
+    """Return the declaration of an output. Sizes that depend on open axes are left to shape inference."""
     if options.has_open_sizes and (kind.rank > 1 or "tokens" in options.dynamic):
         return helper.make_tensor_value_info(name, ELEMENT_TYPES[kind.dtype], [_batch(options), *[None] * kind.rank])
     return helper.make_tensor_value_info(name, ELEMENT_TYPES[kind.dtype], [_batch(options), *kind.shape])
@@ -123,7 +128,7 @@ def _batch(options: ExportOptions) -> str | int:
 
 
 def _dims(kind: TensorType, options: ExportOptions, tokens: int | None) -> list[str | int]:
-    """Return the sizes of an input without the batch axis, with names for open axes."""
+    """Return the sizes of an input without the batch axis; open axes are given by name."""
     names = ("height", "width") if tokens is None else ("tokens",) * kind.rank
     dims: list[str | int] = [*kind.shape]
     for axis, name in zip(open_axes(kind, tokens), names, strict=False):
@@ -133,7 +138,10 @@ def _dims(kind: TensorType, options: ExportOptions, tokens: int | None) -> list[
 
 
 def _normalize(g: Builder, name: str, kind: TensorType, scale: Normalization) -> str:
-    """Add the normalisation of an input; return the name of the result. Raises ArchError (A0933)."""
+    """Add the normalisation of an input; return the name of the result.
+
+    Raises ArchError (A0933) if the input has another type or number of channels than the normalisation.
+    """
     pixels, channels = isinstance(scale, PixelNormalization), len(scale.mean)
     if kind.dtype != "f32" or (pixels and kind.rank != 3) or kind.channels != channels:
         wanted = f"{'an image' if pixels else 'numbers'} of {channels} channels"
@@ -146,13 +154,13 @@ def _normalize(g: Builder, name: str, kind: TensorType, scale: Normalization) ->
 
 
 def _broadcastable(scale: Normalization, rank: int, axis: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and standard deviation in a shape that broadcasts over samples with channels along `axis`."""
+    """Return mean and standard deviation, reshaped to broadcast over samples with channels on `axis`."""
     shape = [-1 if position == axis else 1 for position in range(rank)]
     return np.reshape(scale.mean, shape), np.reshape(scale.std, shape)
 
 
 def normalize_inputs(inputs: Arrays, options: ExportOptions) -> Arrays:
-    """Convert raw model inputs to what the network sees: normalised, images with channels first."""
+    """Convert raw model inputs to network inputs: normalised, and images with channels first."""
     converted = dict(inputs)
     for name, array in inputs.items():
         normalization = options.normalization_of(name)
@@ -165,8 +173,10 @@ def normalize_inputs(inputs: Arrays, options: ExportOptions) -> Arrays:
 
 
 def denormalize_inputs(inputs: Arrays, options: ExportOptions) -> dict[str, NDArray[Any]]:
-    """Convert network inputs to raw model inputs (inverse of `normalize_inputs`): denormalised, images as uint8 [batch,
-    H, W, C]."""
+    """Convert network inputs to raw model inputs (inverse of `normalize_inputs`).
+
+    They are denormalised, and images are converted to uint8 [batch, H, W, C].
+    """
     converted = dict(inputs)
     for name, array in inputs.items():
         normalization = options.normalization_of(name)
@@ -179,5 +189,5 @@ def denormalize_inputs(inputs: Arrays, options: ExportOptions) -> dict[str, NDAr
 
 
 def _batch_statistics(batch: NDArray[Any], scale: Normalization) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and standard deviation in a shape that broadcasts over a batch."""
+    """Return mean and standard deviation reshaped to broadcast over a batch."""
     return _broadcastable(scale, batch.ndim - 1, TensorType(batch.shape[1:]).channel_axis)

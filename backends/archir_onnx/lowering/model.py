@@ -1,6 +1,6 @@
-"""Build an ONNX model from a graph, node by node, without tracing.
+"""Conversion of a graph to an ONNX model, node by node, without tracing.
 
-`ir_version` is set to the one that belongs to the opset: onnx's own default is newer than what onnxruntime reads.
+`ir_version` is set to the version that belongs to the opset, since onnx's default is newer than onnxruntime accepts.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def supports(graph: Graph, options: ExportOptions = DEFAULT_OPTIONS) -> list[Diagnostic]:
-    """Return diagnostics for open choices, operations without a rule, and invalid export options."""
+    """Return diagnostics for remaining choices, operations without a lowering rule, and invalid export options."""
     return options.problems() + unlowered(graph, RULES, "onnx") or _too_large(graph, options)
 
 
 def _too_large(graph: Graph, options: ExportOptions) -> list[Diagnostic]:
-    """Return a diagnostic if a fixed batch has more elements than certificates allow."""
+    """Return a diagnostic if a batch of fixed size has more elements than certificates allow."""
     sample = sum(infer(graph)[number].elements for number in graph.inputs.values())
     if "batch" in options.dynamic or options.batch * sample <= MAX_ELEMENTS:
         return []
@@ -63,13 +63,13 @@ def build(
     *,
     metadata: Mapping[str, str] | None = None,
 ) -> Model:
-    """Return the ONNX model of a graph without choices. `weights` are given by state-dict names.
+    """Build the ONNX model of a graph without choices. `weights` are arrays by state-dict name.
 
-    ONNX names are unique: an output with the name of an input is called `NAME_output`, with as many `_output` as
-    needed.
+    ONNX names are unique: if an output has the name of an input, it is called `NAME_output`, with `_output` repeated as
+    often as needed.
 
-    Raises ArchError: A0901, A0904, A0911 (it cannot be lowered), A0912 (weights are missing or have other shapes),
-    A0931 (weights overflow float16), A0933 (an input cannot be normalised).
+    Raises ArchError: A0901, A0904, A0911 (the graph cannot be lowered), A0912 (weights are missing or have other
+    shapes), A0931 (weights overflow float16), A0933 (an input cannot be normalised).
     """
     graph = expand(graph)
     problems = supports(graph, options)
@@ -124,7 +124,7 @@ def build(
 
 
 def _shared_weights(graph: Graph, types: Types) -> frozenset[str]:
-    """Return the names of weights that operations of different kinds share."""
+    """Return the names of weights used by operations of different kinds."""
     kinds: dict[str, set[type[Op]]] = {}
     for number in graph:
         node = graph[number]
@@ -134,7 +134,7 @@ def _shared_weights(graph: Graph, types: Types) -> frozenset[str]:
 
 
 def _output_names(graph: Graph) -> dict[str, NodeId]:
-    """Return the outputs in order, by their names in the model."""
+    """Return the output nodes in order, by their names in the model."""
     used_names = {*graph.inputs, *graph.outputs}
     results: dict[str, NodeId] = {}
     for name, number in graph.outputs.items():
@@ -147,7 +147,7 @@ def _output_names(graph: Graph) -> dict[str, NodeId]:
 
 
 def _drop_unused(builder: Builder, outputs: list[str]) -> None:
-    """Remove nodes on which no output depends."""
+    """Remove nodes that no output depends on."""
     needed, kept_nodes = set(outputs), []
     for node in reversed(builder.nodes):
         if not needed.isdisjoint(node.output):
@@ -157,8 +157,10 @@ def _drop_unused(builder: Builder, outputs: list[str]) -> None:
 
 
 def _drop_copies(builder: Builder, outputs: list[str]) -> None:
-    """Remove `Identity` nodes before outputs, if the node that computes the value has no other reader: it writes the
-    output itself."""
+    """Remove an `Identity` node before an output if the node that computes the value has no other consumer.
+
+    That node then writes the output itself.
+    """
     producers = {node.output[0]: node for node in builder.nodes if len(node.output) == 1}
     copies = {
         node.output[0]: node for node in builder.nodes if node.output[0] in outputs and node.op_type == "Identity"

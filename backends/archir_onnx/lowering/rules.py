@@ -1,7 +1,7 @@
-"""Registry of lowering rules: one function per operation, from operand names to the result's name.
+"""Registry of lowering rules: one function per operation, which returns the name of the result.
 
 Positional parameters of a rule are the builder, the operation, and the names of the operands; keyword-only parameters
-are the names of the weights, or None for optional weights that are absent.
+are the names of the weights, or None for absent optional weights.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from archir.plugins.registry import Registry
 from archir_onnx.lowering.builder import Builder
 
 RULES: Registry[type[Op], Callable[..., str]] = Registry("lowering to ONNX", "lowerings to ONNX")
-"""Lowering rules by operation."""
+"""Lowering rule by operation class."""
 
 
 def lowers(*ops: type[Op]) -> Callable[[Callable[..., str]], Callable[..., str]]:
-    """Register a function as the lowering rule of operations."""
+    """Return a decorator that registers a function as the lowering rule of the given operations."""
 
     def register(function: Callable[..., str]) -> Callable[..., str]:
         for op in ops:
@@ -29,10 +29,10 @@ def lowers(*ops: type[Op]) -> Callable[[Callable[..., str]], Callable[..., str]]
 
 
 def missing_rules() -> list[type[Op]]:
-    """Return the operations of the language, except composite ones, that have no lowering rule here."""
+    """Return the non-composite operations of the language that have no lowering rule to ONNX."""
     return [op for op in OPS.values() if not (op.internal or issubclass(op, Composite)) and op not in RULES]
 
 
 def lower_node(builder: Builder, op: Op, operands: list[str], weights: dict[str, Any]) -> str:
-    """Add the ONNX nodes of an operation to the builder; return the name of the result."""
+    """Add the ONNX nodes for an operation to the builder; return the name of the result."""
     return RULES[type(op)](builder, op, *operands, **weights)

@@ -1,5 +1,7 @@
-"""Window attributes of operators, and sliding windows built from shifted copies: they copy whole rows, not single
-values."""
+"""Window attributes of operators, and sliding windows built from shifted copies of maps.
+
+Shifted copies copy whole rows, not single values.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from archir_onnx.lowering.builder import END, Builder
 
 
 def window_attributes(windows: Windows) -> dict[str, Any]:
-    """Return the ONNX attributes of an operator with these sliding windows."""
+    """Return the ONNX attributes of a convolution or pool with these sliding windows."""
     return {
         "kernel_shape": [window.kernel for window in windows],
         "strides": [window.stride for window in windows],
@@ -21,7 +23,10 @@ def window_attributes(windows: Windows) -> dict[str, Any]:
 
 
 def shift_columns(g: Builder, x: str, kernel: int) -> str:
-    """Return zero-padded copies of a map [B, C, H, W], shifted along its rows: [B, C, kernel, H + kernel - 1, W]."""
+    """Return copies of a zero-padded map [B, C, H, W], one for each column of the window.
+
+    The result is [B, C, kernel, H + kernel - 1, W].
+    """
     pad = kernel // 2
     padded = g.node("Pad", x, g.constant([0, 0, pad, pad, 0, 0, pad, pad]), g.number(0))
     expanded = g.node("Unsqueeze", padded, g.constant([2]))
@@ -31,8 +36,7 @@ def shift_columns(g: Builder, x: str, kernel: int) -> str:
 
 
 def shift_rows(g: Builder, columns: str, rows: range, kernel: int) -> str:
-    """Shift the result of `shift_columns` along its columns, for some rows of the window: [B, C, kernel, rows, H,
-    W]."""
+    """Shift the result of `shift_columns` vertically, for the given rows of the window: [B, C, kernel, rows, H, W]."""
     if not g.options.has_open_sizes:
         return g.node("Gather", columns, g.constant(np.asarray(rows)[:, None] + np.arange(g.type.shape[1])), axis=3)
     expanded = g.node("Unsqueeze", columns, g.constant([3]))
@@ -40,5 +44,5 @@ def shift_rows(g: Builder, columns: str, rows: range, kernel: int) -> str:
 
 
 def _slice_end(start: int, kernel: int) -> int:
-    """Return the end of a slice that starts at `start` and has as many positions as there are windows."""
+    """Return the end of the slice that starts at `start` and has one position for each window."""
     return start - kernel + 1 or END

@@ -1,1 +1,1 @@
-"""Timing of networks in onnxruntime."""
+"""Latency measurement of networks and model files in onnxruntime."""

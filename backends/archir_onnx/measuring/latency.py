@@ -1,4 +1,7 @@
-"""Timing of networks in onnxruntime: one session each, with inputs and outputs bound to the device's memory."""
+"""Latency measurement of networks in onnxruntime.
+
+Each network gets a session whose inputs and outputs are bound to the device's memory.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from archir_onnx.running.sessions import session
 
 
 class OnnxBench:
-    """An execution provider at a fixed batch size."""
+    """Timing of networks on an onnxruntime device with a fixed batch size."""
 
     def __init__(self, device: str, batch: int, threads: int) -> None:
         self._device, self._batch, self.threads = device, batch, threads
@@ -35,12 +38,11 @@ class OnnxBench:
         self.machine |= {"onnxruntime": onnxruntime.__version__, "python": platform.python_version()}
 
     def free(self, graph: Graph) -> bool:
-        """Return True if a model only copies its inputs to its outputs: inside a larger model, onnxruntime removes such
-        nodes."""
+        """Return True if a graph's model consists of copies only, which onnxruntime removes inside larger models."""
         return all(node.op_type == "Identity" for node in _model(graph).graph.node)
 
     def timed(self, graph: Graph) -> TimedRun:
-        """Return a function that times a network without choices, with random weights and inputs."""
+        """Return a function that times a network without choices, using random weights and inputs."""
         runtime = session(_model(graph).SerializeToString(), [PROVIDERS[self._device]], self.threads)
         rng = np.random.default_rng(0)
         binding = runtime.io_binding()
@@ -63,7 +65,10 @@ class OnnxBench:
 
 @contextmanager
 def bench(device: str, batch: int, threads: int | None) -> Iterator[OnnxBench]:
-    """Prepare an execution provider; its sessions raise ArchError (A0914) if it is not available."""
+    """Context manager that prepares a device for timing.
+
+    Sessions raise ArchError (A0914) if the device's execution provider is not available.
+    """
     yield OnnxBench(device, batch, threads or cores())
 
 
@@ -74,7 +79,7 @@ def _model(graph: Graph) -> onnx.ModelProto:
 
 
 def random_weights(graph: Graph) -> dict[str, NDArray[Any]]:
-    """Return random weights by state-dict name, scaled like initial weights."""
+    """Return random weights by state-dict name, with the variance of initial weights."""
     types, rng = infer(graph), np.random.default_rng(0)
     return {
         state_name(graph[number].scope, name): _initial(weight, rng)
@@ -84,7 +89,7 @@ def random_weights(graph: Graph) -> dict[str, NDArray[Any]]:
 
 
 def _initial(weight: Weight, rng: np.random.Generator) -> NDArray[Any]:
-    """Return the initial value of a weight."""
+    """Return a random initial value for a weight."""
     match weight.init:
         case "zeros":
             return np.zeros(weight.shape, np.float32)

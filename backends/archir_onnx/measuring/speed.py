@@ -1,4 +1,4 @@
-"""Model files prepared for benchmarks: inputs and outputs are bound to the device's memory."""
+"""Benchmarking of model files, with inputs and outputs bound to the device's memory."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _NAMES = {"float": "float32", "double": "float64"}
 
 
 class OnnxRuns:
-    """A model file that can be run repeatedly on random inputs.
+    """Model file that is prepared for repeated runs on the same random inputs.
 
-    Raises ArchError: A0914 (a provider is missing), A1508 (unsupported input shapes).
+    Creating it raises ArchError: A0914 (the device's execution provider is missing), A1508 (unsupported input shapes).
     """
 
     def __init__(self, path: Path, device: str, batch: int, threads: int) -> None:
@@ -40,17 +40,20 @@ class OnnxRuns:
         return {"onnxruntime": onnxruntime.__version__, "python": platform.python_version()}
 
     def run(self) -> None:
-        """Run one batch and wait for it."""
+        """Run one batch and wait for the result."""
         self._session.run_with_iobinding(self._binding)
         self._binding.synchronize_outputs()
 
     def memory(self) -> int | None:
-        """Return None: onnxruntime does not report its GPU memory."""
+        """Return None, as onnxruntime does not report how much GPU memory it uses."""
         return None
 
 
 def _random_inputs(runtime: Any, batch: int) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield random inputs by name. Raises ArchError (A1508) if a size or type is not supported."""
+    """Yield pairs of input name and random array.
+
+    Raises ArchError (A1508) if a size or an element type is not supported.
+    """
     rng, metadata = np.random.default_rng(0), runtime.get_modelmeta().custom_metadata_map
     for node_arg in runtime.get_inputs():
         first, *shape = node_arg.shape or [batch]

@@ -1,4 +1,4 @@
-"""Quantisation of float32 models to int8: choice of layers, error analysis, and layers that stay in float."""
+"""Quantisation of float32 models to int8: selection of layers, error analysis, fallback of layers to float."""
 
 from archir_onnx.quantization.quantize import Mode, Quantised, quantize
 

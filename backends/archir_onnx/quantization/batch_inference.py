@@ -1,4 +1,4 @@
-"""Interface of a model file, and batched inference on samples."""
+"""Interface of a model file, and inference on samples in batches."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from archir_onnx.lowering.interface import ELEMENT_TYPES, denormalize_inputs, in
 from archir_onnx.running.sessions import run
 
 BATCH = 64
-"""Batch size, if the model does not fix it."""
+"""Batch size for models that do not fix it."""
 
 _DTYPES = {element: dtype for dtype, element in ELEMENT_TYPES.items() if dtype in ("f32", "i64", "i32", "bool")}
-"""Dtypes of samples by ONNX element type."""
+"""Dtype of samples by ONNX element type."""
 
 
 @dataclass(frozen=True)
 class ModelInterface:
     """Inputs and outputs of a model file.
 
-    `interface` has the types as the network takes them; inputs in `raw` are normalised by the model itself. `batch` is
-    the batch size if it is fixed, else None.
+    `interface` has the types that the network takes; inputs in `raw` are normalised by the model itself. `batch` is
+    the fixed batch size, or None if it is open.
     """
 
     interface: Interface
@@ -38,7 +38,10 @@ class ModelInterface:
 
     @classmethod
     def of(cls, model: onnx.ModelProto) -> ModelInterface:
-        """Return the interface of a model. Raises ArchError (A2801) if an input cannot hold samples of one size."""
+        """Return the interface of a model.
+
+        Raises ArchError (A2801) if an input is not a batch of samples of one size, or batch sizes differ.
+        """
         constants = {tensor.name for tensor in model.graph.initializer}
         metadata = {value_info.key: value_info.value for value_info in model.metadata_props}
         model_inputs = [value_info for value_info in model.graph.input if value_info.name not in constants]
@@ -63,7 +66,8 @@ class ModelInterface:
         return cls(interface, frozenset(raw), batches.pop() or None)
 
     def raw_input_options(self, samples: Samples) -> ExportOptions:
-        """Return export options with the normalisation of raw inputs. Raises ArchError (A2801) if it is unknown."""
+        """Return export options that hold the normalisation of raw inputs. Raises ArchError (A2801) if it is
+        unknown."""
         if unknown := sorted(self.raw - samples.scales.keys()):
             raise fail("A2801", f"the normalisation of `{unknown[0]}` is unknown")
         return make_options(scales={name: samples.scales[name] for name in self.raw})
@@ -72,9 +76,9 @@ class ModelInterface:
 def batches(
     model_interface: ModelInterface, arrays: Arrays, samples: Samples, max_batch: int = BATCH
 ) -> Iterator[tuple[Arrays, int]]:
-    """Yield batches of model inputs, converted from network inputs, and the number of valid samples in each.
+    """Convert network inputs to batches of model inputs; yield each batch with its number of valid samples.
 
-    The last batch is padded with repeated samples if the batch size is fixed.
+    If the batch size is fixed, the last batch is padded with repeated samples.
     """
     size, options = model_interface.batch or max_batch, model_interface.raw_input_options(samples)
     for begin in range(0, len(next(iter(arrays.values()))), size):
@@ -88,7 +92,7 @@ def batches(
 def run_batches(
     runtime: Any, model_interface: ModelInterface, arrays: Arrays, samples: Samples
 ) -> dict[str, NDArray[Any]]:
-    """Return the outputs of a session for all samples, by name. Raises ArchError (A0914)."""
+    """Run a session on all samples; return its outputs by name. Raises ArchError (A0914) if it fails."""
     chunks: dict[str, list[NDArray[Any]]] = {}
     for batch, count in batches(model_interface, arrays, samples):
         for name, array in run(runtime, dict(batch)).items():
@@ -101,8 +105,10 @@ def _dims(value_info: onnx.ValueInfoProto) -> list[int]:
 
 
 def _output_types(model: onnx.ModelProto) -> Iterator[tuple[str, TensorType]]:
-    """Yield the outputs of known sizes, apart from the batch axis. Raises ArchError (A2801) if shapes cannot be
-    inferred."""
+    """Yield the name and type of each output whose sizes, apart from the batch axis, are known.
+
+    Raises ArchError (A2801) if shape inference fails.
+    """
     try:
         inferred = onnx.shape_inference.infer_shapes(model)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:

@@ -1,7 +1,7 @@
-"""Size reduction of int8 models: in a small one, names of values would take most of the bytes.
+"""Size reduction of int8 models; in a small model, names of values would take most of the bytes.
 
-Results do not change, and onnxruntime fuses as many int8 layers as before. It recognises only certain node patterns, so
-some zero points stay although they could be omitted.
+The model computes the same results, and onnxruntime fuses as many int8 layers as before. It recognises only certain
+node patterns, so some zero points are kept although they could be omitted.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from onnx import defs, helper, numpy_helper
 from archir_onnx.quantization.outline import outline, short_names
 
 OUTLINE_LIMIT = 256 << 10
-"""Model size in bytes below which repeated expressions are outlined as functions."""
+"""Maximum model size in bytes for outlining repeated expressions as functions."""
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")
 _WINDOWED = (*_CONVOLUTIONS, "MaxPool", "AveragePool", "LpPool")
 
 
 def compact(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the same model in fewer bytes, modifying `model`; inputs, outputs and metadata keep their names."""
+    """Reduce the size of a model, in place, and return it; inputs, outputs and metadata keep their names."""
     graph = model.graph
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if any(attribute.g.node or attribute.graphs for node in graph.node for attribute in node.attribute):
@@ -45,8 +45,7 @@ def compact(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _share_bias_scales(graph: onnx.GraphProto) -> None:
-    """Compute bias scales from the scales of the layer's input and weights instead of storing them, if the product is
-    equal."""
+    """Replace a layer's stored bias scale by the product of its input scale and weight scale, if the two are equal."""
     producers = {node.output[0]: node for node in graph.node if node.op_type == "DequantizeLinear"}
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     products: list[onnx.NodeProto] = []
@@ -71,7 +70,7 @@ def _share_bias_scales(graph: onnx.GraphProto) -> None:
 
 
 def _drop_zero_points(graph: onnx.GraphProto) -> None:
-    """Remove zero points of 0 from biases and from the weights of convolutions."""
+    """Remove zero points that are 0 from biases and from convolution weights."""
     element_types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     weights = {node.input[1] for node in graph.node if node.op_type in _CONVOLUTIONS}
     zero_tensors = {tensor.name for tensor in graph.initializer if not numpy_helper.to_array(tensor).any()}
@@ -83,7 +82,7 @@ def _drop_zero_points(graph: onnx.GraphProto) -> None:
 
 
 def _merge_constants(graph: onnx.GraphProto) -> None:
-    """Merge equal constants and remove unused ones."""
+    """Merge equal initializers and remove unused ones."""
     fixed = {value_info.name for value_info in (*graph.input, *graph.output)}
     replacement: dict[str, str] = {}
     first: dict[tuple[str, int, tuple[int, ...], bytes], onnx.TensorProto] = {}
@@ -100,7 +99,7 @@ def _merge_constants(graph: onnx.GraphProto) -> None:
 
 
 def _drop_defaults(node: onnx.NodeProto, opset: int) -> None:
-    """Remove attributes that have their default value."""
+    """Remove attributes that have their default value from a node."""
     standard = not node.domain and defs.has(node.op_type)
     schema_attributes = defs.get_schema(node.op_type, opset).attributes if standard else {}
     for attribute in [*node.attribute]:
@@ -121,7 +120,7 @@ def _drop_defaults(node: onnx.NodeProto, opset: int) -> None:
 
 
 def _short_names(graph: onnx.GraphProto) -> None:
-    """Give values short names, the shortest to those that are used most often."""
+    """Rename values to short names; the shortest names go to the values that are used most often."""
     fixed = {value_info.name for value_info in (*graph.input, *graph.output)}
     uses = Counter(name for node in graph.node for name in (*node.input, *node.output) if name and name not in fixed)
     new_names = (name for name in short_names() if name not in fixed)

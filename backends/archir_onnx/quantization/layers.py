@@ -17,10 +17,12 @@ ResolvedMode = Literal["static", "dynamic"]
 """How activation ranges are determined: calibrated beforehand (static) or computed at run time (dynamic)."""
 
 CONVOLUTIONS, PRODUCTS = ("Conv", "ConvTranspose"), ("Gemm", "MatMul")
-"""Operators that count as layers: convolutions and matrix products."""
+"""Operators that count as layers: convolutions (CONVOLUTIONS) and matrix products (PRODUCTS)."""
 MAX_CONVOLUTION_SHARE = 0.05
-"""Maximum fraction of weights in convolutions for a network to count as a transformer, which uses them to embed
-patches."""
+"""Maximum fraction of weights in convolutions for a network to count as a transformer.
+
+Transformers use convolutions only to embed patches.
+"""
 QUANTISED_OPERATORS = {
     "QuantizeLinear",
     "DequantizeLinear",
@@ -29,15 +31,15 @@ QUANTISED_OPERATORS = {
     "ConvInteger",
     "MatMulInteger",
 }
-"""Operators of quantised models."""
+"""Operators that occur only in quantised models."""
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A node with `weights` trained numbers in the initializer `tensor`.
+    """A node with trained weights: `weights` is the number of elements of its initializer `tensor`.
 
-    `supports_per_channel` layers support one scale per channel. In `is_weight_left` ones the weight is the left
-    operand.
+    `supports_per_channel` is True if the layer can have one scale per channel. `is_weight_left` is True if the weight
+    is the left operand.
     """
 
     name: str
@@ -50,9 +52,9 @@ class Layer:
 
 
 def assign_names(model: onnx.ModelProto) -> None:
-    """Give unnamed nodes, and those with duplicate names, the name of their first result.
+    """Rename nodes without a name, or with a duplicate name, to the name of their first result.
 
-    Raises ArchError (A0916) if a name is not valid UTF-8: protobuf then returns bytes, or raises.
+    Raises ArchError (A0916) if a name is not valid UTF-8, for which protobuf returns bytes or raises.
     """
     try:
         names = [name for node in model.graph.node for name in (node.name, *node.input, *node.output)]
@@ -74,8 +76,10 @@ _HALF_TYPES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 
 
 def layers(model: onnx.ModelProto) -> list[Layer]:
-    """Return the layers of a model in order. Raises ArchError (A2802) if there are none, or the model is quantised
-    already."""
+    """Return the layers of a model in order.
+
+    Raises ArchError (A2802) if there are none, or if the model is already quantised.
+    """
     if quantised_operators := sorted({node.op_type for node in model.graph.node} & QUANTISED_OPERATORS):
         raise fail(
             "A2802",
@@ -101,17 +105,20 @@ def layers(model: onnx.ModelProto) -> list[Layer]:
 
 
 def select_mode(all_layers: Sequence[Layer]) -> ResolvedMode:
-    """Return `dynamic` for transformers, and `static` for networks with a substantial share of convolutions.
+    """Return the quantisation mode for `auto`: `dynamic` for transformers, else `static`.
 
-    Dynamic quantisation leaves convolutions in float.
+    Dynamic quantisation would leave convolutions in float. A network counts as a transformer if at most
+    MAX_CONVOLUTION_SHARE of its weights are in convolutions.
     """
     spatial = sum(layer.weights for layer in all_layers if layer.operator in CONVOLUTIONS)
     return "static" if spatial > MAX_CONVOLUTION_SHARE * sum(layer.weights for layer in all_layers) else "dynamic"
 
 
 def excluded_layers(all_layers: Sequence[Layer], mode: ResolvedMode, patterns: Sequence[str]) -> dict[str, str]:
-    """Return layers that must stay in float, with the reason. Raises ArchError (A2804) if a pattern matches no
-    layer."""
+    """Return the layers that must stay in float, with the reason for each.
+
+    Raises ArchError (A2804) if a pattern matches no layer.
+    """
     for pattern in patterns:
         if not any(matches(pattern, layer.name) for layer in all_layers):
             names = [layer.name for layer in all_layers]

@@ -1,7 +1,7 @@
-"""Function outlining: repeated subexpressions become ONNX functions, which runtimes inline when they load the model.
+"""Function outlining: repeated subexpressions become ONNX functions, which runtimes inline on loading.
 
-Each int8 layer has nodes that quantise its input, weights and bias, which are the same for all layers. In a small
-network they would be a third of the file.
+The nodes that quantise an int8 layer's input, weights and bias are the same for every layer. In a small network they
+would be a third of the file.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from onnx import helper
 DOMAIN = "q"
 """Operator domain of the outlined functions."""
 _ABSORBED = ("QuantizeLinear", "DequantizeLinear", "Mul")
-"""Operators that are outlined together with the node that uses their result."""
+"""Operators that are outlined together with the node that consumes their result."""
 _CHARACTERS = ascii_letters + digits
 _FIELD = 2
-"""Bytes of protobuf overhead of a string or node."""
+"""Number of bytes that protobuf adds to each string or node."""
 
 
 def short_names() -> Iterator[str]:
@@ -37,9 +37,10 @@ def short_names() -> Iterator[str]:
 
 @dataclass(frozen=True, eq=False)
 class Expression:
-    """A subexpression: its nodes in execution order; the last node computes the result.
+    """Subexpression of a graph: its nodes in execution order; the last node computes the result.
 
-    `inputs` are the values it reads from outside; `structure` is its structure, independent of the names of values.
+    `inputs` are the values that the nodes read from outside; `structure` describes the nodes independently of the names
+    of values, so that equal expressions have equal structures.
     """
 
     nodes: tuple[onnx.NodeProto, ...]
@@ -48,7 +49,7 @@ class Expression:
 
     @property
     def saving(self) -> int:
-        """Number of bytes that replacing the expression by a call saves."""
+        """Number of bytes saved if a call replaces the expression."""
         names = (*self.inputs, *self.nodes[-1].output)
         call = 2 * (_FIELD + 1) + _FIELD + sum(_FIELD + len(name) for name in names)
         return sum(_bytes(node) + _FIELD for node in self.nodes) - call
@@ -72,7 +73,7 @@ def outline(model: onnx.ModelProto) -> None:
 
 
 def _bytes_saved(same: list[Expression]) -> int:
-    """Return the number of bytes that a function for these equal expressions saves."""
+    """Return the total number of bytes saved if a function replaces all of these equal expressions."""
     return sum(expression.saving for expression in same) - _bytes(_function("a", same[0], [])) - 4 * _FIELD
 
 
@@ -81,7 +82,10 @@ def _bytes(message: onnx.NodeProto | onnx.FunctionProto) -> int:
 
 
 def _expressions(graph: onnx.GraphProto) -> Iterator[Expression]:
-    """Yield each node of a graph together with the quantising nodes and scale products that only it uses."""
+    """Yield an expression for each node of a graph: the node, and the operand nodes that only it uses.
+
+    Such operand nodes quantise, dequantise, or multiply constant scales.
+    """
     producers = {node.output[0]: node for node in graph.node if node.op_type in _ABSORBED and not node.domain}
     readers = Counter(name for node in graph.node for name in node.input)
     for output in graph.output:
@@ -104,9 +108,10 @@ def _expressions(graph: onnx.GraphProto) -> Iterator[Expression]:
 def _structure(
     node: onnx.NodeProto, serving: Mapping[str, onnx.NodeProto], nodes: list[onnx.NodeProto], inputs: dict[str, int]
 ) -> Any:
-    """Return the structure of a node and its single-use operands, with outside values numbered in order of occurrence.
+    """Return the structure of a node and its single-use operands.
 
-    The nodes are appended to `nodes`, the outside values to `inputs`.
+    Outside values are numbered in the order of first use. `serving` maps values to the single-use nodes that compute
+    them. The nodes are appended to `nodes`, the outside values to `inputs`.
     """
     parts: list[Any] = []
     for name in node.input:
@@ -135,7 +140,7 @@ def _function(name: str, expression: Expression, opset: list[onnx.OperatorSetIdP
 
 
 def _call(graph: onnx.GraphProto, function: str, same: list[Expression]) -> None:
-    """Replace expressions by calls, at the position of each one's last node."""
+    """Replace equal expressions by calls of a function. Each call takes the position of the expression's last node."""
     removed = {node.output[0] for expression in same for node in expression.nodes[:-1]}
     for expression in same:
         last = expression.nodes[-1]

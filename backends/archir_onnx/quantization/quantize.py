@@ -1,4 +1,4 @@
-"""`archir quantize`: convert a float32 model to int8 and report the loss."""
+"""Conversion of a float32 model to int8, with a report of the loss (`archir quantize`)."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ from archir_onnx.verification.sandbox import require_bounded, run_sandboxed
 from archir_onnx.verification.verify import Report, check
 
 Mode = Literal["auto", "static", "dynamic"]
-"""Mode of quantisation: with calibrated (static) or run-time (dynamic) activation ranges; auto selects one of them."""
+"""Quantisation mode: `static` (calibrated activation ranges), `dynamic` (ranges computed at run time) or `auto`."""
 
 TOLERANCE = 0.05
-"""Tolerance of certificates: a float that differs in the last bit may be rounded to the next of 255 levels."""
+"""Relative tolerance of int8 certificates: a last-bit difference of a float may change its level, one of 255."""
 
 MIN_OPSET = 13
-"""Minimum opset, which introduced one scale per channel."""
+"""Minimum opset; it introduced one scale per channel."""
 
 _ROUNDING = 1e-9
-"""Allowed excess over the maximum loss, for rounding errors."""
+"""Allowed excess over the maximum loss, to absorb rounding errors."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A layer in the report; `why` is the reason why it stayed in float, or None for int8.
+    """A layer in the report. `why` is the reason why it stayed in float, or None if it is in int8.
 
-    `error` is the relative error of the layer's output in the int8 model, `snr` the same as a signal-to-noise ratio in
-    decibels, and `alone` the relative error of the network's output if only this layer is in int8, if that was
-    measured.
+    `error` is the relative error of the layer's output in the int8 model, and `snr` the same error as a signal-to-noise
+    ratio in decibels. `alone` is the relative error of the network's output if only this layer is in int8, or None if
+    it was not measured.
     """
 
     name: str
@@ -64,10 +64,10 @@ class Row:
 class Quantised:
     """Result of a quantisation.
 
-    `before` and `after` are the objective's measures on `held_out` samples, its criterion first; empty if nothing is
-    measured. `chosen` is the number of other held-out samples that selected the layers that went back to float, if
-    there were any; `training` the number of samples that calibrated the activation ranges; `rounds` the number of
-    attempts with fewer int8 layers.
+    `before` and `after` are the objective's measures on `held_out` samples, the criterion first; empty if nothing was
+    measured. `chosen` is the number of other held-out samples, which determined the layers that returned to float, if
+    any. `training` is the number of samples that calibrated the activation ranges, and `rounds` the number of attempts
+    with fewer int8 layers.
     """
 
     mode: ResolvedMode
@@ -77,7 +77,7 @@ class Quantised:
     after: Mapping[str, float]
     criterion: str | None
     loss: float
-    """Loss of the criterion: in points for a measure that is a fraction, else in percent of its value before."""
+    """Loss of the criterion: in points if the criterion is a fraction, otherwise in percent of its value before."""
     training: int
     held_out: int
     chosen: int
@@ -87,7 +87,7 @@ class Quantised:
 
     @property
     def ratio(self) -> float:
-        """Size relative to the original."""
+        """Size of the int8 model divided by that of the original."""
         return self.bytes_after / self.bytes_before
 
     @property
@@ -101,9 +101,10 @@ def quantize(
 ) -> Quantised:
     """Write an int8 version of a model, its certificate and the report `NAME.onnx.int8.json`; return the report.
 
-    Layers whose names match `keep` stay in float, and also as many of the most sensitive others as it takes to lose at
-    most `max_loss` points, or percent, of the objective's criterion. Raises ArchError: A0914 to A0916 and A2801 (the
-    model), A2802 (nothing to quantise), A2803 (the loss is too large), A2804 (`keep`).
+    Layers whose names match a pattern in `keep` stay in float. If the objective's criterion would lose more than
+    `max_loss` (points for a fraction, otherwise percent), the most sensitive other layers also stay in float, as many
+    as needed. Raises ArchError: A0914 to A0916 and A2801 (the model is invalid or cannot be run), A2802 (nothing to
+    quantise), A2803 (the loss is too large), A2804 (a pattern in `keep` matches no layer).
     """
     model = external.load_model(path)
     size = sum(file.stat().st_size for file in external.model_files(model, path))
@@ -154,7 +155,7 @@ def quantize(
 
 
 def _fix_weights(model: onnx.ModelProto) -> None:
-    """Remove weights from the model's inputs, where callers could replace them; IR version 4 and later allows that."""
+    """Remove weights from the model's inputs, so that callers cannot override them; allowed since IR version 4."""
     stored = {tensor.name for tensor in model.graph.initializer}
     inputs = [value_info for value_info in model.graph.input if value_info.name not in stored]
     del model.graph.input[:]
@@ -163,7 +164,7 @@ def _fix_weights(model: onnx.ModelProto) -> None:
 
 
 def _criterion_loss(evaluator: Evaluator, before: Mapping[str, float], after: Mapping[str, float]) -> float:
-    """Return the loss of the criterion, in points or percent; infinite if it is not finite any more."""
+    """Return the loss of the criterion, in points or percent; infinite if its value is no longer finite."""
     name = evaluator.criterion
     decrease = 100 * (before[name] - after[name] if evaluator.larger else after[name] - before[name])
     loss = decrease if is_fraction(name) else decrease / max(abs(before[name]), 1e-12)
@@ -172,7 +173,10 @@ def _criterion_loss(evaluator: Evaluator, before: Mapping[str, float], after: Ma
 
 @dataclass
 class _FloatLayerSearch:
-    """Search for the layers that must stay in float: the layers found so far, and the number of attempts."""
+    """Search for the layers that must stay in float.
+
+    `in_float` are the layers found so far, and `rounds` is the number of attempts.
+    """
 
     quantizer: Quantizer
     names: Sequence[str]
@@ -182,11 +186,11 @@ class _FloatLayerSearch:
     rounds: int = 0
 
     def quantize_except(self, in_float: Container[str]) -> onnx.ModelProto:
-        """Return the model with all candidate layers in int8 except those in `in_float`."""
+        """Return the model with all candidate layers in int8, except those in `in_float`."""
         return self.quantizer.quantize([name for name in self.names if name not in in_float])
 
     def measure(self, evaluator: Evaluator, model: Path | onnx.ModelProto) -> dict[str, float]:
-        """Return the objective's measures of a model."""
+        """Run a model on the evaluator's samples and return the objective's measures."""
         runtime = session(model if isinstance(model, Path) else model.SerializeToString())
 
         def call(arrays: Arrays) -> Arrays:
@@ -197,10 +201,10 @@ class _FloatLayerSearch:
     def select_float_layers(
         self, model: onnx.ModelProto, path: Path, evaluator: Evaluator, max_loss: float
     ) -> dict[str, float]:
-        """Return layers to float until at most `max_loss` is lost; return the sensitivity of each layer, or nothing if
-        none was needed.
+        """Select layers to keep in float until the loss is at most `max_loss`; return the sensitivity of each layer.
 
-        Raises ArchError (A2803) if all layers would have to be in float.
+        The result is empty if all layers can be in int8. Raises ArchError (A2803) if all layers would have to be in
+        float.
         """
         before = self.measure(evaluator, path)
 
@@ -225,7 +229,7 @@ class _FloatLayerSearch:
 
 
 def _write_results(result: Quantised, original: onnx.ModelProto, model: onnx.ModelProto, output: Path) -> Quantised:
-    """Write model, certificate and report, after checking that onnxruntime runs the written model."""
+    """Write model, certificate and report; before they are kept, onnxruntime must be able to run the written model."""
     model.producer_name, model.producer_version = original.producer_name, original.producer_version
     metadata = {entry.key: _compact_json(entry.value) for entry in original.metadata_props}
     held_out = {name: [value, result.after[name]] for name, value in result.before.items()}
@@ -247,7 +251,7 @@ def _write_results(result: Quantised, original: onnx.ModelProto, model: onnx.Mod
 
 
 def _compact_json(text: str) -> str:
-    """Return JSON without whitespace; other texts unchanged."""
+    """Return a JSON text without whitespace; texts that are not JSON are returned unchanged."""
     try:
         return json.dumps(json.loads(text), separators=(",", ":"))
     except ValueError:

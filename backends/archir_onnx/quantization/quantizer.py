@@ -1,8 +1,8 @@
-"""Int8 quantisation with `onnxruntime.quantization`: formats, ranges and options.
+"""Int8 quantisation with `onnxruntime.quantization`: number formats, ranges and options.
 
-Activations are uint8; weights are int8 with 7 bits and one scale per output channel. On CPUs without VNNI, onnxruntime
-multiplies with VPMADDUBSW, which adds two products in 16 bits with saturation: with 7 bits, 2 * 255 * 64 < 2^15 cannot
-saturate, with 8 bits it can. Integer sums are therefore exact, and the same on every CPU.
+Activations are uint8; weights are int8 restricted to 7 bits, with one scale per output channel. On CPUs without VNNI,
+onnxruntime multiplies with VPMADDUBSW, which adds two products in 16 bits with saturation: with 7 bits,
+2 * 255 * 64 < 2^15 cannot saturate, with 8 bits it can. Integer sums are therefore exact, and the same on every CPU.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from archir.diagnostics.errors import fail
 from archir_onnx.quantization.layers import CONVOLUTIONS, PRODUCTS, ResolvedMode, layers
 
 _CLAMPS = ("Relu", "Clip")
-"""Operators that the range of a uint8 value can replace."""
+"""Operators that quantisation can absorb, as the range of a uint8 activation already clamps it."""
 
 
 class Quantizer:
-    """A float32 model that can be quantised repeatedly, with different layers; activation ranges are calibrated once.
+    """Quantises a float32 model, repeatedly and with different sets of layers.
 
-    `calibration_inputs` are the inputs for calibration; `folder` is for temporary files.
+    Activation ranges are calibrated only once. `calibration_inputs` are batches of model inputs for calibration;
+    `folder` is for temporary files.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Quantizer:
             raise fail("A2801", f"onnxruntime cannot quantise the model: {str(error).strip()[:500]}") from error
 
     def _static(self, names: list[str]) -> onnx.ModelProto:
-        """Insert quantise-dequantise pairs (QDQ) around every layer, which runtimes fuse into int8 layers."""
+        """Insert quantise-dequantise (QDQ) pairs around the named layers, which runtimes fuse into int8 layers."""
         from onnxruntime.quantization import QuantType
         from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 
@@ -77,7 +78,7 @@ class Quantizer:
         return quantised
 
     def _dynamic(self, names: list[str]) -> onnx.ModelProto:
-        """Quantise linear layers, with activation ranges computed at run time."""
+        """Quantise the named linear layers, with activation ranges that are computed at run time."""
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         path = self._folder / "dynamic.onnx"
@@ -104,13 +105,13 @@ class Quantizer:
 
 
 class _Reader:
-    """Adapter that passes calibration data to onnxruntime."""
+    """Calibration data reader in the form that onnxruntime expects."""
 
     def __init__(self, inputs: Iterator[dict[str, NDArray[Any]]]) -> None:
         self._inputs = inputs
 
     def get_next(self) -> dict[str, NDArray[Any]] | None:
-        """Return the next inputs, or None at the end."""
+        """Return the next batch of inputs, or None at the end."""
         return next(self._inputs, None)
 
 
@@ -122,7 +123,7 @@ def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Suppress log messages of onnxruntime, and numpy's warnings about empty ranges."""
+    """Context manager that suppresses onnxruntime's log messages, and numpy's warnings about empty ranges."""
     disabled_before, null_handler = logging.root.manager.disable, logging.NullHandler()
     logging.root.addHandler(null_handler)  # or logging.warning() would set one up that stays
     logging.disable(logging.WARNING)

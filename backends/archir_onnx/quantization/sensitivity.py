@@ -16,20 +16,20 @@ from archir_onnx.quantization.layers import Layer
 from archir_onnx.running.sessions import run, session
 
 MAX_SAMPLES = 2 * BATCH
-"""Maximum number of samples on which errors are measured."""
+"""Maximum number of training samples on which quantisation errors are measured."""
 
 _ERROR_BATCH = 8
-"""Batch size when the outputs of all layers are kept."""
+"""Batch size for runs that return the outputs of all layers; small, as these outputs take memory."""
 
 
 def relative_error(actual: NDArray[Any], expected: NDArray[Any]) -> float:
-    """Return the root mean square of a difference, relative to that of the expected values."""
+    """Return the root mean square of `actual - expected`, divided by that of `expected`."""
     scale = float(np.linalg.norm(expected.astype(np.float64)))
     return float(np.linalg.norm(actual.astype(np.float64) - expected)) / max(scale, 1e-30)
 
 
 def decibels(error: float) -> float | None:
-    """Convert a relative error to a signal-to-noise ratio in decibels; None if there is no error."""
+    """Convert a relative error to a signal-to-noise ratio in decibels; None if the error is 0."""
     return -20 * log10(error) if error else None
 
 
@@ -40,9 +40,9 @@ def layer_errors(
     model_interface: ModelInterface,
     samples: Samples,
 ) -> dict[str, float]:
-    """Return the relative error of each layer's output in the quantised model, including errors of earlier layers.
+    """Return the relative error of each layer's output in the quantised model, including earlier layers' errors.
 
-    Call it before `compact` renames the layers' outputs.
+    It must be called before `compact`, which renames the layers' outputs.
     """
     pair = [_with_layer_outputs(model, layers) for model in (floating, quantised)]
     squared_errors, squared_values = np.zeros(len(layers)), np.zeros(len(layers))
@@ -62,7 +62,7 @@ def single_layer_errors(
     model_interface: ModelInterface,
     samples: Samples,
 ) -> dict[str, float]:
-    """Return, for each layer, the relative error of the network's output if only this layer is in int8."""
+    """Return, for each layer, the relative error of the network's output if only that layer is in int8."""
     samples_used = _error_samples(samples)
 
     def computed(model: onnx.ModelProto) -> NDArray[Any]:
@@ -80,10 +80,10 @@ def _error_samples(samples: Samples) -> Arrays:
 
 
 def smallest_float_set(costs: Mapping[str, float], loses: Callable[[Sequence[str]], bool]) -> list[str] | None:
-    """Return the smallest set of the most sensitive layers that must stay in float; None if it would be all of them.
+    """Return the most sensitive layers that must stay in float, as few as possible.
 
-    `loses` tells whether too much is lost with some layers in float. It is called for 1, 2, 4, ... layers, and then by
-    bisection: at most 2 log2(n) times.
+    Returns None if that would be all layers. `loses` returns True if the loss is too large with the given layers in
+    float. It is called with the 1, 2, 4, ... most sensitive layers, and then by bisection: at most 2 log2(n) times.
     """
     by_sensitivity = sorted(costs, key=lambda name: -costs[name])
     low, high = 0, 1
@@ -98,7 +98,7 @@ def smallest_float_set(costs: Mapping[str, float], loses: Callable[[Sequence[str
 
 
 def _with_layer_outputs(model: onnx.ModelProto, layers: Sequence[Layer]) -> tuple[Any, list[str]]:
-    """Return a session of the model with the layers' outputs as additional outputs, and the names of these outputs."""
+    """Return a session of a model that also outputs the results of its layers, and the names of these outputs."""
     results = {node.name: node.output[0] for node in model.graph.node}
     names = [results.get(item.name, item.output) for item in layers]
     extended = onnx.ModelProto()

@@ -1,1 +1,1 @@
-"""Import of ONNX model files: operator calls, and submodels for comparison."""
+"""Import of ONNX model files: their operator calls, and extraction of submodels for comparison."""

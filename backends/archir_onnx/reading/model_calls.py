@@ -20,15 +20,15 @@ from archir_onnx.files import external
 from archir_onnx.reading.submodels import infer_types, without_weights
 
 OPSETS = range(7, 27)
-"""Opsets that can be read."""
+"""Opsets of models that can be imported."""
 MAX_NODES = 20_000
-"""Maximum number of nodes of a model."""
+"""Maximum number of nodes of an imported model."""
 MAX_RANK = 8
 """Maximum rank of a stored tensor."""
 MAX_ELEMENTS = 2**28
-"""Maximum number of elements of one tensor."""
+"""Maximum number of elements of a stored tensor."""
 MAX_INPUT_ELEMENTS = 2**23
-"""Maximum number of elements of an input, for one sample."""
+"""Maximum number of elements per sample of an input."""
 QUANTISED_OPERATORS = (
     "QuantizeLinear",
     "DequantizeLinear",
@@ -40,21 +40,21 @@ QUANTISED_OPERATORS = (
 )
 """Operators of quantised models, which cannot be imported."""
 DOMAINS = ("", "ai.onnx")
-"""Names of the standard ONNX operator domain."""
+"""Names under which the standard ONNX operator domain occurs."""
 DTYPES = {1: "f32", 6: "i32", 7: "i64"}
-"""Dtypes by ONNX element type."""
+"""Supported dtype by ONNX element type."""
 
 
 def read_calls(
     path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None, partial: bool = False
 ) -> tuple[Calls, bool]:
-    """Return the operator calls of a model, and whether it is made for a single sample (batch size 1).
+    """Return the operator calls of a model, and whether the model is fixed to a batch size of 1.
 
-    `shapes` are the shapes of inputs that the file leaves open, without the batch axis. Unsupported operators are
-    recorded with a diagnostic and rejected later, together with others that the importer does not know. With `partial`,
-    the types of all values are inferred.
+    `shapes` gives the shapes, without the batch axis, of inputs whose sizes are open in the file. Unsupported operators
+    are recorded with a diagnostic; they are rejected later, together with operators that the importer does not know.
+    With `partial`, the types of all values are inferred.
 
-    Every node is checked for the operands, results and attributes that its operator's schema requires.
+    The operands, results and attributes of every node are checked against the operator's schema.
 
     Raises ArchError: A0916 (not a valid model), A3202 (unsupported versions or inputs).
     """
@@ -100,13 +100,13 @@ def read_calls(
 
 
 def to_name(text: str) -> str:
-    """Convert a text to a valid name."""
+    """Convert a text to a valid name of a program."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:60] or "network"
     return name if name[0].isalpha() else f"net_{name}"
 
 
 def _version(model: onnx.ModelProto, path: Path) -> int:
-    """Return the opset of a model. Raises ArchError: A0916 (invalid format version), A3202 (unsupported opset)."""
+    """Return the opset of a model. Raises ArchError: A0916 (invalid IR version), A3202 (unsupported opset)."""
     if not 0 < model.ir_version < 2**31:
         raise fail("A0916", f"{path}: {model.ir_version} is not a version of the ONNX format")
     versions = [entry.version for entry in model.opset_import if entry.domain in DOMAINS]
@@ -118,9 +118,10 @@ def _version(model: onnx.ModelProto, path: Path) -> int:
 
 
 def _require_schemas(model: onnx.ModelProto, version: int, path: Path) -> None:
-    """Raise ArchError (A0916) for nodes that violate their operator's schema; operators without a schema are skipped.
+    """Check every node against its operator's schema. Raises ArchError (A0916) if nodes violate it.
 
-    The numbers of operands and results and the attributes of all nodes are checked first, then the types of tensors.
+    Operators without a schema are skipped. The numbers of operands and results and the attributes of all nodes are
+    checked first, then the types of tensors.
     """
     context = checker.C.CheckerContext()
     context.ir_version = model.ir_version
@@ -170,7 +171,7 @@ def _operator(node: onnx.NodeProto) -> str:
 
 
 def _list_nodes(nodes: list[onnx.NodeProto]) -> str:
-    """Return the names of the nodes, or their number and the first names."""
+    """Return the name of a single node, or the number of nodes and the first few names, for a message."""
     names = join_names([(node.name or next(iter(node.output), ""))[:100] for node in nodes], 3)
     return f"{len(nodes)} times: {names}" if len(nodes) > 1 else names
 
@@ -184,12 +185,12 @@ def _subgraphs(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:
 
 
 def _operands(node: onnx.NodeProto) -> tuple[str, ...]:
-    """Return the values that a node reads, including those that its subgraphs capture from outside."""
+    """Return the names of the values that a node reads, including those that its subgraphs capture from outside."""
     return (*node.input, *dict.fromkeys(name for attribute in node.attribute for name in _captured(attribute)))
 
 
 def _captured(attribute: onnx.AttributeProto) -> Iterator[str]:
-    """Yield the names that subgraphs in an attribute read from the surrounding graph."""
+    """Yield the names of values that subgraphs in an attribute capture from the surrounding graph."""
     for graph in _subgraphs(attribute):
         own_names = {value_info.name for value_info in (*graph.input, *graph.initializer)}
         own_names |= {name for node in graph.node for name in node.output}
@@ -198,7 +199,7 @@ def _captured(attribute: onnx.AttributeProto) -> Iterator[str]:
 
 
 def _array(tensor: onnx.TensorProto, path: Path) -> NDArray[Any]:
-    """Return a stored tensor; external data is memory-mapped."""
+    """Return a stored tensor as an array; external data is memory-mapped."""
     dims = tuple(tensor.dims)
     try:
         dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
@@ -223,7 +224,7 @@ def _array(tensor: onnx.TensorProto, path: Path) -> NDArray[Any]:
 def _inputs(
     graph: onnx.GraphProto, tensors: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[dict[str, TensorType], list[Diagnostic]]:
-    """Return the types of the inputs, and diagnostics for inputs that are left out."""
+    """Return the type of each supported input by name, and diagnostics for inputs that are left out."""
     types: dict[str, TensorType] = {}
     problems: list[Diagnostic] = []
     for value_info in graph.input:
@@ -254,7 +255,7 @@ def _inputs(
 
 
 def _labels(names: list[str]) -> dict[str, str]:
-    """Return the outputs by labels that are valid, unique names."""
+    """Return the outputs by label; labels are unique and valid names of a program."""
     labels: dict[str, str] = {}
     for name in names:
         label, number = to_name(name), 1
@@ -266,7 +267,7 @@ def _labels(names: list[str]) -> dict[str, str]:
 
 
 def _calls(graph: onnx.GraphProto, path: Path) -> Iterator[Call]:
-    """Yield the nodes of a graph as operator calls."""
+    """Yield an operator call for each node of a graph."""
     for index, node in enumerate(graph.node):
         attributes = {
             attribute.name: _attribute(attribute, path) for attribute in node.attribute if not _subgraphs(attribute)
@@ -282,13 +283,13 @@ def _calls(graph: onnx.GraphProto, path: Path) -> Iterator[Call]:
 
 
 def _describe_node(node: onnx.NodeProto, index: int) -> str:
-    """Return the description of a node in messages."""
+    """Return how messages refer to a node: its operator and name."""
     label = node.name or next((name for name in node.output if name), f"{node.op_type}_{index}")
     return f"{node.op_type} `{label[:100]}`"
 
 
 def _attribute(attribute: onnx.AttributeProto, path: Path) -> Any:
-    """Return the value of an attribute."""
+    """Return the value of an attribute as a Python value or an array."""
     if attribute.type == onnx.AttributeProto.TENSOR:
         return _array(attribute.t, path)
     value = helper.get_attribute_value(attribute)
@@ -302,7 +303,7 @@ def _attribute(attribute: onnx.AttributeProto, path: Path) -> Any:
 
 
 def _scope_of(node: onnx.NodeProto, index: int) -> str:
-    """Return the scope of a node as exporters encode it: `/layer1/layer1.0/conv1/Conv` becomes `layer1.0.conv1`."""
+    """Return the scope encoded in a node's name: `/layer1/layer1.0/conv1/Conv` becomes `layer1.0.conv1`."""
     name = node.name or next((output for output in node.output if output), "")
     parts: list[str] = []
     parent = ""
@@ -317,7 +318,7 @@ def _scope_of(node: onnx.NodeProto, index: int) -> str:
 
 
 def _needed_calls(calls: list[Call], needed: set[str]) -> list[Call]:
-    """Return the calls that the outputs depend on."""
+    """Return the calls on which the values in `needed` depend, in order."""
     needed_calls = []
     for call in reversed(calls):
         if needed & {*call.writes}:

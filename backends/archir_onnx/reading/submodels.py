@@ -1,4 +1,4 @@
-"""Parts of an ONNX model: inferred types of intermediate values, and extraction of submodels."""
+"""Submodels of an ONNX model: inferred types of intermediate values, and extraction of parts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from archir.ir.types import TensorType
 from archir_onnx.files import external
 
 ONNX_TYPES = {"f32": 1, "i32": 6, "i64": 7}
-"""ONNX element types by dtype."""
+"""ONNX element type by dtype."""
 MAX_SHAPE_ELEMENTS = 4096
-"""Maximum number of elements of stored tensors that take part in shape inference."""
+"""Maximum number of elements of a stored tensor that is kept for shape inference."""
 
 
 def infer_types(model: onnx.ModelProto, inputs: Mapping[str, TensorType]) -> dict[str, TensorType]:
-    """Return the inferred types of all values with a batch axis of 1, without that axis."""
+    """Infer the types of all intermediate values for a batch size of 1; the returned types omit the batch axis."""
     weightless = without_weights(model)
     del weightless.graph.input[:]
     weightless.graph.input.extend(_input_info(name, type_) for name, type_ in inputs.items())
@@ -39,8 +39,10 @@ def infer_types(model: onnx.ModelProto, inputs: Mapping[str, TensorType]) -> dic
 
 
 def without_weights(model: onnx.ModelProto, max_elements: int = MAX_SHAPE_ELEMENTS) -> onnx.ModelProto:
-    """Return a model in which weights of more than `max_elements` elements are inputs, and outputs have no declared
-    types."""
+    """Return a model in which large weights are replaced by inputs, and outputs have no declared types.
+
+    Weights count as large if they have more than `max_elements` elements or external data.
+    """
     graph = onnx.GraphProto(name=model.graph.name, node=model.graph.node)
     graph.output.extend(helper.make_empty_tensor_value_info(value_info.name) for value_info in model.graph.output)
     stored = {tensor.name for tensor in model.graph.initializer}
@@ -56,15 +58,16 @@ def without_weights(model: onnx.ModelProto, max_elements: int = MAX_SHAPE_ELEMEN
 
 
 def _input_info(name: str, type_: TensorType) -> onnx.ValueInfoProto:
-    """Return the declaration of an input for one sample."""
+    """Return the declaration of an input with a batch size of 1."""
     dtype = ONNX_TYPES.get(type_.dtype, 1)
     return helper.make_tensor_value_info(name, dtype, [1, *type_.shape])
 
 
 def extract_submodel(path: Path, inputs: Mapping[str, TensorType], outputs: Iterable[str]) -> bytes:
-    """Return the serialized submodel that computes `outputs` from `inputs`, which may be any values of the model.
+    """Extract the submodel that computes `outputs` from `inputs`, and return it serialized.
 
-    Raises ArchError (A0916) if its weights are too large for one protobuf message.
+    Inputs and outputs may be any values of the model. Raises ArchError (A0916) if the submodel's weights are too large
+    for one protobuf message.
     """
     model = external.load_model(path)
     needed, kept = {*outputs}, []

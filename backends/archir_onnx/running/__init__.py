@@ -1,1 +1,1 @@
-"""onnxruntime sessions, and the devices on which their nodes run."""
+"""onnxruntime sessions, and checks of the devices on which their nodes run."""

@@ -1,4 +1,4 @@
-"""onnxruntime sessions restricted to the requested devices."""
+"""onnxruntime sessions that run only on the requested devices."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from archir.backends.certificates import PROVIDERS
 from archir.diagnostics.errors import ArchError, fail, join_names
 
 _FILL_OPERATORS = {"ConstantOfShape", "Expand", "Range", "Tile", "RandomNormal", "RandomUniform"}
-"""Operators that create large tensors from a few sizes."""
+"""Operators that create potentially large tensors from a few sizes."""
 
 
 def misplaced_nodes(runtime: Any, providers: Sequence[str], model: Path | bytes) -> list[str]:
-    """Return the nodes that run on none of the requested providers, as `operator name`; nodes that compute shapes do
-    not count.
+    """Return the nodes that were placed on a provider that was not requested, as `operator name`.
 
-    onnxruntime deliberately runs shape computations on the CPU: they would otherwise have to wait for the GPU.
+    Nodes that compute shapes are left out: onnxruntime deliberately runs them on the CPU, since they would otherwise
+    have to wait for the GPU.
     """
     proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model, load_external_data=False)
     shape_node_names = shape_nodes(proto.graph)
@@ -43,7 +43,7 @@ def misplaced_nodes(runtime: Any, providers: Sequence[str], model: Path | bytes)
 
 
 def shape_nodes(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of nodes that compute sizes from shapes and constants only."""
+    """Return the names of nodes that compute sizes only from shapes and constants."""
     constant = {tensor.name for tensor in graph.initializer} | {""}
     sizes: set[str] = set()
     names: set[str] = set()
@@ -63,30 +63,33 @@ def shape_nodes(graph: onnx.GraphProto) -> set[str]:
 Arrays = Mapping[str, NDArray[Any]]
 
 CPU = PROVIDERS["cpu"]
-"""Execution provider of the CPU."""
+"""Name of the CPU's execution provider."""
 _LIBRARIES = {
     "CUDAExecutionProvider": ("libcuda.so.1",),
     "TensorrtExecutionProvider": ("libcuda.so.1", "libnvinfer.so.10"),
 }
-"""Shared libraries that a provider needs, on Linux."""
+"""Shared libraries that must be present on Linux, by execution provider."""
 _SETTINGS = {"CUDAExecutionProvider": {"use_tf32": "0"}}
-"""Provider options: TF32 is off, because CUDA would otherwise compute float32 products with reduced precision."""
+"""Options by execution provider. TF32 is off: with it, CUDA would compute float32 products at reduced precision."""
 
 
 _RECORD = "session.record_ep_graph_assignment_info"
-"""Session option that records on which provider each node runs."""
+"""Session option that makes onnxruntime record on which provider each node runs."""
 _CAN_RECORD = hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info")
-"""Whether this onnxruntime can report node placement. Older versions can only forbid the CPU fallback as a whole."""
+"""True if this onnxruntime version can report the placement of nodes.
+
+Older ones can only forbid any CPU fallback.
+"""
 
 NO_KERNEL = "onnxruntime lacks a kernel"
-"""Start of the error message for a model with an operator that the device does not support in the model's precision."""
+"""Start of the error message if the device lacks an operator in the model's precision."""
 
 
 def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int = 0) -> Any:
-    """Return an onnxruntime session on exactly these providers. Raises ArchError (A0914) if that is not possible.
+    """Create an onnxruntime session on exactly the given providers.
 
-    By default, onnxruntime silently falls back to the CPU for nodes that CUDA does not support. Here that is an error,
-    except for nodes that compute shapes.
+    Raises ArchError (A0914) if that is not possible. By default, onnxruntime silently falls back to the CPU for nodes
+    that CUDA does not support. Here, that is an error, except for nodes that compute shapes.
     """
     if missing := next(
         (name for name in providers if name not in available_providers() and missing_requirement(name)), None
@@ -127,10 +130,10 @@ def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int
 
 @cache
 def _preload() -> None:
-    """Load the CUDA libraries installed by pip, which onnxruntime does not look for; importing torch loads them as
-    well.
+    """Load the CUDA libraries installed by pip, which onnxruntime does not search for.
 
-    Missing libraries are only printed by onnxruntime, and suppressed here: creating a session gives a better error.
+    Importing torch also loads them. onnxruntime only prints a message about missing libraries. It is suppressed here,
+    since creating a session gives a better error.
     """
     preload = getattr(onnxruntime, "preload_dlls", None)
     if preload is not None:
@@ -140,16 +143,16 @@ def _preload() -> None:
 
 @cache
 def available_providers() -> tuple[str, ...]:
-    """Return the execution providers of archir's devices that are usable here.
+    """Return the execution providers of archir's devices that can be used on this machine.
 
-    onnxruntime itself lists the providers it was built for, whether or not there is a GPU, and some that send models to
-    a service.
+    onnxruntime's own list contains all providers it was built for, even without a GPU, and some that send models to a
+    remote service.
     """
     return (CPU, *(name for name in PROVIDERS.values() if name != CPU and not missing_requirement(name)))
 
 
 def provider_error(provider: str) -> str:
-    """Return why a provider does not work, by running a model of one operator; an empty string if it works."""
+    """Run a model of one operator on a provider; return the error message, or "" if the provider works."""
     kind = helper.make_tensor_type_proto(TensorProto.FLOAT, [1])
     x, y = (helper.make_value_info(name, kind) for name in "xy")
     graph = helper.make_graph([helper.make_node("Softplus", ["x"], ["y"])], "probe", [x], [y])
@@ -163,7 +166,7 @@ def provider_error(provider: str) -> str:
 
 @cache
 def missing_requirement(provider: str) -> str:
-    """Return what a provider needs and is missing here, as far as it is known; an empty string if nothing is."""
+    """Return a description of the first known requirement of a provider that is missing here, or "" if none is."""
     if provider not in onnxruntime.get_available_providers():
         return f"it was built for {', '.join(onnxruntime.get_available_providers())}"
     for library in _LIBRARIES.get(provider, ()) if sys.platform == "linux" else ():
@@ -175,7 +178,7 @@ def missing_requirement(provider: str) -> str:
 
 
 def run(runtime: Any, inputs: Arrays, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Run a session and return all outputs, or those in `names`. Raises ArchError (A0914) if it fails."""
+    """Run a session; return all outputs by name, or only those in `names`. Raises ArchError (A0914) if it fails."""
     output_names = [*names] if names is not None else [output.name for output in runtime.get_outputs()]
     try:
         return dict(zip(output_names, map(np.asarray, runtime.run(output_names, dict(inputs))), strict=True))

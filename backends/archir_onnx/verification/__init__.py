@@ -1,1 +1,1 @@
-"""Verification that a model computes the same as its network: when it is written, and later against its certificate."""
+"""Verification that a model computes the same as its network, on export and later by its certificate."""

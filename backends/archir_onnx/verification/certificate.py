@@ -1,4 +1,4 @@
-"""Certificates of ONNX models, stored next to them as `NAME.onnx.json` (see `archir.backends.certificates`)."""
+"""Certificates of ONNX models, stored beside them as `NAME.onnx.json` (see `archir.backends.certificates`)."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def certify(
     tolerance: float = TOLERANCE,
     sizes: Mapping[str, int] = MappingProxyType({}),
 ) -> Path:
-    """Write the certificate of a model; return its file. Without a reference, the outputs of onnxruntime are certified.
+    """Write the certificate of a model and return its path.
 
-    `tolerance` is the maximum difference in later verifications, relative to the largest magnitude of an output.
-    `sizes` are the sizes of open axes at which outputs are computed; the batch size is 1 unless it is given.
+    The certified outputs are those of `reference`, or by default those of onnxruntime. `tolerance` is the maximum
+    difference allowed in later verifications, relative to the largest magnitude of an output. `sizes` are the sizes of
+    open axes for which outputs are computed; the batch size is 1 unless `sizes` contains it.
     """
     model = external.load_model(path)
     inputs = probe_inputs(model, sizes)
@@ -70,8 +71,8 @@ def check_certificate(path: Path, providers: Sequence[str] = ("CPUExecutionProvi
 
     The model runs in a child process with resource limits, because it may come from an untrusted source.
 
-    Raises ArchError: A0917 (the certificate), A0918 (a file was changed), A0916 and A0915 (the model), A0914 (a
-    provider), A0913 (different outputs).
+    Raises ArchError: A0917 (invalid certificate), A0918 (a file was changed), A0916 and A0915 (invalid model), A0914 (a
+    provider is missing or fails), A0913 (different outputs).
     """
     certificate = certificates.read(path)
     model = external.load_model(path)

@@ -1,4 +1,4 @@
-"""Deterministic random inputs on which models are certified and verified."""
+"""Deterministic random inputs for which models are certified and verified."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from archir_onnx.lowering.interface import input_limit
 
 
 def probe_inputs(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """Return random inputs of a fixed seed: normal numbers, pixels, or integers below the limits in the model's
-    metadata."""
+    """Return random inputs generated from a fixed seed, by name.
+
+    They are normally distributed numbers, pixels, or integers below the limits in the model's metadata.
+    """
     rng = np.random.default_rng(SEED)
     inputs, shapes = {}, input_shapes(model, sizes)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
@@ -29,7 +31,7 @@ def probe_inputs(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, 
 
 
 def input_shapes(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, list[int]]:
-    """Return the shapes of a model's inputs, with the given sizes of open axes; other open axes get size 1."""
+    """Return the shapes of a model's inputs, with `sizes` for open axes by name; other open axes get size 1."""
     return {
         value_info.name: [
             sizes.get(dim.dim_param, 1) if dim.dim_param else dim.dim_value

@@ -1,7 +1,7 @@
-"""Sandbox for untrusted models: static limits on their content, and execution in a child process with resource limits.
+"""Sandbox for untrusted models: static limits on their content, and a child process with resource limits.
 
-onnxruntime evaluates constants while it loads a model, so even a small model can need any amount of time and memory.
-Untrusted models are therefore loaded and run only by a child process with limits; the parent process never loads them
+onnxruntime evaluates constants while it loads a model, so even a small model can take any amount of time and memory.
+Therefore only a child process with limits loads and runs untrusted models; the parent process never loads them
 into onnxruntime and reads only the child's answer.
 """
 
@@ -27,9 +27,9 @@ from archir_onnx.verification.probe import probe_inputs
 from archir_onnx.verification.verify import check
 
 TIME_LIMIT = 60
-"""Maximum wall-clock seconds that a model may take."""
+"""Maximum wall-clock seconds for checking, loading and running a model."""
 MAX_NODES = 1_000_000
-"""Maximum number of nodes after all functions are inlined."""
+"""Maximum number of nodes of a model after all functions are inlined."""
 MAX_BYTES = 3 << 28
 """Memory limit of the child process in bytes, in addition to the memory for weights and inputs."""
 
@@ -37,9 +37,9 @@ _CONTROL_FLOW = {"Loop", "Scan", "SequenceMap", "If"}
 
 
 def require_bounded(model: onnx.ModelProto, path: Path) -> None:
-    """Raise ArchError (A0916) if a model has loops, or more than `MAX_NODES` nodes after its functions are inlined.
+    """Raise ArchError (A0916) if a model has control flow, or more than `MAX_NODES` nodes after inlining functions.
 
-    Models written by `archir export` and `archir quantize` never do.
+    Models written by `archir export` and `archir quantize` satisfy these limits.
     """
     functions = {(function.domain, function.name): function for function in model.functions}
     sizes: dict[tuple[str, str], int] = {}
@@ -71,8 +71,8 @@ def run_sandboxed(
 ) -> dict[str, dict[str, list[float]]]:
     """Run a model in a child process on the random inputs of a certificate, and return its outputs by provider.
 
-    The ONNX checker runs first. With `execute=False` the model is only checked and loaded. Raises ArchError: A0915 (the
-    checker), A0914 (a provider, or a limit), A0916.
+    The ONNX checker runs first. With `execute=False`, the model is only checked and loaded. Raises ArchError: A0915
+    (the checker rejects the model), A0914 (a provider is missing, or a limit is exceeded), A0916 (invalid model).
     """
     data_bytes = sum(file.stat().st_size for file in external.model_files(external.load_model(path), path))
     memory = MAX_BYTES + 8 * data_bytes + 64 * elements if [*providers] == [CPU] else None
@@ -101,9 +101,9 @@ def run_sandboxed(
 
 
 def _ask_child(child: subprocess.Popen[str], request: str) -> str | None:
-    """Send the request to the child and return its answer, or None if it takes too long.
+    """Send a request to the child process; return its answer, or None if the time limit is exceeded.
 
-    The child's standard input stays open until then: the child exits when it is closed.
+    The child's standard input stays open until the answer arrives, since the child exits when it is closed.
     """
     questions, child.stdin = child.stdin, None
     assert questions is not None
@@ -119,8 +119,7 @@ def _ask_child(child: subprocess.Popen[str], request: str) -> str | None:
 
 
 def child_main() -> None:
-    """Entry point of the child process: run the model that standard input describes, within limits, and print its
-    outputs."""
+    """Entry point of the child process: run the model described on standard input, and print its outputs."""
     request = json.loads(next(parent.parent_lines()))
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # output of libraries goes to standard error
@@ -142,7 +141,7 @@ def child_main() -> None:
 
 
 def _run_request(request: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
-    """Check, load and run the model, and return its outputs by provider."""
+    """Check, load and run the model of a request; return its outputs by provider."""
     path = Path(request["path"])
     check(path)
     outputs = {}
@@ -155,7 +154,7 @@ def _run_request(request: Mapping[str, Any]) -> dict[str, dict[str, list[float]]
 
 
 def _limit_resources(memory: int | None) -> None:
-    """Limit CPU time, memory and core dumps of this process, if the system supports it."""
+    """Limit this process's CPU time, memory and core dumps, if the operating system supports it."""
     try:
         import resource
     except ImportError:  # Windows

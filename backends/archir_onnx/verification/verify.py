@@ -1,4 +1,4 @@
-"""Verification of a model: the ONNX checker, and onnxruntime against a reference on the same inputs."""
+"""Verification of a model by the ONNX checker, and by comparing onnxruntime with a reference on the same inputs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ from archir_onnx.running.sessions import CPU, NO_KERNEL, available_providers, ru
 
 
 def required_opset(model: onnx.ModelProto, kind: str = "tensor(bfloat16)") -> tuple[int, list[str]]:
-    """Return the lowest opset at which all operators support `kind`, and the operators that do not at the model's own
-    opset.
+    """Return the lowest opset at which all of a model's operators support `kind`, and those that need a newer opset.
 
-    Operators that take only float32 at every opset are ignored. Returns 0 and no operators if the model's own opset
-    suffices.
+    Operators that never support `kind` are ignored. Returns 0 and no operators if the model's own opset suffices.
     """
     own_opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     first_opset = {
@@ -39,7 +37,7 @@ def required_opset(model: onnx.ModelProto, kind: str = "tensor(bfloat16)") -> tu
 
 
 def _accepts(operator: str, opset: int, kind: str) -> bool:
-    """Return True if an operator accepts a type wherever it accepts float32."""
+    """Return True if an operator accepts a type everywhere it accepts float32."""
     try:
         constraints = defs.get_schema(operator, opset, "").type_constraints
     except defs.SchemaError:
@@ -55,10 +53,10 @@ Arrays = Mapping[str, NDArray[Any]]
 Reference = Callable[[Arrays], Arrays]
 
 TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
-"""Maximum difference, relative to the largest magnitude of an output, by the model's precision."""
+"""Maximum difference from the reference, relative to the largest magnitude of an output, by precision."""
 TOLERANCE = TOLERANCES["float32"]
 _BATCHES = (1, 3)
-"""Batch sizes to test, if the batch axis is open."""
+"""Batch sizes that are tested if the batch axis is open."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,9 @@ class Report:
     files: tuple[Path, ...] = ()
     tolerance: float = TOLERANCE
     real: int = 0
-    """Number of real samples compared, in addition to random ones."""
+    """Number of real samples that were compared, in addition to random ones."""
     sizes: tuple[tuple[int, ...], ...] = ()
-    """Further sizes compared, besides the net's own: heights and widths, or numbers of tokens."""
+    """Sizes that were compared in addition to the net's own: (height, width), or (number of tokens,)."""
     note: str = ""
 
     def __repr__(self) -> str:
@@ -99,7 +97,10 @@ class Report:
 
 
 def check(model: onnx.ModelProto | Path) -> None:
-    """Run the ONNX checker with full shape inference. Raises ArchError: A0915, or A0911 if a newer opset is needed."""
+    """Run the ONNX checker with full shape inference.
+
+    Raises ArchError: A0911 (a model in bfloat16 needs a newer opset), A0915 (any other problem).
+    """
     try:
         onnx.checker.check_model(model if isinstance(model, onnx.ModelProto) else str(model), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, UnicodeDecodeError) as error:
@@ -127,10 +128,10 @@ def verify(
     tolerance: float | None = None,
     providers: Sequence[str] | None = None,
 ) -> Report:
-    """Check a model file and compare it with a reference, on random inputs and on real ones if there are any.
+    """Check a model file and compare it with a reference, on random inputs and on those in `real`, if given.
 
-    The model runs on `providers`; by default on all available ones that support it, and float32 models must run on the
-    CPU. `sizes` maps further sizes to the input types at that size. Raises ArchError (A0913 to A0915).
+    The model runs on `providers`, by default on all available ones that support it; float32 models must run on the
+    CPU. `sizes` maps additional sizes to the input types at these sizes. Raises ArchError (A0913 to A0915).
     """
     check(path)
     tolerance = TOLERANCES[options.precision] if tolerance is None else tolerance
@@ -167,9 +168,9 @@ def verify(
 
 
 def _sessions(path: Path, options: ExportOptions, providers: Sequence[str] | None) -> tuple[list[Any], str]:
-    """Return sessions on the providers, and why others could not be used.
+    """Return one session per provider, and a text that says why other providers could not be used.
 
-    Without `providers`, all available ones that support the model are used.
+    If `providers` is None, all available ones that support the model are used.
     """
     if providers is not None:
         return [session(path, (name,)) for name in providers], ""
@@ -198,7 +199,7 @@ def _test_inputs(
     real: Arrays | None,
     seed: int,
 ) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the inputs to compare on: random ones at all batch sizes, then at other sizes, then real ones."""
+    """Yield the inputs for the comparison: random ones at all batch sizes, then at additional sizes, then real ones."""
     rng = np.random.default_rng(seed)
     for position, inputs in enumerate(kinds):
         for batch in batches if position == 0 else batches[:1]:
@@ -212,7 +213,7 @@ def _test_inputs(
 
 
 def _real_count(real: Arrays | None, options: ExportOptions) -> int:
-    """Return the number of real samples to compare on: only whole batches if the batch size is fixed."""
+    """Return the number of real samples to compare; if the batch size is fixed, only whole batches are used."""
     count = 0 if real is None else len(next(iter(real.values())))
     return count if "batch" in options.dynamic else count - count % options.batch
 
@@ -220,8 +221,10 @@ def _real_count(real: Arrays | None, options: ExportOptions) -> int:
 def _random_input(
     rng: np.random.Generator, batch: int, name: str, kind: TensorType, options: ExportOptions
 ) -> NDArray[Any]:
-    """Return random inputs: normally distributed, denormalised if the model normalises them itself; images get random
-    pixels."""
+    """Return a random input for the model: random pixels for raw images, otherwise normally distributed numbers.
+
+    If the model normalises the input itself, the numbers are denormalised.
+    """
     if not isinstance(options.normalization_of(name), PixelNormalization):
         return denormalize_inputs({name: random_input(rng, batch, kind)}, options)[name]
     channels, height, width = kind.shape

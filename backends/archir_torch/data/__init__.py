@@ -1,4 +1,4 @@
-"""Samples as tensors for networks: `load` and `minibatch`. `archir.data` reads the sources."""
+"""Samples as tensors for networks (`load`, `minibatch`). The file formats are read by `archir.data`."""
 
 from archir.data.sources import origin
 from archir.data.splits import record, verify

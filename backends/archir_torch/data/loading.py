@@ -1,4 +1,4 @@
-"""Loading of samples: from the name of a data source to normalised tensors."""
+"""Loading of samples: from a data source to normalised tensors."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def load(
 ) -> Data:  # fmt: skip
     """Load a data source for the inputs of a net, or for a single image input of size [C, H, W].
 
-    `source` is `digits`; a file ending in .npz or .parquet; a folder of IDX or Parquet files, or with a folder of
-    images for each class; an explicit `npz:PATH`, `idx:DIR`, `parquet:PATH`, `images:DIR` or `hf:NAME`; or a Python
-    object: arrays, a dataset. If the source does not say which samples are held out, a fifth of every class is,
-    independent of the seed.
+    `source` is `digits`; a file ending in .npz or .parquet; a folder with IDX or Parquet files, or with one subfolder
+    of images per class; an explicit `npz:PATH`, `idx:DIR`, `parquet:PATH`, `images:DIR` or `hf:NAME`; or a Python
+    object: arrays or a dataset. If the source does not define a held-out part, a fifth of every class is held out,
+    independently of the seed.
 
-    `classes` is the number of classes to sample, whose samples alone are used. `limit` is the maximum number of samples
-    of the training and of the held-out part. `weights` is the fraction of the training part that trains weights in a
-    search. All three choose by the seed. Integer targets that look like labels are treated as numbers unless
-    `labelled`. Raises ArchError (A11xx).
+    `classes` is the number of classes to sample; samples of other classes are left out. `limit` is the maximum number
+    of samples in the training part and in the held-out part. `weights` is the fraction of the training part that trains
+    weights in a search. The seed decides which classes and samples these are. Integer targets that look like class
+    labels are treated as numbers unless `labelled` is set. Raises ArchError (A11xx).
     """
     specs = as_inputs(size)
     train, held_out, names = selected(source, specs, seed=seed, limit=limit, classes=classes, labelled=labelled)
@@ -56,7 +56,7 @@ def load(
 
 
 def minibatch(source: Any, size: InputSpec, count: int, *, seed: int = 0) -> Split:
-    """Sample `count` rows of the training part of a source with a seed, as a net takes them.
+    """Sample `count` rows of the training part of a source with a seed, in the form that a net takes.
 
     They are normalised by the mean and standard deviation of the source at its own resolution; only the sampled rows
     are resized. Raises ArchError (A11xx).
@@ -72,9 +72,9 @@ def minibatch(source: Any, size: InputSpec, count: int, *, seed: int = 0) -> Spl
 
 
 def _moments(raw: Pixels, spec: Input, raw_size: tuple[int, ...] | None = None) -> tuple[Tensor, Tensor]:
-    """Return mean and standard deviation of each channel of an input; empty tensors for integers.
+    """Return the mean and standard deviation of each channel of an input; empty tensors for integer inputs.
 
-    With `raw_size`, statistics of images are computed at that height and width, not at the net's.
+    With `raw_size`, the statistics of images are computed at this height and width instead of the net's input size.
     """
     if spec.type.dtype in _DTYPES:
         return torch.empty(0), torch.empty(0)
@@ -83,7 +83,7 @@ def _moments(raw: Pixels, spec: Input, raw_size: tuple[int, ...] | None = None) 
 
 
 def _are_pixels(raw: Raw) -> bool:
-    """True if raw images are encoded files, bytes, or real numbers from 0 to 1."""
+    """Return True if raw images are encoded files, unsigned bytes, or real numbers from 0 to 1."""
     return isinstance(raw, EncodedImages) or raw.dtype == np.uint8 or bool(raw.min() >= 0 and raw.max() <= 1)
 
 
@@ -92,14 +92,15 @@ def _to_tuple(numbers: Tensor) -> tuple[float, ...]:
 
 
 def _prepare(raw: Pixels, spec: Input, mean: Tensor, std: Tensor) -> Pixels:
-    """Return an input as a net takes it: normalised, or, for integers, cast to its dtype."""
+    """Convert raw samples to the form that a net takes: normalised, or, for integer inputs, cast to the input's
+    dtype."""
     if spec.type.dtype not in _DTYPES:
         return normalise(raw, spec.type.shape, mean, std)
     return raw.to(_DTYPES[spec.type.dtype]) if isinstance(raw, Tensor) else Cast(raw, _DTYPES[spec.type.dtype])
 
 
 _DTYPES = {"i32": torch.int32, "i64": torch.int64}
-"""Dtypes of integer inputs, which are not normalised."""
+"""Torch dtypes of integer inputs, which are not normalised."""
 
 
 def _split(inputs: Mapping[str, Pixels], part: Rows) -> Split:
@@ -116,6 +117,6 @@ def _as_int64_or_float32(target: NDArray[Any]) -> NDArray[Any]:
 
 
 def _raw_size(pixels: Raw) -> tuple[int, int]:
-    """Return height and width of raw images."""
+    """Return the height and width of raw images."""
     height, width = pixels.size[1:] if isinstance(pixels, EncodedImages) else pixels.shape[2:]
     return height, width

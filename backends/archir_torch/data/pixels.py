@@ -1,7 +1,7 @@
-"""Inputs of samples, indexed by row: either a tensor, or an object that computes rows on request.
+"""Samples of one input, indexed by row: either a tensor, or an object that computes rows on request.
 
-Raw images are uint8, or float32 from 0 to 1. Networks get float32 images of their input size, normalised. Other
-floating-point numbers are normalised as well; integers are passed unchanged.
+Raw images are uint8, or float32 from 0 to 1. Networks get normalised float32 images of their input size. Other
+floating-point inputs are normalised as well; integers are passed unchanged.
 """
 
 from __future__ import annotations
@@ -23,39 +23,44 @@ from archir.ir.types import TensorType
 Device = torch.device | str
 
 MAX_FLOAT_BYTES = 64 << 20
-"""Maximum size in bytes up to which all images are stored as float32; larger uint8 data is converted on request."""
+"""Maximum size in bytes of an input that is stored as float32; larger uint8 data are converted row by row on
+request."""
 MAX_STORED_BYTES = 1 << 30
-"""Maximum size in bytes up to which decoded images are stored, as uint8; otherwise each image is decoded on request."""
+"""Maximum size in bytes of decoded images that are kept in memory, as uint8; above it, images are decoded on
+request."""
 _CHUNK = 1024
-"""Number of rows that are processed at a time."""
+"""Number of rows processed at a time."""
 _STATISTICS_ROWS = 4096
-"""Number of rows from which statistics are computed if rows are computed on request."""
+"""Number of rows from which the statistics are estimated if rows are computed on request."""
 _LUMINANCE = (0.299, 0.587, 0.114)
-"""Weights of red, green and blue in a grey image."""
+"""Weights of red, green and blue for the conversion to grey."""
 
 
 class Pixels(Protocol):
-    """All samples of one input, [n, ...]. Tensors implement this protocol."""
+    """Protocol of all samples of one input, [n, ...]. Tensors implement it."""
 
     def __len__(self) -> int:
-        """Return the number of samples n."""
+        """Return the number n of samples."""
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        """Return the samples at some rows [k], in their order: [k, ...]."""
+        """Return the samples at the given rows [k], in their order: [k, ...]."""
 
     def to(self, device: Device) -> Pixels:
-        """Return the same samples, which `[]` returns on a device. Rows must be on this device, or on the one of an
-        attribute `reads_on`."""
+        """Return the same samples such that indexing returns tensors on `device`.
+
+        Row indices must be on that device too, or on the device in the attribute `reads_on` if there is one.
+        """
 
 
 def reads_on(pixels: Pixels, device: Device) -> torch.device:
-    """Return the device on which `rows` must be to index samples that are on `device`: the CPU if files are read."""
+    """Return the device on which row indices must be, for samples on `device`: the CPU for samples that are read
+    from files."""
     return torch.device(getattr(pixels, "reads_on", device))
 
 
 @dataclass(frozen=True, eq=False)
 class RowSubset:
-    """Some rows of other samples."""
+    """Subset of other samples, by row."""
 
     pixels: Pixels
     rows: Tensor
@@ -68,11 +73,11 @@ class RowSubset:
 
     @property
     def reads_on(self) -> torch.device:
-        """Device of the rows."""
+        """Device of the row indices."""
         return self.rows.device
 
     def to(self, device: Device) -> RowSubset:
-        """Return the samples on a device, and the rows where these samples require them."""
+        """Return the samples on a device, with the row indices on the device that the samples require."""
         pixels = self.pixels.to(device)
         return RowSubset(pixels, self.rows.to(reads_on(pixels, device)))
 
@@ -93,7 +98,7 @@ class Cast:
 
     @property
     def reads_on(self) -> torch.device:
-        """Device on which the underlying samples require rows."""
+        """Device of row indices, as the underlying samples require it."""
         return reads_on(self.pixels, self.device)
 
     def to(self, device: Device) -> Cast:
@@ -103,7 +108,7 @@ class Cast:
 
 @dataclass(frozen=True, eq=False)
 class DecodedFiles:
-    """Image files, decoded to uint8 on request. Raises ArchError (A1104) for a file that cannot be decoded."""
+    """Image files that are decoded to uint8 on request. Raises ArchError (A1104) for a file that cannot be decoded."""
 
     files: EncodedImages
     device: Device = "cpu"
@@ -122,7 +127,7 @@ class DecodedFiles:
 
 @dataclass(frozen=True, eq=False)
 class MemoryMapped:
-    """Rows of a memory-mapped array, read from disk on request."""
+    """Rows in a memory-mapped array, read from disk on request."""
 
     array: NDArray[Any]
     device: Device = "cpu"
@@ -147,8 +152,10 @@ def _to_device(samples: Tensor, device: Device) -> Tensor:
 
 
 def read_rows(pixels: Raw, rows: Tensor) -> Pixels:
-    """Read some rows of raw samples into memory, or, if they exceed `MAX_STORED_BYTES`, return samples that read or
-    decode them on request."""
+    """Read rows of raw samples into memory.
+
+    If they exceed `MAX_STORED_BYTES`, returns samples that are read or decoded on request instead.
+    """
     if isinstance(pixels, np.memmap) and len(rows) * pixels[:1].nbytes > MAX_STORED_BYTES:
         return RowSubset(MemoryMapped(pixels), rows)
     if not isinstance(pixels, EncodedImages):
@@ -162,7 +169,7 @@ def read_rows(pixels: Raw, rows: Tensor) -> Pixels:
 
 @dataclass(frozen=True, eq=False)
 class Normalised:
-    """Raw samples that are converted to float32, resized to a net's input and normalised on request."""
+    """Raw samples that are converted to float32, resized to the net's input size and normalised on request."""
 
     raw: Pixels
     size: tuple[int, ...]
@@ -174,15 +181,14 @@ class Normalised:
 
     @property
     def reads_on(self) -> torch.device:
-        """Device on which the raw samples require rows."""
+        """Device of row indices, as the raw samples require it."""
         return reads_on(self.raw, self.mean.device)
 
     def __getitem__(self, rows: Tensor) -> Tensor:
         return (to_input_size(self.raw[rows], self.size) - self.mean) / self.std
 
     def to(self, device: Device) -> Normalised:
-        """Return the raw samples, mean and standard deviation on a device; copies are shared by all who request the
-        same device."""
+        """Return the same samples on a device. All calls for the same device share one copy as long as it is in use."""
         copies = _DEVICE_COPIES.setdefault(self, WeakValueDictionary())
         copy = copies.get(str(device))
         if copy is None:
@@ -192,17 +198,20 @@ class Normalised:
 
 
 _DEVICE_COPIES: WeakKeyDictionary[Normalised, WeakValueDictionary[str, Normalised]] = WeakKeyDictionary()
-"""Copies of samples on devices, by the original samples, as long as a copy is in use."""
+"""Copies of samples by device, for each original; a copy is forgotten when it is no longer in use."""
 
 
 def select_rows(pixels: Pixels, rows: Tensor) -> Pixels:
-    """Return some rows of samples; rows of a tensor are a tensor."""
+    """Return a subset of samples by row: a tensor if the samples are a tensor, otherwise a `RowSubset`."""
     return pixels[rows] if isinstance(pixels, Tensor) else RowSubset(pixels, rows)
 
 
 def normalise(raw: Pixels, size: tuple[int, ...], mean: Tensor, std: Tensor) -> Pixels:
-    """Return normalised samples of a net's input size: as a tensor if they are few or float32 anyway, otherwise on
-    request."""
+    """Return normalised samples of the net's input size.
+
+    The result is a tensor if the float32 samples fit into `MAX_FLOAT_BYTES` or the raw samples are floating-point
+    numbers in memory. Otherwise samples are normalised on request.
+    """
     lazy = Normalised(raw, size, mean, std)
     is_small = 4 * len(raw) * prod(size) <= MAX_FLOAT_BYTES
     if not isinstance(raw, Tensor) or not (is_small or raw.is_floating_point()):
@@ -211,8 +220,10 @@ def normalise(raw: Pixels, size: tuple[int, ...], mean: Tensor, std: Tensor) -> 
 
 
 def to_input_size(images: Tensor, size: tuple[int, ...]) -> Tensor:
-    """Convert raw images to float32 from 0 to 1, with the channels, height and width that the net takes; other inputs
-    are only converted to float32."""
+    """Convert raw images to float32 from 0 to 1 with the channels, height and width of the net's input.
+
+    Inputs that are not images are only converted to float32.
+    """
     if len(size) != 3:
         return images.float()
     channels, height, width = size
@@ -228,9 +239,9 @@ def to_input_size(images: Tensor, size: tuple[int, ...]) -> Tensor:
 
 
 def channel_statistics(raw: Pixels, size: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Compute mean and standard deviation of each channel of samples resized to a net's input: [1, C, 1, 1] for images.
+    """Compute the mean and standard deviation of each channel at the net's input size: [1, C, 1, 1] for images.
 
-    If rows are computed on request, they are estimated from 4,096 rows, which are always the same.
+    If rows are computed on request, the statistics are estimated from 4,096 rows, the same in every run.
     """
     rows = torch.arange(len(raw))
     if not isinstance(raw, Tensor) and len(raw) > _STATISTICS_ROWS:

@@ -1,4 +1,4 @@
-"""Splits of samples for training, validation and test."""
+"""Partition of samples into training, validation and test parts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from archir_torch.data.pixels import Device, Pixels, select_rows
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Inputs and targets of samples, by name; inputs are in the order of the net.
+    """Part of the samples: inputs and targets by name, with the inputs in the order of the net.
 
-    `inputs[name][rows]` are some samples of an input: for images, [n, C, H, W] as float32, normalised. `rows` are the
-    samples' row numbers in their part of the source, if known.
+    `inputs[name][rows]` are samples of one input: for images, normalised float32 [n, C, H, W]. `rows` are the row
+    numbers of the samples in their part of the source, None if unknown.
     """
 
     inputs: Mapping[str, Pixels]
@@ -36,12 +36,12 @@ class Split:
 
     @property
     def pixels(self) -> Pixels:
-        """The first input."""
+        """Samples of the first input."""
         return next(iter(self.inputs.values()))
 
     @property
     def images(self) -> Tensor:
-        """All samples of the first input as one tensor, which may exceed the memory if `pixels` is not a tensor."""
+        """All samples of the first input as one tensor, which may not fit into memory if `pixels` is not a tensor."""
         return self.pixels if isinstance(self.pixels, Tensor) else self.pixels[torch.arange(len(self))]
 
     @property
@@ -50,34 +50,35 @@ class Split:
         return next(iter(self.targets.values()))
 
     def select(self, rows: Tensor) -> Split:
-        """Return some of the samples, in the order of `rows`."""
+        """Return a subset of the samples, in the order of `rows`."""
         inputs = {name: select_rows(column, rows) for name, column in self.inputs.items()}
         targets = {name: column[rows] for name, column in self.targets.items()}
         return Split(inputs, targets, rows if self.rows is None else self.rows[rows])
 
     def to(self, device: Device) -> Split:
-        """Return the same samples on a device; `rows` stays on its device."""
+        """Return the same samples on a device; the row numbers in `rows` are not moved."""
         inputs = {name: column.to(device) for name, column in self.inputs.items()}
         return replace(self, inputs=inputs, targets={name: column.to(device) for name, column in self.targets.items()})
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Mean and standard deviation of each channel, by which an input was normalised."""
+    """Mean and standard deviation of each channel by which an input is normalised."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
     of: Literal["pixels", "numbers"]
-    """What was normalised: `pixels`, images scaled to 0..1 beforehand, or `numbers`."""
+    """What is normalised: `pixels` (images, first scaled to 0..1) or `numbers`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Samples for training and held-out samples. `classes` are named if the only target is a label.
+    """Training samples and held-out samples. `classes` are the class names if the only target is a label, else
+    empty.
 
-    Floating-point inputs are normalised by statistics of the training part: by name in `scales`, those of the first
-    input also in `mean` and `std`. A search divides the training part once more, reproducibly by `seed`: the fraction
-    `share` trains weights. For a time series, rows closer than `min_gap` may overlap.
+    Floating-point inputs are normalised by the statistics of the training part: by input name in `scales`; `mean` and
+    `std` are those of the first input. A search divides the training part again, reproducibly by `seed`: the fraction
+    `share` of it trains weights. In a time series, rows closer than `min_gap` may overlap.
     """
 
     train: Split
@@ -92,28 +93,31 @@ class Data:
 
     @classmethod
     def empty(cls) -> Data:
-        """Return data without samples, for phases that need none."""
+        """Return an object without samples, for phases that need no data."""
         return cls(Split({}, {}), Split({}, {}), (), (), ())
 
     def halves(self) -> tuple[Split, Split]:
-        """Divide the training part for a search: into samples that train weights, and samples that choose (validation).
+        """Divide the training part for a search: samples that train weights, and validation samples that choose
+        architectures.
 
-        Every class is divided in the same proportion, by the seed. A series is cut, with a gap so that the two parts do
-        not overlap. Raises ArchError (A1113) if a part would be empty.
+        The seed decides the division; every class is divided in the same proportion. A time series is divided at one
+        point in time, with a gap so that the two parts do not overlap. Raises ArchError (A1113) if a part would be
+        empty.
         """
         rows = None if self.train.rows is None else self.train.rows.numpy()
         train, validation = split_for_search(self.strata(self.train).numpy(), self.share, self.seed, rows, self.min_gap)
         return self.train.select(torch.from_numpy(train)), self.train.select(torch.from_numpy(validation))
 
     def strata(self, split: Split) -> Tensor:
-        """Return the strata that are divided in the same proportion: the labels, or zeros if there are no classes."""
+        """Return the stratum of each sample for stratified sampling: its label, or 0 if there are no classes."""
         return split.labels if self.classes else torch.zeros(len(split), dtype=torch.int64)
 
 
 def describe_data(source: Any, seed: int, data: Data) -> dict[str, Any]:
-    """Describe the training data for JSON, with what is needed to use the network: normalisation and classes.
+    """Return a JSON description of the training data, with what is needed to use the network: normalisation and
+    classes.
 
-    The source is empty if it is a Python object.
+    `source` is empty in it if the data came from a Python object.
     """
     label = str(source) if isinstance(source, str | PurePath) else ""
     return {

@@ -1,1 +1,1 @@
-"""Export of networks that run without archir: Python source files and torch packages."""
+"""Export of networks that run without archir: as Python source files, or as torch packages."""

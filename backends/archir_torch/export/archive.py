@@ -1,7 +1,7 @@
 """Checks of a torch package (`.pt2`) against its certificate without loading it, since loading would run code.
 
-A package is a zip archive of uncompressed parts. In packages that `archir export` writes, JSON describes the network's
-inputs and weights; the checks compare these with the certificate.
+A package is a zip archive with uncompressed entries. In packages written by `archir export`, JSON entries describe
+the network's inputs and weights; the checks compare these with the certificate.
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ from archir.utils.files import open_regular
 from archir_torch.export.package import PackageFormat
 
 MAX_READ_BYTES = 1 << 24
-"""Maximum bytes of an archive's directory, and of a part that is parsed."""
+"""Maximum size in bytes of the archive's directory, and of an entry that is parsed."""
 MAX_AXES = 64
 """Maximum number of axes of a tensor."""
 
 _DTYPES = {4: "i32", 5: "i64", 6: "f16", 7: "f32", 12: "bool", 13: "bf16"}
-"""Element types by their number in torch's packages."""
+"""archir's element type by its number in torch packages."""
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 2, 7: 4, 8: 8, 12: 1, 13: 2}
-"""Bytes per element by the type's number in torch's packages."""
+"""Bytes per element by the element type's number in torch packages."""
 
 
 class Package:
-    """An open archive, with the sizes of its parts by name below its only folder. Methods raise ArchError (A0919)."""
+    """An open package; `sizes` maps the names of its entries, below the single top-level folder, to their sizes.
+
+    Methods raise ArchError (A0919).
+    """
 
     def __init__(self, path: Path, archive: ZipFile) -> None:
         self.path, self._archive = path, archive
@@ -52,24 +55,24 @@ class Package:
         self._root = next(iter(roots), "")
 
     def error(self, problem: str) -> ArchError:
-        """Return the error (A0919) for a package that differs from its certificate."""
+        """Return the error (A0919) that the package differs from its certificate; `problem` says how."""
         hint = "export the network again; `archir export` writes packages with their certificates"
         return fail("A0919", f"{self.path} is not the package that its certificate describes: {problem}", None, hint)
 
     def text(self, name: str) -> bytes:
-        """Read a small part. Raises ArchError (A0919) if it is missing or larger than MAX_READ_BYTES."""
+        """Read a small entry. Raises ArchError (A0919) if it is missing or larger than MAX_READ_BYTES."""
         if self.sizes.get(name, MAX_READ_BYTES + 1) > MAX_READ_BYTES:
             raise self.error(f"its part {name!r} is {'too large' if name in self.sizes else 'missing'}")
         with self._archive.open(f"{self._root}/{name}") as stream:
             return stream.read(MAX_READ_BYTES)
 
     def json(self, name: str) -> Any:
-        """Parse a JSON part."""
+        """Parse a JSON entry."""
         return json.loads(self.text(name))
 
 
 class _BoundedReader(BufferedReader):
-    """A file that limits the size of each read: an archive itself says how long its directory is."""
+    """File reader that limits the size of each read, as an untrusted archive states its directory's length."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Read at most MAX_READ_BYTES bytes. Raises BadZipFile if more are requested."""
@@ -80,7 +83,10 @@ class _BoundedReader(BufferedReader):
 
 @contextmanager
 def open_package(path: Path) -> Iterator[Package]:
-    """Open a package for inspection. Raises ArchError (A0919) if the file is not a torch package."""
+    """Context manager that opens a package for inspection.
+
+    Raises ArchError (A0919) if the file is not a torch package.
+    """
     try:
         with open_regular(path) as stream, _BoundedReader(stream.raw) as bounded, ZipFile(bounded) as archive:
             yield Package(path, archive)
@@ -96,9 +102,9 @@ def require_matching(
     outputs: Sequence[str],
     metadata: Mapping[str, str],
 ) -> None:
-    """Raise ArchError (A0919) unless a package has this form, and these inputs, outputs and metadata.
+    """Raise ArchError (A0919) unless a package has the given format, inputs, outputs and metadata.
 
-    Nothing in the package is unpickled or run, so this does not check what it computes.
+    Nothing in the package is unpickled or run, so what it computes is not checked.
     """
     with open_package(path) as package:
         try:
@@ -113,7 +119,7 @@ def require_matching(
 def _check_exported(
     package: Package, inputs: Mapping[str, TensorType], outputs: Sequence[str], metadata: Mapping[str, str]
 ) -> None:
-    """Check a `torch.export` package: metadata, weights (not pickled, complete), inputs and number of outputs."""
+    """Check a `torch.export` package: metadata, weights (complete and not pickled), inputs, and number of outputs."""
     if package.json("extra/archir.json") != metadata:
         raise package.error("its metadata differ")
     for folder, listing in (("weights", "model_weights_config"), ("constants", "model_constants_config")):
@@ -139,7 +145,7 @@ def _check_exported(
 
 
 def _check_compiled(package: Package, metadata: Mapping[str, str]) -> None:
-    """Check an AOTInductor package: it has one shared library and the expected metadata."""
+    """Check that an AOTInductor package has exactly one shared library and the expected metadata."""
     folder = "data/aotinductor/model/"
     if sum(name.startswith(folder) and name.endswith(".so") for name in package.sizes) != 1:
         raise package.error("it does not have exactly one compiled network")

@@ -1,4 +1,4 @@
-"""Certificates of torch packages: a file `NAME.pt2.json` next to the package (see `archir.backends.certificates`)."""
+"""Certificates of torch packages, stored beside them as `NAME.pt2.json` (see `archir.backends.certificates`)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,10 @@ def certify(
     inputs: Mapping[str, TensorType],
     metadata: Mapping[str, str],
 ) -> Path:
-    """Write the certificate of a package and return its path. Raises ArchError (A0919) if it could not be verified
-    later."""
+    """Write the certificate of a package and return its path.
+
+    Raises ArchError (A0919) if the package would not pass a later verification.
+    """
     computed = reference(random_inputs(inputs, 1, seed=SEED))
     require_matching(path, report.form, inputs, [*computed], metadata)
     content = {
@@ -62,12 +64,12 @@ def _describe_type(kind: TensorType) -> dict[str, Any]:
 
 
 def verify_package(path: Path, devices: Sequence[str] = ("cpu",), trust: str | None = None) -> Verification:
-    """Verify a package against its certificate; if the package is trusted, also compare its outputs with the
-    certificate's.
+    """Verify a package against its certificate; if the package is trusted, also run it and compare its outputs.
 
-    Loading a package runs code in it, and a certificate does not say who wrote it. So a package is loaded only if its
-    SHA-256 is `trust`; otherwise the result has no differences. Raises ArchError: A0917 (the certificate), A0916, A0918
-    and A0919 (the file), A0920 (another package than the trusted one), A0914 (a device), A0913 (other outputs).
+    Loading a package runs code in it, and a certificate does not prove who wrote it. A package is therefore loaded only
+    if its SHA-256 is `trust`; otherwise the result has no differences. Raises ArchError: A0917 (invalid certificate),
+    A0916, A0918 and A0919 (the file does not match), A0920 (the SHA-256 is not the trusted one), A0914 (unsupported
+    device), A0913 (different outputs).
     """
     if any(device != "cpu" for device in devices):
         raise fail("A0914", "torch packages run on the CPU only", None, "use --on cpu")
@@ -91,9 +93,9 @@ def verify_package(path: Path, devices: Sequence[str] = ("cpu",), trust: str | N
 
 @contextmanager
 def _trusted_copy(path: Path, digest: str) -> Iterator[Path]:
-    """Copy a file to a private folder, so that nobody can exchange it after the check, and yield the copy.
+    """Context manager that copies a file to a private folder, where nobody can replace it after the check.
 
-    Raises ArchError (A0920) unless it has this SHA-256.
+    Raises ArchError (A0920) unless the file has the given SHA-256.
     """
     with tempfile.TemporaryDirectory() as folder, open_regular(path) as stream:
         copy, hashed = Path(folder) / path.name, sha256()
@@ -108,7 +110,10 @@ def _trusted_copy(path: Path, digest: str) -> Iterator[Path]:
 
 
 def _inputs(described: Any) -> dict[str, TensorType] | None:
-    """Parse the input types of a certificate; None if they are invalid or have more than MAX_ELEMENTS elements."""
+    """Parse the input types in a certificate.
+
+    Returns None if they are invalid or have more than MAX_ELEMENTS elements in total.
+    """
     match described:
         case dict() if described and all(_is_input(entry) for entry in described.values()):
             kinds = {
@@ -120,7 +125,7 @@ def _inputs(described: Any) -> dict[str, TensorType] | None:
 
 
 def _is_input(described: Any) -> bool:
-    """Return whether JSON is a valid description of an input type."""
+    """Return whether a JSON value is a valid description of an input type."""
     match described:
         case {"shape": list(shape), "dtype": str(dtype)}:
             sizes = all(type(size) is int and 0 < size <= MAX_ELEMENTS for size in shape)

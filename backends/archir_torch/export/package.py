@@ -1,8 +1,8 @@
-"""Networks as torch packages (`.pt2`): graphs of `torch.export`, or code compiled ahead of time by AOTInductor.
+"""Export of networks as torch packages (`.pt2`): graphs of `torch.export`, or code compiled by AOTInductor.
 
-Both accept any batch size. Loading either runs code that is in the file: `torch.export.load` unpickles, and an
-AOTInductor package is a shared library. So a package is loaded here only if it was just written or its hash was
-checked.
+Both formats accept any batch size. Loading either of them runs code from the file: `torch.export.load` unpickles, and
+an AOTInductor package contains a shared library. A package is therefore loaded here only if it was just written or
+its hash was checked.
 """
 
 from __future__ import annotations
@@ -28,27 +28,28 @@ from archir.passes.deploy import deploy
 from archir_torch.lowering.module import Network, lower
 
 PackageFormat = Literal["exported", "aot"]
-"""Format of a package: "exported" is a graph of `torch.export`, "aot" code compiled by AOTInductor."""
+"""Format of a package: "exported" (a graph of `torch.export`) or "aot" (code compiled by AOTInductor)."""
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays by name."""
 Runner = Callable[[Arrays], dict[str, NDArray[Any]]]
-"""Function from a network's inputs to its outputs, as arrays by name."""
+"""Function that runs a network: from inputs to outputs, both as arrays by name."""
 
 TOLERANCE = 1e-4
-"""Maximum accepted difference between a package and its network, relative to the largest magnitude of an output."""
+"""Maximum difference between a package and its network, relative to the largest magnitude of an output."""
 
 MAX_BATCH = 1 << 20
-"""Maximum batch size of a package."""
+"""Maximum batch size that a package accepts."""
 
 _METADATA = "archir.json"
-"""Name of the file in a package that has its metadata."""
+"""Name of the metadata entry in a `torch.export` package."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Result of comparing a package with its network: the largest differences over all outputs and batch sizes.
+    """Result of comparing a package with its network.
 
-    `absolute` and `relative` are these differences, `batches` the batch sizes that were compared, `files` the package.
+    `absolute` and `relative` are the largest differences over all outputs and batch sizes, `batches` are the batch
+    sizes that were compared, and `files` is the package.
     """
 
     form: PackageFormat
@@ -68,7 +69,10 @@ class Report:
 
 
 def deployed_module(graph: Graph, weights: Arrays) -> Network:
-    """Return the module of a network with these weights after `deploy`, which removes what acts only in training."""
+    """Return the module of a network with the given weights, after applying `deploy`.
+
+    That removes operations that have an effect only in training.
+    """
     graph, arrays = deploy(graph, weights)
     module = lower(graph)
     module.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in module.state_dict()})
@@ -78,7 +82,7 @@ def deployed_module(graph: Graph, weights: Arrays) -> Network:
 def write(
     module: Network, inputs: Mapping[str, TensorType], path: Path, form: PackageFormat, metadata: Mapping[str, str]
 ) -> None:
-    """Export a module in evaluation mode as a package. Raises ArchError (A0907) if torch cannot export it."""
+    """Export a module, in evaluation mode, as a package. Raises ArchError (A0907) if torch cannot export it."""
     examples = [torch.from_numpy(array) for array in random_inputs(inputs, 2, seed=0).values()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns about its own code
@@ -90,7 +94,7 @@ def write(
 
 
 def _export_program(module: Network, examples: Sequence[Tensor]) -> ExportedProgram:
-    """Trace a module with `torch.export`, with a batch axis of open size. Raises ArchError (A0907)."""
+    """Trace a module with `torch.export`, with an open batch size. Raises ArchError (A0907) if that fails."""
     batch = Dim("batch", min=1, max=MAX_BATCH)
     training = module.training
     module.eval()
@@ -125,13 +129,13 @@ def _compile_package(program: ExportedProgram, path: str, metadata: Mapping[str,
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of an error's message, at most 500 characters, or the name of its class."""
+    """Return the first line of an exception's message, truncated to 500 characters, or the name of its class."""
     lines = str(error).strip().splitlines()
     return lines[0][:500] if lines else type(error).__name__
 
 
 def runner(path: Path, form: PackageFormat, inputs: Sequence[str], outputs: Sequence[str]) -> Runner:
-    """Load a package, which runs code in it, and return it as a function of named arrays."""
+    """Load a package, which runs code in it, and return a function that runs it on named arrays."""
     loaded: Any
     if form == "exported":
         loaded = torch.export.load(path).module()

@@ -1,1 +1,1 @@
-"""Import of torch modules, and of networks that other backends read from files, as graphs and weights."""
+"""Import of torch modules, and of networks that other backends read from files, as archir graphs with weights."""

@@ -1,4 +1,4 @@
-"""A graph under construction: nodes with the scopes of their modules, weights, and changes of tensor layouts."""
+"""Graph under construction during an import: nodes with scopes, weights with sources, layout changes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Axes, Axis, Unsupported, Value, base_without_batch, sizes
 
 Weights = Mapping[str, Constant]
-"""Weights of an operation by role."""
+"""Weights of an operation by role, such as "weight" or "bias"."""
 MAX_LITERALS = 1024
-"""Maximum number of elements of a constant that becomes literal numbers in the graph."""
+"""Maximum number of elements of a constant that is emitted as literal numbers in the graph."""
 MAX_COPIES = 64
-"""Maximum number of copies of a tensor that are concatenated."""
+"""Maximum number of copies of a tensor that are materialised by concatenation."""
 
 
 class Builder:
-    """Builds the graph of an import; operators' functions add nodes through it.
+    """Builds the graph of an import; the import functions of torch operators add nodes through it.
 
-    `module` is the path of the module whose operator is being translated, `leaf` says if it is one of torch's own
-    layers. `batch` is the atom of the batch axis.
+    `module` is the path of the module whose operator is currently imported; `leaf` is True if that is one of torch's
+    own layers. `batch` is the atom of the batch axis (see `layout`).
     """
 
     def __init__(self, name: str, batch: int) -> None:
@@ -50,15 +50,18 @@ class Builder:
         self._layers: dict[object, str] = {}
         self._parameters: dict[object, NodeId] = {}
         self._keyed_constants: list[Constant] = []
-        """Constants that keys refer to: they are kept alive, since a new tensor could reuse the id of a freed one."""
+        """Constants whose ids are used in keys. They are kept alive, since a new tensor could get the id of a freed
+        one."""
         self._zero_nodes: dict[tuple[int, ...], NodeId] = {}
         self._concats: dict[tuple[int, ...], NodeId] = {}
 
     # nodes
 
     def add(self, op: Op, *operands: NodeId, scope: str | None = None) -> NodeId:
-        """Add a node in the current module's scope and return it. Raises Unsupported if the operation's rule refuses
-        the operands."""
+        """Add a node in the current module's scope and return it.
+
+        Raises Unsupported if the operation rejects the operands.
+        """
         op = _shorten_numbers(op)
         try:
             type_ = op.infer(*(self.types[operand] for operand in operands))
@@ -69,7 +72,7 @@ class Builder:
         return number
 
     def add_layer(self, op: Op, weights: Weights, *operands: NodeId) -> NodeId:
-        """Add a node with weights. Nodes with the same weights share a scope, whatever their operations are."""
+        """Add a node with weights. Nodes with the same weights get the same scope, even if their operations differ."""
         constants = dict(weights.items())
         self._keyed_constants += constants.values()
         key = tuple((name, weight.key) for name, weight in sorted(constants.items()))
@@ -80,11 +83,11 @@ class Builder:
         return self.add(op, *operands, scope=self._layers[key])
 
     def has_layer(self, weights: Weights) -> bool:
-        """Return whether a layer with exactly these weights exists."""
+        """Return whether a node with exactly these weights has been added."""
         return tuple((name, weight.key) for name, weight in sorted(weights.items())) in self._layers
 
     def _store_weight(self, name: str, weight: Constant) -> None:
-        """Store a weight's array, and where it comes from."""
+        """Store the array of a weight, and record its source in the imported module."""
         self.weights[name] = array = weight.tensor.detach().numpy()
         origin = weight.origin
         if origin is not None and origin.in_state_dict and not weight.computed:
@@ -96,7 +99,10 @@ class Builder:
         self.sources[name] = Source("", array.shape, computed=reason, digest=digest(array))
 
     def _weights_scope(self, weights: Weights, op: Op) -> str:
-        """Return the scope of weights in the source: `layer1.0.conv1.weight` is in `layer1[0].conv1`."""
+        """Return the scope for weights according to their source names.
+
+        `layer1.0.conv1.weight` is in the scope `layer1[0].conv1`.
+        """
         for role, weight in weights.items():
             if weight.origin is not None:
                 name = weight.origin.name
@@ -106,13 +112,13 @@ class Builder:
         return f"{scope_of(self.module)}.{op.name}".lstrip(".")
 
     def _new_scope(self, op: Op) -> str:
-        """Return a new scope for a node without weights."""
+        """Reserve and return a new scope for a node without weights."""
         path = scope_of(self.module)
         base = path if self.leaf and path else f"{path}.{op.name}".lstrip(".")
         return self._reserve_scope(base, None)
 
     def _reserve_scope(self, base: str, owner: object) -> str:
-        """Reserve an unused scope: `base`, or `base` with a number."""
+        """Reserve and return an unused scope: `base` itself, or `base` followed by a number."""
         scope, count = base or "net", 1
         while scope in self._scopes:
             count += 1
@@ -121,10 +127,10 @@ class Builder:
         return scope
 
     def concat(self, nodes: Sequence[NodeId], axis: int) -> NodeId:
-        """Concatenate nodes along an axis, reusing the concatenation of the longest known prefix.
+        """Concatenate nodes along an axis, reusing the concatenation of the longest prefix of the nodes.
 
-        Dense blocks concatenate growing lists; so each of their concatenations consists of the previous one and a new
-        tensor.
+        Dense blocks concatenate growing lists of nodes, so each of their concatenations becomes one of the previous
+        result and a new tensor.
         """
         prefix = next((k for k in range(len(nodes), 1, -1) if (axis, *nodes[:k]) in self._concats), 0)
         parts = (self._concats[axis, *nodes[:prefix]], *nodes[prefix:]) if prefix else tuple(nodes)
@@ -137,8 +143,10 @@ class Builder:
     # layouts
 
     def node(self, value: Value) -> NodeId:
-        """Return the node of a value; a constant becomes a parameter node, or literal numbers if it is small and not
-        trained."""
+        """Return the node of a value.
+
+        A constant becomes a parameter node, or literal numbers if it is small and either integer or zero and untrained.
+        """
         if not isinstance(value.node, Constant):
             return value.node
         constant = value.node
@@ -162,7 +170,7 @@ class Builder:
         return self._parameters[key]
 
     def _zeros(self, shape: tuple[int, ...]) -> NodeId:
-        """Return a node with zeros that are not trained, such as the initial state of a recurrent layer."""
+        """Return a node of untrained zeros, such as the initial state of a recurrent layer."""
         if shape not in self._zero_nodes:
             reference = next(iter(self.graph.inputs.values()))
             literals = self.add(Numbers((0,) * prod(shape), "f32"), reference)
@@ -170,8 +178,11 @@ class Builder:
         return self._zero_nodes[shape]
 
     def with_base(self, value: Value, base: Axes) -> Value:
-        """Return the value with another base, which must consist of the same atoms. Raises Unsupported if that is
-        impossible."""
+        """Return the value with another base, which must consist of the same atoms.
+
+        Raises Unsupported if that is impossible. The base of a value is the layout of its node in archir (see
+        `layout`).
+        """
         if value.base == base:
             return value
         value = self._materialize(value, [atom for atom in _flat(base) if atom not in value.atoms])
@@ -184,7 +195,10 @@ class Builder:
         return replace(value, node=self._rearrange(value.node, value.base, base), base=base)
 
     def _materialize(self, value: Value, atoms: Sequence[Atom]) -> Value:
-        """Materialise the copies of an expansion along these atoms by concatenation."""
+        """Materialise the copies of an expanded value along the given atoms by concatenation.
+
+        Raises Unsupported if too many.
+        """
         for atom in atoms:
             if atom is self.batch or atom.size > MAX_COPIES:
                 raise Unsupported("an expansion of another axis than the batch")
@@ -197,7 +211,7 @@ class Builder:
         return value
 
     def _rearrange(self, node: NodeId, old: Axes, new: Axes) -> NodeId:
-        """Rearrange a node from one base to another with as few operations as possible."""
+        """Convert a node from one base (layout) to another with as few operations as possible."""
         if self.types[node].shape == sizes(new) and _flat(old) == _flat(new):
             return node
         pool = self.graph[node].op
@@ -226,14 +240,14 @@ class Builder:
         return self._reshape(self._transpose(node, order), sizes(new))
 
     def _transpose(self, node: NodeId, order: tuple[int, ...]) -> NodeId:
-        """Permute a node's axes, unless that changes nothing."""
+        """Add a permutation of a node's axes, unless it is the identity."""
         if order == tuple(range(len(order))):
             return node
         usual = Transpose().order(len(order)) == order
         return self.add(Transpose(None if usual else order), node)
 
     def _reshape(self, node: NodeId, shape: tuple[int, ...]) -> NodeId:
-        """Reshape a node, unless that changes nothing; consecutive reshapes are merged."""
+        """Add a reshape of a node, unless the shape stays the same; consecutive reshapes are merged."""
         if isinstance(self.graph[node].op, Reshape):
             (node,) = self.graph.operands(node)
         if self.types[node].shape == shape:
@@ -241,13 +255,17 @@ class Builder:
         return self.add(Flatten() if len(shape) == 1 else Reshape(shape), node)
 
     def with_torch_base(self, value: Value) -> Value:
-        """Return the value with torch's axes without the batch as its base. Raises Unsupported for copies along other
-        axes."""
+        """Return the value laid out like the torch tensor without its batch axis.
+
+        Raises Unsupported if axes other than the batch are expanded.
+        """
         return self.with_base(value, base_without_batch(value.axes, self.batch))
 
     def as_tokens(self, value: Value) -> Value:
-        """Return the value with a base of one or two axes, whose last axis is torch's last. A single token keeps its
-        axis."""
+        """Return the value with a base of one or two axes, of which the last one is torch's last axis.
+
+        The axis of tokens is kept even if there is only one token.
+        """
         last = value.axes[-1]
         is_plain = base_without_batch(value.axes, self.batch) == value.base
         if len(value.base) in (1, 2) and value.base[-1] == last and (is_plain or all(value.base[:-1])):
@@ -258,20 +276,25 @@ class Builder:
         return self.with_base(value, (tuple(other_atoms), last))
 
     def _other_atoms(self, value: Value, axis: Axis) -> list[Atom]:
-        """Return the base's atoms outside of an axis, in the base's order if the axis is separate there."""
+        """Return the base's atoms that are not in the given axis.
+
+        They have the order of the base if the axis is an axis of the base, otherwise torch's order.
+        """
         if any(axis == other for other in value.base):
             return [atom for other in value.base if other != axis for atom in other]
         return [atom for other in value.axes for atom in other if atom is not self.batch and atom not in axis]
 
     def as_map(self, value: Value, spatial: int = 2) -> Value:
-        """Return the value of a torch tensor [B, C, H, W] with the base [C, H, W]. Raises Unsupported for other
-        ranks."""
+        """Return the value of a torch tensor [B, C, H, W] with the base [C, H, W].
+
+        `spatial` is the number of spatial axes. Raises Unsupported for tensors of other ranks.
+        """
         if len(value.axes) != spatial + 2 or value.axes[0] not in ((self.batch,), ()):
             raise Unsupported(f"a tensor {list(value.shape)}, not [batch, channels] and {spatial} spatial axes")
         return self.with_base(value, value.axes[1:])
 
     def isolate_axis(self, value: Value, axis: int) -> tuple[Value, int]:
-        """Return the value with a base in which one of torch's axes is an axis, and the position of that axis."""
+        """Return the value with a base in which the given torch axis is an axis of its own, and its position there."""
         atoms = value.axes[axis]
         if self.batch in atoms:
             raise Unsupported("an operation along the batch")
@@ -288,7 +311,7 @@ class Builder:
         return self.with_base(value, base), axis - skipped
 
     def slice_axis(self, value: Value, axis: int, start: int, stop: int) -> Value:
-        """Slice one of torch's axes. Raises Unsupported for the batch axis."""
+        """Take the positions from `start` to `stop` of a torch axis. Raises Unsupported for the batch axis."""
         size = value.shape[axis]
         if (start, stop) == (0, size):
             return value
@@ -311,9 +334,9 @@ class Builder:
         return replace(value, node=node, base=base, axes=(*value.axes[:axis], sliced_axis, *value.axes[axis + 1 :]))
 
     def _with_leading_axis(self, value: Value, axis: int) -> tuple[Value, int, int]:
-        """Return the value with a base axis of which torch's axis is the major part.
+        """Return the value with a base in which the given torch axis is an axis, or the major part of one.
 
-        Also returns the position of the base axis, and the size of its minor part.
+        Also returns the position of that base axis, and the size of its minor part.
         """
         atoms = value.axes[axis]
         for i, candidate in enumerate(value.base):
@@ -324,14 +347,14 @@ class Builder:
 
 
 def _shorten_numbers(op: Op) -> Op:
-    """Return the operation with numbers of as few digits as identify them in 32 bits."""
+    """Return the operation with its floats rounded to the fewest digits that identify them in 32 bits."""
     numbers = {name: value for name, value in op.attributes().items() if isinstance(value, float)}
     short = {name: float(str(np.float32(value))) for name, value in numbers.items()}
     return replace(op, **short) if short != numbers else op
 
 
 def scope_of(path: str) -> str:
-    """Return the scope of a module's path: `layers.0.attn` becomes `layers[0].attn`."""
+    """Convert the path of a module to a scope: `layers.0.attn` becomes `layers[0].attn`."""
     parts = [re.sub(r"\W", "_", part) for part in path.split(".") if part]
     scope = ""
     for part in parts:
@@ -353,7 +376,7 @@ def _flat(axes: Axes) -> list[Atom]:
 
 
 def _permutation(old: Axes, new: Axes) -> tuple[int, ...] | None:
-    """Return the permutation that turns the axes `old` into `new`; None if there is none."""
+    """Return the permutation that reorders the axes `old` to `new`; None if there is none."""
     remaining = list(range(len(old)))
     order = []
     for axis in new:
@@ -366,7 +389,7 @@ def _permutation(old: Axes, new: Axes) -> tuple[int, ...] | None:
 
 
 def _adjacent_runs(old: list[Atom], new: list[Atom]) -> list[list[Atom]]:
-    """Return the sequences of atoms that stay adjacent from one order to the other."""
+    """Split the atoms of `old` into maximal runs that are also adjacent, in the same order, in `new`."""
     successors = dict(itertools.pairwise(new))
     runs: list[list[Atom]] = []
     for atom in old:
@@ -378,7 +401,7 @@ def _adjacent_runs(old: list[Atom], new: list[Atom]) -> list[list[Atom]]:
 
 
 def _rearrange_constant(constant: Constant, old: Axes, new: Axes) -> Constant:
-    """Rearrange a constant from one base to another."""
+    """Convert a constant from one base (layout) to another."""
     if len(old) == len(new) and (order := _permutation(old, new)) is not None:
         return constant.permuted(order)
     if _flat(old) == _flat(new):
@@ -390,7 +413,10 @@ def _rearrange_constant(constant: Constant, old: Axes, new: Axes) -> Constant:
 
 
 def uniform_value(constant: Constant) -> float | None:
-    """Return the number that all elements of a constant are equal to; None if they differ or are trained."""
+    """Return the number that all elements of an untrained constant equal.
+
+    Returns None if they differ or the constant is trained.
+    """
     tensor = constant.tensor
     if constant.trained or not tensor.numel() or tensor.dtype == torch.bool:
         return None

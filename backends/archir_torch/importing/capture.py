@@ -1,4 +1,4 @@
-"""Import of a torch module: trace it with `torch.export`, and translate torch's graph to archir's."""
+"""Import of a torch module: trace it with `torch.export`, then translate the traced graph to an archir graph."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from archir_torch.importing.rules import OPERATORS
 
 
 def inline_regions(module: fx.GraphModule) -> None:
-    """Replace regions by the operators in them, including nested ones.
+    """Inline the bodies of `wrap_with_...` operators (regions such as autocast), including nested ones.
 
-    In evaluation and 32-bit precision, these compute the same.
+    In evaluation mode and 32-bit precision, such regions do not change what their bodies compute.
     """
     has_regions = True
     while has_regions:
@@ -51,7 +51,7 @@ def inline_regions(module: fx.GraphModule) -> None:
 
 
 def _inline(module: fx.GraphModule, node: fx.Node) -> None:
-    """Inline one region."""
+    """Inline the body of one region."""
     bodies = [
         (i, argument)
         for i, argument in enumerate(node.args)
@@ -83,38 +83,40 @@ def _inline(module: fx.GraphModule, node: fx.Node) -> None:
 
 
 BATCH = 23
-"""Number of samples with which modules are traced: a number that none of their axes is likely to have."""
+"""Batch size with which modules are traced; the number is unlikely to be the size of another axis."""
 
 DTYPES = {torch.float32: "f32", torch.int64: "i64", torch.int32: "i32", torch.bool: "bool"}
-"""archir's element types by torch's."""
+"""archir's element type by torch dtype."""
 MISMATCH = re.compile(r"size|dim|shape|argument")
-"""Words in torch's messages if inputs do not have the shapes or number that a module expects."""
+"""Pattern of torch error messages about inputs with wrong shapes or a wrong number of inputs."""
 CHECK_PREFIXES = ("_assert", "sym_", "_guards")
-"""Prefixes of operators that compute nothing, such as assertions."""
+"""Prefixes of operators that compute no tensors, such as assertions."""
 
 
 class Missing:
-    """Type of `MISSING`, the value of operators that could not be imported and of everything computed from them."""
+    """Type of `MISSING`, the value of unsupported operators and of everything computed from them."""
 
 
 MISSING = Missing()
-"""Value of what could not be imported."""
+"""Value that stands for the result of an operator that cannot be imported."""
 Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
-"""Example inputs: a tensor, several, or tensors by argument."""
+"""Example inputs of a module: a tensor, a sequence of tensors, or a mapping from argument names to tensors."""
 
 
 @dataclass(frozen=True)
 class TracedModule:
-    """A module traced by `torch.export`."""
+    """Module that was traced by `torch.export`."""
 
     program: ExportedProgram
     input_names: tuple[str, ...]
-    """Names of the inputs, if they were passed by name."""
+    """Argument names of the inputs, if they were passed by name."""
 
 
 def trace(module: nn.Module, example: Inputs) -> TracedModule:
-    """Trace a module in evaluation mode with `torch.export`. Raises ArchError (A3201) with torch's message if that
-    fails."""
+    """Trace a module in evaluation mode with `torch.export`.
+
+    Raises ArchError (A3201) with torch's message if the module cannot be traced.
+    """
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
     if isinstance(example, Tensor):
@@ -146,7 +148,7 @@ def trace(module: nn.Module, example: Inputs) -> TracedModule:
 
 
 def _inputs_hint(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return a hint that compares the shapes of inputs with the module's parameters."""
+    """Return a hint that shows the shapes of the inputs beside the parameters that the module takes."""
     pairs = [("", value) for value in args] + [(f"{name}=", value) for name, value in kwargs.items()]
     sizes = [f"{name}{'x'.join(map(str, value.shape[1:]))}" for name, value in pairs if isinstance(value, Tensor)]
     parameters = [name for name in inspect.signature(module.forward).parameters if name not in ("args", "kwargs")]
@@ -156,7 +158,7 @@ def _inputs_hint(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, An
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence torch's logger: refusals are reported by exceptions, and the log has only their tracebacks."""
+    """Context manager that silences torch's logger, which only repeats what exceptions report."""
     log = logging.getLogger("torch")
     before = log.level
     log.setLevel(logging.CRITICAL + 1)
@@ -167,12 +169,12 @@ def quiet() -> Iterator[None]:
 
 
 def _for_batch(x: Tensor) -> Tensor:
-    """Repeat an input's first sample BATCH times."""
+    """Return a batch of BATCH samples that repeats an input's first sample."""
     return x[:1].expand(BATCH, *x.shape[1:]).clone() if x.dim() else x
 
 
 def _writes_into_views(graph: fx.Graph) -> bool:
-    """Return whether a graph has in-place writes into views, which `run_decompositions` must remove."""
+    """Return whether a graph writes in place into views, which `run_decompositions` must then remove."""
     views = {"view", "slice", "select", "transpose", "permute", "unsqueeze", "narrow", "split", "chunk", "t", "expand"}
     for node in graph.nodes:
         if node.op == "call_function" and name_of(node).endswith("_") and not name_of(node).endswith("__"):
@@ -187,10 +189,10 @@ def _writes_into_views(graph: fx.Graph) -> bool:
 def import_module(
     module: nn.Module, example: Inputs, name: str = "network", partial: Callable[[Part], None] | None = None
 ) -> Imported:
-    """Import a module as a graph and weights. Raises ArchError (A3201, A3202) with all operators that archir does not
-    support.
+    """Import a module as a graph and weights. Raises ArchError (A3201, A3202) with all unsupported operators.
 
-    With `partial`, the largest supported part is returned; `partial` is called with the part and where it was cut out.
+    If `partial` is given, unsupported operators are cut out and the largest supported part is returned. `partial` is
+    then called with that part and the places where it was cut.
     """
     _require_valid(module, example)
     training = {child: child.training for child in module.modules()}
@@ -207,7 +209,7 @@ def import_module(
 
 
 def problems_of(module: nn.Module, example: Inputs) -> dict[str, Diagnostic]:
-    """Return what of a module cannot be imported, by the path of the submodule."""
+    """Return a diagnostic for each submodule that cannot be imported, by the path of the submodule."""
     reader = _Importer(module, trace(module, example), "network")
     with suppress(ArchError):
         reader.run()
@@ -215,7 +217,7 @@ def problems_of(module: nn.Module, example: Inputs) -> dict[str, Diagnostic]:
 
 
 def _require_valid(module: Any, example: Any) -> None:
-    """Raise ArchError (A3205) unless these are a module and example tensors with at least one sample."""
+    """Raise ArchError (A3205) unless the arguments are a torch module and example tensors with at least one sample."""
     if not isinstance(module, nn.Module):
         raise fail("A3205", f"{type(module).__name__} is no torch module", None, "subclass torch.nn.Module")
     if isinstance(example, Tensor):
@@ -238,7 +240,7 @@ def _require_valid(module: Any, example: Any) -> None:
 
 
 def _aliases(module: nn.Module) -> dict[str, list[str]]:
-    """Return, for each name in a module's state dict whose tensor has several names, all of these names."""
+    """Return the tensors that occur several times in a state dict: by each of their names, all names."""
     groups: dict[object, list[str]] = {}
     for name, tensor in module.state_dict().items():
         if not isinstance(tensor, Tensor):  # an extra state
@@ -248,8 +250,10 @@ def _aliases(module: nn.Module) -> dict[str, list[str]]:
 
 
 def _leftover_tensors(module: nn.Module, sources: Iterable[Source]) -> dict[str, Array | None]:
-    """Return the tensors of a module's state dict that the weights do not hold completely; None for unsupported
-    types."""
+    """Return the tensors of a module's state dict that cannot be restored completely from the imported weights.
+
+    Tensors of types that files do not support are None.
+    """
     state = module.state_dict()
     overlapping = _overlapping(state)
     left = {*state} - fully_used_tensors(sources) | overlapping
@@ -257,7 +261,7 @@ def _leftover_tensors(module: nn.Module, sources: Iterable[Source]) -> dict[str,
 
 
 def _as_array(tensor: Any) -> Array | None:
-    """Return a tensor as an array; None if it is quantized, sparse, or of a type that files do not support."""
+    """Convert a tensor to an array; None if it is quantized, sparse, or of a type that files do not support."""
     if not isinstance(tensor, Tensor) or tensor.is_quantized or tensor.layout is not torch.strided:
         return None
     tensor = tensor.detach().cpu()
@@ -270,7 +274,10 @@ def _as_array(tensor: Any) -> Array | None:
 
 
 def _overlapping(state: Mapping[str, Any]) -> set[str]:
-    """Return the names of tensors that share memory with another tensor in another layout: they cannot be separated."""
+    """Return the names of tensors whose memory overlaps with a tensor of another layout.
+
+    Such tensors cannot be stored separately.
+    """
     spans = sorted(
         (
             (start := tensor.data_ptr()),
@@ -292,12 +299,12 @@ def _overlapping(state: Mapping[str, Any]) -> set[str]:
 
 
 def _memory_extent(tensor: Tensor) -> int:
-    """Return the number of elements in memory from a tensor's first to its last element."""
+    """Return the distance in memory from a tensor's first to its last element, plus one, in elements."""
     return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def _argument_names(captured: TracedModule) -> dict[str, str]:
-    """Map the names of input nodes to the arguments' names, which torch writes in lower case."""
+    """Map names of input nodes to names of arguments; torch writes node names in lower case."""
     specs = captured.program.graph_signature.input_specs
     node_names = [spec.arg.name for spec in specs if spec.kind.name == "USER_INPUT"]
     pairs = [
@@ -309,12 +316,12 @@ def _argument_names(captured: TracedModule) -> dict[str, str]:
 
 
 def _torch_spelling(name: str) -> str:
-    """Return a name as torch writes it: lower case, with underscores for other characters."""
+    """Return an argument name as torch spells it in node names: lower case, underscores for other characters."""
     return re.sub(r"[^a-z0-9]", "_", name.lower())
 
 
 def _stored_tensors(program: ExportedProgram) -> dict[str, Tensor]:
-    """Return a program's tensors that are not trained, by the names of their nodes."""
+    """Return a program's untrained tensors by the names of their nodes."""
     tensors = {**program.constants, **program.state_dict}
     specs = program.graph_signature.input_specs
     result = {spec.arg.name: tensors.get(str(spec.target)) for spec in specs if spec.kind.name != "PARAMETER"}
@@ -323,7 +330,7 @@ def _stored_tensors(program: ExportedProgram) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a module, the program that it was cut out of, and the cuts."""
+    """Imported part of a module, the traced program from which it was cut, and the cuts."""
 
     imported: Imported
     program: ExportedProgram
@@ -332,7 +339,7 @@ class Part:
 
 
 class _Importer:
-    """Translates the nodes of a program one by one. With `partial`, unsupported operators are cut out."""
+    """Translates the nodes of a traced program one by one. With `partial`, unsupported operators are cut out."""
 
     def __init__(self, module: nn.Module, captured: TracedModule, name: str, partial: bool = False) -> None:
         self.partial = partial
@@ -349,7 +356,10 @@ class _Importer:
         self._argument_of = _argument_names(captured)
 
     def run(self) -> Imported:
-        """Translate the program. Raises ArchError (A3202) with all problems, unless a part is enough."""
+        """Translate the program.
+
+        Without `partial`, raises ArchError (A3202) with all problems. With `partial`, they are listed in the result.
+        """
         self._placeholders()
         for node in self.graph.nodes:
             if node.op == "call_function":
@@ -369,7 +379,7 @@ class _Importer:
         return Imported(graph, self.classes, self.builder.weights, self.builder.sources, leftover, problems)
 
     def _drop_unused_weights(self, graph: Graph) -> None:
-        """Drop the weights of nodes that are not in the graph."""
+        """Drop the weights that no node of the graph uses."""
         from archir_torch.lowering.module import weights_of
 
         used = weights_of(graph)
@@ -377,7 +387,7 @@ class _Importer:
         self.builder.sources = {name: self.builder.sources[name] for name in used}
 
     def _placeholders(self) -> None:
-        """Create the graph's inputs, and constants for parameters and buffers."""
+        """Create the graph's inputs, and constants for the module's parameters and buffers."""
         signature = self.program.graph_signature
         specs = {spec.arg.name: spec for spec in signature.input_specs}
         origins: dict[object, StoredTensor] = {}
@@ -405,7 +415,10 @@ class _Importer:
             self.values[node] = Constant(tensor, origin, trained=trained)
 
     def _input(self, node: fx.Node) -> Any:
-        """Create an input. Raises ArchError (A3202) without a batch axis first, or for an unsupported element type."""
+        """Create an input of the graph.
+
+        Raises ArchError (A3202) if its first axis is not the batch axis, or its element type is not supported.
+        """
         value = node.meta.get("val")
         if not isinstance(value, Tensor):
             return value
@@ -423,7 +436,7 @@ class _Importer:
         return input_value
 
     def _outputs(self, node: fx.Node) -> None:
-        """Label the graph's outputs. Raises ArchError (A3202) if none of them depends on inputs."""
+        """Create the graph's outputs with labels. Raises ArchError (A3202) if no output depends on the inputs."""
         flat = node.args[0]
         assert isinstance(flat, tuple | list)
         spec = self.program.call_spec.out_spec
@@ -448,7 +461,10 @@ class _Importer:
     # translation of single nodes
 
     def _import_call(self, node: fx.Node) -> Any:
-        """Translate a call: return its value, or MISSING if it depends on something that could not be imported."""
+        """Translate an operator call and return its value.
+
+        If an operand is MISSING, the call is cut out, like an unsupported operator.
+        """
         name = name_of(node)
         if name.startswith(CHECK_PREFIXES):
             return None
@@ -470,7 +486,8 @@ class _Importer:
     def _apply_operator(
         self, node: fx.Node, name: str, args: list[Any], kwargs: dict[str, Any], leaves: list[Any]
     ) -> Any:
-        """Apply an operator's function to its arguments; record a problem if it is unsupported."""
+        """Call the import function of an operator on its arguments. If the operator is unsupported, record a
+        problem."""
         try:
             if name == "embedding" and isinstance(args[0], Constant) and args[0].trained and is_plain_lookup(args[1]):
                 return OPERATORS[name](self.builder, *args, like=self.first_input)
@@ -502,8 +519,10 @@ class _Importer:
             return self._report_problem(node, f"unsupported arguments ({type(error).__name__})")
 
     def _check_result(self, node: fx.Node, result: Any) -> Any:
-        """Return an operator's result with the dtype of torch's. Raises Unsupported if it has another shape than
-        torch's."""
+        """Return the result of an import function, with the dtype that torch gives it.
+
+        Raises Unsupported if its shape differs from torch's.
+        """
         expected = node.meta.get("val")
         if not isinstance(result, Value) or not isinstance(expected, Tensor):
             return result
@@ -518,7 +537,7 @@ class _Importer:
         return result
 
     def _enter_module(self, node: fx.Node) -> None:
-        """Tell the builder which module a node belongs to."""
+        """Set the builder's current module to the one that a node belongs to."""
         stack = list((node.meta.get("nn_module_stack") or {}).values())
         for path, kind in stack:
             path = re.sub(r"@\d+", "", path)
@@ -528,7 +547,7 @@ class _Importer:
         self.builder.leaf = "torch.nn.modules" in str(kind) and "container" not in str(kind)
 
     def _report_problem(self, node: fx.Node, reason: str) -> Any:
-        """Record that a node cannot be imported, and why."""
+        """Record why a node cannot be imported, and cut it out."""
         path = self.builder.module or type(self.module).__name__
         name = name_of(node)
         text = f"`{path}`: {name}: {reason}"
@@ -536,9 +555,9 @@ class _Importer:
         return self._cut_out(node)
 
     def _cut_out(self, node: fx.Node) -> Any:
-        """Return the value of a node that cannot be imported: inputs of the part if one is wanted, otherwise MISSING.
+        """Return the value to use for the results of a node that cannot be imported: inputs of the part, or MISSING.
 
-        The values that the node reads become outputs of the part.
+        MISSING is returned if no part is wanted. Otherwise, the values that the node reads become outputs of the part.
         """
         if not self.partial or node.op == "output":
             return MISSING
@@ -552,7 +571,7 @@ class _Importer:
         return self._add_part_input(node, example, None)
 
     def _add_part_output(self, node: fx.Node, value: Value) -> None:
-        """Make a value an output of the part."""
+        """Make a value an output of the imported part."""
         label = valid_name(node.name)
         self._cut_nodes.add(node)
         if isinstance(self.builder.graph[value.node].op, Input):  # type: ignore[index]
@@ -562,7 +581,8 @@ class _Importer:
             self.part_outputs[label] = ((node, None), value)
 
     def _add_part_input(self, node: fx.Node, value: Any, index: int | None) -> Any:
-        """Return a new input of the part for a result of a cut node; MISSING if it cannot be an input."""
+        """Create an input of the imported part for a result of a cut-out node. Returns MISSING if it cannot be an
+        input."""
         dtype = DTYPES.get(value.dtype) if isinstance(value, Tensor) else None
         if dtype in (None, "bool") or not value.dim() or value.shape[0] != BATCH:
             return MISSING

@@ -1,4 +1,4 @@
-"""Tensors that do not depend on inputs: parameters, buffers, and tensors computed from them."""
+"""Constants of an import: parameters, buffers, and tensors computed from these alone."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from archir.language.decompiler.imported import Move
 
 
 class StoredTensor(NamedTuple):
-    """A parameter or buffer of the module."""
+    """Parameter or buffer of the imported module."""
 
     name: str
     shape: tuple[int, ...]
     trained: bool
     aliases: tuple[str, ...] = ()
-    """Other names of the same tensor in the module."""
+    """Other names under which the module holds the same tensor."""
     in_state_dict: bool = True
-    """True if state dicts contain it; some buffers are created again with each module."""
+    """True if the tensor is in the state dict; non-persistent buffers are not."""
 
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A tensor, and its origin: the parameter or buffer from which `moves` produce it, or a description in
-    `computed`."""
+    """Tensor that does not depend on the network's inputs, with its origin.
+
+    If `moves` (reshapes, permutations and slices) produce it from a parameter or buffer, that is its `origin`; if it
+    was computed, `computed` describes how.
+    """
 
     tensor: Tensor
     origin: StoredTensor | None = None
@@ -35,7 +38,7 @@ class Constant:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Key that is equal for the same part of the same stored tensor."""
+        """Key that is equal for constants that are the same part of the same stored tensor."""
         return (self.origin.name, self.moves) if self.origin is not None else (id(self.tensor),)
 
     def permuted(self, order: tuple[int, ...]) -> Constant:

@@ -1,4 +1,4 @@
-"""Command-line arguments of an import: the callable that creates a module, its example inputs, and its weights."""
+"""Command-line arguments of an import: the callable that creates the module, example inputs, and weights."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from archir.plugins import loading
 from archir_torch.lowering.weights import read_weights
 
 DTYPES = {"f32": torch.float32, "i64": torch.int64, "i32": torch.int32}
-"""Torch types by their name in inputs."""
+"""Torch dtype by its name in input specifications."""
 INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>f32|i64|i32):)?(?P<sizes>\d+(?:x\d+)*)")
-"""An input such as `3x224x224`, `i64:128` or `input_ids=i64:128`."""
+"""Pattern of an input specification, such as `3x224x224`, `i64:128` or `input_ids=i64:128`."""
 MAX_ELEMENTS = 2**31
 """Maximum number of elements of an example input."""
 WEIGHT_SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
-"""Suffixes of files with weights."""
+"""Suffixes of weights files."""
 WEIGHTS_HINT = "weights are no network: create it by --torch package.module:callable, and load them by --weights"
-"""Hint of errors if weights are given where a module is expected."""
+"""Hint for errors in which a weights file was given instead of a module."""
 TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m")
-"""Escape sequences of terminals for colours and bold text."""
+"""Pattern of terminal escape sequences, which are removed from torch's messages."""
 
 
 def create_module(name: str, arguments: Mapping[str, Any], state: Path | None = None) -> nn.Module:
-    """Return the module that `package.module:callable` returns; the package may be in the current folder.
+    """Import `package.module:callable`, call it with `arguments`, and return the torch module it creates.
 
-    `state` is a file with a state dict to load. Raises ArchError (A3101, A3102, A3205).
+    The package may be in the current folder. `state` is a file with a state dict to load. Raises ArchError (A3101,
+    A3102, A3205).
     """
     module_name, colon, attribute = name.partition(":")
     if not colon or not attribute:
@@ -63,7 +64,7 @@ def create_module(name: str, arguments: Mapping[str, Any], state: Path | None = 
 
 
 def _parameters_hint(function: Any) -> str | None:
-    """Return a hint with a callable's parameters and how to pass them; None if it has no signature."""
+    """Return a hint that lists a callable's parameters and how to pass them; None if it has no signature."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # builtins may have no signature
@@ -74,7 +75,7 @@ def _parameters_hint(function: Any) -> str | None:
 
 
 def _load_state(module: nn.Module, path: Path) -> None:
-    """Load a state dict from a safetensors file or a torch file; of the latter, only tensors are unpickled."""
+    """Load a state dict from a safetensors file or a torch file. From a torch file, only tensors are unpickled."""
     if path.suffix == ".safetensors":
         state: Any = read_weights(path)[0]
     else:
@@ -104,10 +105,10 @@ def _load_state(module: nn.Module, path: Path) -> None:
 
 
 def example_inputs(inputs: Sequence[str]) -> Any:
-    """Return example inputs of one sample each, from shapes such as `3x224x224`, `i64:128` or, by name,
-    `input_ids=i64:128`.
+    """Create example inputs of one sample from specifications.
 
-    They are a tuple of tensors, or a dict if they have names. Raises ArchError (A3205).
+    These are `3x224x224`, `i64:128` or, by name, `input_ids=i64:128`. Returns a tuple of tensors, or a dict if the
+    specifications have names. Raises ArchError (A3205).
     """
     tensors: list[tuple[str | None, Tensor]] = []
     for text in inputs:

@@ -1,4 +1,7 @@
-"""Constant folding: operators whose tensors are all constants are computed; pure movements are recorded as moves."""
+"""Constant folding of torch operators whose tensor operands are all constants.
+
+Reshapes, permutations, slices and other views are recorded as moves, so that the source of a weight stays known.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,20 @@ from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Unsupported
 
 IDENTITIES = {"contiguous", "clone", "detach", "alias", "lift_fresh_copy", "dropout", "to", "_to_copy"}
-"""Operators that return their operand."""
+"""Operators that return their operand unchanged."""
 RESHAPES = {"view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "_unsafe_view"}
-"""Operators that only change the shape."""
+"""Operators that change only the shape."""
 RANDOM = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "rand_like", "randn_like"}
 """Operators that generate random numbers."""
 EXPANSIONS = {"expand", "expand_as", "broadcast_to"}
-"""Operators that expand axes."""
+"""Operators that expand axes of size 1."""
 
 
 def fold_call(name: str, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Compute an operator on constants, lists and numbers. Raises Unsupported for random numbers."""
+    """Compute an operator on constants, lists and numbers.
+
+    Raises Unsupported for operators that generate random numbers.
+    """
     if name in RANDOM:
         raise Unsupported("random numbers in evaluation")
     constants = [constant for constant in _leaves([args, kwargs]) if isinstance(constant, Constant)]
@@ -47,7 +53,10 @@ def fold_call(name: str, target: Callable[..., Any], args: Sequence[Any], kwargs
 
 
 def _moved_constant(name: str, x: Constant, args: Sequence[Any], result: Tensor) -> Constant | None:
-    """Return the constant of an operator that only moves numbers; None for other operators."""
+    """Return the result of a reshape, permutation or identity as a constant with its origin.
+
+    None for other operators.
+    """
     rank = x.tensor.dim()
     if name in IDENTITIES:
         return x if result.dtype == x.tensor.dtype else None
@@ -66,9 +75,9 @@ def _moved_constant(name: str, x: Constant, args: Sequence[Any], result: Tensor)
 
 
 def _views(target: Callable[..., Any], x: Constant, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Move]:
-    """Return where the results of an operator lie in `x` if they are views of it; empty if not.
+    """Return the positions of an operator's results in `x` if they are views of it; otherwise an empty list.
 
-    Each element of `x` is in at most one of the views.
+    Every element of `x` must be in at most one position of a view, so expanded views do not count.
     """
     schema = getattr(target, "_schema", None)
     if schema is None or any(view.alias_info is None or view.alias_info.is_write for view in schema.returns):
@@ -83,7 +92,7 @@ def _views(target: Callable[..., Any], x: Constant, args: Sequence[Any], kwargs:
 
 
 def _unwrap(value: Any) -> Any:
-    """Replace constants by their tensors, in nested lists and dicts too."""
+    """Replace constants by their tensors, also in nested lists and dicts."""
     if isinstance(value, Constant):
         return value.tensor
     if isinstance(value, dict):
@@ -94,7 +103,7 @@ def _unwrap(value: Any) -> Any:
 
 
 def _wrap(value: Any, label: str, trained: bool) -> Any:
-    """Replace tensors by constants with this description, in nested lists too."""
+    """Replace tensors by constants with the given description, also in nested lists."""
     if isinstance(value, Tensor):
         return Constant(value, computed=label, trained=trained)
     if isinstance(value, list | tuple):
@@ -103,7 +112,7 @@ def _wrap(value: Any, label: str, trained: bool) -> Any:
 
 
 def _leaves(value: Any) -> list[Any]:
-    """Return the leaves of nested lists and dicts."""
+    """Return the leaves of nested lists, tuples and dicts."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -115,11 +124,14 @@ FILL_VALUES: dict[str, float | None] = {
     "zeros_like": 0.0, "ones_like": 1.0, "new_zeros": 0.0, "new_ones": 1.0, "empty_like": 0.0, "new_empty": 0.0,
     "full_like": None, "new_full": None, "fill": None,
 }  # fmt: skip
-"""Operators that need only a tensor's shape, and the number that they fill it with; None if an argument gives it."""
+"""Number with which an operator fills a tensor of known shape, by operator.
+
+Returns None if an argument gives the number.
+"""
 
 
 def filled_constant(name: str, args: Sequence[Any], shape: Sequence[int], dtype: torch.dtype) -> Constant:
-    """Return the constant of an operator in `FILLED`. Raises Unsupported if its number is not constant."""
+    """Return the result of an operator in `FILL_VALUES`. Raises Unsupported if the number depends on inputs."""
     number = FILL_VALUES[name]
     if number is None:
         number = args[2] if name == "new_full" else args[1]

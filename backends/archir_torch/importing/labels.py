@@ -1,4 +1,4 @@
-"""Labels of a module's inputs and outputs in archir's graph."""
+"""Labels for the inputs and outputs of an imported module in archir's graph."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from archir.language.decompiler.spelling import RESERVED
 
 
 def output_labels(outputs: Any) -> dict[str, Any]:
-    """Return a module's results by output label: the top-level tensors, or all nested ones if there are none at the
-    top."""
+    """Return a module's results by output label.
+
+    These are the tensors at the top level of the returned structure, or if there are none, all nested ones.
+    """
     if isinstance(outputs, Mapping):
         pairs = [(str(key), value) for key, value in outputs.items() if not isinstance(value, Mapping | list | tuple)]
         if pairs:
@@ -25,7 +27,7 @@ def output_labels(outputs: Any) -> dict[str, Any]:
 
 
 def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return pairs as a dict of valid and distinct names."""
+    """Convert pairs of name and value to a dict whose keys are valid and distinct names."""
     result: dict[str, Any] = {}
     for name, value in pairs:
         label, number = valid_name(name), 1
@@ -37,7 +39,7 @@ def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def valid_name(name: str) -> str:
-    """Return a valid name of an input or output of a program."""
+    """Convert a text to a valid name for an input or output of a program."""
     name = re.sub(r"\W", "_", name, flags=re.ASCII) or "result"
     name = f"result_{name}" if name[0].isdigit() else name
     return f"{name}_" if name in RESERVED else name

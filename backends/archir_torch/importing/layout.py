@@ -1,9 +1,10 @@
-"""Layouts of torch tensors in archir's tensors, which have no batch axis and few possible layouts.
+"""Symbolic layouts of torch tensors: how their axes map to the axes of archir tensors.
 
-An axis is a product of atoms, the major one first; an axis of size 1 has none. A torch tensor [B, heads, N, d] that is
-a view of tokens f32[N, heads * d] has the axes (batch)(heads)(N)(d), and its base is (N)(heads d). Reshapes,
-permutations, squeezes and expansions regroup atoms and compute nothing; other operations request the base that they
-need.
+archir tensors have no batch axis and few possible layouts. Each axis is a product of atoms, the major one first; an
+axis of size 1 has no atoms. For example, a torch tensor [B, heads, N, d] that is a view of tokens f32[N, heads * d]
+has the axes (batch)(heads)(N)(d), and its base, the layout of the archir tensor, is (N)(heads d). Reshapes,
+permutations, squeezes and expansions only regroup atoms and add no operation; other operators request the base that
+they need.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from archir_torch.importing.constants import Constant
 
 
 class Unsupported(Exception):  # noqa: N818  (its name is an adjective, unlike those of errors)
-    """An operation that archir does not support; the message names it."""
+    """Raised for an operation that archir does not support; the message describes the operation."""
 
 
 class Atom:
-    """An indivisible factor of an axis, compared by identity: two atoms of equal size are different."""
+    """Indivisible factor of an axis. Atoms are compared by identity: two atoms of equal size are different."""
 
     __slots__ = ("size",)
 
@@ -33,16 +34,16 @@ class Atom:
 
 
 Axis = tuple[Atom, ...]
-"""Atoms of an axis, the major one first."""
+"""Atoms of one axis, the major one first."""
 Axes = tuple[Axis, ...]
-"""Axes of a tensor."""
+"""All axes of a tensor, in order."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A torch tensor with these `axes`, stored as a node or a constant whose axes are `base`.
+    """Torch tensor with the given `axes`, whose data is an archir node or constant with the axes `base`.
 
-    Atoms in `axes` that are not in `base` are copies; the batch is always one of them.
+    Along atoms that are in `axes` but not in `base`, the tensor is a copy. The batch is always such an atom.
     """
 
     node: NodeId | Constant
@@ -52,7 +53,7 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the torch tensor."""
+        """Shape of the torch tensor, including the batch axis."""
         return sizes(self.axes)
 
     @property
@@ -62,17 +63,17 @@ class Value:
 
 
 def sizes(axes: Axes) -> tuple[int, ...]:
-    """Return the size of each axis."""
+    """Return the size of each axis, which is the product of its atoms' sizes."""
     return tuple(prod(atom.size for atom in axis) for axis in axes)
 
 
 def new_axes(shape: Iterable[int]) -> Axes:
-    """Return axes of new atoms."""
+    """Return axes of these sizes, each with a new atom, or without atoms if its size is 1."""
     return tuple((Atom(size),) if size != 1 else () for size in shape)
 
 
 def replace_atoms(value: Value, parts: Mapping[Atom, Axis]) -> Value:
-    """Return the value with some atoms replaced by sequences of atoms."""
+    """Return the value with some atoms replaced by sequences of atoms, in both `axes` and `base`."""
 
     def of(axes: Axes) -> Axes:
         return tuple(tuple(new for atom in axis for new in parts.get(atom, (atom,))) for axis in axes)
@@ -81,13 +82,13 @@ def replace_atoms(value: Value, parts: Mapping[Atom, Axis]) -> Value:
 
 
 def with_new_atoms(value: Value, batch: Atom) -> Value:
-    """Return the value with new atoms, except for the batch."""
+    """Return the value with every atom except the batch replaced by a new one."""
     old = {atom for axes in (value.base, value.axes) for axis in axes for atom in axis} - {batch}
     return replace_atoms(value, {atom: (Atom(atom.size),) for atom in old})
 
 
 def merge_atoms(value: Value, batch: Atom) -> Value:
-    """Return the value with atoms merged that always follow each other."""
+    """Return the value with pairs of atoms merged that occur only directly after each other."""
     while True:
         after: dict[Atom, set[Atom | None]] = {}
         before: dict[Atom, set[Atom | None]] = {}
@@ -110,8 +111,10 @@ def merge_atoms(value: Value, batch: Atom) -> Value:
 
 
 def regroup(value: Value, shape: Sequence[int], batch: Atom) -> Value:
-    """Reshape a value by regrouping and splitting its atoms. Raises Unsupported if atoms do not divide into these
-    sizes."""
+    """Reshape a value by regrouping and splitting its atoms.
+
+    Raises Unsupported if the atoms do not divide into the new sizes.
+    """
     remaining = [atom for axis in value.axes for atom in axis]
     remaining.reverse()
     parts: dict[Atom, list[Atom]] = {}
@@ -144,15 +147,14 @@ def regroup(value: Value, shape: Sequence[int], batch: Atom) -> Value:
 
 
 def base_without_batch(axes: Axes, batch: Atom) -> Axes:
-    """Return the base that has torch's axes without the batch."""
+    """Return the base with the same layout as torch's axes, without the batch."""
     return tuple(tuple(atom for atom in axis if atom is not batch) for axis in axes if axis != (batch,))
 
 
 def match_atoms(first: Axis, second: Axis) -> tuple[dict[Atom, Axis], dict[Atom, Axis]]:
-    """Split the atoms of two axes of equal size so that they correspond. Raises Unsupported if their sizes do not
-    divide.
+    """Split the atoms of two axes of equal size so that the axes consist of corresponding atoms.
 
-    Returns the parts of each axis's atoms.
+    Returns, for each axis, the parts of each of its atoms. Raises Unsupported if the sizes do not divide each other.
     """
     first_parts: dict[Atom, list[Atom]] = {atom: [] for atom in first}
     second_parts: dict[Atom, list[Atom]] = {atom: [] for atom in second}

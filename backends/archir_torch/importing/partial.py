@@ -1,7 +1,7 @@
 """Partial imports: the largest part of a module that archir supports.
 
-The results of an unsupported operator become inputs of the part, and its operands become outputs. Of the components
-that are not connected then, the one with the most multiply-accumulates is kept.
+Unsupported operators are cut out: their results become inputs of the part, and their operands become outputs. Of the
+connected components that remain, the one with the most multiply-accumulates is kept.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from archir_torch.importing.layout import Atom, Value
 from archir_torch.lowering.module import Network
 
 NodeResult = tuple[fx.Node, int | None]
-"""A node of torch's graph, and the index of the result if it has several."""
+"""Node of torch's graph, and the index of one of its results; the index is None if the node has a single result."""
 
 
 def largest_component(graph: Graph, types: Mapping[NodeId, TensorType]) -> Graph:
-    """Return the connected component with the most multiply-accumulates; with equally many, that with the most nodes.
+    """Return the connected component with the most multiply-accumulates; ties are broken by the number of nodes.
 
-    Raises ArchError (A3202) if there is none with an output.
+    Raises ArchError (A3202) if no component has an output.
     """
     links: nx.Graph[NodeId] = nx.Graph()
     for number in graph:
@@ -64,14 +64,14 @@ def largest_component(graph: Graph, types: Mapping[NodeId, TensorType]) -> Graph
 
 @dataclass(frozen=True)
 class Cuts:
-    """Where a part was cut out: its inputs and outputs by label, as results of nodes in torch's graph."""
+    """Places where a part was cut out: the results in torch's graph, by label of the part's inputs and outputs."""
 
     inputs: Mapping[str, NodeResult]
     outputs: Mapping[str, tuple[NodeResult, Value]]
 
 
 class _RecordingInterpreter(fx.Interpreter):
-    """Interpreter of a torch graph that records the results of some nodes."""
+    """Interpreter of a torch graph that records the results of selected nodes."""
 
     def __init__(self, module: fx.GraphModule, nodes: set[fx.Node]) -> None:
         super().__init__(module)
@@ -89,10 +89,11 @@ def part_difference(
     program: ExportedProgram, cuts: Cuts, batch: Atom, network: Network, part_inputs: Iterable[str],
     inputs: Mapping[str, Tensor],
 ) -> float:  # fmt: skip
-    """Return the largest difference between a part's outputs and the same values in torch's graph.
+    """Run a part and the full traced module, and return the largest difference between their values.
 
-    It is relative to the largest number of each output. `given_to` are the part's inputs; `inputs` are those of the
-    full module, with as many samples as it was traced with.
+    The part's outputs are compared with the same values in torch's graph, relative to the largest magnitude of each
+    output. `part_inputs` are the labels of the part's inputs; `inputs` are inputs of the full module, with the batch
+    size with which it was traced.
     """
     places = [*cuts.inputs.values(), *(place for place, _ in cuts.outputs.values())]
     runner = _RecordingInterpreter(program.graph_module, {node for node, _ in places})
@@ -113,13 +114,13 @@ def part_difference(
 
 
 def _recorded(results: Mapping[fx.Node, Any], place: NodeResult) -> Tensor:
-    """Return the recorded tensor of a node's result."""
+    """Return the recorded tensor for a node's result."""
     node, index = place
     tensor: Tensor = results[node] if index is None else results[node][index]
     return tensor
 
 
 def _batch_first(tensor: Tensor, value: Value, batch: Atom) -> Tensor:
-    """Move the batch axis of a tensor to the front, or add it if there is none."""
+    """Move the batch axis of a tensor to the front, or add a batch axis if it has none."""
     positions: Sequence[int] = [i for i, axis in enumerate(value.axes) if axis == (batch,)]
     return tensor.movedim(positions[0], 0) if positions else tensor.expand(batch.size, *tensor.shape)

@@ -1,4 +1,4 @@
-"""Check that an import computes the same as its source."""
+"""Comparison of an import with its source on random inputs."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from archir_torch.importing.capture import Part
 
 SAMPLES = 2
-"""Number of random samples that are compared."""
+"""Number of random samples on which outputs are compared."""
 SHARE = 0.2
-"""Probability with which a random integer is replaced by one that the network treats specially, such as padding."""
+"""Probability with which a random integer is replaced by one with a special meaning, such as padding."""
 TOLERANCE = 1e-5
-"""Maximum difference, relative to the largest number of the output."""
+"""Maximum difference, relative to the largest magnitude of an output."""
 
 
 def network(graph: Graph, weights: Mapping[str, Array]) -> Network:
-    """Return a graph's module with these weights, which are not copied."""
+    """Return the torch module of a graph with the given weights, which are not copied."""
     with torch.device("meta"):
         module = Network(graph)
     state = {name: torch.from_numpy(np.asarray(array)) for name, array in weights.items()}
@@ -46,7 +46,7 @@ def network(graph: Graph, weights: Mapping[str, Array]) -> Network:
 def max_difference(
     module: nn.Module, network: Network, graph: Graph, example: Any, generator: torch.Generator
 ) -> float:
-    """Return the largest difference of all outputs on random inputs, relative to the output's largest number."""
+    """Return the largest difference over all outputs for random inputs, relative to an output's largest magnitude."""
     inputs = _random_inputs(graph, generator)
     by_name = isinstance(example, Mapping)
     training = {value: value.training for value in module.modules()}
@@ -68,7 +68,10 @@ def max_difference(
 
 
 def require_equal(module: nn.Module, network: Network, graph: Graph, example: Any, generator: torch.Generator) -> float:
-    """Return the largest difference. Raises ArchError (A3203) if it exceeds TOLERANCE."""
+    """Return the largest difference between a module and its import.
+
+    Raises ArchError (A3203) if it exceeds TOLERANCE.
+    """
     worst = max_difference(module, network, graph, example, generator)
     if not worst <= TOLERANCE:
         raise fail("A3203", f"{graph.name} differs from {type(module).__name__} by {worst:.1e}, relative to its output")
@@ -76,7 +79,7 @@ def require_equal(module: nn.Module, network: Network, graph: Graph, example: An
 
 
 def require_part_equal(part: Part, generator: torch.Generator) -> None:
-    """Raise ArchError (A3203) unless a part computes the same as the module's own graph between the cuts."""
+    """Raise ArchError (A3203) unless an imported part computes the same as the module's own graph between the cuts."""
     graph = part.imported.graph
     module = network(graph, part.imported.weights)
     specs = [spec for spec in part.program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
@@ -98,7 +101,7 @@ def require_part_equal(part: Part, generator: torch.Generator) -> None:
 
 
 def special_integers(graph: Graph) -> list[int]:
-    """Return the integers that a network treats specially, such as those of padding or the end of a text."""
+    """Return the integers with a special meaning to a network, such as those for padding or the end of a text."""
     ops = [graph[number].op for number in graph]
     values = [
         item.to if isinstance(item, Equal) else item.padding if isinstance(item, Positions) else None for item in ops
@@ -107,8 +110,10 @@ def special_integers(graph: Graph) -> list[int]:
 
 
 def random_integers(type_: TensorType, special: Sequence[int], generator: torch.Generator) -> Tensor:
-    """Return random integers below the type's limit, some of them `also`; without a limit, a mask that begins with
-    1."""
+    """Return random integers below the type's limit, some of which are replaced by those in `special`.
+
+    If the type has no limit, return a mask of 0 and 1 that begins with 1.
+    """
     shape = (SAMPLES, *type_.shape)
     dtype = torch.int64 if type_.dtype == "i64" else torch.int32
     result = torch.randint(type_.integer_limit or 2, shape, generator=generator, dtype=dtype)
@@ -122,7 +127,7 @@ def random_integers(type_: TensorType, special: Sequence[int], generator: torch.
 
 
 def _random_inputs(graph: Graph, generator: torch.Generator) -> dict[str, Tensor]:
-    """Return random inputs of a graph."""
+    """Return random inputs for a graph, by name."""
     special = special_integers(graph)
     return {
         name: torch.randn((SAMPLES, *type_.shape), generator=generator)

@@ -1,1 +1,1 @@
-"""Lowering of graphs to `nn.Module`s: one rule per operation, layers, weights, devices and precisions."""
+"""Lowering of graphs to `nn.Module`s: one lowering rule per operation, layers, weights, devices and precisions."""

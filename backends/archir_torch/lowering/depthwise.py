@@ -1,8 +1,8 @@
 """Depthwise convolutions with faster gradients on CPUs.
 
-oneDNN runs the forward pass of depthwise convolutions fast, but not their gradients if they are strided or dilated or
-have filters wider than three pixels: these gradients take 5 to 50 times as long as the ones here, which are composed
-of convolutions that oneDNN has fast kernels for.
+oneDNN computes the forward pass of depthwise convolutions fast, but it is slow at their gradients if the convolution
+is strided or dilated or has filters wider than three pixels: oneDNN then takes 5 to 50 times as long as the gradients
+in this module. These are composed of convolutions for which oneDNN has fast kernels.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def depthwise_conv(
     dilation: int | tuple[int, ...],
     groups: int,
 ) -> Tensor:
-    """Compute the same as `conv`, with a faster gradient where there is one.
+    """Compute the same result as `conv`, with a faster gradient if the convolution allows it.
 
-    The faster gradient is used if the convolution is depthwise, has a square filter and no bias, and keeps the size of
-    the map (at stride 1). It supports first-order gradients only.
+    The faster gradient is used for depthwise convolutions with a square filter and no bias whose padding would keep the
+    size of the map at stride 1. It supports first-order gradients only.
     """
     kernel = weight.shape[-1]
     if weight.shape[-2] != kernel or isinstance(stride, tuple) or isinstance(dilation, tuple):
@@ -50,7 +50,7 @@ def depthwise_conv(
 
 
 def _cast_for_autocast(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Cast the operands to the dtype that autocast uses for convolutions, since autocast is not active in the backward
+    """Cast the operands to the dtype in which autocast runs convolutions, because autocast is off in the backward
     pass."""
     device_type = x.device.type
     if not torch.is_autocast_enabled(device_type) or x.dtype == torch.float64:
@@ -85,12 +85,15 @@ class _Depthwise(torch.autograd.Function):
 
 
 def _same_conv(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
-    """Convolve x with zero padding that keeps its size at stride 1."""
+    """Convolve x with zero padding that, at stride 1, would keep the size of the map."""
     return F.conv2d(x, weight, None, stride, dilation * (weight.shape[-1] - 1) // 2, dilation, weight.shape[0])
 
 
 def _undo_stride(gradient: Tensor, stride: int, shape: torch.Size) -> Tensor:
-    """Return the gradient of the result at stride 1 (of shape `shape`): zero except at every `stride`-th pixel."""
+    """Scatter the gradient of a strided result to shape `shape`, that of the result at stride 1.
+
+    The new gradient is zero except at every `stride`-th pixel.
+    """
     if stride == 1:
         return gradient
     dense = torch.empty(
@@ -116,7 +119,8 @@ def _weight_gradient(x: Tensor, gradient: Tensor, kernel: int, dilation: int) ->
 
 
 def _columns_gradient(x: Tensor, gradient: Tensor, size: tuple[int, int], margin: int) -> Tensor:
-    """Compute the weight gradient [C, 1, *size] of some adjacent filter columns; `margin` is the horizontal padding."""
+    """Compute the weight gradient [C, 1, *size] for a block of adjacent filter columns; `margin` is the horizontal
+    padding."""
     weight = x.new_empty(x.shape[1], 1, *size)
     paddings = [size[0] // 2, margin]
     gradients: tuple[Any, Tensor, Any] = torch.ops.aten.convolution_backward(
@@ -126,10 +130,11 @@ def _columns_gradient(x: Tensor, gradient: Tensor, size: tuple[int, int], margin
 
 
 def _space_to_batch(x: Tensor, dilation: int) -> Tensor:
-    """Rearrange images [N, C, H, W] into d * d images each, [d d N, C, H / d, W / d] for the dilation d.
+    """Split images [N, C, H, W] by pixel phase into d * d smaller images each: [d d N, C, H / d, W / d] for
+    dilation d.
 
-    Each of these images holds every d-th pixel of every d-th row, so that a dilated convolution of x is a dense one
-    here.
+    Each smaller image holds every d-th pixel of every d-th row, so that a convolution of x with dilation d becomes an
+    undilated one.
     """
     if dilation == 1:
         return x

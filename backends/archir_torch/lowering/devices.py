@@ -1,4 +1,4 @@
-"""Validation of the requested device, and the number of CPU threads of torch."""
+"""Validation of the requested device, and control of the number of CPU threads that torch uses."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from archir.utils.settings import suggest_setting
 
 
 def resolve_device(name: str | None) -> str:
-    """Return the name of an available device: `cpu`, `cuda` or `cuda:N`; None selects a GPU if there is one, else the
-    CPU.
+    """Return the name of an available device: `cpu`, `cuda` or `cuda:N`.
 
-    Raises ArchError (A1505) if the name is invalid or the device does not exist.
+    None as the requested device selects a GPU if there is one, otherwise the CPU. Raises ArchError (A1505) if the name
+    is invalid or the device does not exist.
     """
     if name is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
@@ -36,7 +36,7 @@ def resolve_device(name: str | None) -> str:
 
 @contextmanager
 def torch_threads(count: int | None) -> Iterator[None]:
-    """Set the number of CPU threads of torch within a `with` block; None keeps the current number."""
+    """Context manager that sets the number of CPU threads of torch; None keeps the current number."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:

@@ -1,4 +1,4 @@
-"""Seeded random generators of torch, one per purpose."""
+"""Seeded random generators of torch, a separate one for each purpose."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from archir.utils.seeds import derive_seed
 
 
 def seeded_generator(*parts: int | str) -> torch.Generator:
-    """Return a CPU generator seeded with a value derived from all parts (see `archir.utils.seeds`)."""
+    """Return a CPU generator whose seed is derived from all arguments (see `archir.utils.seeds`)."""
     return torch.Generator().manual_seed(derive_seed(*parts))

@@ -1,4 +1,4 @@
-"""Checks of the inputs of a network: their number, element types, ranks and sizes."""
+"""Checks of a network's inputs: their number, dtypes, ranks and sizes."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ class ExpectedInput(NamedTuple):
     shape: tuple[int, ...]
     """Shape without the batch axis."""
     dtypes: frozenset[torch.dtype]
-    """Accepted element types: all floating-point types are accepted for a float input, since networks run in float64
-    and in 16 bits as well."""
+    """Accepted dtypes. A float input accepts all floating-point dtypes, since networks also run in float64 and in
+    16 bits."""
 
 
 def expected_inputs(inputs: Mapping[str, TensorType]) -> tuple[ExpectedInput, ...]:
-    """Return what a network accepts for inputs of these types, by name."""
+    """Return the name, shape and accepted dtypes of each input, from the input types by name."""
     dtypes = {"bool": frozenset({torch.bool}), **dict.fromkeys(INTEGER_DTYPES, _INTEGERS)}
     return tuple(ExpectedInput(name, x.shape, dtypes.get(x.dtype, _FLOATS)) for name, x in inputs.items())
 
 
 def check_inputs(inputs: Sequence[Tensor], specs: Sequence[ExpectedInput], open_sizes: bool = False) -> None:
-    """Check the inputs of a network. Raises TypeError for a wrong number of inputs or wrong element types, and
-    ValueError for wrong ranks, sizes, or batch sizes that differ.
+    """Check the inputs of a network.
 
-    With `open_sizes`, sizes are not checked here but by the operations.
+    Raises TypeError for a wrong number of inputs or a wrong dtype, and ValueError for a wrong rank, a wrong size, or
+    batch
+    sizes that differ between inputs. With `open_sizes`, sizes are not checked: the operations accept or reject them.
     """
     if len(inputs) != len(specs):
         names = ", ".join(spec.name for spec in specs)

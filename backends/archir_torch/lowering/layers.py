@@ -1,4 +1,4 @@
-"""Layers of `torch.nn` that are equivalent to an operation and name their weights alike."""
+"""Equivalent `torch.nn` layers of operations, with the same weight names."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from archir.ops.windows import collapse_sizes
 
 @dataclass(frozen=True)
 class Argument:
-    """Argument of a layer's constructor: passed by keyword if `keyword`, and omitted if it equals its `default` (None:
-    it has no default)."""
+    """Argument in a layer's constructor call.
+
+    It is passed by keyword if `keyword`, and left out if its value equals `default`; a `default` of None means that the
+    argument is always passed.
+    """
 
     name: str
     value: Any
@@ -28,7 +31,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class StandardLayer:
-    """Constructor call of a `torch.nn` class, or of a subclass defined by `source`."""
+    """Constructor call for a layer: a class of `torch.nn`, or a subclass whose definition is `source`."""
 
     name: str
     arguments: list[Argument]
@@ -36,13 +39,13 @@ class StandardLayer:
 
 
 def _token_layer_source(name: str, base: str) -> str:
-    """Return the source of a subclass of `base`, a layer for [B, D, N], that takes tokens [B, N, D]."""
+    """Return the source of a layer for tokens [B, N, D], a subclass of `base`, which takes [B, D, N]."""
     lines = [f"class {name}({base}):", "    def forward(self, x):"]
     return "\n".join([*lines, "        return super().forward(x.transpose(1, 2)).transpose(1, 2)"])
 
 
 def _option(name: str, value: Any, default: Any) -> Argument:
-    """Return a keyword argument with a default."""
+    """Return a keyword argument that is left out if its value is the default."""
     return Argument(name, value, default, keyword=True)
 
 
@@ -158,7 +161,7 @@ _LAYERS: dict[type[Op], Callable[..., StandardLayer | None]] = {
 
 
 def standard_layer(op: Op, types: Sequence[TensorType]) -> StandardLayer | None:
-    """Return the `torch.nn` layer for an operation on operands of these types, or None if there is no equivalent
-    layer."""
+    """Return the `torch.nn` layer that is equivalent to an operation on operands of these types; None if there is
+    none."""
     make = _LAYERS.get(type(op))
     return make(op, *types) if make is not None else None

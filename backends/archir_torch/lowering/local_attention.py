@@ -1,10 +1,11 @@
-"""Local attention by shifting and accumulating: one pass over the map per offset of the window, without unfolding.
+"""Local attention by shifting and accumulating: one pass over the map per offset in the window, without
+unfolding.
 
-Unfolding holds kernel^2 copies of keys and values, for the forward and the backward pass. Here each offset of the
+Unfolding stores kernel^2 copies of keys and values for the forward and the backward pass. Here, each offset in the
 window is a shifted view of the padded keys and values. Only the operands and the attention weights are saved for the
-backward pass, which computes the shifted views again. On a CPU this takes a quarter of the time at 7 x 7 windows on 32
-x 32 maps of 64 channels. On maps so small that starting an operation costs more than running it, unfolding is faster
-and is used. Measurements of each formulation: `benchmarks/results/local_attention_cpu.txt`.
+backward pass, which takes the shifted views again. On a CPU this takes a quarter of the time of unfolding for 7 x 7
+windows on 32 x 32 maps with 64 channels. On small maps, where the overhead per operation dominates, unfolding is
+faster and is used. Measurements: `benchmarks/results/local_attention_cpu.txt`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 MAX_UNFOLDED = 32_768
-"""Maximum number of unfolded elements per sample up to which unfolding is faster (measured on 2 CPU cores, batch
-64)."""
+"""Maximum number of unfolded elements per sample for which unfolding is used.
+
+Up to this number it is the faster method (measured on 2 CPU cores, batch size 64).
+"""
 
 
 class _Shifted(torch.autograd.Function):
-    """Softmax over a window of `logits + query . shifted key`, applied to the shifted values.
+    """Attention over a window: softmax of `query . shifted key + bias`, applied to the shifted values.
 
     query, key [B, C, H, W], value [B, D, H, W], bias [B, heads, kernel * kernel, H, W] or empty; result [B, D, H, W].
     """
@@ -81,10 +84,11 @@ class _Shifted(torch.autograd.Function):
 
 
 def offset_tables(rows: Tensor, columns: Tensor, channels: int) -> tuple[Tensor, Tensor]:
-    """Expand the tables of row and column offsets to all channels: two tensors [channels, kernel].
+    """Expand the embeddings of row and column offsets to all channels: two tensors [channels, kernel].
 
-    Rows apply to the first half of the channels and columns to the second half; the other entries are zero. `rows` and
-    `columns` cover all channels, or those of one head, and are then repeated for each head.
+    Row embeddings fill the first half of the channels and column embeddings the second half; all other entries are
+    zero. `rows` and `columns` cover either all channels, or the channels of one head, in which case all heads share
+    them.
     """
     half = rows.shape[0]
     zeros = rows.new_zeros(half + columns.shape[0], rows.shape[1])
@@ -93,8 +97,7 @@ def offset_tables(rows: Tensor, columns: Tensor, channels: int) -> tuple[Tensor,
 
 
 def _offset_logits(query: Tensor, rows: Tensor, columns: Tensor, heads: int) -> Tensor:
-    """Compute the products of queries and offset tables, [B, heads, kernel * kernel, H, W], each head over its own
-    channels."""
+    """Compute the dot products of queries and offset embeddings per head, [B, heads, kernel * kernel, H, W]."""
     batch, channels, height, width = query.shape
     kernel = rows.shape[1]
     by_row, by_column = (table.unflatten(0, (heads, -1)) for table in offset_tables(rows, columns, channels))
@@ -105,7 +108,7 @@ def _offset_logits(query: Tensor, rows: Tensor, columns: Tensor, heads: int) -> 
 
 
 def _unfolded_attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor, heads: int, kernel: int) -> Tensor:
-    """Compute the same as `_Shifted` by unfolding keys and values into kernel * kernel copies."""
+    """Compute the same result as `_Shifted`, with keys and values unfolded into kernel * kernel copies."""
     height, width = query.shape[2:]
     keys, values = (F.unfold(x, kernel, padding=kernel // 2) for x in (key, value))
     keys, values = (x.unflatten(2, (height, width)).unflatten(1, (heads, -1, kernel * kernel)) for x in (keys, values))
@@ -125,10 +128,11 @@ def local_attention(
     kernel: int,
     scale: float = 1.0,
 ) -> Tensor:
-    """Attention of each position to the kernel x kernel window around it; zero padding takes part in the softmax.
+    """Compute the attention of each pixel to the kernel x kernel window around it. Zero padding takes part in the
+    softmax.
 
     query, key [B, C, H, W], value [B, D, H, W], rows [C // 2, kernel], columns [C - C // 2, kernel] -> [B, D, H, W].
-    Tables with the C / heads channels of one head are shared by all heads.
+    `rows` and `columns` are embeddings of offsets; if they have only C / heads channels in total, all heads share them.
     """
     query = query * scale if scale != 1.0 else query
     bias = query.new_empty(0)

@@ -1,8 +1,8 @@
-"""A graph as an `nn.Module`.
+"""Lowered graph as an `nn.Module`.
 
-The module runs a list of steps, one per node. Each step reads and writes numbered slots and frees the values that no
-later step reads, so that it uses as much memory as a forward function written by hand. Weights belong to submodules
-that are named after the scopes.
+The module runs a list of steps, one per node. Each step reads and writes numbered slots, and frees the values that no
+later step reads, so that peak memory is that of a handwritten forward function. Weights belong to submodules that are
+named after the scopes of the net.
 """
 
 from __future__ import annotations
@@ -34,32 +34,34 @@ from archir_torch.lowering.rules import RULES
 from archir_torch.lowering.weight_init import initial_tensor
 
 Path = tuple[str, ...]
-"""Components of the scope of a layer."""
+"""Components of a layer's scope: `a.b[0]` is (`a`, `b`, `0`)."""
 ChildRef = tuple[nn.Module, str]
-"""Reference to a submodule: its parent module and its name there. The submodule may be replaced there at any time."""
+"""Reference to a submodule as parent module and attribute name, so that the submodule can be replaced at any
+time."""
 
 _OVERWRITABLE = {"add", "batch_norm", "conv", "linear", "sub"}
-"""Operations whose gradient does not need their own result, so that its only consumer may overwrite it."""
+"""Operations whose gradient does not need their result, so that the result's only consumer may overwrite it in
+place."""
 
 
 class WeightHolder(nn.Module):
-    """Module that holds the weights of a scope."""
+    """Module that holds the weights of one scope."""
 
     names: tuple[str, ...] = ()
-    """Names of the weights, in the order of the operation."""
+    """Names of the weights, in the order in which the operation declares them."""
 
 
 class Layer(WeightHolder):
-    """The weights of one node and the function that uses them."""
+    """Weights of one node, and the function that uses them."""
 
     def __init__(self, function: Callable[..., Tensor], attributes: dict[str, Any], takes_training: bool) -> None:
         super().__init__()
         self.function, self.attributes, self.takes_training = function, attributes, takes_training
         self.uses_kernels = False
-        """Whether the compiled kernel runs instead of the function, if there is one."""
+        """Whether the function is replaced by its compiled-kernel variant, if it has one."""
 
     def add_weight(self, name: str, weight: Weight, generator: torch.Generator | None) -> None:
-        """Register a weight with its initial value."""
+        """Register a weight as a parameter or buffer, with its initial value."""
         tensor = initial_tensor(weight, generator)
         if weight.buffer:
             self.register_buffer(name, tensor)
@@ -75,7 +77,7 @@ class Layer(WeightHolder):
     def call_function(
         self, function: Callable[..., Tensor], attributes: Mapping[str, Any], *operands: Tensor, **run: Any
     ) -> Tensor:
-        """Apply any function to the operands and the weights of this layer."""
+        """Apply a given function, instead of the layer's own, to operands and to the weights of this layer."""
         weights = {**self._parameters, **self._buffers}
         if len(weights) != len(self.names):  # some weights are computed: parametrizations, weight norm, pruning
             weights = {name: getattr(self, name) for name in self.names}
@@ -94,8 +96,8 @@ class Layer(WeightHolder):
 def call_layer(layer: nn.Module, operands: Sequence[Any], **run: Any) -> Any:
     """Call a layer, or the module that replaced it, on operands.
 
-    If the layer runs kernels and has no hooks, operands and result may be lazy tensors; otherwise they are
-    materialized.
+    If the layer uses kernels and has no hooks, operands and result may be lazy tensors. Otherwise the operands are
+    materialized first.
     """
     if type(layer) is Layer and layer.uses_kernels:
         hooks = layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks
@@ -105,19 +107,19 @@ def call_layer(layer: nn.Module, operands: Sequence[Any], **run: Any) -> Any:
 
 
 class SharedLayerCall:
-    """Call of a function with the weights of a layer that belongs to another node.
+    """Function that uses the weights of another node's layer.
 
-    The layer is looked up at each call, since it may be replaced in its parent.
+    The layer is looked up in its parent at each call, since it may have been replaced.
     """
 
     accepts_lazy = True
-    """Operands may be lazy: the layer selects the kernel."""
+    """Marks that operands may be lazy: the layer selects the kernel."""
 
     def __init__(self, ref: ChildRef, function: Callable[..., Tensor], attributes: Mapping[str, Any]) -> None:
         self.ref, self.function, self.attributes = ref, function, attributes
 
     def __call__(self, *operands: Tensor, **run: Any) -> Tensor:
-        """Apply the function to the operands and the current weights of the layer."""
+        """Apply the function to operands and to the current weights of the layer."""
         module, name = self.ref
         layer: Any = module._modules[name]
         result: Tensor = layer.call_function(self.function, self.attributes, *operands, **run)
@@ -125,12 +127,14 @@ class SharedLayerCall:
 
 
 class ScopeModule(nn.Module):
-    """Submodule for a scope that has no weights of its own."""
+    """Container module for a scope without weights of its own."""
 
 
 class Step:
-    """Computation of one node: a function, or if that is None, the submodule `name` of `parent`, which may be replaced
-    there."""
+    """Computation of one node: a function, or, if that is None, a call of the submodule `name` of `parent`.
+
+    The submodule is looked up at each call, since it may have been replaced.
+    """
 
     __slots__ = ("frees", "function", "is_shared", "name", "parent", "reads", "takes_batch", "writes")
 
@@ -143,7 +147,8 @@ class Step:
         self.frees: tuple[int, ...] = ()
         self.takes_batch = False
         self.is_shared = False
-        """Whether several steps read the result, so that it must not be left to each of them to compute."""
+        """Whether several steps read the result. Then a lazy result is made shareable, so that it is computed only
+        once."""
 
     def run(self, values: Sequence[Any], batch: int) -> Any:
         """Compute the node's result from the values in the slots; `batch` is the number of samples."""
@@ -155,9 +160,9 @@ class Step:
 
 
 class Hierarchy(nn.Module):
-    """Module whose tree of submodules follows the scopes.
+    """Module whose submodules form the tree of the net's scopes.
 
-    State dicts use the scopes' names even where a submodule cannot have that name.
+    The state dict uses the scopes' names, even if a submodule cannot have that name in Python.
     """
 
     def __init__(self) -> None:
@@ -165,14 +170,14 @@ class Hierarchy(nn.Module):
         self._renamed: dict[str, str] = {}
 
     def parameter_name(self, name: str) -> str:
-        """Return the name that a weight of the state dict has among the module's parameters and buffers."""
+        """Convert a name in the state dict to the name of the same parameter or buffer in the module."""
         return next((actual for actual, wanted in self._renamed.items() if wanted == name), name)
 
     def _attach(self, layers: Mapping[Path, WeightHolder]) -> dict[Path, ChildRef]:
-        """Attach layers at the submodules that their paths name, and return a reference to each.
+        """Attach layers at the submodules that their paths name, and return a reference to each by path.
 
-        A module cannot have a submodule called `half` or `training`: the submodule is called `half_`, and `half` in
-        state dicts.
+        A module cannot have a submodule with the name of one of its attributes, such as `half` or `training`. The
+        submodule is then called `half_`; in state dicts it keeps the name `half`.
         """
         refs: dict[Path, ChildRef] = {}
         for path, layer in layers.items():
@@ -194,10 +199,10 @@ class Hierarchy(nn.Module):
 
 
 class Network(Hierarchy):
-    """Module of a graph without choices.
+    """Module for a graph without choices.
 
-    `forward` takes the inputs in the order of the net, and returns one tensor, or a dict of tensors if the net has
-    several outputs.
+    `forward` takes the inputs in the order of the net. It returns one tensor, or a dict of tensors by name if the net
+    has several outputs.
     """
 
     def __init__(self, graph: Graph, generator: torch.Generator | None = None) -> None:
@@ -213,7 +218,8 @@ class Network(Hierarchy):
         types = infer(graph)
         self._expected = expected_inputs({name: types[number] for name, number in inputs.items()})
         self.open_sizes = False
-        """Whether inputs of other sizes are accepted. The operations were checked for the sizes of the net only."""
+        """Whether inputs of other sizes than the net's are accepted. The operations were checked for the net's sizes
+        only."""
         paths, layers = _create_layers(graph, types, generator)
         refs = self._attach(layers)
         for number in graph:
@@ -225,7 +231,7 @@ class Network(Hierarchy):
         _set_frees(self._steps, self._outputs)
 
     def _step(self, graph: Graph, number: NodeId, ref: ChildRef | None) -> Step:
-        """Create the step of a node; `ref` refers to its layer, if it has one."""
+        """Create the step of a node; `ref` refers to the node's layer, None if it has no layer."""
         rule = RULES[type(graph[number].op)]
         if ref is None:
             step = Step(_bound_function(graph, number))
@@ -237,7 +243,7 @@ class Network(Hierarchy):
         return step
 
     def use_kernels(self) -> None:
-        """Train with compiled kernels from now on (see `kernel_lowering`). Results are the same up to rounding."""
+        """Use compiled kernels in training from now on (see `kernel_lowering`). Results are the same up to rounding."""
         if self._uses_kernels:
             return
         self._uses_kernels = True
@@ -251,14 +257,16 @@ class Network(Hierarchy):
                 step.function = kernel_lowering(step.function)
 
     def _prepare_inputs(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Convert inputs to the memory layout of the kernels, if kernels run."""
+        """Convert inputs to channels-last if kernels run."""
         if not (self._uses_kernels and self.training and torch.is_grad_enabled()):
             return inputs
         return [to_channels_last(x) if x.dim() == 4 and x.device.type == "cpu" else x for x in inputs]
 
     def forward(self, *inputs: Tensor) -> Any:
-        """Run the network on a batch. Raises TypeError and ValueError for inputs that do not match the net (see
-        `check_inputs`)."""
+        """Run the network on a batch.
+
+        Raises TypeError or ValueError if the inputs do not match those of the net (see `check_inputs`).
+        """
         check_inputs(inputs, self._expected, self.open_sizes)
         values: list[Any] = [*self._prepare_inputs(inputs), *[None] * (self._slots - len(inputs))]
         batch = inputs[0].shape[0] if inputs else 1
@@ -277,8 +285,10 @@ class Network(Hierarchy):
 
 
 def _calls_function(ref: ChildRef, function: Callable[..., Tensor], attributes: Mapping[str, Any]) -> bool:
-    """True if calling the module at `ref` applies this function with these attributes; also for a module that replaced
-    a layer."""
+    """Return True if calling the module at `ref` applies this function with these attributes.
+
+    This also holds for a module that replaced a layer.
+    """
     module, name = ref
     layer = module._modules[name]
     return not isinstance(layer, Layer) or (layer.function, layer.attributes) == (function, attributes)
@@ -287,10 +297,12 @@ def _calls_function(ref: ChildRef, function: Callable[..., Tensor], attributes: 
 def _create_layers(
     graph: Graph, types: Types, generator: torch.Generator | None
 ) -> tuple[dict[NodeId, Path], dict[Path, Layer]]:
-    """Create the layers of nodes with weights or a training mode, and return each node's path and the layers by path.
+    """Create a layer for each node with weights or a training mode; return the layer path of each node, and layers
+    by path.
 
-    Nodes with the same scope share a layer. A node with merged scopes has a layer for each of them; its path is that of
-    the first.
+    Nodes with the same scope share a layer. If scopes were merged into one node, each of these scopes has a layer, and
+    the
+    node's path is that of the first.
     """
     layers: dict[Path, Layer] = {}
     paths: dict[NodeId, Path] = {}
@@ -316,8 +328,10 @@ def _create_layers(
 
 
 def _split_weight(weight: Weight, merged: MergedScopes | None) -> Weight:
-    """Return the weight of each of the scopes that were merged into one node (`merged` is None if there is one scope
-    only)."""
+    """Return the weight of each single scope from the weight of the node into which scopes were merged.
+
+    `merged` is None if the node has one scope only; then the weight is unchanged.
+    """
     if merged is None or merged.is_shared:
         return weight
     return replace(weight, shape=(weight.shape[0] // len(merged.scopes), *weight.shape[1:]))
@@ -334,7 +348,7 @@ def _bound_function(graph: Graph, number: NodeId) -> Callable[..., Tensor]:
 
 
 def _set_frees(steps: list[Step], outputs: tuple[int, ...]) -> None:
-    """Let each step free the slots that no later step reads, except for the outputs."""
+    """Let each step free the slots that no later step reads; outputs are kept."""
     last = {slot: step for step in steps for slot in step.reads}
     for slot, step in last.items():
         if slot not in outputs:
@@ -342,8 +356,10 @@ def _set_frees(steps: list[Step], outputs: tuple[int, ...]) -> None:
 
 
 def _may_overwrite(graph: Graph, number: NodeId) -> bool:
-    """True if the node is the only consumer of its operand, and the operand's gradient does not need the operand's
-    value."""
+    """Return True if a node may overwrite its operand in place.
+
+    It must be the only consumer, and the gradient of the operation that produced the operand must not need its value.
+    """
     (operand,) = graph.operands(number)
     if operand in graph.outputs.values() or len(graph.consumers(operand)) != 1:
         return False
@@ -356,9 +372,11 @@ def scope_path(scope: str) -> Path:
 
 
 def _child_name(parent: nn.Module, part: str) -> str:
-    """Return a valid name for a submodule: `half` -> `half_`, and, so that names stay distinct, `half_` -> `half__`.
+    """Return a valid submodule name: `half` -> `half_`, and `half_` -> `half__`, so that different names stay
+    different.
 
-    Python keywords such as `nonlocal` are renamed too: code that torch generates reads submodules as attributes.
+    Python keywords such as `nonlocal` are renamed too, because code that torch generates accesses submodules as
+    attributes.
     """
     attributes = (vars(parent), parent._parameters, parent._buffers)
     candidates = [part[:length] for length in range(len(part.rstrip("_")), len(part) + 1)]
@@ -370,31 +388,32 @@ def _child_name(parent: nn.Module, part: str) -> str:
 
 
 def _to_scope_names(network: Hierarchy, state: dict[str, Any], prefix: str, _: Any) -> None:
-    """State-dict hook: rename the entries from the names of submodules to those of scopes."""
+    """State-dict hook: rename entries from submodule names to scope names."""
     _rename(state, {prefix + actual: prefix + wanted for actual, wanted in network._renamed.items()})
 
 
 def _from_scope_names(network: Hierarchy, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Hook before loading a state dict: rename the entries from the names of scopes to those of submodules."""
+    """Hook before a state dict is loaded: rename entries from scope names to submodule names."""
     _rename(state, {prefix + wanted: prefix + actual for actual, wanted in network._renamed.items()})
 
 
 def _rename(state: dict[str, Any], names: Mapping[str, str]) -> None:
-    """Rename the entries of a state dict in place, in their order."""
+    """Rename entries of a state dict in place; their order is kept."""
     items = [(names.get(name, name), value) for name, value in state.items()]
     state.clear()
     state.update(items)
 
 
 def supports(graph: Graph) -> list[Diagnostic]:
-    """Return a diagnostic for each node that cannot be lowered: open choices, and operations without a rule."""
+    """Return a diagnostic for each node that cannot be lowered: an undecided choice, or an operation without a
+    lowering rule."""
     return unlowered(graph, RULES, "torch")
 
 
 def lower(graph: Graph, *, generator: torch.Generator | None = None) -> Network:
-    """Lower a graph without choices to a module; weights are initialised from the generator (default: seed 0).
+    """Lower a graph without choices to a module. The generator (default: seed 0) initialises the weights.
 
-    Raises ArchError (A0901, A0904) that lists everything that cannot be lowered.
+    Raises ArchError (A0901, A0904) with a diagnostic for every node that cannot be lowered.
     """
     problems = supports(graph)
     if problems:
@@ -403,7 +422,7 @@ def lower(graph: Graph, *, generator: torch.Generator | None = None) -> Network:
 
 
 def weights_of(graph: Graph) -> dict[str, Weight]:
-    """Return the weights of a graph without choices, by their names in the state dict."""
+    """Return the declared weights of a graph without choices, by their names in the state dict."""
     types = infer(graph)
     return {
         state_name(graph[number].scope, name): weight
@@ -413,5 +432,5 @@ def weights_of(graph: Graph) -> dict[str, Weight]:
 
 
 def missing_rules() -> list[type[Op]]:
-    """Return the operations of the `.arch` language that are not composite and have no lowering to torch."""
+    """Return the operations of the `.arch` language that have no lowering to torch, without composite operations."""
     return [op for op in OPS.values() if not (op.internal or issubclass(op, Composite)) and op not in RULES]

@@ -21,11 +21,8 @@ def autocast(precision: str, device: str) -> torch.autocast:
 
 
 def resolve_precision(precision: str, device: str) -> str:
-    """Resolve the precision `auto`: bf16 on a GPU that supports it in hardware, otherwise float32. Others are returned
-    as they are.
-
-    Raises ArchError (A1109) for an unknown precision.
-    """
+    """Resolve `auto` to bf16 on a GPU that supports it in hardware, otherwise to float32; return other values
+    unchanged."""
     if precision not in _PRECISIONS:
         raise fail("A1109", f"there is no precision `{precision}`: precisions are {join_names(_PRECISIONS)}")
     if precision != "auto":
@@ -35,10 +32,9 @@ def resolve_precision(precision: str, device: str) -> str:
 
 @contextmanager
 def full_precision(device: str) -> Iterator[None]:
-    """Turn off autocast and TF32 within a `with` block, so that small differences of gradients are not lost to
-    rounding.
+    """Context manager that turns off autocast and TF32, so that small differences of gradients survive rounding.
 
-    By default, convolutions on GPUs use 10 of the 23 bits of float32's mantissa (TF32).
+    By default, convolutions on GPUs use TF32, which keeps 10 of the 23 mantissa bits of float32.
     """
     before = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False

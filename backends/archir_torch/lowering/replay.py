@@ -1,8 +1,9 @@
-"""CUDA graphs of training steps: recorded once, and replayed without launching each kernel from the host.
+"""CUDA graphs for training steps: kernel launches are recorded once and then replayed, without the host's
+overhead.
 
-Kernels of small networks take less time than the host takes to launch them. The forward and backward passes of a
-network are recorded separately (`torch.cuda.make_graphed_callables`). Everything else in a step runs as usual: data,
-loss, clipping, optimizers.
+Kernels of small networks run for less time than the host takes to launch them. The forward and backward passes of a
+network are recorded as separate CUDA graphs (`torch.cuda.make_graphed_callables`). Everything else in a step runs
+eagerly: data, loss, clipping, optimizers.
 """
 
 from __future__ import annotations
@@ -18,29 +19,33 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 CALLS_BEFORE_RECORDING = 5
-"""Number of calls before a call is recorded: recording rarely pays off for a call that happens once an epoch."""
+"""Number of eager calls of a kind before the next one is recorded.
+
+Recording rarely pays off for calls that happen once per epoch.
+"""
 MAX_RECORDS = 4
-"""Maximum number of recorded kinds of calls: each record keeps the memory of its own step."""
+"""Maximum number of CUDA graphs per network. Each graph keeps the memory of its own step allocated."""
 
 RECORDING = threading.Lock()
-"""Lock that is held during recording: other threads must not use the GPU meanwhile."""
+"""Lock that is held while a CUDA graph is recorded, because other threads must not use the GPU in the meantime."""
 
 
 class GraphedNetwork:
-    """A network as a function that is recorded and replayed as a CUDA graph when a GPU trains it, and called directly
-    otherwise.
+    """Function that runs a network by CUDA graph replay in training on a GPU, and eagerly otherwise.
 
-    The caller ensures that the gradients of a call are computed before the next call, that gradients are not
-    accumulated over calls (the next replay overwrites them), and that weights change in place only. `possible` says
-    that all this holds.
+    The caller ensures three conditions, and passes `possible=True` if they hold: the gradients of a call are computed
+    before the next call; gradients are not accumulated over calls (the next replay overwrites them); and weights change
+    in
+    place only.
 
-    `network(*inputs)`, or for mixtures `network(*inputs, weights={name: [n]}, active=...)`, see `MixedNetwork`.
+    Call it as `network(*inputs)`, or for mixtures as `network(*inputs, weights={name: [n]}, active=...)` (see
+    `MixedNetwork`).
     """
 
     def __init__(self, network: nn.Module, *, possible: bool = True) -> None:
         self.network, self.possible = network, possible
         self.refused = ""
-        """Reason why a call could not be recorded; empty if there is none."""
+        """Reason why recording failed, after which all calls are eager; empty if none failed."""
         self._call_counts: dict[Any, int] = {}
         self._records: dict[Any, Callable[..., Any]] = {}
         self._pool: Any = None
@@ -54,7 +59,7 @@ class GraphedNetwork:
     ) -> Any:
         """Return the network's outputs.
 
-        With `still`, no gradients of the network's own weights are computed, only those of the mixtures' weights.
+        With `still`, gradients are computed for the mixture weights only, not for the network's own weights.
         """
         call = _Call(self.network, len(inputs), tuple(weights) if weights is not None else None)
         tensors = (*inputs, *(weights or {}).values())
@@ -73,7 +78,8 @@ class GraphedNetwork:
         return self._records[key](*tensors)
 
     def _can_replay(self, tensors: tuple[Tensor, ...], still: bool) -> bool:
-        """True if this call may be replayed: in training, with all tensors on a GPU, and with gradients to compute."""
+        """Return True if this call may be replayed: in training mode, all tensors on a GPU, and some tensor requires
+        gradients."""
         if not (self.possible and not self.refused and torch.is_grad_enabled() and self.network.training):
             return False
         if not all(tensor.is_cuda for tensor in tensors):
@@ -82,8 +88,10 @@ class GraphedNetwork:
         return has_gradients or any(tensor.requires_grad for tensor in tensors)
 
     def _record(self, key: Any, call: _Call, tensors: tuple[Tensor, ...], still: bool) -> None:
-        """Record a call, unless it does something that cannot be replayed. Buffers and random state are restored
-        afterwards."""
+        """Record a call as a CUDA graph, or set `refused` if that is impossible.
+
+        Buffers and the random state are restored afterwards.
+        """
         samples = tuple(tensor.detach().clone().requires_grad_(tensor.requires_grad) for tensor in tensors)
         buffers = list(self.network.buffers())
         saved = [tensor.clone() for tensor in buffers]
@@ -108,7 +116,7 @@ class GraphedNetwork:
 
 
 class _Call(nn.Module):
-    """Call of a network with a flat list of tensors: the inputs, then the weights of mixtures."""
+    """Call of a network with a flat list of tensors: the inputs, then the mixture weights."""
 
     def __init__(self, network: nn.Module, inputs: int, names: tuple[str, ...] | None) -> None:
         super().__init__()
@@ -124,14 +132,18 @@ class _Call(nn.Module):
 
 
 def _call_key(tensors: tuple[Tensor, ...], names: tuple[str, ...] | None, still: bool) -> Any:
-    """Return the key of calls that the same record can replay: shapes, dtypes, strides, gradients and precision."""
+    """Return a key that is equal for calls that one CUDA graph can replay.
+
+    It consists of shapes, dtypes, strides, gradient requirements and precision.
+    """
     properties = tuple((tensor.shape, tensor.dtype, tensor.stride(), tensor.requires_grad) for tensor in tensors)
     autocast_dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else None
     return properties, names, still, autocast_dtype, torch.backends.cudnn.allow_tf32
 
 
 def _replay_problem(call: _Call, samples: tuple[Tensor, ...]) -> str:
-    """Run the call and its gradients once, and return why it cannot be replayed; empty if it can."""
+    """Run the forward and backward pass once; return the reason why a CUDA graph cannot replay them, empty if one
+    can."""
     mode = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -149,12 +161,15 @@ def _replay_problem(call: _Call, samples: tuple[Tensor, ...]) -> str:
 
 
 def on_host(tensor: Tensor) -> bool:
-    """True if a tensor is on the CPU."""
+    """Return True if a tensor is on the CPU."""
     return tensor.device.type == "cpu"
 
 
 class _HostReads(TorchDispatchMode):
-    """Dispatch mode that collects operations that read CPU tensors: a replay would see the values of the recording."""
+    """Dispatch mode that collects operations that read CPU tensors.
+
+    These cannot be part of a CUDA graph: a replay would use the values at the time of recording.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,9 +1,9 @@
-"""Registry of lowerings: one plain torch function per operation.
+"""Registry of lowering rules: one plain torch function per operation.
 
-The positional parameters of a rule are the operands, then the weights (with the names of the operation's weights). Its
-keyword-only parameters are attributes and properties of the operation, and facts about the run: `training` (the
-module's mode), `batch` (number of samples) and `inplace` (the operand may be overwritten). Rules depend on torch only,
-so that their source can be copied into exported files.
+The positional parameters of a rule are the operands, then the weights (under the operation's weight names). Its
+keyword-only parameters are attributes and properties of the operation, and properties of the run: `training` (the
+module's mode), `batch` (number of samples) and `inplace` (whether the operand may be overwritten). Rules depend on
+torch only, so that their source can be copied into exported files.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ Function = Callable[..., Tensor]
 F_ = TypeVar("F_", bound=Function)
 
 RUN_KEYWORDS = ("training", "batch", "inplace")
-"""Keyword-only parameters of rules that depend on the run and not on the operation."""
+"""Keyword-only parameters that the run determines, not the operation."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Lowering function and the names of its keyword-only parameters."""
+    """Lowering rule: its function, and the names of the function's keyword-only parameters."""
 
     function: Function
     keywords: tuple[str, ...]
 
     def attributes(self, op: Op) -> dict[str, Any]:
-        """Return the attributes of an operation that the function takes as keywords."""
+        """Return the operation's attributes that the function takes as keyword arguments."""
         return {name: getattr(op, name) for name in self.keywords if name not in RUN_KEYWORDS}
 
     def takes(self, name: str) -> bool:
-        """True if the function has this keyword-only parameter."""
+        """Return True if the function has a keyword-only parameter of this name."""
         return name in self.keywords
 
 
@@ -45,7 +45,7 @@ RULES: Registry[type[Op], Rule] = Registry("lowering to torch", "lowerings to to
 
 
 def lowers(*ops: type[Op]) -> Callable[[F_], F_]:
-    """Decorator that registers a function as the lowering of these operations."""
+    """Return a decorator that registers a function as the lowering rule of these operations."""
 
     def register(function: F_) -> F_:
         parameters = inspect.signature(function).parameters.values()

@@ -1,4 +1,4 @@
-"""Initial values of weights. All random numbers come from the generator that the caller passes."""
+"""Initialisation of weights. All random numbers come from the caller's generator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from archir.ir.op import Weight
 
 
 def initial_tensor(weight: Weight, generator: torch.Generator | None) -> Tensor:
-    """Return a tensor of the weight's shape, filled by its initializer (see `archir.ir.op.Init`)."""
+    """Return a tensor of the weight's shape, filled by the weight's initializer (see `archir.ir.op.Init`)."""
     tensor = torch.empty(weight.shape)
     match weight.init:
         case "zeros":

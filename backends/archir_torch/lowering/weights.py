@@ -1,4 +1,5 @@
-"""Weights in safetensors files: files hold data only, are written atomically and are checked when they are read."""
+"""Weights in safetensors files, which contain no code, are written atomically and are validated when they are
+read."""
 
 from __future__ import annotations
 
@@ -18,8 +19,10 @@ from archir.utils.files import open_regular, write_atomic
 
 
 def save_weights(module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = "") -> None:
-    """Write a module's state dict with text metadata. With `scope`, write the weights below that scope only, without
-    its prefix in their names."""
+    """Write a module's state dict, with text metadata, to a safetensors file.
+
+    With `scope`, only the weights under that scope are written, and their names lose its prefix.
+    """
     prefix = state_name(scope, "")
     state = {
         name.removeprefix(prefix): tensor.detach().cpu().contiguous()
@@ -32,8 +35,10 @@ def save_weights(module: nn.Module, path: Path, metadata: Mapping[str, str] | No
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors by name, and the metadata. Raises ArchError (A0905) if the file is no valid safetensors
-    file."""
+    """Return the tensors by name, and the metadata.
+
+    Raises ArchError (A0905) if the file is not a valid safetensors file.
+    """
     try:
         with open_regular(path), safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
@@ -42,10 +47,11 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def load_weights(module: nn.Module, path: Path, names: NameMap | None = None) -> dict[str, str]:
-    """Load a file into a module, with the weights renamed by `names` if given, and return the file's metadata.
+    """Load the weights in a file into a module, and return the file's metadata.
 
-    Raises ArchError: A0902 for each weight that is missing, unexpected or of another shape, A2220 for a name map that
-    does not match the weights of the file.
+    `names`, if given, renames the weights in the file. Raises ArchError: A0902 for each weight that is missing,
+    unexpected or of the wrong shape, A2220 for a name map that
+    does not match the weights in the file.
     """
     tensors, metadata = read_weights(path)
     state = module.state_dict()
@@ -70,8 +76,10 @@ def shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
 
 
 def _with_sorted_metadata(data: bytes) -> bytes:
-    """Return a safetensors file with sorted metadata: safetensors writes it in an order that varies between
-    processes."""
+    """Return the content of a safetensors file with its metadata sorted, so that it is the same in every process.
+
+    The safetensors library writes metadata in an order that varies between processes.
+    """
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])
     header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
@@ -83,7 +91,8 @@ def _with_sorted_metadata(data: bytes) -> bytes:
 def _mismatches(
     path: Path, expected: Mapping[str, tuple[int, ...]], actual: Mapping[str, tuple[int, ...]]
 ) -> list[Diagnostic]:
-    """Return a diagnostic (A0902) for missing weights, for unexpected weights, and for each weight of another shape."""
+    """Return a diagnostic (A0902) each for all missing weights, all unexpected weights, and every weight of a
+    wrong shape."""
     problems = []
     missing, unexpected = [n for n in expected if n not in actual], [n for n in actual if n not in expected]
     if missing:

@@ -1,4 +1,4 @@
-"""Evaluation of models of other backends, as functions of arrays, by an objective on held-out samples."""
+"""Evaluation of other backends' models, as functions of arrays, by an objective on held-out samples."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from archir_torch.objectives.task import Task, prepare_graph
 from archir_torch.search.single import Settings, objective_of
 
 MAX_HELD_OUT = 16
-"""Maximum number of held-out samples on which outputs of models are compared."""
+"""Maximum number of held-out samples on which the outputs of two models are compared."""
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluator:
-    """Objective and held-out samples, for models that are functions of arrays. `names` are those of the inputs;
-    `labelled` says whether the only target is a label."""
+    """Evaluates models that are functions of arrays, by an objective on held-out samples.
+
+    `names` are the names of the inputs; `labelled` says whether the only target is a class label.
+    """
 
     task: Task
     split: Split
@@ -34,19 +36,19 @@ class Evaluator:
 
     @property
     def criterion(self) -> str:
-        """Name of the objective's measure that decides which of two models is better."""
+        """Name of the measure by which the objective decides which of two models is better."""
         return self.task.objective.criterion
 
     @property
     def larger(self) -> bool:
-        """Whether larger values of the criterion are better."""
+        """Whether a larger value of the criterion is better."""
         return self.task.objective.larger
 
     def __len__(self) -> int:
         return len(self.split)
 
     def measured(self, call: Call) -> dict[str, float]:
-        """Evaluate a model, and return all measures of the objective by name, the criterion first."""
+        """Evaluate a model; return all measures of the objective by name, the criterion first."""
 
         def network(*inputs: Tensor) -> dict[str, Tensor]:
             outputs = call({name: tensor.numpy() for name, tensor in zip(self.names, inputs, strict=True)})
@@ -56,7 +58,7 @@ class Evaluator:
             return self.task.measure(network, self.split, 0)
 
     def halves(self) -> tuple[Evaluator, Evaluator]:
-        """Return two evaluators with half of the samples each: in every class, samples alternate between them."""
+        """Return two evaluators on half of the samples each; the samples of every class are dealt out alternately."""
         rows = torch.arange(len(self.split))
         positions = rows
         if self.labelled:
@@ -71,11 +73,11 @@ class Evaluator:
 def samples(
     source: Any, interface: Interface, *, objective: Mapping[str, Any] | None, training: int, seed: int, judged: bool
 ) -> Samples:
-    """Return some training samples of a source as arrays, sampled by the seed, a few held-out samples, and an
-    evaluator.
+    """Return training samples and held-out samples of a source as arrays, with an evaluator.
 
-    `training` is the number of training samples. The evaluator is None if `judged` is false, or if there is neither an
-    `objective` nor a class label. Raises ArchError (A1108, A1116, A11xx, A19xx).
+    The seed selects `training` training samples; up to `MAX_HELD_OUT` held-out samples are returned. The evaluator is
+    None if `judged` is false, or if there is neither an `objective` nor a class label. Raises ArchError (A1108, A1116,
+    A11xx, A19xx).
     """
     import_named(source, objective or {})
     task_objective = objective_of(parse_settings(Settings, {} if objective is None else {"objective": dict(objective)}))

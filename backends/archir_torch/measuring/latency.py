@@ -1,4 +1,4 @@
-"""Latency of networks in torch: eager, in inference mode, with inputs that are on the device already."""
+"""Latency of networks in torch: eager, in inference mode, with inputs that are already on the device."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ _DTYPES = {
 }  # fmt: skip
 
 _LARGE_BLOCK = 2**25 - 2**16
-"""Size in bytes a little below glibc's maximum mmap threshold: after a block of this size was freed, glibc keeps the
-memory of all smaller blocks."""
+"""Size in bytes just below glibc's maximum mmap threshold.
+
+After a block of this size has been freed, glibc keeps the memory of all smaller blocks.
+"""
 
 
 class TorchBench:
-    """Latency measurements on a device at a batch size."""
+    """Measures latency on a device at a batch size."""
 
     def __init__(self, device: str, batch: int) -> None:
         self._device, self._batch = torch.device(device), batch
@@ -41,12 +43,14 @@ class TorchBench:
         self.machine |= {"torch": torch.__version__, "python": platform.python_version()}
 
     def free(self, graph: Graph) -> bool:
-        """Return False: no graph is free, since every step of a module costs a call."""
+        """Return False: no graph takes zero time, since every step of a module costs a call."""
         return False
 
     def timed(self, graph: Graph) -> TimedRun:
-        """Return a function that times `calls` runs of a graph without choices, in ns, with new weights and random
-        inputs."""
+        """Return a function that runs a graph `calls` times and returns the total time in ns.
+
+        The graph has no choices. Weights are freshly initialised, and inputs are random.
+        """
         module = lower(graph).eval().to(self._device)
         generator = torch.Generator().manual_seed(0)
         types = ranged_inputs(graph).values()
@@ -75,7 +79,7 @@ class TorchBench:
 
 @contextmanager
 def bench(device: str, batch: int, threads: int | None) -> Iterator[TorchBench]:
-    """Return a bench for a device, with the given number of CPU threads within the `with` block.
+    """Context manager that yields a bench for a device, with the given number of CPU threads.
 
     Raises ArchError (A1505) if the device does not exist.
     """
@@ -88,8 +92,11 @@ def bench(device: str, batch: int, threads: int | None) -> Iterator[TorchBench]:
 
 
 def random_input(tensor_type: TensorType, batch: int, generator: torch.Generator) -> Tensor:
-    """Return a batch of standard normal numbers; for integers, uniform ones below the type's limit, or zeros and
-    ones."""
+    """Return a random batch of an input.
+
+    Floating-point inputs are standard normal. Integer inputs are uniform below the type's limit, or 0 and 1 if it has
+    none.
+    """
     shape, dtype = (batch, *tensor_type.shape), _DTYPES[tensor_type.dtype]
     if dtype.is_floating_point:
         return torch.randn(shape, generator=generator).to(dtype)

@@ -1,5 +1,5 @@
-"""Networks in torch that are ready to run: eager or compiled, in inference mode, with inputs that are on the device
-already."""
+"""Timed runs of networks in torch: eager or compiled, in inference mode, with inputs that are already on the
+device."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from archir_torch.measuring.latency import random_input
 
 
 class TorchRuns:
-    """Runs of a graph without choices, with new weights and random inputs. Raises ArchError (A1505) if there is no such
-    device."""
+    """Runnable module for a graph without choices, with freshly initialised weights and random inputs.
+
+    Raises ArchError (A1505) if the device does not exist.
+    """
 
     def __init__(self, graph: Graph, device: str, batch: int, threads: int, compiled: bool) -> None:
         self._device = torch.device(resolve_device(device))
@@ -33,7 +35,7 @@ class TorchRuns:
         return versions | ({"cuda": str(torch.version.cuda)} if self._device.type == "cuda" else {})
 
     def run(self) -> None:
-        """Run one batch, and wait until it is done."""
+        """Run one batch, and wait until the device has finished."""
         with torch.inference_mode():
             self._module(*self._inputs)
         if self._device.type == "cuda":

@@ -1,8 +1,9 @@
-"""Training objectives: tasks with their losses and measures, and losses that are added to a task's.
+"""Training objectives: tasks with their losses and measures, and additional losses that can be added to a
+task's loss.
 
-`create("classification", {"label_smoothing": 0.1})` makes one. A subclass of `Objective` in a plugin is
-`create("mymodule:MyObjective", {})`, or has a registered name: `@objective("mine")`. All modules of this package are
-imported.
+`create("classification", {"label_smoothing": 0.1})` creates an objective. A subclass of `Objective` in a plugin is
+created by `create("mymodule:MyObjective", {})`, or by the name under which `@objective("mine")` registers it.
+Importing this package imports all of its modules.
 """
 
 from archir.plugins.bundled import import_all

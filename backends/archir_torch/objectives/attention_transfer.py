@@ -1,6 +1,6 @@
-"""Attention transfer: the student's attention maps should match those of a teacher.
+"""Attention transfer: trains the student to have the same attention maps as a teacher.
 
-Zagoruyko and Komodakis 2017; Li et al. (neural operator search), equations 6 and 7.
+Sources: Zagoruyko and Komodakis 2017; Li et al. (neural operator search), equations 6 and 7.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ from archir_torch.objectives.teacher import StageSettings, Teacher, stage_node
 
 
 class TransferSettings(StageSettings):
-    """Settings of `attention_transfer`. `form` is the mean squared difference, or the norm of equation 6."""
+    """Settings of `attention_transfer`.
+
+    `form` is the distance between attention maps: `squares` for the mean squared difference, `eq6` for the norm in
+    equation 6.
+    """
 
     weight: NonNegative = 1e3
     form: Literal["squares", "eq6"] = "squares"
@@ -31,7 +35,7 @@ class TransferSettings(StageSettings):
 
 @objective("attention_transfer")
 class AttentionTransfer(Objective):
-    """Half the weight times the sum over stages of the distance between the attention maps of student and teacher."""
+    """Loss that compares attention maps: `weight` / 2 times the sum over stages of the student-teacher distance."""
 
     model = TransferSettings
     criterion = "transfer"
@@ -44,7 +48,7 @@ class AttentionTransfer(Objective):
 
     @property
     def directions(self) -> dict[str, bool]:
-        """The only figure, `transfer`: less is better."""
+        """Directions of the measures: `transfer` is the only one, and smaller is better."""
         return {"transfer": False}
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
@@ -52,9 +56,10 @@ class AttentionTransfer(Objective):
         return {name: stage_node(graph, name) for name in self.settings.stages}
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Check that the stages of student and teacher can be compared.
+        """Check that the stages of the student can be compared with those of the teacher.
 
-        Raises ArchError: errors in the teacher's file or weights, A1902, or A1903 (shapes do not match).
+        Raises ArchError: errors in the teacher's file or weights, A1902 (no such stage), or A1903 (shapes do not
+        match).
         """
         types, teacher_types = infer(graph), self._teacher.open(graph, self.settings.pairs)
         for name in self.settings.stages:
@@ -74,11 +79,11 @@ class AttentionTransfer(Objective):
         return self._distances(outputs, batch).mean()
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """Return the sum of the losses of the samples, as `transfer`."""
+        """Return `transfer`: the loss of each sample, summed over the samples of the batch."""
         return {"transfer": self._distances(outputs, batch).sum()}
 
     def _distances(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Return the weighted distance between student and teacher for each sample [n]."""
+        """Return the weighted distance between student and teacher for each sample, [n]."""
         teacher_values = self._teacher(batch)
         total = batch.images.new_zeros(len(batch.images))
         for name in self.settings.stages:
@@ -89,22 +94,23 @@ class AttentionTransfer(Objective):
 
 
 def attention_maps(*values: Tensor) -> Iterator[Tensor]:
-    """Yield the attention map of each value: squares summed over channels, scaled to length 1.
+    """Yield the attention map of each tensor: its squares summed over channels, scaled to Euclidean length 1.
 
-    Maps [n, C, H, W] become vectors [n, H * W], tokens [n, N, D] vectors [n, N].
+    For feature maps [n, C, H, W], the result is [n, H * W]; for tokens [n, N, D], it is [n, N].
     """
     for value in values:
         yield F.normalize(value.float().square().sum(1 if value.dim() == 4 else 2).flatten(1), dim=1)
 
 
 def _comparison_key(value: TensorType) -> object:
-    """Return what two values must have in common for their attention to be compared: the rank, and for tokens their
+    """Return the properties that must be equal for attention maps to be comparable: the rank, and for tokens their
     number."""
     return value.rank if value.rank == 3 else (value.rank, value.dims[0])
 
 
 def _same_size(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """Average the larger of two maps [n, C, H, W] to the size of the smaller one; tokens are returned unchanged."""
+    """Average-pool the larger of two feature maps [n, C, H, W] to the size of the smaller one; tokens are returned
+    unchanged."""
     if left.dim() == 3:
         return left, right
     height, width = (min(pair) for pair in zip(left.shape[2:], right.shape[2:], strict=True))

@@ -1,4 +1,4 @@
-"""Image classification: cross-entropy with one class for each sample."""
+"""Image classification: cross-entropy with one class per sample."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ from archir_torch.objectives.supervised import (
 )
 
 AUXILIARY = "auxiliary"
-"""Name of the output of an auxiliary head, whose loss is added with a weight (Szegedy et al. 2015, section 5)."""
+"""Name of the output of an auxiliary classifier, whose weighted loss is added (Szegedy et al. 2015, section 5)."""
 
 
 class ClassificationSettings(TaskSettings):
-    """Settings of `classification`. `label_smoothing` is the probability that is spread over all classes; `auxiliary`
-    the weight of the loss of that output; `top` are numbers k for which top-k accuracy is measured: `top = [5]`."""
+    """Settings of `classification`.
+
+    `label_smoothing` is the probability that is spread uniformly over all classes. `auxiliary` is the weight of the
+    loss of the output `auxiliary`. `top` lists the numbers k for which top-k accuracy is measured, such as `top = [5]`.
+    """
 
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     auxiliary: NonNegative = 0.0
@@ -38,7 +41,7 @@ class ClassificationSettings(TaskSettings):
 
 @objective("classification")
 class Classification(Supervised):
-    """Cross-entropy of the first output with labels, or with class probabilities if images are mixed."""
+    """Cross-entropy of the first output with class labels, or with class probabilities if images are mixed."""
 
     model = ClassificationSettings
     settings: ClassificationSettings
@@ -46,15 +49,16 @@ class Classification(Supervised):
     compares = "classes"
 
     def configure(self) -> None:
-        """Add the top-k accuracies of the settings to the measures."""
+        """Add the top-k accuracies in the settings to the measures."""
         self.measures = tuple(TopAccuracy(count) for count in self.settings.top)
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """Return the compared output, and `auxiliary` if it has a weight."""
+        """Return the node of the output that is compared with the labels, and that of `auxiliary` if its loss has a
+        weight."""
         return super().reads(graph) | ({AUXILIARY: output_node(graph, AUXILIARY)} if self.settings.auxiliary else {})
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Check that targets are class labels, and that the outputs have a logit for every class.
+        """Check that the targets are class labels, and that the outputs have a logit for every class.
 
         Raises ArchError (A1108, A1116, A1903).
         """
@@ -81,14 +85,14 @@ class Classification(Supervised):
                 raise fail("A1108", text, output_span(graph, name), hint)
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """Return the mean cross-entropy, plus that of the auxiliary output times its weight."""
+        """Return the mean cross-entropy, plus the weighted cross-entropy of the auxiliary output if there is one."""
         loss = self._entropy(self.compared(outputs, batch)[0], batch)
         if self.settings.auxiliary:
             loss = loss + self.settings.auxiliary * self._entropy(outputs[AUXILIARY], batch)
         return loss if self.settings.weight == 1 else self.settings.weight * loss
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """Return sums over samples: `accuracy`, `loss` (the cross-entropy of the labels without smoothing), and top-k
+        """Return sums over samples of `accuracy`, `loss` (cross-entropy without label smoothing) and the top-k
         accuracies."""
         logits, labels = self.compared(outputs, batch)
         correct = (logits.argmax(1) == labels).sum()
@@ -97,7 +101,7 @@ class Classification(Supervised):
 
     @property
     def directions(self) -> dict[str, bool]:
-        """`accuracy`, `loss` and top-k accuracies, each with True if more is better."""
+        """Directions of `accuracy`, `loss` and the top-k accuracies: True if larger is better."""
         return {"accuracy": True, "loss": False, **{metric.name: metric.larger for metric in self.measures}}
 
     def _entropy(self, logits: Tensor, batch: Batch) -> Tensor:
@@ -111,6 +115,6 @@ _NEGATIVE_HINT = "-1 often marks samples without a label: leave these samples ou
 
 
 def _other_objective_hint(target: Tensor) -> str:
-    """Return the hint that names the objective for these targets."""
+    """Return the hint that names a suitable objective for targets that are not class labels."""
     kind = "regression" if target.is_floating_point() else {2: "multilabel"}.get(target.dim(), "segmentation")
     return f'these are targets for objective = {{ kind = "{kind}" }}'

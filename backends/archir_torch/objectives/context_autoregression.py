@@ -1,5 +1,4 @@
-"""Context auto-regression: masked parts of an image are predicted from the rest of it, without labels (arXiv
-2111.07139)."""
+"""Context auto-regression: self-supervised prediction of masked image regions (arXiv 2111.07139)."""
 
 from __future__ import annotations
 
@@ -27,16 +26,19 @@ from archir_torch.objectives.objective import (
 )
 
 MAX_BOXES = 16
-"""Maximum number of masked boxes of an image."""
+"""Maximum number of masked boxes per image."""
 _SIDES = (4 / 32, 8 / 32)
-"""Minimum and maximum side of a box, as fractions of the image's."""
+"""Minimum and maximum side length of a masked box, as fractions of the image's side."""
 _MAX_MASKED = 1 / 4
-"""Maximum fraction of an image that is masked."""
+"""Maximum fraction of the pixels of an image that is masked."""
 
 
 class ContextSettings(Settings):
-    """Settings of `context_autoregression`. `output` names the feature map that the decoder reads, by default the input
-    of the final global pooling; `over` is the region over which the loss is averaged."""
+    """Settings of `context_autoregression`.
+
+    `output` names the feature map that the decoder reads, by default the input of the last global pooling. `over` is
+    the region over which the loss is averaged: the masked pixels, or the whole image.
+    """
 
     output: str | None = None
     over: Literal["masked", "image"] = "masked"
@@ -44,9 +46,9 @@ class ContextSettings(Settings):
 
 @objective("context_autoregression")
 class ContextAutoregression(Objective):
-    """Mean absolute difference between the image and its reconstruction by a decoder from the network's feature map.
+    """Mean absolute difference between an image and its reconstruction from the network's feature map by a decoder.
 
-    The network is an encoder without a head. Its input images are zero (in normalised values) at the masks.
+    The network is an encoder without a head. In its input images, masked pixels are zero (in normalised values).
     """
 
     model = ContextSettings
@@ -65,15 +67,15 @@ class ContextAutoregression(Objective):
 
     @property
     def directions(self) -> dict[str, bool]:
-        """The only figure, `error`: less is better."""
+        """Directions of the measures: `error` is the only one, and smaller is better."""
         return {"error": False}
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """Return the node of the named output, or the input of the final global pooling."""
+        """Return the node of the output in the settings, by default the input of the last global pooling."""
         return {self.name: output_node(graph, self.name) if self.settings.output else features(graph)}
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Check that the net's only input is an image. Raises ArchError (A1116)."""
+        """Check that the only input of the net is an image. Raises ArchError (A1116) if it is not."""
         self._image(graph, data)
 
     @staticmethod
@@ -81,8 +83,10 @@ class ContextAutoregression(Objective):
         return image_shape(graph, data, "`context_autoregression` restores parts of images: it")
 
     def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
-        """Create the decoder. Raises ArchError (A1903) if the output is not a map, or is higher or wider than the
-        image."""
+        """Create the decoder.
+
+        Raises ArchError (A1903) if the output is not a feature map, or is higher or wider than the image.
+        """
         channels, height, width = output_shape(graph, self.name, 3)
         image = self._image(graph, data)
         if height > image[1] or width > image[2]:
@@ -93,11 +97,11 @@ class ContextAutoregression(Objective):
         self.decoder = decoder((channels, height, width), image, generator)
 
     def inputs(self, batch: Batch, seed: int) -> Tensor:
-        """Return the images with zeros at the masks."""
+        """Return the images with masked pixels set to zero."""
         return batch.images.masked_fill(self._masks(batch, seed), 0)
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """Return the mean over all masked pixels of the batch, or over all pixels."""
+        """Return the mean absolute error over the masked pixels in the batch, or over all pixels."""
         difference = self._difference(outputs, batch)
         if self.settings.over == "image":
             return difference.mean()
@@ -105,7 +109,7 @@ class ContextAutoregression(Objective):
         return (difference * masks).sum() / (masks.sum() * batch.images.shape[1]).clamp(min=1)
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """Return `error`: for each image the mean over its masked pixels, summed over images."""
+        """Return `error`: the mean absolute error over an image's masked pixels, summed over images."""
         masks = self._masks(batch, seed)
         masked = (masks.sum((1, 2, 3)) * batch.images.shape[1]).clamp(min=1)
         return {"error": ((self._difference(outputs, batch) * masks).sum((1, 2, 3)) / masked).sum()}
@@ -120,11 +124,11 @@ class ContextAutoregression(Objective):
 
 
 def masks(count: int, height: int, width: int, seed: int, device: torch.device | str = "cpu") -> Tensor:
-    """Sample masks [count, 1, height, width] (bool), each the union of random boxes that covers at most a quarter of
-    the image.
+    """Sample masks [count, 1, height, width] (bool): unions of random boxes that cover at most a quarter of each
+    image.
 
-    Sides are uniform from an eighth to a quarter of the image's (4 to 8 of 32 pixels), positions uniform within it.
-    Boxes are added until the next one would exceed the limit, at most 16.
+    Side lengths are uniform from an eighth to a quarter of the image's side (4 to 8 of 32 pixels); positions are
+    uniform within the image. Boxes are added until the next one would exceed the limit; there are at most 16.
     """
     uniforms = torch.rand(4, count, MAX_BOXES, generator=seeded(seed, "masks")).to(device)
     rows = _interval_masks(uniforms[0], uniforms[1], height)[..., :, None]
@@ -141,7 +145,7 @@ def masks(count: int, height: int, width: int, seed: int, device: torch.device |
 
 
 def _interval_masks(length_number: Tensor, start_number: Tensor, size: int) -> Tensor:
-    """Return boolean masks [..., size] of random intervals; their lengths and starts come from uniform numbers."""
+    """Return boolean masks [..., size] of random intervals, from uniform numbers for their lengths and their starts."""
     min_length, max_length = (max(1, round(part * size)) for part in _SIDES)
     length = min_length + (length_number * (max_length - min_length + 1)).long().clamp(max=max_length - min_length)
     begin = torch.minimum((start_number * (size - length + 1)).long(), size - length)[..., None]
@@ -150,11 +154,12 @@ def _interval_masks(length_number: Tensor, start_number: Tensor, size: int) -> T
 
 
 def decoder(encoded: tuple[int, ...], image: tuple[int, ...], generator: torch.Generator) -> nn.Sequential:
-    """Build a decoder from a map [C, h, w] to an image: stages that double the size and halve the channels, then a 3 x
-    3 convolution.
+    """Build a decoder from a map [C, h, w] to an image: stages that double the size and halve the channels, then a
+    3 x 3 conv.
 
-    A stage is nearest-neighbour upsampling, a 3 x 3 convolution, batch norm and ReLU. The last stage scales to the
-    image's size, where that is not a power of two times the map's.
+    A stage is nearest-neighbour upsampling, a 3 x 3 convolution, batch norm and ReLU. The last stage upsamples to the
+    size
+    of the image, which may be less than twice its input.
     """
     channels, height, width = encoded
     stages = math.ceil(math.log2(max(image[1] / height, image[2] / width)))
@@ -169,7 +174,7 @@ def decoder(encoded: tuple[int, ...], image: tuple[int, ...], generator: torch.G
 
 
 def _conv(channels: int, out_channels: int, generator: torch.Generator) -> nn.Module:
-    """Return a 3 x 3 convolution initialised from the generator only."""
+    """Return a 3 x 3 convolution whose weights are initialised from the generator, without torch's global generator."""
     conv: nn.Conv2d = nn.utils.skip_init(nn.Conv2d, channels, out_channels, 3, padding=1, bias=False)
     nn.init.kaiming_normal_(conv.weight, nonlinearity="relu", generator=generator)
     return conv

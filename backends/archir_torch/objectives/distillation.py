@@ -1,6 +1,6 @@
-"""Knowledge distillation: the predictions of a teacher, in place of labels or in addition to them.
+"""Knowledge distillation: trains on the predictions of a teacher, in place of labels or in addition to them.
 
-Hinton, Vinyals and Dean 2015, section 2.
+Source: Hinton, Vinyals and Dean 2015, section 2.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from archir_torch.objectives.teacher import Teacher, TeacherSettings
 
 
 class DistillationSettings(TeacherSettings):
-    """Settings of `distillation`. `output` is the compared output, by default the first of each network. `form` is its
-    content: logits of exclusive classes, logits of independent labels, or numbers. Logits are divided by `temperature`.
+    """Settings of `distillation`.
+
+    `output` is the output to compare, by default the first one of each network. `form` says what the output holds:
+    logits of exclusive classes (`classes`), logits of independent labels (`labels`), or numbers (`numbers`). Logits are
+    divided by `temperature`.
     """
 
     output: str | None = None
@@ -32,8 +35,10 @@ class DistillationSettings(TeacherSettings):
 
 @objective("distillation")
 class Distillation(Objective):
-    """Kullback-Leibler divergence from the teacher's to the student's probabilities, times the squared temperature so
-    that gradients have the same scale at all temperatures; for numbers, half the squared difference."""
+    """Kullback-Leibler divergence KL(teacher || student) of predicted probabilities, times the squared temperature.
+
+    The factor gives gradients the same scale at all temperatures. For numbers, the loss is half the squared difference.
+    """
 
     model = DistillationSettings
     criterion = "distillation"
@@ -47,20 +52,20 @@ class Distillation(Objective):
 
     @property
     def directions(self) -> dict[str, bool]:
-        """The only figure, `distillation`: less is better."""
+        """Directions of the measures: `distillation` is the only one, and smaller is better."""
         return {"distillation": False}
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """Return the node of the compared output."""
+        """Return the node of the output that is compared with the teacher's."""
         name = self.settings.output
         outputs = super().reads(graph) if name is None else {name: output_node(graph, name)}
         (self._name,) = outputs
         return outputs
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Check that the teacher's output has the student's shape.
+        """Check that the compared outputs of teacher and student have the same shape.
 
-        Raises ArchError: errors in the teacher's file or weights, A1902, or A1903 (shapes differ).
+        Raises ArchError: errors in the teacher's file or weights, A1902 (no such output), or A1903 (shapes differ).
         """
         node = graph.outputs[self._name]
         student_type, teacher_type = (
@@ -75,25 +80,27 @@ class Distillation(Objective):
             raise fail("A1903", text, graph[node].span)
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """Return the mean over the batch, and over all tokens, pixels or numbers of a sample."""
+        """Return the weighted mean of the divergence over the batch and over the tokens, pixels or numbers in each
+        sample."""
         return self._distances(outputs, batch).mean()
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """Return the sum of the losses of the samples, as `distillation`."""
+        """Return `distillation`: the loss of each sample, summed over the samples of the batch."""
         return {"distillation": self._distances(outputs, batch).sum()}
 
     def _distances(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Return the weighted distance between student and teacher for each sample [n]."""
+        """Return the weighted distance between student and teacher for each sample, [n]."""
         student, teacher = outputs[self._name], self._teacher(batch)[self._name]
         distance = divergence(student.float(), teacher.float(), self.settings.form, self.settings.temperature)
         return self.settings.weight * distance.flatten(1).mean(1)
 
 
 def divergence(student: Tensor, teacher: Tensor, form: str, temperature: float) -> Tensor:
-    """Return the divergence between predictions [n, ...] of student and teacher, without the class axis for `form =
-    "classes"`.
+    """Return the element-wise divergence between predictions [n, ...] of student and teacher.
 
-    The class axis is 1 in vectors and maps, and the last one in tokens.
+    For `form = "classes"`, the divergence is summed over the class axis, which is kept with size 1. The class axis is 1
+    in
+    vectors and maps, and the last one in tokens.
     """
     if form == "numbers":
         return (student - teacher).square() / 2

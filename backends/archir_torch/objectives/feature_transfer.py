@@ -1,6 +1,7 @@
-"""Feature transfer: hidden values of a teacher, which a linear map of the student's values should reproduce.
+"""Feature transfer: trains the student so that a linear map of its hidden values reproduces those of a teacher.
 
-Romero et al. 2015 (FitNets), equation 3; relative to the teacher's values, so that stages have equal weight.
+Source: Romero et al. 2015 (FitNets), equation 3. The error is relative to the teacher's values, so that all stages
+have equal weight.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from archir_torch.objectives.teacher import StageSettings, Teacher, stage_node
 
 @objective("feature_transfer")
 class FeatureTransfer(Objective):
-    """Mean over stages of the squared difference between the teacher's values and a linear map of the student's,
-    relative to the teacher's squared values.
+    """Squared difference between the teacher's hidden values and a linear map of the student's, averaged over
+    stages.
 
-    The linear maps, one per stage, are trained along with the student. For a student with fewer channels than the
-    maximum, the corresponding part of the map is used.
+    It is relative to the teacher's squared values. The linear maps, one per stage, are trained along with the student.
+    A student with fewer channels than the maximum uses the corresponding part of a map.
     """
 
     model = StageSettings
@@ -41,7 +42,7 @@ class FeatureTransfer(Objective):
 
     @property
     def directions(self) -> dict[str, bool]:
-        """The only figure, `features`: less is better."""
+        """Directions of the measures: `features` is the only one, and smaller is better."""
         return {"features": False}
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
@@ -49,9 +50,10 @@ class FeatureTransfer(Objective):
         return {name: stage_node(graph, name) for name in self.settings.stages}
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Check that the stages of student and teacher differ in the number of channels only.
+        """Check that the stages of student and teacher differ in their number of channels only.
 
-        Raises ArchError: errors in the teacher's file or weights, A1902, or A1903 (shapes do not match).
+        Raises ArchError: errors in the teacher's file or weights, A1902 (no such stage), or A1903 (shapes do not
+        match).
         """
         types, teacher_types = infer(graph), self._teacher.open(graph, self.settings.pairs)
         for name in self.settings.stages:
@@ -64,7 +66,7 @@ class FeatureTransfer(Objective):
                 raise fail("A1903", text, graph[graph.outputs[name]].span)
 
     def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
-        """Create the linear maps."""
+        """Create the linear maps from student to teacher channels."""
         types, teacher_types = infer(graph), self._teacher.open(graph, self.settings.pairs)
         for name in self.settings.stages:
             student_type = types[graph.outputs[name]]
@@ -75,15 +77,15 @@ class FeatureTransfer(Objective):
             self.maps.append(nn.Parameter(weight))
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """Return the weight times the mean over stages and the batch."""
+        """Return `weight` times the relative squared error, averaged over stages and over the batch."""
         return self._distances(outputs, batch).mean()
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """Return the sum of the losses of the samples, as `features`."""
+        """Return `features`: the loss of each sample, summed over the samples of the batch."""
         return {"features": self._distances(outputs, batch).sum()}
 
     def _distances(self, outputs: Outputs, batch: Batch) -> Tensor:
-        """Return the weighted relative distance between student and teacher for each sample [n]."""
+        """Return the weighted relative distance between student and teacher for each sample, [n]."""
         teacher_values, errors = self._teacher(batch), []
         for name, weight in zip(self.settings.stages, self.maps, strict=True):
             student, teacher = (_features_last(value[name]).float() for value in (outputs, teacher_values))
@@ -93,10 +95,13 @@ class FeatureTransfer(Objective):
 
 
 def _shape_without_channels(value: TensorType) -> tuple[object, ...]:
-    """Return all dimensions with a placeholder for the number of channels."""
+    """Return the shape with a placeholder in place of the number of channels."""
     return (*value.dims[: value.channel_axis], "channels", *value.dims[value.channel_axis + 1 :])
 
 
 def _features_last(value: Tensor) -> Tensor:
-    """Move the channel axis of maps [n, C, H, W] and volumes to the end: [n, ..., C]. Other values have it there."""
+    """Move the channel axis of feature maps [n, C, H, W] and volumes to the end: [n, ..., C].
+
+    Other tensors are unchanged, since their channels are on the last axis already.
+    """
     return value.movedim(1, -1) if value.dim() >= 4 else value

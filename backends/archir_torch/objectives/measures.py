@@ -1,7 +1,8 @@
-"""Measures: sums over samples, which are exact for any division into batches, and the figures computed from these sums.
+"""Measures on held-out samples, computed from sums over samples, so that the result does not depend on the
+batching.
 
-A measure compares an output with a target, both of a batch. Class measures work position by position: outputs are
-[n, classes, ...], targets [n, ...]; targets below 0 are ignored.
+A measure compares an output with a target, both for a batch. Class measures treat each position separately: outputs
+are [n, classes, ...], targets [n, ...]; targets below 0 are ignored.
 """
 
 from __future__ import annotations
@@ -19,54 +20,57 @@ from archir.diagnostics.errors import fail
 from archir.plugins.registry import Registry
 
 TargetKind = Literal["classes", "labels", "numbers"]
-"""Kind of targets: a class for the sample or for every position; several binary labels; or numbers."""
+"""Kind of a target: one class per sample or position ("classes"), several binary labels ("labels"), or
+"numbers"."""
 _KIND_NAMES = {"classes": "classes", "labels": "several labels", "numbers": "numbers"}
 
 
 class Measure(ABC):
-    """Base class of figures that are computed from an output and a target."""
+    """Base class of measures, which compute a number from outputs and targets."""
 
     name: str
     larger: ClassVar[bool] = False
-    """True if more is better."""
+    """True if a larger value is better."""
     compares: ClassVar[TargetKind | None] = None
-    """The kind of targets that the measure is for; None if it is for all."""
+    """Kind of target for which the measure is defined; None for all kinds."""
     needs_all_samples: ClassVar[bool] = False
-    """True if the figure is not a function of sums: `sums` then returns a row for each sample of a batch [n, ...], and
-    `figure` gets the rows of all samples."""
+    """True if the value is not a function of sums, as for average precision.
+
+    `sums` then returns a row for each sample in the batch [n, ...], and `figure` gets the rows of all samples.
+    """
 
     @abstractmethod
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return sums over the samples of a batch, of the same shape for all batches."""
+        """Return sums over the samples in a batch. Their shape must be the same for all batches."""
 
     def require_same_shape(self, output: Tensor, target: Tensor) -> None:
-        """Raise ArchError (A1904) unless output and target have the same shape: nothing is broadcast."""
+        """Raise ArchError (A1904) unless output and target have the same shape; they are never broadcast."""
         if output.shape != target.shape:
             shapes = f"{list(output.shape)} with targets {list(target.shape)}"
             raise fail("A1904", f"`{self.name}` compares outputs {shapes}: their shapes must be equal")
 
     def figure(self, sums: Tensor, samples: int) -> float:
-        """Return the figure for the sums over all samples; by default the mean over samples."""
+        """Return the value of the measure from the sums over all samples; by default the mean over samples."""
         return float(sums) / samples
 
 
 MEASURES: Registry[str, Measure] = Registry("measure", "measures")
-"""Registry of the measures that a recipe can name for any task."""
+"""Registry of the measures that a recipe can name, for any task."""
 
 M_ = TypeVar("M_", bound=type[Measure])
 
 
 def measure(kind: M_) -> M_:
-    """Register a class, which must have a constructor without arguments, as the measure of its `name`."""
+    """Decorator that registers a class as the measure of its `name`. Its constructor must take no arguments."""
     instance = kind()
     MEASURES.register(instance.name, instance, kind)
     return kind
 
 
 def measures_of(names: Sequence[str], compared: TargetKind | None = None) -> tuple[Measure, ...]:
-    """Return the measures with these names, for targets of kind `compared`.
+    """Return the measures with these names, for targets of the kind `compared`.
 
-    Raises ArchError (A1904) if there is no such measure, or if it is for another kind of targets.
+    Raises ArchError (A1904) if there is no measure of a name, or if it is defined for another kind of target.
     """
     for name in names:
         measure = MEASURES.find(name)
@@ -81,7 +85,7 @@ def measures_of(names: Sequence[str], compared: TargetKind | None = None) -> tup
 
 
 class Ratio(Measure):
-    """Base class of measures that are the quotient of two sums."""
+    """Base class of measures that are a quotient of two sums."""
 
     def figure(self, sums: Tensor, samples: int) -> float:
         """Return the first sum divided by the second; NaN if the second is 0."""
@@ -93,7 +97,8 @@ class Ratio(Measure):
 
 
 class TopAccuracy(Measure):
-    """Fraction of samples whose label is among the `count` largest logits, named `top5_accuracy` for 5."""
+    """Fraction of samples whose label is among the `count` largest logits; for `count` = 5 it is named
+    `top5_accuracy`."""
 
     larger = True
     compares = "classes"
@@ -102,19 +107,19 @@ class TopAccuracy(Measure):
         self.count, self.name = count, f"top{count}_accuracy"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return the number of such samples."""
+        """Return the number of samples whose label is among the `count` largest logits."""
         best = output.topk(min(self.count, output.shape[1]), 1).indices
         return (best == target[:, None]).any(1).sum()
 
 
 class CrossEntropy(Ratio):
-    """Mean cross-entropy over the positions that are not ignored."""
+    """Mean cross-entropy over all positions that are not ignored."""
 
     name = "loss"
     compares = "classes"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return the summed cross-entropy and the number of positions."""
+        """Return the summed cross-entropy, and the number of positions that are not ignored."""
         valid = target >= 0
         total = F.cross_entropy(output.float(), target.masked_fill(~valid, -100), reduction="sum")
         return torch.stack([total.double(), valid.sum().double()])
@@ -127,51 +132,51 @@ class Perplexity(CrossEntropy):
     name = "perplexity"
 
     def figure(self, sums: Tensor, samples: int) -> float:
-        """Return e to the mean, or infinity on overflow."""
+        """Return exp(mean cross-entropy), or infinity on overflow."""
         mean = super().figure(sums, samples)
         return math.exp(mean) if mean < 700 else math.inf
 
 
 @measure
 class Bits(CrossEntropy):
-    """Mean cross-entropy in bits; for byte tokens, bits per byte."""
+    """Mean cross-entropy in bits instead of nats; for byte tokens, this is bits per byte."""
 
     name = "bits"
 
     def figure(self, sums: Tensor, samples: int) -> float:
-        """Return the mean divided by the natural logarithm of 2."""
+        """Return the mean cross-entropy in nats divided by ln 2."""
         return super().figure(sums, samples) / math.log(2)
 
 
 @measure
 class Accuracy(Ratio):
-    """Fraction of positions whose class has the largest logit."""
+    """Fraction of positions at which the class has the largest logit, without ignored positions."""
 
     name, larger = "accuracy", True
     compares = "classes"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return the number of correct positions and the number of valid positions."""
+        """Return the number of correct positions, and the number of positions that are not ignored."""
         valid = target >= 0
         return torch.stack([((output.argmax(1) == target) & valid).sum(), valid.sum()]).double()
 
 
 @measure
 class PixelAccuracy(Accuracy):
-    """Fraction of pixels whose class has the largest logit."""
+    """Fraction of pixels at which the class has the largest logit, without ignored pixels."""
 
     name = "pixel_accuracy"
 
 
 @measure
 class MeanIoU(Measure):
-    """Mean intersection over union of the classes that occur in targets or predictions."""
+    """Intersection over union, averaged over the classes that occur in targets or predictions."""
 
     name, larger = "miou", True
     compares = "classes"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return the confusion matrix [classes, classes]: target by row, prediction by column."""
+        """Return the confusion matrix [classes, classes], with targets as rows and predictions as columns."""
         classes = output.shape[1]
         pairs = torch.where(target >= 0, target * classes + output.argmax(1), classes * classes).flatten()
         counts = torch.zeros(classes * classes + 1, dtype=torch.float64, device=output.device)
@@ -180,7 +185,7 @@ class MeanIoU(Measure):
         return counts[:-1].reshape(classes, classes)
 
     def figure(self, sums: Tensor, samples: int) -> float:
-        """Return the mean IoU of the summed confusion matrix."""
+        """Return the mean IoU from the confusion matrix over all samples."""
         intersection = sums.diagonal()
         union = sums.sum(0) + sums.sum(1) - intersection
         return float((intersection[union > 0] / union[union > 0]).mean()) if bool((union > 0).any()) else math.nan
@@ -191,8 +196,8 @@ class MeanIoU(Measure):
 
 @measure
 class F1(Measure):
-    """Micro-averaged F1 score, 2 tp / (2 tp + fp + fn) over all labels; a label is predicted where its logit is above
-    0."""
+    """Micro-averaged F1 score, 2 tp / (2 tp + fp + fn), over all labels. A label with a logit above 0 counts as
+    predicted."""
 
     name, larger = "f1", True
     compares = "labels"
@@ -206,7 +211,7 @@ class F1(Measure):
         ).double()
 
     def figure(self, sums: Tensor, samples: int) -> float:
-        """Return the F1 score; 1 if there are neither labels nor predictions."""
+        """Return the F1 score; 1 if there are neither true labels nor predicted ones."""
         true_positives, false_positives, false_negatives = sums.tolist()
         return (
             2 * true_positives / (2 * true_positives + false_positives + false_negatives)
@@ -216,35 +221,36 @@ class F1(Measure):
 
 
 class LabelAccuracy(Measure):
-    """Fraction of labels that are predicted correctly."""
+    """Fraction of correctly predicted binary labels, averaged over samples."""
 
     name, larger = "accuracy", True
     compares = "labels"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return the sum over samples of their fractions."""
+        """Return the sum over samples of the fraction of correct labels."""
         self.require_same_shape(output, target)
         return ((output > 0) == (target > 0.5)).double().mean(1).sum()
 
 
 @measure
 class ExactMatch(Measure):
-    """Fraction of samples all of whose labels are predicted correctly."""
+    """Fraction of samples for which all labels are predicted correctly."""
 
     name, larger = "exact", True
     compares = "labels"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return the number of such samples."""
+        """Return the number of samples for which all labels are correct."""
         self.require_same_shape(output, target)
         return ((output > 0) == (target > 0.5)).all(1).sum()
 
 
 @measure
 class MeanAveragePrecision(Measure):
-    """Mean over labels of average precision: the precision at each logit, weighted by the recall gained there.
+    """Average precision, averaged over labels: the precision at each logit threshold, weighted by the increase in
+    recall.
 
-    Samples with equal logits form one step; labels that no sample has are left out.
+    Samples with equal logits form a single threshold. Labels that no sample has are left out.
     """
 
     name, larger = "mean_average_precision", True
@@ -252,18 +258,18 @@ class MeanAveragePrecision(Measure):
     needs_all_samples = True
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return logits and labels of each sample [n, 2, labels]."""
+        """Return the logits and labels of each sample, [n, 2, labels]."""
         self.require_same_shape(output, target)
         return torch.stack([output.double(), (target > 0.5).double()], 1)
 
     def figure(self, sums: Tensor, samples: int) -> float:
-        """Return the mean over labels, from the rows of all samples."""
+        """Return the mean of the average precision over labels, from the rows of all samples."""
         precisions = [_average_precision(*label) for label in sums.permute(2, 1, 0) if label[1].any()]
         return sum(precisions) / len(precisions) if precisions else math.nan
 
 
 def _average_precision(logits: Tensor, true: Tensor) -> float:
-    """Return the average precision of one label, from logits [n] and truth [n]."""
+    """Return the average precision for one label, from logits [n] and true labels [n]."""
     order = logits.argsort(descending=True)
     logits, hits = logits[order], true[order].cumsum(0)
     steps = torch.cat([logits[1:] != logits[:-1], torch.ones(1, dtype=torch.bool)]).nonzero()[:, 0]
@@ -283,7 +289,7 @@ class SquaredError(Measure):
     compares = "numbers"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return the sum over samples of their mean squared errors."""
+        """Return the sum over samples of the mean squared error of a sample."""
         self.require_same_shape(output, target)
         return (output - target).double().square().flatten(1).mean(1).sum()
 
@@ -295,7 +301,7 @@ class RootSquaredError(SquaredError):
     name = "rmse"
 
     def figure(self, sums: Tensor, samples: int) -> float:
-        """Return the square root of the mean over all samples."""
+        """Return the square root of the mean squared error over all samples."""
         return math.sqrt(super().figure(sums, samples))
 
 
@@ -307,27 +313,30 @@ class AbsoluteError(Measure):
     compares = "numbers"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return the sum over samples of their mean absolute errors."""
+        """Return the sum over samples of the mean absolute error of a sample."""
         self.require_same_shape(output, target)
         return (output - target).double().abs().flatten(1).mean(1).sum()
 
 
 @measure
 class Determination(Measure):
-    """Coefficient of determination R^2: 1 minus squared errors over squared deviations from the mean, averaged over the
-    numbers of a sample."""
+    """Coefficient of determination R^2, averaged over the numbers in a target.
+
+    For each number it is 1 - sum of squared errors / sum of squared deviations of the targets from their mean.
+    """
 
     name, larger = "r2", True
     compares = "numbers"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
-        """Return sums for each number of a sample [3, numbers]: squared errors, targets, squared targets."""
+        """Return sums over samples for each number in a target, [3, numbers]: squared errors, targets, squared
+        targets."""
         self.require_same_shape(output, target)
         y = target.double().flatten(1)
         return torch.stack([(output.double().flatten(1) - y).square().sum(0), y.sum(0), y.square().sum(0)])
 
     def figure(self, sums: Tensor, samples: int) -> float:
-        """Return the mean R^2 over the numbers whose targets vary."""
+        """Return the mean R^2 over the numbers whose targets are not constant; NaN if all are."""
         errors, total, squares = sums
         deviations = squares - total.square() / samples
         varies = deviations > 1e-12 * squares.clamp(min=1e-300)

@@ -1,4 +1,4 @@
-"""Multi-label classification: several binary labels for each sample."""
+"""Multi-label classification: several binary labels per sample."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from archir_torch.objectives.supervised import Supervised, describe_target, outp
 
 @objective("multilabel")
 class Multilabel(Supervised):
-    """Binary cross-entropy of one logit per label; targets are zeros and ones, or probabilities."""
+    """Binary cross-entropy with one logit per label. Targets are zeros and ones, or probabilities."""
 
     criterion, larger = "f1", True
     compares = "labels"
     measures = (measures.F1(), measures.LabelAccuracy(), measures.ExactMatch())
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Check that there is a logit for each label, and that targets are from 0 to 1. Raises ArchError (A1116)."""
+        """Check that there is one logit per label, and that targets are from 0 to 1. Raises ArchError (A1116)
+        otherwise."""
         target = self.target(data)
         for name in self.reads(graph):
             (count,) = output_shape(graph, name, 1)

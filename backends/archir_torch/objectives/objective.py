@@ -1,4 +1,4 @@
-"""Base class of objectives: the loss that is minimised, and the measures on held-out samples."""
+"""Base class of objectives: the loss to minimise, and the measures on held-out samples."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from archir_torch.data import Data
 from archir_torch.objectives.measures import Measure, TargetKind
 
 Outputs = Mapping[str, Tensor]
-"""A network's outputs for a batch, by the names that `Objective.reads` returns."""
+"""Outputs of a network for a batch, by the names that `Objective.reads` returns."""
 
 
 class Batch(Protocol):
@@ -29,11 +29,11 @@ class Batch(Protocol):
 
     @property
     def inputs(self) -> Mapping[str, Tensor]:
-        """Inputs by the net's input names, in its order."""
+        """Inputs by the net's input names, in the order of the net."""
 
     @property
     def targets(self) -> Mapping[str, Tensor]:
-        """Targets by the names in the data."""
+        """Targets by their names in the data source."""
 
     @property
     def images(self) -> Tensor:
@@ -45,41 +45,43 @@ class Batch(Protocol):
 
     @property
     def mixed(self) -> Tensor | None:
-        """Class probabilities after mixup or CutMix."""
+        """Class probabilities [n, classes] after mixup or CutMix; None if images were not mixed."""
 
     def __len__(self) -> int:
         """Return the number of samples."""
 
 
 class Objective(nn.Module, ABC):
-    """Base class of objectives: the outputs that a task reads, the inputs it gives to the network, its loss and
-    measures.
+    """Base class of objectives: which outputs a task reads, what it feeds to the network, its loss and its measures.
 
-    `reads`, `check` and `prepare` are called once, in this order. The network then has the outputs that `reads` names
-    (see `archir.passes.expose`), and parts that are trained along with it, such as a decoder, are parameters of the
-    objective. Random numbers are a function of `seed`: `inputs`, `loss` and `measure` of the same batch get the same
-    seed.
+    `reads`, `check` and `prepare` are called once, in this order. Afterwards the network has the outputs that `reads`
+    named (see `archir.passes.expose`). Modules that are trained along with the network, such as a decoder, are
+    submodules of the objective. Random numbers must depend on `seed` only: `inputs`, `loss` and `measure` get the same
+    seed for the same batch.
 
-    A subclass with settings of its own sets `model` to their class; relative paths in the settings start at `folder`.
+    A subclass that has settings sets `model` to their class; relative paths in the settings start at `folder`.
     """
 
     model: ClassVar[type[Settings]] = Settings
-    """Class of the settings that a recipe may give."""
+    """Class of the settings that a recipe may set."""
     criterion: str = "loss"
-    """The measure that decides which of two networks is better."""
+    """Name of the measure that decides which of two networks is better."""
     larger: bool = False
-    """True if a larger criterion is better."""
+    """True if a larger value of the criterion is better."""
     measures: Sequence[Measure] = ()
-    """Measures in addition to the loss; they compare the first output with the first target."""
+    """Measures in addition to the loss. They compare the first output with the first target."""
     compares: ClassVar[TargetKind | None] = None
-    """Kind of the target. For "numbers", integers are not class labels, and data are not split by class."""
+    """Kind of the target; with "numbers", integer targets are not class labels, and data are not stratified by
+    class."""
 
     def __init__(self, settings: Settings | None = None, folder: Path | None = None) -> None:
         super().__init__()
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """Return the nodes that the objective reads, by output name; by default the first output. Raises ArchError
-        (A1902)."""
+        """Return the nodes that the objective reads, by output name; by default the first output.
+
+        Raises ArchError (A1902) if the graph has no such output.
+        """
         return dict([next(iter(graph.outputs.items()))])
 
     def check(self, graph: Graph, data: Data) -> None:
@@ -87,18 +89,22 @@ class Objective(nn.Module, ABC):
         choices."""
 
     def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
-        """Create the trained parts for a graph that has the outputs of `reads`. Raises ArchError (A1903)."""
+        """Create the modules that are trained along with the network, for a graph with the outputs that `reads` named.
+
+        Raises ArchError (A1903) if an output does not have the shape that they need.
+        """
 
     def inputs(self, batch: Batch, seed: int) -> Tensor | tuple[Tensor, ...]:
-        """Return the network's input, or its inputs in order."""
+        """Return the input of the network, or a tuple of its inputs in the order of the net."""
         return batch.images if len(batch.inputs) == 1 else tuple(batch.inputs.values())
 
     @abstractmethod
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """Return the loss, a mean over the batch."""
+        """Return the loss, averaged over the batch."""
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """Return sums over the samples of a batch. These are added up over batches and passed to `figures`."""
+        """Return sums over the samples in a batch, by measure name. The caller adds them up over batches for
+        `figures`."""
         sums = {"loss": self.loss(outputs, batch, seed) * len(batch)}
         return sums | {metric.name: metric.sums(*self.compared(outputs, batch)) for metric in self.measures}
 
@@ -107,7 +113,8 @@ class Objective(nn.Module, ABC):
         return next(iter(outputs.values())), batch.labels
 
     def figures(self, sums: Mapping[str, Tensor], samples: int) -> dict[str, float]:
-        """Compute figures from sums over all samples: by the measure of that name, otherwise as the mean."""
+        """Compute the value of each measure from its sums over all samples; a name without a measure is averaged over
+        samples."""
         by_name = {metric.name: metric for metric in self.measures}
         return {
             name: by_name[name].figure(total, samples) if name in by_name else float(total) / samples
@@ -116,7 +123,7 @@ class Objective(nn.Module, ABC):
 
     @property
     def directions(self) -> dict[str, bool]:
-        """Names of all figures, each with True if more is better."""
+        """Direction of every measure by name: True if larger is better."""
         return {"loss": False, **{metric.name: metric.larger for metric in self.measures}, self.criterion: self.larger}
 
     @property
@@ -126,14 +133,16 @@ class Objective(nn.Module, ABC):
 
     @property
     def declared(self) -> bool:
-        """True if `directions` has all names that `measure` returns; unknown (False) if a subclass overrides only
-        `measure`."""
+        """True if `directions` is known to have every name that `measure` returns.
+
+        It is False for a subclass that overrides `measure` but not `directions`.
+        """
         kind = type(self)
         return kind.measure is Objective.measure or kind.directions is not Objective.directions
 
 
 OBJECTIVES: Registry[str, type[Objective]] = Registry("objective", "objectives")
-"""Registry of objectives by name."""
+"""Registry of objective classes by name."""
 
 O_ = TypeVar("O_", bound=type[Objective])
 
@@ -149,13 +158,13 @@ def objective(name: str) -> Callable[[O_], O_]:
 
 
 def network_inputs(objective: Objective, batch: Batch, seed: int) -> tuple[Tensor, ...]:
-    """Return the network's inputs for a batch as a tuple."""
+    """Return the network inputs that an objective makes of a batch, always as a tuple."""
     inputs = objective.inputs(batch, seed)
     return (inputs,) if isinstance(inputs, Tensor) else inputs
 
 
 class CombinedObjective(Objective):
-    """A task and losses that are added to its own."""
+    """Task with additional losses; the total loss is their sum."""
 
     def __init__(self, task: Objective, *added: Objective) -> None:
         super().__init__()
@@ -165,21 +174,21 @@ class CombinedObjective(Objective):
         self.criterion, self.larger = task.criterion, task.larger
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """Return the nodes that any of the parts reads."""
+        """Return the nodes that the task or any additional objective reads."""
         return {name: number for part in self.parts for name, number in part.reads(graph).items()}
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Check the outputs and targets of all parts."""
+        """Check outputs and targets for the task and all additional objectives."""
         for part in self.parts:
             part.check(graph, data)
 
     def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
-        """Create the trained parts of all objectives."""
+        """Create the trained modules of the task and all additional objectives."""
         for part in self.parts:
             part.prepare(graph, data, generator)
 
     def inputs(self, batch: Batch, seed: int) -> Tensor | tuple[Tensor, ...]:
-        """Return the network's inputs as the task defines them."""
+        """Return the network inputs as the task defines them."""
         return self.parts[0].inputs(batch, seed)
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
@@ -187,7 +196,8 @@ class CombinedObjective(Objective):
         return torch.stack([part.loss(outputs, batch, seed) for part in self.parts]).sum()
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """Return the sums of all parts; a name that is already taken gets the prefix `also` and the part's number."""
+        """Return the sums of all objectives by measure name; a name that is taken gets a prefix, such as `also1_` for
+        objective 1."""
         sums: dict[str, Tensor] = {}
         for number, part in enumerate(self.parts):
             for name, value in part.measure(outputs, batch, seed).items():
@@ -195,7 +205,7 @@ class CombinedObjective(Objective):
         return sums
 
     def figures(self, sums: Mapping[str, Tensor], samples: int) -> dict[str, float]:
-        """Return the figures of all parts."""
+        """Return the values of the measures of all objectives."""
         figures: dict[str, float] = {}
         for number, part in enumerate(self.parts):
             keys = {name: _unique_name(name, number, figures) for name in part.directions}
@@ -206,7 +216,7 @@ class CombinedObjective(Objective):
 
     @property
     def directions(self) -> dict[str, bool]:
-        """The figures of all parts, each with True if more is better."""
+        """Direction of every measure of all objectives: True if larger is better."""
         directions: dict[str, bool] = {}
         for number, part in enumerate(self.parts):
             directions |= {_unique_name(name, number, directions): larger for name, larger in part.directions.items()}
@@ -214,7 +224,7 @@ class CombinedObjective(Objective):
 
     @property
     def measures_of_all_samples(self) -> frozenset[str]:
-        """Names of the measures of all parts that need a row for each sample."""
+        """Names of the measures, of all objectives, that need a row for each sample."""
         needs_rows: dict[str, bool] = {}
         for number, part in enumerate(self.parts):
             needs_rows |= {
@@ -224,12 +234,12 @@ class CombinedObjective(Objective):
 
 
 def _unique_name(name: str, number: int, taken: Mapping[str, object]) -> str:
-    """Return the name of a part's figure, with a prefix if the name is already taken."""
+    """Return the name for a measure of an objective, with a prefix if the name is already taken."""
     return f"also{number}_{name}" if number and name in taken else name
 
 
 def output_node(graph: Graph, name: str) -> NodeId:
-    """Return the node of a named output. Raises ArchError (A1902) if there is none."""
+    """Return the node of a named output. Raises ArchError (A1902) if the graph has no such output."""
     if name not in graph.outputs:
         hint = suggest(name, graph.outputs) or f"its outputs are {join_names(list(graph.outputs))}"
         raise fail("A1902", f"`{graph.name}` has no output `{name}`", None, hint)
@@ -237,10 +247,10 @@ def output_node(graph: Graph, name: str) -> NodeId:
 
 
 def image_shape(graph: Graph, data: Data, reason: str) -> tuple[int, ...]:
-    """Return the shape [C, H, W] of the images in the data. `reason` is the beginning of the message: why the objective
+    """Return the shape [C, H, W] of the images in the data. `reason` begins the error message: which objective
     needs images.
 
-    Raises ArchError (A1116) if the net has an input that is not an image, or several inputs.
+    Raises ArchError (A1116) if the net has several inputs, or if its input is not an image.
     """
     shape = tuple(data.train.pixels[torch.tensor([0])].shape[1:])
     if len(data.train.inputs) != 1 or len(shape) != 3:
@@ -250,8 +260,10 @@ def image_shape(graph: Graph, data: Data, reason: str) -> tuple[int, ...]:
 
 
 def output_shape(graph: Graph, name: str, rank: int) -> tuple[int, ...]:
-    """Return the shape of an output without the batch. Raises ArchError (A1903) if it has another rank or depends on
-    choices."""
+    """Return the shape of an output without the batch axis.
+
+    Raises ArchError (A1903) if the shape has another rank than `rank`, or depends on choices.
+    """
     kind: TensorType = infer(graph)[graph.outputs[name]]
     if kind.rank != rank or kind.is_varying:
         forms = {1: "a vector", 2: "tokens [N, D]", 3: "a map [C, H, W]"}

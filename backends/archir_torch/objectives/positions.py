@@ -1,4 +1,4 @@
-"""Objectives with a class for every position: pixels of masks, tokens with tags, the next token."""
+"""Objectives with one class per position: pixels in segmentation masks, tagged tokens, the next token."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ from archir_torch.objectives.supervised import (
 )
 
 IGNORED_CLASS = -100
-"""Class of positions that are ignored: the default `ignore_index` of torch's cross-entropy."""
+"""Class index of positions to ignore: the default `ignore_index` of torch's cross-entropy."""
 
 
 class PositionSettings(TaskSettings):
-    """Settings of objectives with a class for every position. Targets that equal `ignore` or are negative are ignored;
-    `label_smoothing` is the probability that is spread over all classes."""
+    """Settings of objectives with one class per position.
+
+    Targets that are negative or equal to `ignore` are ignored. `label_smoothing` is the probability that is spread
+    uniformly over all classes.
+    """
 
     ignore: int | None = Field(None, ge=-MAX_COUNT, le=MAX_COUNT)
     label_smoothing: float = Field(0.0, ge=0, lt=1)
@@ -39,7 +42,7 @@ class PositionSettings(TaskSettings):
 
 @objective("tagging")
 class Tagging(Supervised):
-    """Cross-entropy of tokens [N, classes] with a class for each token [N]."""
+    """Cross-entropy of token logits [N, classes] with one class per token [N]."""
 
     model: ClassVar[type[PositionSettings]] = PositionSettings
     settings: PositionSettings
@@ -47,11 +50,13 @@ class Tagging(Supervised):
     compares = "classes"
     measures: tuple[measures.Measure, ...] = (measures.Accuracy(),)
     rank, classes_axis = 2, -1
-    """Rank of outputs without the batch, and their class axis."""
+    """Rank of outputs without the batch axis, and the class axis of outputs."""
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Check that the output has the positions of the target, and logits for all its classes. Raises ArchError
-        (A1108, A1116)."""
+        """Check that output and target have the same positions, and that the output has a logit for every class.
+
+        Raises ArchError (A1108, A1116).
+        """
         target = self.target(data)
         for name in self.reads(graph):
             output_dims = output_shape(graph, name, self.rank)
@@ -70,12 +75,12 @@ class Tagging(Supervised):
                 raise fail("A1108", text, span, hint)
 
     def compared(self, outputs: Outputs, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return logits [n, classes, ...] and classes [n, ...]; the latter are negative where ignored."""
+        """Return logits [n, classes, ...] and classes [n, ...]; classes are negative at ignored positions."""
         logits, classes = super().compared(outputs, batch)
         return logits.movedim(self.classes_axis, 1), self._mask_ignored(classes)
 
     def _mask_ignored(self, target: Tensor) -> Tensor:
-        """Replace the class `ignore` of the settings by IGNORED_CLASS."""
+        """Replace the class `ignore` in the settings by IGNORED_CLASS."""
         return (
             target
             if self.settings.ignore is None
@@ -83,11 +88,11 @@ class Tagging(Supervised):
         )
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """Return the mean over all positions that are not ignored."""
+        """Return the mean loss over all positions that are not ignored."""
         return self.settings.weight * self.cross_entropy(*self.compared(outputs, batch))
 
     def cross_entropy(self, logits: Tensor, classes: Tensor) -> Tensor:
-        """Return the mean cross-entropy over valid positions; 0 if there are none."""
+        """Return the mean cross-entropy over the positions that are not ignored; 0 if all are ignored."""
         valid = classes >= 0
         total = F.cross_entropy(
             logits.float(), classes.masked_fill(~valid, IGNORED_CLASS), reduction="sum",
@@ -96,18 +101,18 @@ class Tagging(Supervised):
         return total / valid.sum().clamp(min=1)
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """Return the sums of `loss` (the cross-entropy over all positions) and of the measures."""
+        """Return the sums of `loss` (cross-entropy over the positions that are not ignored) and of the measures."""
         pair = self.compared(outputs, batch)
         return {metric.name: metric.sums(*pair) for metric in (_CROSS_ENTROPY, *self.measures)}
 
     def figures(self, sums: Mapping[str, Tensor], samples: int) -> dict[str, float]:
-        """Compute figures from sums over all samples."""
+        """Compute the value of each measure from its sums over all samples."""
         by_name = {metric.name: metric for metric in (_CROSS_ENTROPY, *self.measures)}
         return {name: by_name[name].figure(total, samples) for name, total in sums.items()}
 
     @property
     def directions(self) -> dict[str, bool]:
-        """`loss` and the measures, each with True if more is better."""
+        """Directions of `loss` and the measures: True if larger is better."""
         return {"loss": False, **{metric.name: metric.larger for metric in self.measures}}
 
 
@@ -116,22 +121,25 @@ _CROSS_ENTROPY = measures.CrossEntropy()
 
 @objective("next_token")
 class NextToken(Tagging):
-    """Language modelling: like tagging, with the next token as the class of a token."""
+    """Language modelling: the class of each token is the next token."""
 
     criterion, larger = "perplexity", False
     measures = (measures.Perplexity(), measures.Bits(), measures.Accuracy())
 
 
 class SegmentationSettings(PositionSettings):
-    """Settings of `segmentation`. `loss` is cross-entropy, 1 - Dice (mean over classes, of the whole batch), or their
-    sum."""
+    """Settings of `segmentation`.
+
+    `loss` is the cross-entropy, the Dice loss (1 - Dice coefficient, averaged over classes, on the whole batch), or
+    their sum.
+    """
 
     loss: Literal["cross_entropy", "dice", "both"] = "cross_entropy"
 
 
 @objective("segmentation")
 class Segmentation(Tagging):
-    """Semantic segmentation: maps [classes, H, W] with masks [H, W]."""
+    """Semantic segmentation: logits [classes, H, W] and masks [H, W] of classes."""
 
     model = SegmentationSettings
     settings: SegmentationSettings
@@ -140,12 +148,12 @@ class Segmentation(Tagging):
     rank, classes_axis = 3, 0
 
     def compared(self, outputs: Outputs, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return logits [n, classes, H, W] and masks."""
+        """Return logits [n, classes, H, W] and masks [n, H, W]."""
         logits, masks = Supervised.compared(self, outputs, batch)
         return logits, self._mask_ignored(masks)
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """Return the cross-entropy, the Dice loss or their sum, as the settings say."""
+        """Return the cross-entropy, the Dice loss or their sum, depending on the settings."""
         logits, masks = self.compared(outputs, batch)
         total = logits.new_zeros((), dtype=torch.float32)
         if self.settings.loss != "dice":
@@ -156,8 +164,7 @@ class Segmentation(Tagging):
 
 
 def _dice(logits: Tensor, masks: Tensor) -> Tensor:
-    """Return the Dice loss: 1 minus the mean over classes of 2 |A and B| / (|A| + |B|), with probabilities A and masks
-    B."""
+    """Return the Dice loss: 1 - mean over classes of 2 |A and B| / (|A| + |B|), for probabilities A and masks B."""
     valid = (masks >= 0)[:, None]
     probabilities = logits.float().softmax(1) * valid
     one_hot = F.one_hot(masks.clamp(min=0), logits.shape[1]).movedim(-1, 1) * valid

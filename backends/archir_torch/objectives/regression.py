@@ -1,4 +1,4 @@
-"""Regression: prices, time series, keypoints, corners of boxes."""
+"""Regression of numbers, for example prices, time series, keypoints or corners of boxes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ from archir_torch.objectives.supervised import Supervised, TaskSettings, describ
 
 
 class RegressionSettings(TaskSettings):
-    """Settings of `regression`. `loss` is the mean squared error, the mean absolute error, or the Huber loss, which is
-    quadratic up to `delta`."""
+    """Settings of `regression`.
+
+    `loss` is the mean squared error, the mean absolute error, or the Huber loss, which is quadratic for errors up to
+    `delta` and linear above.
+    """
 
     loss: Literal["mse", "mae", "huber"] = "mse"
     delta: Positive = 1.0
@@ -27,7 +30,7 @@ class RegressionSettings(TaskSettings):
 
 @objective("regression")
 class Regression(Supervised):
-    """Distance between an output and target numbers; shapes are equal except for axes of size 1."""
+    """Distance between an output and target numbers. Their shapes must be equal up to axes of size 1."""
 
     model = RegressionSettings
     settings: RegressionSettings
@@ -38,7 +41,7 @@ class Regression(Supervised):
     )  # fmt: skip
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Check that the output has as many numbers as the target. Raises ArchError (A1116)."""
+        """Check that output and target have equally many numbers. Raises ArchError (A1116) if they do not."""
         target = self.target(data)
         for name, number in self.reads(graph).items():
             output_type = infer(graph)[number]
@@ -54,12 +57,12 @@ class Regression(Supervised):
                 )
 
     def compared(self, outputs: Outputs, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return output and target as float32 of the same shape."""
+        """Return output and target as float32 tensors of the same shape."""
         prediction, target = super().compared(outputs, batch)
         return prediction.float(), target.float().reshape(prediction.shape)
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
-        """Return the mean over samples and numbers."""
+        """Return the loss, averaged over samples and numbers."""
         prediction, target = self.compared(outputs, batch)
         match self.settings.loss:
             case "mse":

@@ -1,4 +1,4 @@
-"""Base class of tasks that compare an output with a target, and checks that the two fit together."""
+"""Base class of supervised tasks, and checks that outputs and targets match."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from archir_torch.objectives.objective import Batch, Objective, Outputs, output_
 
 
 class TaskSettings(Settings):
-    """Settings of tasks with targets. `output` and `target` name what is compared, by default the first of each; the
-    loss is multiplied by `weight`; `criterion` is the measure by which candidates are scored; `measures` are
-    additional ones."""
+    """Settings of supervised tasks.
+
+    `output` and `target` name what is compared, by default the first output and the first target. The loss is
+    multiplied by `weight`. `criterion` is the measure by which networks are compared; `measures` are additional
+    measures.
+    """
 
     output: str | None = None
     target: str | None = None
@@ -49,15 +52,19 @@ class Supervised(Objective):
             self.criterion, self.larger = criterion, directions[criterion]
 
     def configure(self) -> None:
-        """Set the attributes that depend on the settings, such as `measures`. Called by the constructor."""
+        """Set the attributes that depend on the settings, such as `measures`. The constructor calls this method."""
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """Return the node of the compared output."""
+        """Return the node of the output that is compared with the target."""
         name = self.settings.output
         return super().reads(graph) if name is None else {name: output_node(graph, name)}
 
     def target(self, data: Data) -> Tensor:
-        """Return the targets of all samples: training samples first, then held-out ones. Raises ArchError (A1116)."""
+        """Return the target of all samples: training samples first, then held-out ones.
+
+        Raises ArchError (A1116) if the data have no such target, or if it differs in shape or dtype between the two
+        parts.
+        """
         targets, name = data.train.targets, self.settings.target
         if not targets:
             raise fail("A1116", "the data have no targets, only inputs")
@@ -78,29 +85,28 @@ class Supervised(Objective):
         return all_targets
 
     def compared(self, outputs: Outputs, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the output and the target."""
+        """Return the output and the target that the settings name."""
         output = outputs[self.settings.output] if self.settings.output else next(iter(outputs.values()))
         return output, batch.targets[self.settings.target] if self.settings.target else batch.labels
 
 
 def output_span(graph: Graph, name: str) -> Span:
-    """Return the source span of an output."""
+    """Return the source span of an output, for messages."""
     return graph[graph.outputs[name]].span
 
 
 def classes_hint(graph: Graph, classes: int) -> str | None:
-    """Return the hint that sets the net's parameter `classes`, or None if it has no such parameter."""
+    """Return a hint to set the net's parameter `classes`; None if the net has no such parameter."""
     if "classes" not in graph.parameters:
         return None
     return f"try -p classes={classes}, in a recipe parameters.classes = {classes}"
 
 
 def target_error(message: str, span: Span | None = None, hint: str | None = None) -> ArchError:
-    """Return the error (A1116) for targets that an objective cannot use; `span` is the output they are compared
-    with."""
+    """Return an error (A1116) about targets that do not suit an objective; `span` locates the output."""
     return fail("A1116", message, span, hint)
 
 
 def describe_target(target: Tensor) -> str:
-    """Return dtype and shape of targets for each sample, for messages: `float32 [3]`."""
+    """Return the dtype and the per-sample shape of targets as text for messages, such as `float32 [3]`."""
     return f"{str(target.dtype).removeprefix('torch.')} {list(target.shape[1:])}"

@@ -1,4 +1,4 @@
-"""An objective applied to a network with the outputs that it reads."""
+"""Task: an objective bound to a network that has the outputs which the objective reads."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from archir_torch.training import distributed
 from archir_torch.training.feed import Batch
 
 Call = Callable[..., Any]
-"""A network as a function of its inputs; it returns a tensor, or tensors by output name."""
+"""Network as a function from inputs to a tensor, or to tensors by output name."""
 
 EVAL_BATCH = 256
-"""Number of samples that are evaluated in one batch."""
+"""Batch size in evaluation."""
 
 
 def prepare_graph(objective: Objective, graph: Graph, data: Data, seed: int) -> Graph:
-    """Return a graph with the outputs that an objective reads, after checking and preparing the objective for it.
+    """Check and prepare an objective for a graph; return the graph with the outputs that the objective reads.
 
     Raises ArchError (A1108, A1116, A1902, A1903).
     """
@@ -36,29 +36,32 @@ def prepare_graph(objective: Objective, graph: Graph, data: Data, seed: int) -> 
 
 
 class Task:
-    """An objective together with the names of the network's outputs, the seed and the device."""
+    """Objective together with the output names of the network, the seed and the device."""
 
     def __init__(self, objective: Objective, names: Sequence[str], *, seed: int, device: str) -> None:
         self.objective, self._names, self._seed, self._device = objective.to(device), tuple(names), seed, device
         self._last = (-1, 0)
 
     def loss(self, call: Call, batch: Batch, index: int) -> Tensor:
-        """Return the loss of a batch, or of the next part of one, at step `index`."""
+        """Return the loss of a batch at step `index`; repeated calls in a step are the next parts of the batch.
+
+        Each part has its own seed.
+        """
         step, part = self._last
         self._last = (index, part + 1 if step == index else 0)
         seed = derive_seed(self._seed, "task", *self._last, distributed.world().rank)
         return self.objective.loss(self.outputs(call(*self.network_inputs(batch, seed))), batch, seed)
 
     def network_inputs(self, batch: Batch, seed: int = 0) -> tuple[Tensor, ...]:
-        """Return the network's inputs for a batch."""
+        """Return the inputs that the objective feeds to the network for a batch."""
         return network_inputs(self.objective, batch, seed)
 
     def begin(self, index: int) -> None:
-        """Start a step: the next losses belong to it, whatever was computed before."""
+        """Start a step: reset the part number, so that the next call of `loss` is the first part of step `index`."""
         self._last = (index, -1)
 
     def measure(self, call: Call, split: Split, epoch: int) -> dict[str, float]:
-        """Return the figures of a split, the criterion first. The processes share the work."""
+        """Return all measures on a split, the criterion first. The batches are divided among the processes."""
         rank, size = distributed.world()
         totals: dict[str, Tensor] = {}
         batches = list(enumerate(torch.arange(len(split)).split(EVAL_BATCH)))
@@ -78,7 +81,7 @@ class Task:
         return dict(sorted(figures.items(), key=lambda item: (item[0] != self.objective.criterion, item[0])))
 
     def outputs(self, result: Any) -> Mapping[str, Tensor]:
-        """Return a network's result as outputs by name."""
+        """Return the result of a network as outputs by name."""
         outputs: Mapping[str, Tensor] = {self._names[0]: result} if isinstance(result, Tensor) else result
         return outputs
 
@@ -89,10 +92,11 @@ def _batch(split: Split, rows: Tensor, device: str) -> Batch:
 
 
 def as_held_out(measured: Mapping[str, float]) -> dict[str, float]:
-    """Rename measures of held-out samples as in rows of metrics: `accuracy`, `held_out_loss`."""
+    """Rename measures on held-out samples for rows of metrics: `loss` becomes `held_out_loss`, others keep their
+    names."""
     return {"held_out_loss" if name == "loss" else name: value for name, value in measured.items()}
 
 
 def as_validation(measured: Mapping[str, float]) -> dict[str, float]:
-    """Rename measures of the samples that a search selects by: `validation_accuracy`, `validation_loss`."""
+    """Rename measures on the validation samples of a search: `validation_accuracy`, `validation_loss`."""
     return {f"validation_{name}": value for name, value in measured.items()}

@@ -1,4 +1,4 @@
-"""Teacher networks: they get the student's inputs, and are neither trained nor saved."""
+"""Teacher networks: they get the inputs of the student, and are neither trained nor saved."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ from archir_torch.lowering.weights import load_weights
 from archir_torch.objectives.objective import Batch, Outputs
 
 MAX_BYTES = 1 << 29
-"""Maximum size of a cache in bytes; samples beyond it are computed every time."""
+"""Maximum size of a cache in bytes. When it is full, outputs for further samples are computed every time."""
 MAX_CACHES = 2
-"""Maximum number of networks with a cache."""
+"""Maximum number of teacher networks that have a cache."""
 
 NamedOutputs = Mapping[str, Tensor]
-"""Outputs by name."""
+"""Output tensors by name."""
 
 
 class TeacherCache:
-    """Outputs by sample. A sample is identified by a hash of its values, regardless of batch and position."""
+    """Cache of teacher outputs by sample. The key is a hash of the sample's values, regardless of its batch and
+    position."""
 
     def __init__(self) -> None:
         self._outputs: dict[bytes, dict[str, Tensor]] = {}
         self._bytes = 0
 
     def __call__(self, compute: Callable[..., NamedOutputs], inputs: Sequence[Tensor]) -> dict[str, Tensor]:
-        """Return the outputs for a batch; `ask` computes those of samples that are not cached."""
+        """Return the outputs for a batch; `compute` is called for the samples that are not cached."""
         device, keys = inputs[0].device, _keys(inputs)
         new = [row for row, key in enumerate(keys) if key not in self._outputs]
         fresh: dict[bytes, dict[str, Tensor]] = {}
@@ -66,7 +67,8 @@ class TeacherCache:
 
 @lru_cache(MAX_CACHES)
 def cache_of(*key: str) -> TeacherCache:
-    """Return the cache of the network that `key` identifies, so that a phase can use what an earlier phase computed."""
+    """Return the cache for the network that `key` identifies, so that phases share the outputs that they have
+    computed."""
     return TeacherCache()
 
 
@@ -78,9 +80,13 @@ def _keys(inputs: Sequence[Tensor]) -> list[bytes]:
 
 
 class TeacherSettings(Settings):
-    """Settings of objectives with a teacher. `teacher` is an .arch file (`FILE:NET` if it has several nets), elaborated
-    with `parameters`; `weights` is its safetensors file. The loss is multiplied by `weight`. With `remember`, the
-    teacher's outputs are cached by sample; this helps only without augmentation, which changes samples every time."""
+    """Settings of objectives with a teacher.
+
+    `teacher` is an .arch file (`FILE:NET` if the file has several nets) that is elaborated with `parameters`. `weights`
+    is
+    the safetensors file of the teacher's weights. The loss is multiplied by `weight`. With `remember`, the teacher's
+    outputs are cached by sample; this helps only without augmentation, which changes the samples in every epoch.
+    """
 
     teacher: str
     weights: str
@@ -90,8 +96,11 @@ class TeacherSettings(Settings):
 
 
 class StageSettings(TeacherSettings):
-    """Settings of objectives that compare several hidden values. `stages` are names of outputs, or scopes (see
-    `stage_node`); `teacher_stages` are the corresponding names in the teacher."""
+    """Settings of objectives that compare hidden values at several stages.
+
+    `stages` are names of the student's outputs or scopes (see `stage_node`); `teacher_stages` are the corresponding
+    names in the teacher, by default the same.
+    """
 
     stages: Annotated[tuple[str, ...], ListAsTuple] = Field(("stage1", "stage2", "stage3"), min_length=1)
     teacher_stages: Annotated[tuple[str, ...] | None, ListAsTuple] = None
@@ -104,12 +113,12 @@ class StageSettings(TeacherSettings):
 
     @property
     def pairs(self) -> dict[str, str]:
-        """The teacher's stages by the student's."""
+        """Teacher stages by the names of the corresponding student stages."""
         return dict(zip(self.stages, self.teacher_stages or self.stages, strict=True))
 
 
 class Teacher:
-    """A teacher network defined by settings; relative paths start at `folder`."""
+    """Teacher network defined by settings; relative paths in them start at `folder`."""
 
     def __init__(self, settings: TeacherSettings, folder: Path | None) -> None:
         self._settings, self._folder = settings, folder or Path()
@@ -119,10 +128,11 @@ class Teacher:
         self._last: tuple[Batch, Outputs] | None = None
 
     def open(self, student: Graph, pairs: Mapping[str, str | None]) -> dict[str, TensorType]:
-        """Load the teacher. Return the types of its values by the student's names for them; None as a teacher's name
-        stands for its first output.
+        """Load the teacher. Return the types of the values to compare, by their names in the student.
 
-        Raises ArchError: errors in its file or weights, A1902, or A1903 (its inputs differ from the student's).
+        `pairs` maps names in the student to names in the teacher; None stands for the teacher's first output. Raises
+        ArchError: errors in the teacher's file or weights, A1902 (no such stage), or A1903 (other inputs than the
+        student's).
         """
         if self._network:
             return self._types
@@ -149,8 +159,10 @@ class Teacher:
         return self._types
 
     def __call__(self, batch: Batch) -> Outputs:
-        """Return the teacher's values by the student's names for them. They are computed once for all students of a
-        step."""
+        """Return the teacher's values for a batch by their names in the student.
+
+        They are computed once per batch, even if several students are trained on it.
+        """
         if self._last is None or self._last[0] is not batch:
             inputs = tuple(batch.inputs.values())
             self._last = batch, self._run(*inputs) if self._memory is None else self._memory(self._run, inputs)
@@ -168,7 +180,10 @@ class Teacher:
 
 
 def stage_node(graph: Graph, name: str) -> NodeId:
-    """Return the node of an output, or the last node of a scope such as `layers[3]`. Raises ArchError (A1902)."""
+    """Return the node of an output, or the last node in a scope such as `layers[3]`.
+
+    Raises ArchError (A1902) if there is neither.
+    """
     if name in graph.outputs:
         return graph.outputs[name]
     scope_nodes = [number for number in graph if (graph[number].scope + ".").startswith((f"{name}.", f"{name}["))]
@@ -180,18 +195,18 @@ def stage_node(graph: Graph, name: str) -> NodeId:
 
 
 def _enclosing_scopes(scope: str) -> Sequence[str]:
-    """Return the scope and all scopes around it, outermost first."""
+    """Return a scope and all scopes that enclose it, outermost first."""
     parts = scope.split(".")
     return [".".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 def _join_shapes(shapes: Sequence[Sequence[object]]) -> str:
-    """Format shapes for messages."""
+    """Return shapes as text for messages."""
     return " and ".join(f"[{', '.join(map(str, shape))}]" for shape in shapes)
 
 
 def _load_graph(path: Path, parameters: Mapping[str, Any]) -> Graph:
-    """Elaborate the net of `FILE` or `FILE:NET`."""
+    """Return the elaborated graph of `FILE` or `FILE:NET`."""
     net = None
     if not path.exists() and ":" in path.name:
         name, net = path.name.rsplit(":", 1)

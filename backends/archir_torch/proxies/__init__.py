@@ -1,8 +1,8 @@
-"""Zero-cost proxies: scores of untrained networks on one minibatch; more is better.
+"""Zero-cost proxies: scores of untrained networks on one minibatch; larger is better.
 
-Names and definitions are those of Abdelfattah et al. 2021 ("Zero-Cost Proxies for Lightweight NAS", section 3.2) and of
-the papers cited there. A function decorated with `@proxy` is registered under its own name, in any module of this
-package or of a plugin.
+Names and definitions are those in Abdelfattah et al. 2021 ("Zero-Cost Proxies for Lightweight NAS", section 3.2) and
+in the papers cited there. `@proxy` registers a function under its own name, in any module of this package or of a
+plugin.
 """
 
 from archir.plugins.bundled import import_all

@@ -14,6 +14,6 @@ PROXIES: Registry[str, Proxy] = Registry("proxy", "proxies")
 
 
 def proxy(function: Proxy) -> Proxy:
-    """Register a proxy under the name of its function."""
+    """Decorator that registers a function as a proxy under the function's name."""
     PROXIES.register(function.__name__, function)
     return function

@@ -1,7 +1,8 @@
-"""Saliency proxies, which come from pruning: how much weights and channels influence the loss or the output.
+"""Saliency proxies, adapted from pruning: the influence of weights and channels on the loss or on the output.
 
-Scores of weights are summed over trained tensors of two and more dimensions: those of convolutions and linear layers,
-and learned embeddings. `loss` is the mean cross-entropy of the first output, unless the trial has its own criterion.
+Scores of weights are summed over trained tensors with two or more dimensions: weights of convolutions and linear
+layers, and learned embeddings. `loss` is the mean cross-entropy of the first output, unless the trial sets a
+criterion.
 "Section" refers to Abdelfattah et al. 2021.
 """
 
@@ -27,7 +28,7 @@ from archir_torch.proxies.untrained import Trial, scored_weights
 
 @proxy
 def grad_norm(trial: Trial) -> float:
-    """Return the Euclidean norm of the loss's gradient, summed over weight tensors (section 3.2)."""
+    """Return the sum over weight tensors of the Euclidean norm of the loss's gradient (section 3.2)."""
     return sum(float(gradient.double().norm()) for _, gradient in trial.weight_gradients)
 
 
@@ -41,7 +42,7 @@ def snip(trial: Trial) -> float:
 def grasp(trial: Trial) -> float:
     """Return the sum over weights of -(Hessian of the loss @ its gradient) * weight (section 3.2; Wang et al. 2020).
 
-    Raises ArchError (A1111) if an operation has no second derivative here: local attention to large maps.
+    Raises ArchError (A1111) if an operation has no second derivative, such as local attention on large maps.
     """
     network = trial.rebuilt(_smooth).network()
     weights = list(scored_weights(network))
@@ -72,12 +73,12 @@ def _smooth(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
 
 @proxy
 def synflow(trial: Trial) -> float:
-    """Return the sum over weights of |weight * dR/dweight|; R is the sum of the first output for an input of ones, with
-    the absolute values of all weights (section 3.2; Tanaka et al. 2020, algorithm 1).
+    """Return the sum over weights of |weight * dR/dweight| (section 3.2; Tanaka et al. 2020, algorithm 1).
 
-    In float64 and without batch norms, as in the reference implementation of section 3.2. Other norms are kept: they
-    act on one sample, and without them the products of attention and gates overflow. Raises ArchError (A1111) for
-    inputs that are integers.
+    R is the sum of the first output for an input of ones, with all weights replaced by their absolute values. It is
+    computed in float64 and without batch norms, as in the reference implementation of section 3.2. Other norms are
+    kept: they act on single samples, and without them the products in attention and gates overflow. Raises ArchError
+    (A1111) if an input is an integer tensor.
     """
     network = trial.rebuilt(_without_batch_norm).network().double()
     with torch.no_grad():
@@ -95,18 +96,19 @@ def synflow(trial: Trial) -> float:
 
 
 def _without_batch_norm(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
-    """Rewrite step: remove batch norms."""
+    """Rewrite step: replace batch norms by their operand."""
     return operands[0] if isinstance(node.op, BatchNorm) else out.add(node, *operands)
 
 
 @proxy
 def fisher(trial: Trial) -> float:
-    """Return the sum over channels of the results z of convolutions and linear layers: the mean over samples of (sum
-    over positions of z * dloss/dz)^2 / 2, times the number of weights of the channel (section 3.2; Theis et al.
-    2018; Turner et al. 2020).
+    """Return the Fisher information of channels, summed over the results z of all convolutions and linear layers.
 
-    The papers sum over channels only. The implementation of section 3.2, and with it published results, gives each
-    weight the score of its channel and sums over weights.
+    For a channel it is the mean over samples of (sum over positions of z * dloss/dz)^2 / 2, times the channel's number
+    of weights (section 3.2; Theis et al. 2018; Turner et al. 2020).
+
+    The papers sum over channels, without the number of weights. The implementation of section 3.2, and with it
+    published results, gives each weight the score of its channel and sums over weights.
     """
     tapped = trial.with_taps(lambda op: isinstance(op, AffineOp))
     logits, *results = tapped.outputs(tapped.network())
@@ -122,7 +124,7 @@ def fisher(trial: Trial) -> float:
 
 
 def _weights_per_channel(graph: Graph, types: Mapping[NodeId, TensorType], number: NodeId) -> int:
-    """Return the number of weights of one channel of a convolution's or linear layer's result, without the bias."""
+    """Return the number of weights per output channel of a convolution or linear layer, without the bias."""
     op = graph[number].op
     assert isinstance(op, AffineOp)
     return prod(op.weights(*(types[operand] for operand in graph.operands(number)))["weight"].shape) // op.channels

@@ -1,4 +1,4 @@
-"""Separation proxies: how well an untrained network distinguishes the samples of a minibatch."""
+"""Separation proxies: how well an untrained network tells the samples in a minibatch apart."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ RECTIFIERS = (
     activation.Relu, activation.Relu6, activation.LeakyRelu, activation.Elu, activation.Gelu, activation.Silu,
     activation.Mish, activation.HardSwish,
 )  # fmt: skip
-"""Activations that pass positive numbers and attenuate negative ones."""
+"""Activations that pass positive numbers and attenuate negative ones, such as ReLU and its successors."""
 
 
 @proxy
 def jacob_cov(trial: Trial) -> float:
-    """Return how weakly the gradients of the outputs for the inputs correlate between samples: -sum(log(v + k) + 1 / (v
-    + k)), with the eigenvalues v of their correlation matrix and k = 1e-5 (section 3.2; Mellor et al. 2020, version
-    1).
+    """Return how weakly the input gradients of the outputs correlate between samples (section 3.2; Mellor et al.
+    2020, v1).
 
-    Minus infinity if the gradient of a sample is constant, because then its correlation with others is undefined.
-    Raises ArchError (A1111) for inputs that are integers.
+    The score is -sum(log(v + k) + 1 / (v + k)) over the eigenvalues v of the gradients' correlation matrix, with k =
+    1e-5.
+    It is minus infinity if the gradient of a sample is constant, because its correlation with others is then undefined.
+    Raises ArchError (A1111) if an input is an integer tensor.
     """
     images, *others = trial.inputs
     if not images.is_floating_point():
@@ -46,12 +47,12 @@ def jacob_cov(trial: Trial) -> float:
 
 @proxy
 def naswot(trial: Trial) -> float:
-    """Return log |det K|, with K[i, j] the number of units on which samples i and j agree: both on, or both off (Mellor
-    et al. 2021, "Neural Architecture Search without Training", section 3, equation 2).
+    """Return log |det K|, where K[i, j] is the number of units that are both on or both off for samples i and j.
 
-    A unit is a number that a rectifier reads (see `RECTIFIERS`: ReLU and its successors, not sigmoids); it is on if
-    positive. A number that two rectifiers read counts twice, as in the authors' implementation. Minus infinity if two
-    samples have the same units on. Raises ArchError (A1111) if there are no units.
+    Source: Mellor et al. 2021, "Neural Architecture Search without Training", section 3, equation 2. A unit is an
+    element of a rectifier's operand (see `RECTIFIERS`: ReLU and its successors, not sigmoids); it is on if it is
+    positive. An element that two rectifiers read counts twice, as in the authors' implementation. The score is minus
+    infinity if two samples have the same units on. Raises ArchError (A1111) if there are no units.
     """
     tapped = trial.with_taps(lambda op: isinstance(op, RECTIFIERS), operands=True)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The input of zero-cost proxies: an untrained network, its weights, and a minibatch."""
+"""Input of zero-cost proxies: an untrained network, its weights and a minibatch."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from archir_torch.lowering.rules import RULES
 
 @dataclass(frozen=True)
 class Trial:
-    """A network without choices, its weights by name, and a minibatch of its inputs.
+    """Network without choices, with its weights by name and a minibatch of inputs.
 
-    `network` creates modules that share nothing with `weights` or with each other: changes that a proxy makes to one of
-    them (modes, running statistics, gradients, weights) do not affect the others.
+    `network` creates modules that share no state with `weights` or with each other. So a proxy may change a module
+    (modes,
+    running statistics, gradients, weights) without affecting the others.
     """
 
     graph: Graph
     weights: dict[str, Tensor]
     batch: Split
     criterion: Callable[[Tensor, Split], Tensor] | None = None
-    """Loss of the first output; None for the cross-entropy with labels."""
+    """Loss as a function of the first output and the minibatch; None for the cross-entropy with the labels."""
 
     def network(self) -> Network:
         """Return a new module. Batch norms use the statistics of the minibatch, as in training; dropout is off.
 
-        So nothing is random, and no generator but that of the weights is used.
+        The module is therefore deterministic: random numbers are used for the initial weights only.
         """
         module = lower(self.graph)
         module.load_state_dict(self.weights, strict=False)
@@ -49,12 +50,14 @@ class Trial:
         return module
 
     def rebuilt(self, step: Step) -> Trial:
-        """Return the trial of the network after a rewrite step on its nodes (see `archir.ir.graph.rebuild`)."""
+        """Return the trial of the network that a rewrite step on each node produces (see `archir.ir.graph.rebuild`)."""
         return replace(self, graph=rebuild(self.graph, step))
 
     def with_taps(self, wanted: Callable[[Op], bool], operands: bool = False) -> Trial:
-        """Return the trial of a network whose outputs are the first output and the results of all nodes with a `wanted`
-        operation, or, with `operands`, the first operand of these nodes. A value that two of them read appears twice.
+        """Return the trial of a network with additional outputs: the results of all nodes whose operation is `wanted`.
+
+        With `operands`, the first operands of these nodes are the additional outputs instead. They follow the first
+        output of the network; all other outputs are dropped. A value that two nodes read appears twice.
         """
         graph = rebuild(self.graph, copy_node)
         nodes = [number for number in graph if wanted(graph[number].op)]
@@ -64,26 +67,26 @@ class Trial:
         return replace(self, graph=prune(graph))
 
     def outputs(self, network: Network) -> tuple[Tensor, ...]:
-        """Return the network's outputs for the minibatch, in order."""
+        """Return the network's outputs for the minibatch, in the order of the net."""
         result = network(*self.inputs)
         return tuple(result.values()) if isinstance(result, dict) else (result,)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """All inputs of the minibatch, in order."""
+        """Inputs in the minibatch, in the order of the net."""
         rows = torch.arange(len(self.batch), device=self.batch.images.device)
         return tuple(column[rows] for column in self.batch.inputs.values())
 
     @cached_property
     def weight_gradients(self) -> tuple[tuple[Tensor, Tensor], ...]:
-        """Pairs of a scored weight and the gradient of the loss for it; computed once for all proxies."""
+        """Pairs of a scored weight and the loss gradient with respect to it; computed once for all proxies."""
         network = self.network()
         weights = list(scored_weights(network))
         gradients = torch.autograd.grad(self.loss(self.outputs(network)[0]), weights, materialize_grads=True)
         return tuple((weight.detach(), gradient) for weight, gradient in zip(weights, gradients, strict=True))
 
     def loss(self, logits: Tensor) -> Tensor:
-        """Return the loss: `criterion`, or the mean cross-entropy of logits [batch, classes].
+        """Return the loss: `criterion`, or by default the mean cross-entropy of logits [batch, classes].
 
         Raises ArchError: A1108 (too few classes), A1111 (the data have no labels).
         """
@@ -101,14 +104,17 @@ class Trial:
 
 
 def scored_weights(network: Network) -> Iterator[Tensor]:
-    """Yield the weights that proxies score: trained tensors of two and more dimensions, not biases and scales of
-    norms."""
+    """Yield the weights that proxies score: trained tensors with two or more dimensions, so no biases or norm
+    scales."""
     return (weight for weight in network.parameters() if weight.dim() > 1)
 
 
 def make_trial(
     graph: Graph, batch: Split, seed: int, criterion: Callable[[Tensor, Split], Tensor] | None = None
 ) -> Trial:
-    """Return a trial with weights initialised from a seed. Raises ArchError (A0901, A0904)."""
+    """Return a trial with weights initialised from a seed.
+
+    Raises ArchError (A0901, A0904) if the network cannot be lowered to torch.
+    """
     network = lower(graph, generator=torch.Generator().manual_seed(seed))
     return Trial(expand(graph), network.state_dict(), batch, criterion)

@@ -1,8 +1,8 @@
-"""Permutation symmetries of an operation's channels, found by computing.
+"""Channel permutations under which an operation is equivariant, found by numerical tests.
 
-Regardless of what an operation declares, and of who wrote it, a symmetry is accepted if it holds for random numbers in
-double precision: the operation on permuted operands gives the permuted result. Channels without an accepted symmetry
-stay in place.
+What an operation declares is only a hypothesis. A symmetry is accepted if it holds for random numbers in double
+precision: the operation, applied to permuted operands, returns the permuted result. Channels without an accepted
+symmetry stay in place.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ from archir.ir.types import TensorType
 from archir_torch.lowering.rules import RULES
 
 Port = int | None
-"""A tensor of an operation: an operand by position, or None for the result."""
+"""Tensor at an operation: an operand by position, or None for the result."""
 Order = Tensor
-"""Permutation of an axis: element i is the old position of what moves to position i."""
+"""Permutation of an axis: element i is the old position of the channel that moves to position i."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Hypothesis that channels can be permuted together.
+    """Hypothesis that certain channels can be permuted together without changing the operation's result.
 
-    `channel_sets` are sets of ports whose channels move alike; the channels of each are split into `chunks` equal
-    chunks. With `inside`, channels may be permuted within a chunk, differently in each. With `across`, whole chunks may
-    be permuted.
+    `channel_sets` are sets of ports whose channels are permuted in the same way. The channels of every port are split
+    into
+    `chunks` equal chunks. With `inside`, channels may be permuted within a chunk, differently in each chunk. With
+    `across`,
+    whole chunks may be permuted.
     """
 
     channel_sets: tuple[tuple[Port, ...], ...]
@@ -42,20 +44,20 @@ class Claim:
 
 
 Place = tuple[int, int]
-"""A port (the result has the number after the last operand) and a channel of it."""
+"""Channel of a port, as (port number, channel); the result has the number after the last operand."""
 Group = list[Place]
-"""Channels that move together."""
+"""Channels that must move together."""
 Signature = tuple[int, ...]
-"""Sorted ports of a group's channels."""
+"""Sorted port numbers of the channels in a group. Groups with equal signatures may be interchangeable."""
 
 
 def signature(group: Group) -> Signature:
-    """Return the signature of a group: how many channels of which ports it contains."""
+    """Return the signature of a group, which says how many channels of which ports the group contains."""
     return tuple(member for member, _ in group)
 
 
 class OperationProbe:
-    """An operation on operands of these types, evaluated on random numbers."""
+    """Operation with random operands of given types and random weights, for numerical tests of its symmetries."""
 
     def __init__(self, op: Op, operands: Sequence[TensorType], result: TensorType) -> None:
         self.op, self.operands, self.result = op, operands, result
@@ -71,7 +73,7 @@ class OperationProbe:
             self.xs = [x.abs() if x.is_floating_point() else x for x in self.xs]
 
     def _random(self, x: TensorType, limit: int | None) -> Tensor:
-        """Return a random operand with batch size 2; integers are below `limit`."""
+        """Return a random operand with batch size 2; integers are less than `limit`."""
         shape = (2, *x.shape)
         if x.is_floating:
             return torch.randn(shape, generator=self.generator, dtype=torch.double)
@@ -80,7 +82,7 @@ class OperationProbe:
         return torch.randint(0, limit or 2, shape, generator=self.generator)
 
     def run(self, xs: Sequence[Tensor], weights: Mapping[str, Tensor]) -> Tensor:
-        """Evaluate the operation."""
+        """Evaluate the operation on operands and weights."""
         rule = RULES[type(self.op)]
         context: dict[str, Any] = {"training": False, "inplace": False, "batch": len(xs[0]) if xs else 1}
         arguments = {name: value for name, value in context.items() if rule.takes(name)}
@@ -89,8 +91,11 @@ class OperationProbe:
     # operations that only move numbers
 
     def movement_groups(self) -> list[Group] | None:
-        """Return groups of channels that move together, if the operation only moves numbers and groups of the same
-        signature can be exchanged. None otherwise."""
+        """Return the groups of channels that move together, if the operation only copies elements from operands to the
+        result.
+
+        Returns None for other operations, and if groups with equal signatures are not interchangeable.
+        """
         if (
             self.weights
             or not self.operands
@@ -126,7 +131,8 @@ class OperationProbe:
         )
 
     def _are_interchangeable(self, groups: Sequence[Group]) -> bool:
-        """Return True if the operation commutes with a random permutation of groups of the same signature."""
+        """Return True if the operation commutes with a random permutation of these groups, which have equal
+        signatures."""
         members = len(self.operands)
         orders = {i: torch.arange(self.width(i if i < members else None)) for i in range(members + 1)}
         for to, source in zip(groups, self._permutation(len(groups)).tolist(), strict=True):
@@ -137,7 +143,7 @@ class OperationProbe:
         return torch.equal(expected, self.run(xs, {}))
 
     def _channels(self, operand: int) -> Tensor:
-        """For each number of an operand, return the operand and its channel [numbers, 2]."""
+        """Return, for each element of an operand, the operand's position and the element's channel, [elements, 2]."""
         x = self.operands[operand]
         shape = [1] * x.rank
         shape[x.channel_axis] = x.channels
@@ -147,7 +153,7 @@ class OperationProbe:
     # claims
 
     def claims(self) -> Iterator[Claim]:
-        """Yield hypotheses to test, the strongest first."""
+        """Yield the hypotheses to test, the strongest first."""
         members: list[Port] = [*range(len(self.operands)), None]
         ties = [tie for tie in self.op.ties(*self.operands) if isinstance(tie, AliasMap)]
         channel_sets = [tuple(m for m in tie.tensors if self.width(m) == self.width(tie.tensors[-1])) for tie in ties]
@@ -176,14 +182,15 @@ class OperationProbe:
                 yield Claim(sets, chunks, across=False)
 
     def width(self, member: Port) -> int:
-        """Return the number of channels of a port; 0 if its tensor has no features."""
+        """Return the number of channels of a port; 0 if its tensor is a scalar or not floating-point."""
         x = self.result if member is None else self.operands[member]
         return x.channels if x.rank and x.is_floating else 0
 
     def holds(self, claim: Claim) -> bool:
-        """Test a claim: permute chunks, and permute the channels of one set within all chunks or within a single one.
+        """Test a claim numerically, with permutations of chunks and of the channels within all chunks or a single
+        chunk.
 
-        Each set is permuted separately, because random permutations of two sets may be equal by chance.
+        Each channel set is permuted separately, because random permutations of two sets may be equal by chance.
         """
         chunks = [range(claim.chunks), [int(torch.randint(claim.chunks, (), generator=self.generator))]]
         trials = (
@@ -196,7 +203,7 @@ class OperationProbe:
         )
 
     def _holds(self, claim: Claim, permuted: tuple[Port, ...] = (), chunks: Sequence[int] = ()) -> bool:
-        """Test a claim with one random permutation: of the channels of a set within some chunks, or of all chunks."""
+        """Test a claim with one random permutation: of a set's channels within some chunks, or of all chunks."""
         chunk_order = torch.arange(claim.chunks) if permuted else self._permutation(claim.chunks)
         orders: dict[Port, Order] = {}
         for ports in claim.channel_sets:
@@ -221,8 +228,10 @@ class OperationProbe:
         return actual.shape == expected.shape and torch.allclose(actual, expected, rtol=1e-9, atol=1e-9, equal_nan=True)
 
     def _permutation(self, count: int) -> Tensor:
-        """Return a random permutation other than the identity, for which every claim holds (and which is half of all
-        permutations of two channels)."""
+        """Return a random permutation that is not the identity (unless `count` is 1).
+
+        Every claim holds for the identity, which would be half of all random permutations of two channels.
+        """
         identity = torch.arange(count)
         while torch.equal(order := torch.randperm(count, generator=self.generator), identity) and count > 1:
             pass
@@ -232,8 +241,11 @@ class OperationProbe:
 def reorder_weight(
     weight: Tensor, roles: Sequence[Role], operand: Order | None, result: Order | None, chunks: int = 1
 ) -> Tensor:
-    """Permute the channels of a weight. An axis that covers only one chunk's channels follows the chunk of the other
-    axis."""
+    """Permute the channels of a weight.
+
+    If one axis covers the channels of a single chunk only, each chunk along the other axis is permuted on it
+    separately.
+    """
     for axis, role in enumerate(roles):
         order = {"result": result, "operand": operand}.get(role)
         if order is not None and len(order) == weight.shape[axis]:

@@ -1,4 +1,4 @@
-"""Importance of the channels of a trained network: measures by name."""
+"""Measures of channel importance for a trained network, by name."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from archir.plugins.registry import Registry
 from archir_torch.lowering.module import lower
 
 Loss = Callable[[Callable[..., object], int], Tensor]
-"""Loss of a batch: a function of the network, which it calls, and the batch's index."""
+"""Loss of a batch, as a function of the network (a callable) and the index of the batch."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained network: graph, weights by state-dict name, and optionally batches of its training data. `loss` is the
-    training loss."""
+    """Trained network: its graph, its weights by state-dict name, and optionally batches of its training data.
+
+    `loss` is the training loss.
+    """
 
     graph: Graph
     weights: Mapping[str, Tensor]
@@ -32,8 +34,10 @@ class Trained:
 
     @cached_property
     def made(self) -> dict[NodeId, Tensor]:
-        """For each node that produces channels by a weight, such as a convolution or a linear layer, the weights of
-        each channel [C, numbers]."""
+        """Weights of each output channel, [C, numbers], for each node with a weight that produces channels.
+
+        Such nodes are convolutions and linear layers, for example.
+        """
         types, rows_by_node = infer(self.graph), {}
         for number in self.graph:
             node = self.graph[number]
@@ -49,9 +53,12 @@ class Trained:
         return rows_by_node
 
     def seen(self, gradients: bool = False) -> dict[NodeId, list[tuple[Tensor, Tensor]]]:
-        """For each node that produces channels, return a pair for each batch: its values and the gradient of the loss
-        for them, both [C, everything else]. Without `gradients`, the latter are zeros. Raises ArchError (A2221)
-        without batches."""
+        """Return activations and their loss gradients for each node in `made`: a pair of tensors [C, everything else]
+        per batch.
+
+        Without `gradients`, the gradients are zeros. Raises ArchError (A2221) if there are no batches, or no loss for
+        the gradients.
+        """
         if not self.batches or (gradients and self.loss is None):
             raise fail("A2221", "this measure of importance needs samples, and there are none", None, "`l1` needs none")
         types, names = infer(self.graph), {f"made_{number}": number for number in self.made}
@@ -83,14 +90,14 @@ class Trained:
 
 
 Importance = Callable[[Trained], Mapping[NodeId, Tensor]]
-"""A measure of importance: for each node a number per channel; larger is more important."""
+"""Measure of importance: it returns one number per channel for each node; larger is more important."""
 
 IMPORTANCES: Registry[str, Importance] = Registry("importance measure", "importance measures")
-"""Registry of measures of importance by name."""
+"""Registry of the measures of importance, by name."""
 
 
 def importance(function: Importance) -> Importance:
-    """Register a measure of importance under its function's name."""
+    """Decorator that registers a measure of importance under the function's name."""
     IMPORTANCES.register(function.__name__, function)
     return function
 
@@ -105,7 +112,7 @@ def measure_of(name: str) -> Importance:
 
 @importance
 def l1(trained: Trained) -> Mapping[NodeId, Tensor]:
-    """Return the mean magnitude of each channel's weights (Li et al. 2017)."""
+    """Return the mean absolute weight of each channel (Li et al. 2017)."""
     return {number: rows.abs().mean(1) for number, rows in trained.made.items()}
 
 
@@ -117,14 +124,14 @@ def l2(trained: Trained) -> Mapping[NodeId, Tensor]:
 
 @importance
 def activation(trained: Trained) -> Mapping[NodeId, Tensor]:
-    """Return the mean magnitude of each channel's values over samples."""
+    """Return the mean absolute activation of each channel over samples."""
     seen = trained.seen().items()
     return {number: torch.stack([out.double().abs().mean(1) for out, _ in parts]).mean(0) for number, parts in seen}
 
 
 @importance
 def taylor(trained: Trained) -> Mapping[NodeId, Tensor]:
-    """Return the first-order change of the loss if the channel is removed (Molchanov et al. 2017)."""
+    """Return the first-order estimate of how much the loss changes if a channel is removed (Molchanov et al. 2017)."""
     seen = trained.seen(gradients=True).items()
     return {
         number: torch.stack([(out.double() * grad).sum(1).abs() / out.shape[1] for out, grad in parts]).mean(0)

@@ -1,9 +1,10 @@
-"""Merging of left-out channels into kept ones.
+"""Merging of removed channels into kept ones.
 
-The kept channels predict the left-out ones linearly, position by position, by least squares over samples (He, Zhang and
-Sun 2017, section 3.2, who also fit the taps of kernels). The prediction is folded into the weights that read the
-channels, so that an extracted network starts close to the full one without training. Only the products of channels with
-each other are needed from the samples, and they are the same for every network that may be extracted.
+A least-squares fit over samples predicts the removed channels linearly from the kept ones at the same position (He,
+Zhang and Sun 2017, section 3.2, who also fit the taps of kernels). The prediction is folded into the weights that
+read
+the channels, so that an extracted network starts close to the full one without training. From the samples, only the
+inner products between channels are needed; they are the same for all networks that may be extracted.
 """
 
 from __future__ import annotations
@@ -26,17 +27,22 @@ from archir_torch.reuse.measures import Trained, importance
 from archir_torch.reuse.units import ChannelUnits
 
 MAX_POSITIONS = 256
-"""Maximum number of positions per sample, such as pixels, that are used."""
+"""Maximum number of positions (such as pixels) per sample that are used in the fit."""
 MAX_BYTES = 4 * 2**30
-"""Maximum size of the products of channels in bytes."""
+"""Maximum total size in bytes of the matrices of inner products between channels."""
 _RIDGE = 1e-14
-"""Regularisation relative to the sum of squares of all kept channels: the rounding error of float32 activations."""
+"""Ridge regularisation relative to the sum of squares of all kept channels: the rounding error of float32
+activations."""
 _SMALL_SAMPLE_RIDGE = 1e-3
-"""Additional regularisation relative to a channel's mean square, if there are no more rows than channels."""
+"""Additional ridge regularisation relative to the channels' mean square, for samples with at most one row per
+channel.
+
+With more rows it decreases with the fourth power of the ratio of channels to rows.
+"""
 
 
 class WeightReader(NamedTuple):
-    """A weight that reads the channels of a node along one of its axes."""
+    """Weight that reads the channels of a node along one of its axes."""
 
     weight: str
     axis: int
@@ -44,12 +50,13 @@ class WeightReader(NamedTuple):
 
 
 class Merging:
-    """Products of a trained network's channels, from which weights of extracted networks are computed."""
+    """Inner products between the channels of a trained network, from which the weights of extracted networks are
+    computed."""
 
     def __init__(self, trained: Trained, cut: Container[str] | None = None) -> None:
-        """`cut` are the names of weights that may be sliced; by default all.
+        """Compute the inner products. `cut` holds the names of the weights that may be sliced; by default all.
 
-        Raises ArchError: A2221 (there are no samples), A2225 (the products of channels take too much memory).
+        Raises ArchError: A2221 (there are no samples), A2225 (the inner products take too much memory).
         """
         self._weights = trained.weights
         units = ChannelUnits(expand(trained.graph))
@@ -74,8 +81,11 @@ class Merging:
                 self._rows[node] += rows.shape[1]
 
     def weights(self, parts: Mapping[str, WeightSlice]) -> dict[str, Tensor]:
-        """Return the weights that read fewer channels than in the full network, by name. `parts` are the positions that
-        the extracted network uses along each axis of its weights."""
+        """Return the merged weights of an extracted network by name: those that read fewer channels than in the full
+        network.
+
+        `parts` holds the positions that the extracted network uses along each axis of its weights.
+        """
         merged = {}
         for name, (_, axis, node) in self._readers.items():
             if name not in parts:
@@ -92,8 +102,10 @@ class Merging:
         return merged
 
     def _merge(self, node: NodeId, kept: Tensor) -> Tensor | None:
-        """Return the matrix [all channels, kept channels] that expresses every channel by the kept ones; None if units
-        of channels are only partly kept."""
+        """Return the matrix [all channels, kept channels] that expresses every channel by the kept ones.
+
+        Returns None if units of channels that move together are kept only in part.
+        """
         places, products = self._places[node], self._products[node]
         is_kept = torch.isin(places, kept)
         if not torch.equal(is_kept.any(1), is_kept.all(1)):
@@ -112,9 +124,12 @@ class Merging:
 
 
 def _channels_by_unit(units: ChannelUnits, node: NodeId) -> Tensor:
-    """Return the channels of a node by unit [units, channels per unit]: a row moves as one, and its channels hold the
-    same feature at different positions. If units differ in size, or there is only one, each channel has a row of its
-    own."""
+    """Return the channels of a node by unit, [units, channels per unit]; a unit is a set of channels that move
+    together.
+
+    The channels of a unit hold the same feature at different positions. If units differ in size, or if there is only
+    one, each channel has a row of its own.
+    """
     rows = [unit.places[node] for unit in units.units if node in unit.places]
     if len(rows) == 1 or len({len(row) for row in rows}) > 1:
         rows = [[channel] for channel in range(units.width(node))]
@@ -122,8 +137,10 @@ def _channels_by_unit(units: ChannelUnits, node: NodeId) -> Tensor:
 
 
 def activations(trained: Trained, nodes: Container[NodeId]) -> Iterator[dict[NodeId, Tensor]]:
-    """Yield, for each batch, the values of nodes of the expanded network [C, positions], with a sample of each sample's
-    positions. Raises ArchError (A2221) without batches."""
+    """Yield, for each batch, the values of nodes in the expanded network, [C, positions], at sampled positions.
+
+    At most `MAX_POSITIONS` positions are sampled per sample. Raises ArchError (A2221) if there are no batches.
+    """
     if not trained.batches:
         raise fail("A2221", "this measure of importance needs samples, and there are none", None, "`l1` needs none")
     graph = expand(trained.graph)
@@ -147,7 +164,8 @@ def activations(trained: Trained, nodes: Container[NodeId]) -> Iterator[dict[Nod
 
 @importance
 def energy(trained: Trained) -> Mapping[NodeId, Tensor]:
-    """Return the mean square of each channel where it is read, after activations and norms, over samples."""
+    """Return the mean square of each channel over samples, measured where weights read it, after activations and
+    norms."""
     units = ChannelUnits(expand(trained.graph))
     sums: dict[NodeId, Tensor] = {}
     counts: dict[NodeId, int] = {}
@@ -159,7 +177,7 @@ def energy(trained: Trained) -> Mapping[NodeId, Tensor]:
 
 
 def channel_readers(units: ChannelUnits) -> list[WeightReader]:
-    """Return the weights of a network that multiply all channels of a node, found by evaluating each operation."""
+    """Return the weights that multiply all channels of a node, found by evaluating each operation numerically."""
     cache: dict[Hashable, tuple[tuple[str, int], ...]] = {}
     readers_by_weight: dict[str, WeightReader] = {}
     conflicting: set[str] = set()
@@ -179,8 +197,11 @@ def channel_readers(units: ChannelUnits) -> list[WeightReader]:
 
 
 def _multiplying_weights(probe: OperationProbe) -> tuple[tuple[str, int], ...]:
-    """Return the weights of an operation, with their axes, by which channels of the first operand are multiplied and
-    summed. A channel that is a linear combination of others can then be left out, if its weights are added to theirs.
+    """Return the weights of an operation that multiply and sum the channels of the first operand, each with its
+    channel axis.
+
+    A channel that is a linear combination of others can then be removed: the same combination is added to their
+    weights.
     """
     width = probe.width(0)
     if width < 2 or not probe.operands[0].is_floating:

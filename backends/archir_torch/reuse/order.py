@@ -23,11 +23,12 @@ MAX_DIFFERENCE = 1e-5
 
 
 def order_channels(trained: Trained, measure: str) -> dict[str, Tensor]:
-    """Return the weights with channels in order of importance, the most important first: heads, groups, and channels
-    within them, as far as the network still computes the same, which is tested.
+    """Return the weights with channels reordered by importance, the most important first.
 
-    Raises ArchError (A2221) if there is no such measure, if it needs samples, or if the network computes something
-    else.
+    Heads, groups and the channels within them are reordered as far as this does not change what the network computes,
+    which is tested. Raises ArchError (A2221) if there is no such measure, if it needs samples and there are none, or if
+    the
+    reordered network computes something else.
     """
     score = measure_of(measure)
     graph = expand(trained.graph)
@@ -61,8 +62,10 @@ def order_channels(trained: Trained, measure: str) -> dict[str, Tensor]:
 
 
 def _check_same_outputs(graph: Graph, before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
-    """Raise ArchError (A2221) if a network computes something else with other weights, on random inputs in double
-    precision."""
+    """Check that a network computes the same with two sets of weights, on random inputs in double precision.
+
+    Raises ArchError (A2221) if it does not.
+    """
     inputs = [torch.from_numpy(array) for array in random_inputs(ranged_inputs(graph), 2, seed=0).values()]
     results = []
     for weights in (before, after):

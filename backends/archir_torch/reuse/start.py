@@ -1,4 +1,4 @@
-"""Initial weights of a phase: reordered by importance (`start.order`), with left-out channels merged
+"""Initial weights of a phase: channels reordered by importance (`start.order`), removed channels merged
 (`start.refit`)."""
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from archir_torch.supernet.network import SuperNetwork
 from archir_torch.training.feed import Feed
 
 MAX_BATCHES = 4
-"""Maximum number of batches for measures of importance."""
+"""Maximum number of batches from which the importance of channels is computed."""
 
 
 def order_start_weights(job: Job, graph: Graph, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Return the weights of a network with channels reordered as `start.order` says; unchanged if it is not set.
+    """Return the weights of a network with channels reordered by the measure `start.order`; unchanged if it is not
+    set.
 
-    Samples are those that the phase trains weights on. Raises ArchError (A2221) if weights are missing.
+    Samples come from the data that train weights in the phase. Raises ArchError (A2221) if weights are missing.
     """
     measure = job.phase.start.order
     if measure is None:
@@ -47,8 +48,8 @@ def order_start_weights(job: Job, graph: Graph, weights: Mapping[str, Tensor]) -
 
 
 def make_merging(job: Job, model: SuperNetwork) -> Merging | None:
-    """Return the merging of left-out channels for architectures extracted from a supernet; None if `start.refit` is not
-    set.
+    """Return the merging of removed channels for architectures extracted from a supernet; None if `start.refit` is
+    not set.
 
     Raises ArchError (A2225) if it takes too much memory.
     """
@@ -68,7 +69,7 @@ def make_merging(job: Job, model: SuperNetwork) -> Merging | None:
 
 
 def _with_samples(job: Job, graph: Graph, weights: Mapping[str, Tensor], max_batches: int) -> Trained:
-    """Return the network with at most `most` batches of samples, on the CPU."""
+    """Return a trained network with at most `max_batches` batches of samples, on the CPU."""
     task = Task(replace(job, device="cpu"), graph)
     data = job.data.train if uses_all_samples(job.phase) else job.data.halves()[0]
     feed = Feed(data, job.phase.training.batch, seed=derive_seed(job.seed, "order"), augment=Augment(), device="cpu")

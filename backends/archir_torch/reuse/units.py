@@ -1,4 +1,4 @@
-"""Which channels of a network can be exchanged: units of channels that move together, and bundles of units."""
+"""Exchangeable channels of a network: units of channels that move together, and bundles of units, such as heads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from archir.ir.typing import infer
 from archir_torch.reuse.channel_symmetry import Claim, Group, OperationProbe, Port, signature
 
 Place = tuple[NodeId, int]
-"""A channel of a node's result."""
+"""Channel of a node's result, as (node, channel)."""
 Chunk = tuple[NodeId, int]
-"""One of the equal chunks into which a node splits channels, such as an attention head."""
+"""Equal part into which a node splits its channels, such as an attention head, as (node, index)."""
 
 
 @dataclass
 class Unit:
-    """Channels that move together. Two units can be exchanged if their `shape` is equal."""
+    """Set of channels that must move together. Two units can be exchanged if their `shape` is equal."""
 
     places: dict[NodeId, list[int]] = field(default_factory=lambda: defaultdict(list))
     labels: set[Hashable] = field(default_factory=set)
@@ -31,12 +31,12 @@ class Unit:
 
     @property
     def shape(self) -> Hashable:
-        """How many channels of which nodes the unit has, and its labels."""
+        """Key that is equal for exchangeable units: the number of channels at each node, and the labels."""
         return frozenset((node, len(at)) for node, at in self.places.items()), frozenset(self.labels)
 
 
 class ChannelUnits:
-    """The units of a graph without choices and with expanded composite operations."""
+    """Units of channels in a graph without choices whose composite operations are expanded."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.types = graph, infer(graph)
@@ -58,11 +58,11 @@ class ChannelUnits:
         return x.channels if x.rank and x.is_floating else 0
 
     def _pin(self, number: NodeId) -> None:
-        """Keep the channels of a node in place, by a label for each of them."""
+        """Keep the channels of a node in place, by giving each a label of its own."""
         self._labels += [((number, i), (number, i)) for i in range(self.width(number))]
 
     def _add_node(self, number: NodeId) -> None:
-        """Join the channels that an operation moves together, or pin them if no symmetry holds."""
+        """Join the channels that an operation moves together; pin them if no symmetry holds."""
         node, operands = self.graph[number], self.graph.operands(number)
         if isinstance(node.op, Input) or node.scope in self.graph.merged_scopes:
             for pinned in (number, *operands):
@@ -82,7 +82,7 @@ class ChannelUnits:
                 self._pin(pinned)
 
     def _add_groups(self, number: NodeId, groups: Sequence[Group]) -> None:
-        """Join the groups of an operation that only moves numbers."""
+        """Join the channels of each group, for an operation that only moves elements."""
         nodes = [*self.graph.operands(number), number]
         for group in groups:
             places = [(nodes[member], channel) for member, channel in group]
@@ -90,7 +90,11 @@ class ChannelUnits:
             self._labels.append((places[0], (number, "form", signature(group))))
 
     def _add_claim(self, number: NodeId, claim: Claim) -> None:
-        """Join the channels of an accepted claim, and label them by chunk and position where these are fixed."""
+        """Join the channels of an accepted claim.
+
+        Channels that must stay in their chunk are labelled by chunk, those that must keep their position in it by
+        position.
+        """
         self.claims[number] = claim
         operands = self.graph.operands(number)
         moving_ports: set[Port] = set()
@@ -114,7 +118,7 @@ class ChannelUnits:
             self._pin(number)
 
     def _join_weights(self) -> None:
-        """Join the channels of nodes that share a weight along the same axis."""
+        """Join the channels of nodes that share a weight, along each axis of the weight."""
         first: dict[tuple[str, str, int], NodeId] = {}
         for number in self.graph:
             node, operands = self.graph[number], self.graph.operands(number)
@@ -136,7 +140,7 @@ class ChannelUnits:
                             self._union.union((first_node, i), (channel_node, i))
 
     def _collect(self) -> list[Unit]:
-        """Collect the channels, labels and chunks of each unit."""
+        """Return the units, each with its channels, labels and chunks."""
         units: dict[Place, Unit] = defaultdict(Unit)
         for number in self.graph:
             for i in range(self.width(number)):
@@ -150,11 +154,14 @@ class ChannelUnits:
     # which units are exchanged
 
     def channel_order(self, scores: Mapping[NodeId, NDArray[np.float64]]) -> dict[NodeId, NDArray[np.int64]]:
-        """Return, for each node, the old positions of the channels in their new order: the most important first, as far
-        as the network still computes the same. Nodes without scores follow the others."""
+        """Return the new channel order of each node, as old positions: the most important channel first.
+
+        Channels are moved only as far as the network computes the same. Nodes without scores follow the order of the
+        others.
+        """
         scores_by_unit = {id(unit): _score(unit, scores) for unit in self.units}
         moved_to = {id(unit): unit for unit in self.units}
-        """The unit that moves to the place of a unit, by the id of the latter."""
+        """Unit that moves to the place of another unit, by the id of the latter."""
         for bundles in self._bundles():
             ranked = sorted(bundles, key=lambda bundle: -sum(scores_by_unit[id(unit)] for unit in bundle))
             for to, source in zip(bundles, ranked, strict=True):
@@ -172,8 +179,11 @@ class ChannelUnits:
         return orders
 
     def _bundles(self) -> list[list[list[Unit]]]:
-        """Return classes of bundles: units that are held together by chunks, such as those of a head. Bundles of a
-        class can be exchanged; their units are in corresponding order."""
+        """Return classes of interchangeable bundles. A bundle holds the units that chunks tie together, such as those
+        of a head.
+
+        Within a class, the units of all bundles are in corresponding order.
+        """
         links: nx.Graph[Chunk] = nx.Graph()
         for unit in self.units:
             links.add_nodes_from(unit.chunks)
@@ -202,15 +212,15 @@ class ChannelUnits:
 
 
 def _find_symmetry(probe: OperationProbe) -> tuple[list[Group] | None, Claim | None]:
-    """Return the movement groups of an operation, or the first of its claims that holds; both None if there is
-    neither."""
+    """Return the movement groups of an operation, or else its first claim that holds; both are None without a
+    symmetry."""
     if (groups := probe.movement_groups()) is not None:
         return groups, None
     return None, next((claim for claim in probe.claims() if probe.holds(claim)), None)
 
 
 def _match_units(left: Sequence[Unit], right: Sequence[Unit]) -> list[Unit] | None:
-    """Return the units of another bundle in the order of this one's, channel by channel; None if the bundles differ."""
+    """Return the units of the bundle `right` in the order of `left`, channel by channel; None if the bundles differ."""
     if len(left) != len(right):
         return None
     pairs: dict[int, Unit] = {}
@@ -228,7 +238,7 @@ def _match_units(left: Sequence[Unit], right: Sequence[Unit]) -> list[Unit] | No
 
 
 def _channels_by_node(units: Sequence[Unit]) -> dict[NodeId, list[tuple[int, Unit]]]:
-    """Return the channels of units by node, sorted, each with its unit."""
+    """Return the channels of units by node, sorted; each channel comes with its unit."""
     channels_by_node: dict[NodeId, list[tuple[int, Unit]]] = defaultdict(list)
     for unit in units:
         for number, places in unit.places.items():
@@ -237,7 +247,7 @@ def _channels_by_node(units: Sequence[Unit]) -> dict[NodeId, list[tuple[int, Uni
 
 
 def _score(unit: Unit, scores: Mapping[NodeId, NDArray[np.float64]]) -> float:
-    """Return the mean score of a unit's channels that have one; 0 if none has."""
+    """Return the mean score over those channels of a unit that have a score; 0 if none has."""
     channel_scores = [
         float(scores[number][i]) for number, places in unit.places.items() if number in scores for i in places
     ]

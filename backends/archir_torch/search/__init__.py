@@ -1,1 +1,2 @@
-"""Recipe runs in torch: preparation, phases, jobs of strategies, scoring of candidates, deployment of results."""
+"""Recipe runs in torch: preparation, phases, strategy jobs, scoring of candidates, export of the resulting
+networks."""

@@ -1,5 +1,5 @@
-"""By which scores candidates are compared: the criterion of the objective, unless the options of a phase name
-others."""
+"""Choice of the scores that compare candidates: by default the objective's criterion, or those in the options
+of a phase."""
 
 from __future__ import annotations
 
@@ -20,34 +20,35 @@ from archir_torch.search.task import objective_of
 Options = TypeVar("Options", bound=TrialOptions)
 
 _DEFAULT = "accuracy:max"
-"""Default value of the options that name scores."""
+"""Default value of the options that name scores; it is replaced by the criterion of the objective."""
 OBJECTIVE_FIELDS = ("objective", "objectives")
-"""Names of the options that name scores."""
+"""Names of the options that name scores to optimise."""
 
 
 class ComparisonSource(Protocol):
-    """Protocol of what defines the default comparison of candidates: an objective, or a table of results."""
+    """Protocol of objects that define how candidates are compared by default: an objective, or a table of results."""
 
     @property
     def criterion(self) -> str:
-        """Name of the measure that candidates are compared by."""
+        """Name of the measure by which candidates are compared."""
 
     @property
     def larger(self) -> bool:
-        """True if a larger criterion is better."""
+        """True if a larger value of the criterion is better."""
 
     @property
     def directions(self) -> Mapping[str, bool]:
-        """Names of all measures, each with True if more is better."""
+        """Direction of every measure by name: True if larger is better."""
 
 
 def comparison_source(job: Job) -> ComparisonSource:
-    """Return what defines the comparison of a job's candidates: its table of results, or its objective."""
+    """Return what defines the comparison of candidates in a job: its table of results if it has one, else its
+    objective."""
     return job.results if job.results is not None else objective_of(job.phase, job.folder)
 
 
 def with_default_objectives(options: Options, objective: ComparisonSource) -> Options:
-    """Return the options with the objective's criterion in place of default scores."""
+    """Return the options with scores that were left at their default replaced by the criterion of the objective."""
     set_fields = options.model_fields_set
     default = f"{objective.criterion}:{'max' if objective.larger else 'min'}"
     update: dict[str, object] = {}
@@ -63,15 +64,17 @@ def with_default_objectives(options: Options, objective: ComparisonSource) -> Op
 
 
 def _replace_default(value: str | tuple[str, ...], default: str) -> str | tuple[str, ...]:
-    """Replace the default score by `own`."""
+    """Replace the default score by `default`, the criterion of the objective."""
     if isinstance(value, str):
         return default if value == _DEFAULT else value
     return tuple(default if text == _DEFAULT else text for text in value)
 
 
 def check_objectives(options: TrialOptions, field: str, objective: Objective | Results, space: Space) -> None:
-    """Raise ArchError (A2502) if the option `field` names a score that the scorer does not return and that is no
-    cost."""
+    """Check the scores that the option `field` names.
+
+    Raises ArchError (A2502) for a name that is neither a score of the scorer nor a cost.
+    """
     match TABLE if isinstance(objective, Results) else options.scorer.kind:
         case "table":
             scores: Sequence[str] = [*objective.directions]

@@ -1,4 +1,4 @@
-"""Deployment of the network that a search ends with: weights as safetensors, and an ONNX model."""
+"""Deployment of the network that a search results in: weights as safetensors, and an ONNX model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from archir_torch.search.job import Outcome
 
 
 class Deployment:
-    """Writes the networks of outcomes with their trained weights."""
+    """Exports the networks of outcomes, with their trained weights."""
 
     def weights(self, outcome: Outcome) -> bytes:
-        """Return the network's weights as safetensors, without other tensors of the outcome."""
+        """Return the network's weights in safetensors format; other tensors of the outcome are left out."""
         return save(_network(outcome).state_dict())
 
     def model(self, outcome: Outcome, opset: int | None, metadata: Mapping[str, str]) -> Exported:
-        """Export the network to ONNX and compare the result with torch."""
+        """Export the network to ONNX, and compare the outputs of the model with those of torch."""
         assert outcome.network is not None
         torch, onnx, network = backends.get("torch"), backends.get("onnx"), _network(outcome)
         options: dict[str, Any] = {} if opset is None else {"opset": opset}
@@ -38,7 +38,7 @@ class Deployment:
 
 
 def _network(outcome: Outcome) -> Network:
-    """Return the outcome's network with its weights, in evaluation mode."""
+    """Return the network of an outcome with its weights, in evaluation mode."""
     assert outcome.network is not None
     network = lower(outcome.network)
     network.load_state_dict({name: outcome.weights[name] for name in network.state_dict()})

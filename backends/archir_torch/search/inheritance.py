@@ -1,4 +1,4 @@
-"""Weights that a phase takes from an earlier one."""
+"""Initial weights that a phase inherits from an earlier phase or a file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from archir_torch.supernet.network import SuperNetwork
 
 
 def copy_matching(network: nn.Module, weights: Mapping[str, Tensor], renamed: RenamedWeights | None = None) -> int:
-    """Copy the weights whose name and shape match those of a network. Return their number.
+    """Copy the weights whose name and shape match weights of a network, and return how many were copied.
 
-    If `named` is given, a map file renamed the weights, and they must be all of the network's: otherwise raises
+    `renamed` is given if a map file renamed the weights. They must then match all weights of the network; otherwise
+    raises
     ArchError (A0902) with every mismatch.
     """
     state = network.state_dict()
@@ -33,7 +34,7 @@ def copy_matching(network: nn.Module, weights: Mapping[str, Tensor], renamed: Re
 
 
 def require_all_weights(network: nn.Module, weights: Mapping[str, Tensor], phase: str) -> None:
-    """Raise ArchError (A0902) unless `weights` has every weight of the network, with its shape."""
+    """Raise ArchError (A0902) unless `weights` contains every weight of the network with the right shape."""
     shapes_by_name = shapes(weights)
     missing = [name for name, shape in shapes(network.state_dict()).items() if shapes_by_name.get(name) != shape]
     if missing:
@@ -42,10 +43,10 @@ def require_all_weights(network: nn.Module, weights: Mapping[str, Tensor], phase
 
 
 def inherited_weights(job: Job, architecture: Architecture) -> Mapping[str, Tensor]:
-    """Return the weights of an architecture: those of the job, or the architecture's part of a supernet's. If the phase
-    sets `start.refit`, left-out channels are merged into the kept ones.
+    """Return the weights of an architecture: those of the job, or the architecture's slice of a supernet's weights.
 
-    Raises ArchError (A2209, A2225).
+    If the phase sets `start.refit`, channels that the architecture leaves out are merged into the kept ones. Raises
+    ArchError (A2209, A2225).
     """
     weights = job.weights or {}
     if job.supernet is None:

@@ -1,4 +1,4 @@
-"""Jobs and outcomes with torch tensors, the Strategy protocol, and the registry of strategies."""
+"""Jobs and outcomes with torch tensors, the `Strategy` protocol, and the registry of strategies."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Outcome = job.Outcome[Tensor]
 
 
 class Strategy(Trainable, Protocol):
-    """Protocol of a phase's strategy. A strategy that does not train has no epochs.
+    """Protocol of the strategy of a phase. A strategy that does not train has no epochs.
 
     Optional: a method `shown` returns numbers by name that TensorBoard shows after an epoch; a class method `mistakes`
-    returns errors for which a recipe is rejected (see `archir.recipes.strategies.Mistakes`).
+    yields errors for which a recipe is rejected (see `archir.recipes.strategies.Mistakes`).
     """
 
     epochs: int
@@ -30,7 +30,7 @@ class Strategy(Trainable, Protocol):
 
 
 STRATEGIES: Strategies[Job, Strategy] = Strategies("strategy", "strategies")
-"""Registry of this backend's strategies."""
+"""Registry of the strategies in this backend."""
 
 strategy, kind_of, create_strategy, uses_all_samples = (
     STRATEGIES.strategy,

@@ -1,5 +1,7 @@
-"""Accuracy predictor: a small network that is fitted to trials and predicts a score from an architecture, as in
-Once-for-all (Cai et al. 2020)."""
+"""Accuracy predictor: a small network that is fitted to trials and predicts the score of an architecture.
+
+Source: Once-for-all (Cai et al. 2020).
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ from archir.spaces.space import Space
 from archir_torch.training.optimizer import AdamW
 
 MIN_TRIALS = 8
-"""Minimum number of trials that a predictor is fitted to."""
+"""Minimum number of trials to which a predictor is fitted."""
 FOLDS = 5
-"""Number of folds in the cross-validation of predictions."""
+"""Number of folds in cross-validation."""
 
 
 class Predictor:
-    """Two-layer network fitted to architectures (one-hot encoding of every choice) and their scores."""
+    """Two-layer network fitted to pairs of architecture (one-hot encoding of every choice) and score."""
 
     def __init__(self, space: Space, architectures: Sequence[Architecture], scores: Sequence[float], seed: int) -> None:
         self.space = space
@@ -43,7 +45,7 @@ class Predictor:
             optimizer.step()
 
     def _features(self, architecture: Architecture) -> Tensor:
-        """Return the one-hot encoding of an architecture's choices."""
+        """Return the one-hot encoding of the choices in an architecture."""
         features = []
         for choice, code in zip(self.space.choices, architecture.codes, strict=True):
             features += [float(code == outcome) for outcome in range(choice.outcome_count)]
@@ -51,17 +53,17 @@ class Predictor:
 
     @torch.no_grad()
     def __call__(self, architecture: Architecture) -> float:
-        """Return the predicted score."""
+        """Return the predicted score of an architecture."""
         return float(self.model(self._features(architecture))) * self.scale + self.mean
 
 
 def fit_predictor(space: Space, trials: Sequence[Trial], score: str, seed: int) -> Predictor:
-    """Fit a predictor of a score to finished trials. Raises ArchError (A2211) if there are too few."""
+    """Fit a predictor of a score to completed trials. Raises ArchError (A2211) if there are too few."""
     return Predictor(space, *_training_set(space, trials, score), seed)
 
 
 def cross_validate(space: Space, trials: Sequence[Trial], score: str, seed: int) -> float | None:
-    """Return the rank correlation between scores and predictions from the other folds; None if all scores are equal."""
+    """Return the rank correlation between true scores and cross-validated predictions; None if all scores are equal."""
     architectures, scores = _training_set(space, trials, score)
     predicted = [0.0] * len(scores)
     for fold in range(FOLDS):
@@ -73,19 +75,19 @@ def cross_validate(space: Space, trials: Sequence[Trial], score: str, seed: int)
 
 
 def require_enough(trials: Sequence[Trial], score: str) -> None:
-    """Raise ArchError (A2211) if there are too few trials for a predictor of this score."""
+    """Raise ArchError (A2211) if fewer than `MIN_TRIALS` completed trials have this score."""
     if (count := len(_scored_trials(trials, score))) < MIN_TRIALS:
         hint = 'start.trials = "..." names a phase that tried candidates'
         raise fail("A2211", f"a predictor needs at least {MIN_TRIALS} trials with `{score}`, not {count}", None, hint)
 
 
 def _scored_trials(trials: Sequence[Trial], score: str) -> list[Trial]:
-    """Return the finished trials that have this score."""
+    """Return the completed trials that have this score."""
     return [trial for trial in trials if trial.status == "done" and trial.scores.get(score) is not None]
 
 
 def _training_set(space: Space, trials: Sequence[Trial], score: str) -> tuple[list[Architecture], list[float]]:
-    """Return architectures and scores of the finished trials. Raises ArchError (A2211) if there are too few."""
+    """Return the architectures and scores of completed trials. Raises ArchError (A2211) if there are too few."""
     require_enough(trials, score)
     scored = _scored_trials(trials, score)
     return [space.architecture(trial.architecture) for trial in scored], [

@@ -1,4 +1,4 @@
-"""Preparation of a search: read all inputs and check everything that can be checked before training."""
+"""Preparation of a search: reads all inputs, and checks everything that can be checked before training."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ RECIPE, OVERRIDES, SPACE = "recipe.toml", "overrides.json", "space"
 
 @dataclass(frozen=True)
 class PreparedSearch:
-    """A recipe in the folder of a run.
+    """Recipe and run of a search, ready to execute.
 
-    `folder` is where its space files are; `loaded` caches the most recent data, `spaces` the spaces by name and
-    parameters.
+    `folder` is the directory of the space files. `loaded` caches the data that were loaded last, `spaces` the spaces by
+    name and parameters.
     """
 
     recipe: Recipe
@@ -62,10 +62,12 @@ class PreparedSearch:
     folder: Path
     device: str
     executor: str | None = None
-    """Executor that scores candidates, instead of those that the phases name."""
+    """Executor that scores candidates in place of those that the phases name; None keeps the latter."""
     missing_modules: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """Modules that were not allowed to be imported, by the index of the phase that needs them. These phases are not
-    checked."""
+    """Modules that were not allowed to be imported, by the index of the phase that needs them.
+
+    Phases with missing modules are not checked.
+    """
     loaded: dict[Any, Data] = field(default_factory=dict)
     spaces: dict[str, Space] = field(default_factory=dict)
 
@@ -77,11 +79,10 @@ def begin_search(
     path: Path, folder: Path, overrides: Mapping[str, str], device: str, executor: str | None = None,
     trusted: bool = True,
 ) -> PreparedSearch:  # fmt: skip
-    """Create a new run of a recipe: copy its files and check everything that can be checked beforehand. Raises
-    ArchError.
+    """Create a new run for a recipe: copy its files, and check everything that can be checked before training.
 
-    If the recipe is not `trusted`, the modules it names are not imported, and phases that need one of them are not
-    checked.
+    If the recipe is not `trusted`, the modules that it names are not imported, and phases that need one of them are not
+    checked. Raises ArchError.
     """
     recipe_file = read(path, overrides)
     recipe, with_span = recipe_file.recipe, recipe_file.document.with_span
@@ -146,14 +147,18 @@ def _check_tensorboard(recipe: Recipe) -> None:
 
 
 def _table_files(recipe_file: RecipeFile, folder: Path) -> dict[str, Path]:
-    """Return the table files in which candidates are looked up, as files of the run. Raises ArchError (A2253)."""
+    """Return the files of the result tables in which phases look up candidates, by their paths in the run.
+
+    Raises ArchError (A2253).
+    """
     STRATEGIES.check_tables(recipe_file)
     tables = (STRATEGIES.table_of(recipe_file.recipe, phase) for phase in recipe_file.recipe.phase)
     return {name: file for table in tables if table for name, file in reading.table_files(table, folder).items()}
 
 
 def _check_map(phase: Phase, folder: Path) -> None:
-    """Raise ArchError (A2220, A0905) if a map file does not fit the weights that a phase starts from."""
+    """Check that a map file of weight names fits the weights from which a phase starts. Raises ArchError (A2220,
+    A0905)."""
     assert phase.start.map is not None
     assert phase.start.weights is not None
     weight_names.read(folder / phase.start.map).of(read_weights(folder / phase.start.weights)[0])
@@ -163,9 +168,9 @@ def _check_phases(
     recipe_file: RecipeFile, folder: Path, spaces: dict[str, Space], executor: str | None,
     read_table: Callable[[Evaluate, Space], Results], skipped: Container[int] = (),
 ) -> dict[Any, Data]:  # fmt: skip
-    """Check all phases except those in `unseen`, and return the data of the first one. `look` reads a table of results.
+    """Check all phases whose index is not in `skipped`, and return the data of the first one.
 
-    Raises ArchError for every error that can be detected before training.
+    `read_table` reads a table of results. Raises ArchError for every error that can be detected before training.
     """
     recipe, with_span = recipe_file.recipe, recipe_file.document.with_span
     phases = [(number, phase) for number, phase in enumerate(recipe.phase) if number not in skipped]
@@ -191,8 +196,10 @@ def _check_phases(
 
 
 def _check_task(recipe_file: RecipeFile, number: int, space: Space, data: Data, folder: Path) -> None:
-    """Raise ArchError if the data or outputs do not fit the objective of a phase (A1108, A1116, A1902, A1903), or if an
-    option names a score that is never computed (A2502)."""
+    """Check that data and outputs fit the objective of a phase, and that the options name scores that are computed.
+
+    Raises ArchError: A1108, A1116, A1902 or A1903 for data or outputs, A2502 for a score that is never computed.
+    """
     phase, with_span = recipe_file.recipe.phase[number], recipe_file.document.with_span
     if phase.strategy == "random" and not phase.options:  # nothing is trained, and nothing scored
         return
@@ -219,9 +226,9 @@ def _check_objectives(recipe_file: RecipeFile, number: int, objective: Objective
 
 
 def resume_search(folder: Path, device: str, fall_back: bool, settings: Mapping[str, str]) -> PreparedSearch:
-    """Open a run that was interrupted, or that continues with changed settings.
+    """Open a run that was interrupted, or one that continues with changed settings.
 
-    Raises ArchError: A18xx (its files are damaged), A2216 (it cannot continue with these settings).
+    Raises ArchError: A18xx (its files are corrupt), A2216 (it cannot continue with these settings).
     """
     run = Run.resume(folder, fall_back)
     try:
@@ -239,7 +246,7 @@ def resume_search(folder: Path, device: str, fall_back: bool, settings: Mapping[
 
 
 def _extend(search: PreparedSearch, settings: Mapping[str, str]) -> PreparedSearch:
-    """Change the settings of a run: phases from the first affected one on are run again."""
+    """Change the settings of a run; the first phase that they affect and all later phases will run again."""
     run = search.run
     overrides = {**json.loads(run.content(OVERRIDES)), **settings}
     recipe_file = parse(run.content(RECIPE).decode(), RECIPE, overrides)
@@ -260,8 +267,10 @@ def _extend(search: PreparedSearch, settings: Mapping[str, str]) -> PreparedSear
 
 
 def search_of_run(run: Run, device: str) -> PreparedSearch:
-    """Return the search of a run. The run is closed if it has no recipe or needs plugins that are not loaded
-    (A3105)."""
+    """Return the search of an open run.
+
+    Raises ArchError and closes the run if it has no recipe, or needs plugins that are not loaded (A3105).
+    """
     try:
         recipe = recipe_file_of(run).recipe
         plugins.require_loaded(recipe, run)
@@ -272,13 +281,15 @@ def search_of_run(run: Run, device: str) -> PreparedSearch:
 
 
 def recipe_file_of(run: Run) -> RecipeFile:
-    """Return the recipe of a run with the spans of its settings."""
+    """Return the recipe of a run with the source spans of its settings."""
     return parse(run.content(RECIPE).decode(), RECIPE, json.loads(run.content(OVERRIDES)))
 
 
 def load_images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, space: Space) -> dict[Any, Data]:
-    """Return the data of these settings at the size of the space's inputs. They replace the data in the cache
-    `loaded`."""
+    """Load data for a space's inputs as the settings say, unless they are the last data loaded; return the cache.
+
+    The cache `loaded` holds one entry: new data replace the earlier ones.
+    """
     input_specs = inputs_of(space.graph)
     key = (
         settings.source,
@@ -298,8 +309,10 @@ def load_images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings,
 
 
 def has_labels(recipe: Recipe, settings: DataSettings) -> bool:
-    """Return True if integer targets may be class labels for all phases that use these samples, which are split only
-    one way."""
+    """Return True if integer targets are class labels in every phase that uses the same samples.
+
+    The samples are split only once, stratified by class or not, for all these phases.
+    """
     phases = [phase for phase in recipe.phase if origin(recipe.data_of(phase).source) == origin(settings.source)]
     kinds = [str(phase.objective.get("kind", "classification")) for phase in phases]
     return all(objective_kind(kind).compares != "numbers" for kind in kinds if plugins.may_call(kind))

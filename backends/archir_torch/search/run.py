@@ -1,4 +1,4 @@
-"""A search: the phases of a recipe, one after the other, in the folder of a run."""
+"""Execution of a search: the phases of a recipe, one after the other, stored in a run."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def execute(
     recipe: Path | None, folder: Path, *, resume: bool, fall_back: bool, overrides: Mapping[str, str], device: str,
     callback: Callback | None, executor: str | None = None,
 ) -> Mapping[str, Any]:  # fmt: skip
-    """Begin or resume a run and complete it. Return its summary, in the first of several processes. A run that is
-    resumed with other settings is extended.
+    """Begin or resume a run, complete it, and return its summary (in the first process). New settings extend a
+    resumed run.
 
-    The first process writes the run and the others read it, so the folder must be visible to all of them. Raises
-    ArchError, and Interrupted after SIGINT or SIGTERM: between steps, phases and results.
+    The first process writes the run and the others read it, so its folder must be visible to all processes. Raises
+    ArchError, and Interrupted after SIGINT or SIGTERM, between steps, phases or results.
     """
     with distributed.process_group(device) as own_device, interruptions() as interrupted:
         folder = Path(distributed.broadcast_text(str(folder)))
@@ -84,11 +84,11 @@ def execute(
 def dry_run(
     recipe: Path, overrides: Mapping[str, str], device: str, executor: str | None = None, trust_code: bool = False
 ) -> Mapping[str, Any]:
-    """Return what a recipe would do, by phase name, after all checks that `execute` makes before training. Leaves no
-    files. Raises ArchError.
+    """Return what a recipe would do, by phase name, after all checks that `execute` makes before training.
 
-    Modules that the recipe names are imported only with `trust_code`. Without it, a phase that needs one which is not
-    imported yet is not checked: `not_looked_at` lists its modules.
+    No files are left behind. Modules that the recipe names are imported only with `trust_code`. Without it, a phase
+    that needs a module which is not imported yet is not checked; `not_looked_at` lists the missing modules. Raises
+    ArchError.
     """
     recipe_file = read(recipe, overrides)
     if not trust_code and not all(map(loading.is_allowed, recipe_file.recipe.plugins)):
@@ -109,8 +109,12 @@ def dry_run(
 
 
 def _describe_phase(search: PreparedSearch, recipe_file: RecipeFile, number: int) -> Mapping[str, Any]:
-    """Describe what a phase would do. The number of searched architectures is an upper bound (`at_most`) if costs are
-    bounded, or if an earlier phase fixes some of the choices."""
+    """Describe what a phase would do, for `dry_run`.
+
+    The number of architectures to search is only an upper bound (`at_most`) if costs are bounded or an earlier phase
+    fixes
+    some of the choices.
+    """
     phase = recipe_file.recipe.phase[number]
     space = space_of(recipe_file.recipe, phase, search.folder, search.spaces)
     open_space = STRATEGIES.open_space(recipe_file, number, space)
@@ -148,8 +152,10 @@ def _run_phases(
 
 
 def _check_external_starts(search: PreparedSearch) -> None:
-    """Create the strategies of later phases that start from external weights and need no earlier phase, so that
-    ArchError is raised before any training if the weights do not fit."""
+    """Check early that the external weights of later phases fit, by creating the strategies of these phases.
+
+    Only phases that depend on no earlier phase are checked. Raises ArchError before any training if weights do not fit.
+    """
     for number, phase in enumerate(search.recipe.phase[1:], 1):
         if number in search.missing_modules:
             continue
@@ -168,8 +174,10 @@ def _stop_if_interrupted(interrupted: Callable[[], bool], next_part: str) -> Non
 
 
 def _reopened(search: PreparedSearch) -> PreparedSearch:
-    """Reopen the run in processes that do not write it, to see its current files. No process continues before all have
-    done so."""
+    """Reopen the run in the processes that only read it, so that they see its current files.
+
+    No process continues before all have done so.
+    """
     with distributed.barrier_with_error("the run") as is_first:
         return search if is_first else replace(search, run=Run.open(search.run.folder))
 
@@ -177,7 +185,7 @@ def _reopened(search: PreparedSearch) -> PreparedSearch:
 def _run_phase(
     search: PreparedSearch, phase: Phase, outcomes: Mapping[str, Outcome], callback: Callback | None
 ) -> Outcome:
-    """Return the outcome of a phase: read it if the phase is done, otherwise run the rest of the phase."""
+    """Return the outcome of a phase. If the phase is not complete, run the rest of it first."""
     stored = search.run.phase(phase.name)
     space = space_of(search.recipe, phase, search.folder, search.spaces)
     if stored.done is not None:
@@ -194,7 +202,7 @@ def _complete_phase(
     stored: PhaseRecord,
     callback: Callback | None,
 ) -> Outcome:
-    """Run a phase from its current state to its end."""
+    """Run a phase from its last saved state to its end."""
     job = _create_job(search, phase, space, outcomes)
     strategy = create_strategy(job)
     if distributed.world().rank == 0:
@@ -219,7 +227,7 @@ def _complete_phase(
 
 @contextmanager
 def _at_strategy(search: PreparedSearch, phase: Phase) -> Iterator[None]:
-    """Context that gives errors about the recipe (A22xx) without a span the span of the phase's strategy."""
+    """Context manager that adds the span of the phase's strategy to recipe errors (A22xx) that have no span."""
     try:
         yield
     except ArchError as error:
@@ -233,9 +241,10 @@ def _at_strategy(search: PreparedSearch, phase: Phase) -> Iterator[None]:
 
 
 def _create_job(search: PreparedSearch, phase: Phase, space: Space, outcomes: Mapping[str, Outcome]) -> Job:
-    """Create the job of a phase: its data, seed, and what it takes from earlier phases and external files.
+    """Create the job of a phase: its data, its seed, and the results of earlier phases and external files that it
+    uses.
 
-    Raises ArchError (A2207) if an earlier phase has nothing of the required kind.
+    Raises ArchError (A2207) if an earlier phase has no result of the required kind.
     """
     settings = search.recipe.data_of(phase)
     phase = phase.model_copy(update={"data": settings})
@@ -284,7 +293,7 @@ def _create_job(search: PreparedSearch, phase: Phase, space: Space, outcomes: Ma
 
 
 def _record_objective(search: PreparedSearch, job: Job) -> None:
-    """Record which measures a phase has and by which one networks are compared."""
+    """Store in the run which measures a phase computes, and which one compares networks."""
     path = f"phases/{job.phase.name}/{OBJECTIVE}"
     if path not in search.run.files.manifest.files:
         objective = comparison_source(job)
@@ -293,7 +302,7 @@ def _record_objective(search: PreparedSearch, job: Job) -> None:
 
 
 class _JournalTrials(Trials):
-    """Trials stored in the journal of a run. All processes know them; the first one writes them."""
+    """Trials stored in the journal of a run. All processes read them; only the first process writes them."""
 
     def __init__(self, phase: PhaseRecord) -> None:
         super().__init__(phase.trials(), phase.superseded_trials())
@@ -307,7 +316,7 @@ class _JournalTrials(Trials):
 
 
 def _decide_once(search: PreparedSearch, path: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return what the first process decided; the decision is stored in the run."""
+    """Return a decision that the first process makes once and stores in the run; all processes get the same one."""
     text = ""
     if distributed.world().rank == 0:
         if path not in search.run.files.manifest.files:
@@ -318,7 +327,7 @@ def _decide_once(search: PreparedSearch, path: str, decide: Callable[[], Mapping
 
 
 def _load_data(search: PreparedSearch, name: str, settings: DataSettings, space: Space) -> Data:
-    """Load the data of a phase, and check that they are the same as when the run began."""
+    """Load the data of a phase, and check that they are unchanged since the run began."""
     (data,) = load_images(search.loaded, search.recipe, settings, space).values()
     splits = {"train": data.train, "held_out": data.held_out}
     path = f"phases/{name}/{results.SPLITS}"
@@ -332,5 +341,5 @@ def _load_data(search: PreparedSearch, name: str, settings: DataSettings, space:
 
 
 def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Copy tensors to the CPU, without shared storage."""
+    """Copy tensors to the CPU so that no two share storage."""
     return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}

@@ -1,4 +1,5 @@
-"""Scorers of candidates: inherited supernet weights, short training, zero-cost proxies, a predictor, or a table."""
+"""Scorers of candidates: supernet weights, short training, zero-cost proxies, a predictor, or a table of
+results."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ from archir_torch.training.recalibration import recalibrate
 
 @dataclass(frozen=True)
 class ScoringRequest:
-    """A candidate as it is sent to an executor: codes of its choices, and the budget."""
+    """Candidate in the form that is sent to an executor: the codes of its choices, and its budget."""
 
     codes: tuple[int, ...]
     budget: float
@@ -55,8 +56,11 @@ class ScoringRequest:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Scoring work for executors (see `archir.search.executors.Work`): everything that a worker needs, the same for all
-    workers. `graph` is the graph of the full space as JSON."""
+    """Scoring work for executors (see `archir.search.executors.Work`): all that a worker needs, the same for every
+    worker.
+
+    `graph` is the graph of the full space as JSON.
+    """
 
     scorer: Scorer
     phase: Phase
@@ -70,11 +74,15 @@ class Scoring:
     earlier: Sequence[Trial]
     results: Results | None = None
     plugins: Mapping[str, Path | None] = field(default_factory=loading.worker_folders)
-    """Modules that workers import, and the folder that each may be imported from."""
+    """Modules that workers import, each with the directory from which it may be imported; None for modules on the
+    Python path."""
 
     def check(self) -> None:
-        """Raise ArchError if no candidate could be scored: A1110 (no such proxy), A2210 (no supernet), A2211 (too few
-        trials)."""
+        """Check that candidates can be scored at all.
+
+        Raises ArchError: A1110 (there is no such proxy), A2210 (there is no supernet), A2211 (there are too few
+        trials).
+        """
         if self.scorer.kind == "inherited" and self.supernet is None:
             hint = 'start.weights = "..." names a phase that trains a supernet: spos, sandwich or fair'
             raise fail("A2210", f"phase `{self.phase.name}` has no supernet to score with", None, hint)
@@ -85,7 +93,7 @@ class Scoring:
                 raise fail("A1110", f"there is no proxy `{name}`", None, PROXIES.hint(name))
 
     def prepare(self) -> Callable[[ScoringRequest], Mapping[str, float]]:
-        """Return the scoring function. Called in the worker."""
+        """Return the scoring function. The worker calls this method."""
         torch.set_num_threads(self.threads)
         for name, folder in self.plugins.items():
             loading.load(name, () if folder is None else (folder,))
@@ -95,8 +103,10 @@ class Scoring:
         return lambda task: score(space.decode(task.codes), task.budget)
 
     def job(self, space: Space) -> Job:
-        """Return the job of a phase that trains on the half of the samples for weights and tests on a sample of the
-        validation half."""
+        """Return a job that trains on the samples for weights, and tests on a sample of the validation samples.
+
+        Both come from the training part of the data, which a search divides in two.
+        """
         weights, validation = self.data.halves()
         data = replace(
             self.data, train=weights, held_out=sample_split(self.data, validation, self.scorer.images, self.seed)
@@ -105,12 +115,12 @@ class Scoring:
 
 
 Score = Callable[[Architecture, float], Mapping[str, float]]
-"""A scoring function: measures by name, from an architecture and a budget."""
+"""Scoring function: from an architecture and a budget to measures by name."""
 
 
 @scorer("inherited", prefix="validation_")
 def _inherited(work: Scoring, space: Space, options: Settings) -> Score:
-    """Score with the weights of a supernet, after recalibrating batch norms."""
+    """Return a scoring function that evaluates with the weights of a supernet, after recalibrating batch norms."""
     assert work.supernet is not None
     record, job = work.supernet, work.job(space)
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in work.weights.items()}
@@ -137,7 +147,7 @@ def _inherited(work: Scoring, space: Space, options: Settings) -> Score:
 
 @scorer("training", prefix="validation_")
 def _training(work: Scoring, space: Space, options: Settings) -> Score:
-    """Score by training for `budget` times the epochs of the phase."""
+    """Return a scoring function that trains each candidate for `budget` times the epochs of the phase."""
     job = work.job(space)
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
@@ -155,7 +165,7 @@ def _training(work: Scoring, space: Space, options: Settings) -> Score:
 
 @scorer("proxies")
 def _proxies(work: Scoring, space: Space, options: Settings) -> Score:
-    """Score with zero-cost proxies on a minibatch."""
+    """Return a scoring function that computes zero-cost proxies on a minibatch."""
     images = sample_split(work.data, work.job(space).data.train, work.phase.training.batch, work.seed).to(work.device)
     objective, sizes = objective_of(work.phase, Path()), sample_shapes(space.graph)
     criterion = _loss(objective) if isinstance(objective, Supervised) else None
@@ -180,24 +190,26 @@ def _loss(objective: Supervised) -> Callable[[torch.Tensor, Split], torch.Tensor
 
 @scorer("predictor", prefix="predicted_")
 def _predictor(work: Scoring, space: Space, options: Settings) -> Score:
-    """Score with a predictor fitted to earlier trials."""
+    """Return a scoring function that predicts scores, fitted to earlier trials."""
     predictor: Predictor = fit_predictor(space, work.earlier, work.scorer.score, work.seed)
     return lambda architecture, budget: {work.scorer.score: predictor(architecture)}
 
 
 @scorer("table", prefix="validation_")
 def _table(work: Scoring, space: Space, options: Settings) -> Score:
-    """Score by lookup in a table of results."""
+    """Return a scoring function that looks candidates up in a table of results."""
     assert work.results is not None
     return work.results
 
 
 def sample_split(data: Data, split: Split, count: int | None, seed: int) -> Split:
-    """Sample at most `count` samples of a split, in equal proportions from every class, because sources may be sorted
-    by class."""
+    """Sample at most `count` samples of a split, stratified by class.
+
+    A prefix would not do, because sources may be sorted by class.
+    """
     return split.select(torch.from_numpy(limit_rows(data.strata(split).numpy(), count, seed)))
 
 
 def weight_arrays(weights: Mapping[str, torch.Tensor] | None) -> dict[str, NDArray[Any]]:
-    """Return weights as arrays, which executors share between workers where they can."""
+    """Convert weights to arrays, which executors place in shared memory for their workers if they can."""
     return {name: tensor.detach().cpu().numpy() for name, tensor in (weights or {}).items()}

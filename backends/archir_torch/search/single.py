@@ -1,4 +1,4 @@
-"""Training of a single network outside of recipes: `archir.train`."""
+"""Training of a single network without a recipe: `archir.train`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from archir_torch.training.norms import synchronise
 
 
 class Settings(Checked):
-    """Settings of training. The learning rate follows a cosine from `lr`, after a linear warm-up."""
+    """Settings of training. The learning rate falls from `lr` by a cosine schedule, after a linear warm-up."""
 
     limit: int | None = Field(None, ge=2, le=10**12)
     """Maximum number of training samples, and of held-out samples."""
@@ -49,12 +49,12 @@ class Settings(Checked):
     flip: bool = False
     seed: Seed = 0
     objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
-    """The objective's `kind` and its settings (docs/objectives.md)."""
+    """Objective: its `kind` and its settings (docs/objectives.md)."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """Results of an epoch: mean training loss, measures of held-out samples, seconds."""
+    """Results of an epoch: mean training loss, measures on held-out samples, seconds."""
 
     epoch: int
     loss: float
@@ -69,8 +69,10 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Result(Tabular):
-    """Result of training: metrics of all epochs, facts about the data (`images`), and the criterion by which networks
-    are compared. The module holds the last weights."""
+    """Result of training: metrics of all epochs, a description of the data (`images`), and the criterion.
+
+    The criterion is the measure by which networks are compared. The trained module holds the weights of the last epoch.
+    """
 
     history: tuple[Epoch, ...] = field(default_factory=tuple)
     images: Mapping[str, Any] = field(default_factory=dict)
@@ -82,38 +84,38 @@ class Result(Tabular):
         return f"<Result of {len(self.history):,} epochs{': ' * bool(text)}{text}>"
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the columns of the table of epochs."""
+        """Return the columns of the table of metrics, one row per epoch."""
         names = dict.fromkeys(name for epoch in self.history for name in epoch.figures)
         return {name: [epoch.figures.get(name) for epoch in self.history] for name in names}
 
     @property
     def measures(self) -> Mapping[str, float]:
-        """Measures of held-out samples after the last epoch."""
+        """Measures on held-out samples after the last epoch."""
         return self.history[-1].measures
 
     @property
     def shown(self) -> Mapping[str, float]:
-        """The measures without the loss, unless it is the only one."""
+        """Measures to display: all except the loss, or the loss if it is the only one."""
         without_loss = {name: value for name, value in self.measures.items() if name != "held_out_loss"}
         return without_loss or self.measures
 
     @property
     def accuracy(self) -> float:
-        """Held-out accuracy after the last epoch. Raises KeyError if the objective does not measure it."""
+        """Held-out accuracy after the last epoch. Raises KeyError if the objective does not measure accuracy."""
         return self.measures["accuracy"]
 
 
 class Progress(Protocol):
-    """Protocol of observers of training."""
+    """Protocol of observers that show the progress of training."""
 
     def start(self, epochs: int, steps: int) -> None:
-        """Training begins: number of epochs, and number of remaining steps in all."""
+        """Called when training begins, with the number of epochs and the total number of remaining steps."""
 
     def step(self, loss: float) -> None:
-        """A step is done."""
+        """Called after a step."""
 
     def epoch(self, epoch: Epoch) -> None:
-        """An epoch is done."""
+        """Called after an epoch with its results."""
 
 
 class NullProgress:
@@ -141,11 +143,13 @@ def fit(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> Result:
-    """Train a module whose outputs have these names. The objective must be prepared for them; by default it is that of
-    the settings. With a folder, a checkpoint is written after every epoch; `resume` continues from it.
+    """Train a module, and return its metrics. `names` are the names of the module's outputs.
 
-    An interrupted and resumed run ends with the same weights as an uninterrupted one (on the CPU, bit by bit).
-    Raises ArchError: A1105 (the checkpoint is damaged), A1106 (it has other settings), A1107 (the loss diverged).
+    `objective` must be prepared for these outputs; by default it is created from the settings. With `folder`, a
+    checkpoint
+    is written after every epoch; with `resume`, training continues from it. A run that was interrupted and resumed ends
+    with the same weights as an uninterrupted one (bit for bit on the CPU). Raises ArchError: A1105 (the checkpoint is
+    corrupt), A1106 (it has other settings), A1107 (the loss diverged).
     """
     objective = objective or objective_of(settings)
     task = Task(objective, names, seed=settings.seed, device=device)
@@ -163,7 +167,7 @@ def fit(
 
 
 class _NetworkTrainer:
-    """Trainable of a single network and its task."""
+    """Trainable that trains a single network on its task."""
 
     steady = True
 
@@ -186,7 +190,7 @@ class _NetworkTrainer:
         )
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """Make an update."""
+        """Make one update of the weights."""
         self._task.begin(index)
         update = self._learner.update(
             lambda part: self._task.loss(self._network, part, index), index, self.feed.batch(index)
@@ -194,7 +198,7 @@ class _NetworkTrainer:
         return {"loss": update.loss}
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """Measure on the held-out samples."""
+        """Return the measures on the held-out samples."""
         with self._learner.evaluating():
             return as_held_out(self._task.measure(self._network, self._held_out, epoch))
 
@@ -203,7 +207,7 @@ class _NetworkTrainer:
         return self._learner.state()
 
     def restore(self, state: State) -> None:
-        """Continue from a state."""
+        """Continue from a saved state."""
         self._learner.restore(state)
 
     def finished(self) -> str | None:
@@ -212,13 +216,16 @@ class _NetworkTrainer:
 
 
 class _FolderCheckpointer:
-    """Checkpointer that stores the last checkpoint in a folder, and restores it if `resume` is set."""
+    """Checkpointer that stores the last checkpoint in a folder; `last` reads it only if `resume` is set."""
 
     def __init__(self, folder: Path, settings: Settings, resume: bool) -> None:
         self._folder, self._settings, self._resume = folder, settings.model_dump(), resume
 
     def last(self) -> State | None:
-        """Return the checkpoint if its settings are the same. Raises ArchError (A1106) if they differ."""
+        """Return the state in the checkpoint; None if there is none or `resume` is not set.
+
+        Raises ArchError (A1106) if the checkpoint has other settings.
+        """
         checkpoint_contents = checkpoint.read(self._folder) if self._resume else None
         if checkpoint_contents is None:
             return None
@@ -242,7 +249,7 @@ class _FolderCheckpointer:
         checkpoint.write(self._folder, state.facts["loop"]["index"], dict(state.tensors), facts)
 
     def record(self, row: loop.Figures) -> None:
-        """Do nothing: the checkpoint contains the rows."""
+        """Do nothing, because the checkpoint contains the metrics."""
 
 
 class _ProgressCallback:
@@ -265,13 +272,13 @@ class _ProgressCallback:
 
 
 def _epoch(row: loop.Figures) -> Epoch:
-    """Convert a row of metrics to an Epoch."""
+    """Convert a row of metrics to an `Epoch`."""
     measures = {name: float(value) for name, value in row.items() if name not in ("epoch", "loss", "seconds")}
     return Epoch(int(row["epoch"]), float(row["loss"]), measures, float(row["seconds"]))
 
 
 def objective_of(settings: Settings) -> Objective:
-    """Create the objective of settings. Raises ArchError (A1109, A1901)."""
+    """Create the objective that the settings define. Raises ArchError (A1109, A1901)."""
     options = {name: value for name, value in settings.objective.items() if name != "kind"}
     kind = str(settings.objective.get("kind", "classification"))
     if settings.label_smoothing and "label_smoothing" in kind_of(kind).model.model_fields:
@@ -280,8 +287,11 @@ def objective_of(settings: Settings) -> Objective:
 
 
 def _augment(settings: Settings, data: Data) -> Augment | None:
-    """Return the augmentation: shifts by up to an eighth of an image's side, and mirroring if `flip`; None for other
-    inputs."""
+    """Return the augmentation of images: shifts by up to an eighth of the shorter side, and mirroring if `flip` is
+    set.
+
+    Returns None if augmentation is off or the first input is not an image.
+    """
     first = data.train.pixels[torch.zeros(1, dtype=torch.long)]
     if not settings.augment or not is_image(first):
         return None
@@ -289,7 +299,7 @@ def _augment(settings: Settings, data: Data) -> Augment | None:
 
 
 def _optimizer(settings: Settings) -> Optimizer:
-    """Convert the settings to those of an optimizer."""
+    """Convert training settings to optimizer settings."""
     return Optimizer(
         kind=settings.optimizer,
         lr=settings.lr,

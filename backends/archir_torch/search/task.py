@@ -1,4 +1,4 @@
-"""The task of a phase: its objectives, applied to the job's graph."""
+"""Task of a phase: its objectives, bound to the graph of a job."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ __all__ = ["EVAL_BATCH", "Call", "Task", "as_held_out", "as_validation", "object
 
 
 class Task(task.Task):
-    """The objectives of a job. `graph` has the outputs that they read, and inputs as large as the largest of the
-    space's architectures; `objective` has the parts that are trained along with the network."""
+    """Objectives of a job, bound to a graph.
+
+    `graph` has the outputs that the objectives read; its inputs are as large as those of the space's largest
+    architecture.
+    `objective` holds the modules that are trained along with the network.
+    """
 
     def __init__(self, job: Job, graph: Graph) -> None:
         self.job = job
@@ -33,22 +37,27 @@ class Task(task.Task):
         super().__init__(objective, tuple(self.graph.outputs), seed=job.seed, device=job.device)
 
     def sample_inputs(self, feed: Feed) -> Sequence[Tensor]:
-        """Return the network's inputs for one forward pass: the first batch, or its first part with gradient
-        accumulation."""
+        """Return typical network inputs of one forward pass.
+
+        These are the first batch, or its first part if gradients are accumulated over parts of a batch.
+        """
         return self.network_inputs(next(feed.batch(0).parts(self.job.phase.training.accumulate)))
 
 
 def objective_of(phase: Phase, folder: Path) -> Objective:
-    """Return the objective of a phase, combined with those in `also`; relative paths start at `folder`."""
+    """Return the objective of a phase, combined with the additional ones in `also`; relative paths start at
+    `folder`."""
     first = _create_objective(phase, phase.objective, folder)
     added = [_create_objective(phase, settings, folder) for settings in phase.also]
     return CombinedObjective(first, *added) if added else first
 
 
 def _create_objective(phase: Phase, settings: Mapping[str, Any], folder: Path) -> Objective:
-    """Create an objective from its `kind` and settings. Label smoothing of the training settings is the default for
-    `classification`. For a teacher that an earlier phase trained, the settings already name that phase's net and
-    weights."""
+    """Create an objective from its `kind` and settings.
+
+    For `classification`, the label smoothing in the training settings is the default. If an earlier phase trained the
+    teacher, the settings already name the net and weights of that phase.
+    """
     options = {name: value for name, value in settings.items() if name != "kind"}
     kind = str(settings.get("kind", "classification"))
     if kind == "classification" and phase.training.label_smoothing:

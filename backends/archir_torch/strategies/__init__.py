@@ -1,4 +1,4 @@
-"""Strategies of recipe phases: one per module."""
+"""Strategies for recipe phases, one per module."""
 
 from archir.plugins.bundled import import_all
 

@@ -1,7 +1,7 @@
-"""Dominant eigenvalue of the validation loss's Hessian in the architecture parameters.
+"""Dominant eigenvalue of the validation loss's Hessian with respect to the architecture parameters.
 
 If it grows fast, the derived architecture is unlikely to generalise. Zela et al. 2020 (Understanding and robustifying
-differentiable architecture search, section 4.3) then stop the search and return to earlier parameters.
+differentiable architecture search, section 4.3) stop the search in this case, and return to earlier parameters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 from archir_torch.training.distributed import average
 
 STEP_LENGTH = 1e-2
-"""Length of the finite-difference step in the space of all architecture parameters."""
+"""Length of the finite-difference step, in the space of all architecture parameters."""
 
 
 def dominant_eigenvalue(
@@ -24,7 +24,7 @@ def dominant_eigenvalue(
     iterations: int = 20,
     tolerance: float = 1e-3,
 ) -> float:
-    """Return the eigenvalue of the greatest magnitude, by power iteration on finite differences of gradients."""
+    """Return the eigenvalue of largest magnitude, by power iteration on finite differences of gradients."""
     vector = torch.randn(parameters.shape, generator=generator, dtype=torch.double).to(parameters)
     vector /= vector.norm()
     value = 0.0
@@ -42,7 +42,7 @@ def dominant_eigenvalue(
 
 
 def _hessian_product(loss: Callable[[], Tensor], parameters: Tensor, vector: Tensor) -> Tensor:
-    """Return the product of the Hessian and a vector, as a central difference of gradients."""
+    """Return the product of the Hessian with a vector, as a central difference of gradients."""
     original = parameters.detach().clone()
     gradients = []
     for sign in (1.0, -1.0):
@@ -58,8 +58,11 @@ def _hessian_product(loss: Callable[[], Tensor], parameters: Tensor, vector: Ten
 
 
 def rollback_epoch(values: Sequence[float], window: int = 5, back: int = 5, drop: float = 0.75) -> int | None:
-    """Return the epoch to return to if the eigenvalue rose too fast: its mean over `window` epochs, `back` epochs ago,
-    is less than `drop` times the current mean (section 4.3). None otherwise."""
+    """Return the epoch to which to roll back if the eigenvalue has risen too fast, otherwise None.
+
+    It has if its mean over the `window` epochs that ended `back` epochs ago is less than `drop` times its current mean
+    over `window` epochs (section 4.3).
+    """
     if len(values) < window + back:
         return None
     recent = sum(values[-window:]) / window

@@ -1,4 +1,4 @@
-"""DARTS (Liu et al. 2019): mixtures of alternatives weighted by a softmax."""
+"""DARTS (Liu et al. 2019): mixtures whose alternatives are weighted by a softmax."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from archir_torch.strategies.relaxed import GIVES, Options, Relaxed
 
 @strategy("darts", Options, gives=GIVES)
 class Darts(Relaxed):
-    """DARTS. First order by default; `order = 2` differentiates through a step of the weights."""
+    """DARTS. It is first-order by default; `order = 2` differentiates through an optimizer step of the weights."""

@@ -1,4 +1,5 @@
-"""Exact search for the best architectures by additive scores (of a file or of an earlier phase) or by a cost."""
+"""Exact search: architectures with the best sum of additive scores (from a file or an earlier phase) or the
+best cost."""
 
 from __future__ import annotations
 
@@ -26,19 +27,21 @@ from archir_torch.strategies.untrained import Untrained
 
 
 class ExactOptions(TrialOptions):
-    """Options of `exact`: what is optimised, and how many architectures are returned."""
+    """Options of `exact`: what to optimise, and how many architectures to return."""
 
     maximize: str = ""
-    """A file written by `archir scores`, or a cost. By default, log-probabilities of `start.alphas`, or a table
-    estimated from `start.trials`."""
+    """What to maximise: a file written by `archir scores`, or a cost.
+
+    By default, these are the log-probabilities from `start.alphas`, or a table of scores estimated from `start.trials`.
+    """
     minimize: str = ""
-    """A cost."""
+    """Cost to minimise."""
     best: Count = 1
-    """Number of best architectures. If more than one, they are scored by `scorer`, which decides the phase's result."""
+    """Number of best architectures to find. If there are several, `scorer` scores them, and the best score decides."""
     seconds: Positive = 600.0
-    """Time limit; after it, the best architectures found so far are used."""
+    """Time limit in seconds. When it is reached, the best architectures found so far are used."""
     objective: str = "accuracy:max"
-    """The score by which candidates are compared, and which score of `start.trials` is used."""
+    """Score by which candidates are compared; it also selects the score that is used from `start.trials`."""
 
     @model_validator(mode="after")
     def _check_goal(self) -> ExactOptions:
@@ -52,20 +55,20 @@ class ExactOptions(TrialOptions):
 
 
 def _needs_scoring(options: ExactOptions) -> bool:
-    """Return True if the architectures are scored after the optimisation."""
+    """Return True if the best architectures are scored after the optimisation."""
     return options.best > 1 or "scorer" in options.model_fields_set
 
 
 @strategy("exact", ExactOptions, gives=GIVES, scores=_needs_scoring)
 def make(job: Job, options: ExactOptions) -> Strategy:
-    """Create the strategy. A single best architecture is scored only if the options name a scorer."""
+    """Create the strategy. If only one architecture is asked for, it is scored only if the options name a scorer."""
     scored = _needs_scoring(options)
     options = with_default_objectives(options, objective_of(job.phase, job.folder))
     return BestCandidates(job, options) if scored else Optimum(job, options)
 
 
 class Optimum(Untrained):
-    """Returns the best architecture without scoring it."""
+    """Strategy that returns the best architecture without scoring it."""
 
     def __init__(self, job: Job, options: ExactOptions) -> None:
         self.job, self.options = job, options
@@ -77,7 +80,7 @@ class Optimum(Untrained):
 
 
 class BestCandidates(TrialStrategy):
-    """Scores the best architectures in one batch, in order."""
+    """Strategy that scores the best architectures, in their order, as one batch."""
 
     def __init__(self, job: Job, options: ExactOptions) -> None:
         self.answer = find_best(job, options)
@@ -88,7 +91,7 @@ class BestCandidates(TrialStrategy):
         super().__init__(job, options, search)
 
     def outcome(self) -> Outcome:
-        """Return the architecture with the best score, and the result of the optimisation."""
+        """Return the architecture with the best score, and the optimisation result as a file."""
         outcome = super().outcome()
         return Outcome(architecture=outcome.architecture, files={**outcome.files, **_result_files(self.answer)})
 
@@ -106,14 +109,14 @@ def find_best(job: Job, options: ExactOptions) -> Answer:
 
 
 def _bounded_space(opened: OpenSpace, where: str) -> Space:
-    """Return the full space with the constraints of the open part, and the bounds `where`."""
+    """Return the full space, restricted by the cost bounds `where`."""
     graph, count = copy(opened.full_space.graph), len(opened.space.graph.constraints)
     graph.constraints = [*graph.constraints, *opened.space.where(where).graph.constraints[count:]]
     return Space(graph)
 
 
 def _objective(job: Job, options: ExactOptions) -> Objective:
-    """Return the optimisation objective: scores of a file or of an earlier phase, or a cost."""
+    """Return the optimisation objective: scores from a file or from an earlier phase, or a cost."""
     if options.minimize:
         return Objective(options.minimize)
     if options.maximize.endswith(".json"):
@@ -125,7 +128,10 @@ def _objective(job: Job, options: ExactOptions) -> Objective:
 
 
 def _scores(job: Job, options: ExactOptions) -> Scores:
-    """Return the scores of the phase that this one starts from. Raises ArchError (A2213, A3323, A3324)."""
+    """Return additive scores from the results of an earlier phase: its architecture parameters or its trials.
+
+    Raises ArchError (A2213, A3323, A3324).
+    """
     start = job.phase.start
     if job.alphas is not None:
         return log_probability_scores(job.space, job.alphas, f"phase `{start.alphas}`")
@@ -137,7 +143,7 @@ def _scores(job: Job, options: ExactOptions) -> Scores:
 
 
 def _result_files(answer: Answer) -> dict[str, str]:
-    """Return a JSON file with the architectures in order, and whether they are proved to be optimal."""
+    """Return a JSON file that lists the architectures in order, and says whether they are proved to be optimal."""
     solutions = zip(answer.architectures, answer.values, strict=True)
     facts = {
         "proved": answer.proved,

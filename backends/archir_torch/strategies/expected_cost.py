@@ -1,8 +1,10 @@
-"""Exact, differentiable expected cost of a network sampled from the architecture parameters.
+"""Exact, differentiable expected cost of an architecture that is sampled from the architecture parameters.
 
-Costs of a space are sums of tables over few choices each (`archir.costs.tables`), in which inactive choices do not
-matter. If choices are sampled independently, the expectation is therefore the sum of the tables' expectations,
-including tied choices and conditions.
+The costs of a space are sums of tables, each over a few choices (`archir.costs.tables`); inactive choices do not
+change
+the entries. If choices are sampled independently, the expected cost is therefore the sum of the expected table
+entries.
+This also holds with tied choices and conditions.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from archir.spaces.space import Space
 
 
 def missing_mean(space: Space, cost: str) -> Diagnostic | None:
-    """Return an error (A1604) if a cost is not additive and thus has no computable expectation; None otherwise."""
+    """Return an error (A1604) if the expected value of a cost cannot be computed, because it is not additive; else
+    None."""
     if cost in space.account.summed:
         return None
     hint = suggest(cost, space.account.summed) or f"costs are {', '.join(space.account.summed)}"
@@ -26,7 +29,7 @@ def missing_mean(space: Space, cost: str) -> Diagnostic | None:
 
 
 class ExpectedCost(nn.Module):
-    """Expected cost. Choices without probabilities are uniform over their outcomes."""
+    """Expected cost as a module. A choice without probabilities is uniform over its outcomes."""
 
     def __init__(self, space: Space, cost: str) -> None:
         super().__init__()
@@ -45,7 +48,11 @@ class ExpectedCost(nn.Module):
             self.register_buffer(f"table{len(self._axes) - 1}", values, persistent=False)
 
     def forward(self, probabilities: Mapping[str, Tensor]) -> Tensor:
-        """Return the expected cost in double precision, for independent probabilities of outcomes by path."""
+        """Return the expected cost in double precision. `probabilities` has those of the outcomes of each choice, by
+        path.
+
+        The choices are independent.
+        """
         total = torch.tensor(self.constant, dtype=torch.double)
         for number, paths in enumerate(self._axes):
             values: Tensor = getattr(self, f"table{number}")

@@ -1,4 +1,5 @@
-"""Strict fairness sampling (Chu et al. 2021, FairNAS): each step trains all alternatives of a choice equally often."""
+"""Strict fairness sampling (Chu et al. 2021, FairNAS): each step trains every alternative of a choice equally
+often."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from archir_torch.strategies.supernet import Supernet, SupernetOptions
 
 @strategy("fair", SupernetOptions, orders=True, gives=("weights", "supernet"))
 class Fair(Supernet):
-    """Supernet training with as many paths per step as there are alternatives."""
+    """Supernet training with as many paths per step as a choice has alternatives."""
 
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
-        """Return paths that are permutations of all alternatives."""
+        """Return paths in which every choice runs through a random permutation of its alternatives."""
         return fair(self.space, rng)

@@ -1,5 +1,7 @@
-"""Rescoring the best candidates of an earlier phase more accurately, for example by full training as GLiT does with
-five."""
+"""Rescoring of the best candidates from an earlier phase by a more accurate score.
+
+GLiT, for example, fully trains its five best candidates.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,17 @@ from archir_torch.strategies.trials import GIVES, TrialStrategy
 
 
 class FinalistsOptions(TrialOptions):
-    """Options of `finalists`: how many candidates, and by which score."""
+    """Options of `finalists`: the number of candidates, and the score."""
 
     scorer: Scorer = Scorer(kind="training")
     count: Count = 5
     objective: str = "accuracy:max"
-    """The score by which the earlier phase's trials and the finalists are ranked."""
+    """Score by which the trials of the earlier phase are ranked, and then the finalists."""
 
 
 @strategy("finalists", FinalistsOptions, gives=GIVES)
 class Finalists(TrialStrategy):
-    """Scores the best of `start.trials` that satisfy `where`, in one batch."""
+    """Strategy that scores the best trials of `start.trials` that satisfy `where`, in one batch."""
 
     def __init__(self, job: Job, options: FinalistsOptions) -> None:
         options = with_default_objectives(options, comparison_source(job))
@@ -60,6 +62,6 @@ class Finalists(TrialStrategy):
 
 
 def _no_trials(phase: Phase, score: str) -> Diagnostic:
-    """Return the error (A2213) that the phase has no trials with this score."""
+    """Return the error (A2213) for a phase that has no trials with this score to start from."""
     hint = 'start.trials = "..." names a phase that tried candidates'
     return Diagnostic("A2213", f"phase `{phase.name}` has no trials with `{score}` to choose from", None, hint)

@@ -1,4 +1,4 @@
-"""GDAS (Dong and Yang 2019): one alternative of each choice per step, sampled by Gumbel-softmax."""
+"""GDAS (Dong and Yang 2019): each step samples one alternative per choice by the Gumbel-softmax trick."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from archir_torch.strategies.relaxed import GIVES, Options, Relaxed
 
 
 class GdasOptions(Options):
-    """Options of `gdas`. The temperature falls from 10 to 0.1 (section 4.1)."""
+    """Options of `gdas`. By default, the temperature falls from 10 to 0.1 (section 4.1)."""
 
     temperature: Annotated[tuple[Positive, Positive], ListAsTuple] = (10.0, 0.1)
 
 
 @strategy("gdas", GdasOptions, gives=GIVES)
 class Gdas(Relaxed):
-    """Runs only the sampled alternatives; their gradient reaches all logits of the choice."""
+    """GDAS: only the sampled alternatives run; their gradient reaches all logits of the choice."""
 
     sampling: Sampling = "single"

@@ -1,5 +1,7 @@
-"""An architecture with weights of a supernet or of a file, without training: only batch-norm statistics are
-recalibrated."""
+"""Evaluation of an architecture with the weights of a supernet or a file, after recalibrating its batch norms.
+
+Nothing is trained.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,13 @@ class InheritOptions(Settings):
     """Options of `inherit`."""
 
     recalibrate: Amount = 16
-    """Number of batches for batch-norm statistics; 0 leaves them unchanged."""
+    """Number of batches from which batch-norm statistics are recomputed; 0 leaves the statistics unchanged."""
 
 
 @strategy("inherit", InheritOptions, uses_all_samples=True, refits=True, gives=("architecture", "weights"))
 class Inherit:
-    """One step, which recalibrates statistics on the training data; evaluation is on the held-out data."""
+    """Strategy with one step, which recalibrates batch norms on the training data; evaluation is on the held-out
+    data."""
 
     epochs, steps = 1, 1
 
@@ -53,13 +56,13 @@ class Inherit:
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: InheritOptions) -> Iterator[tuple[Path, Diagnostic]]:
-        """Yield an error if the phase has no architecture or no weights to start from."""
+        """Yield an error if the recipe names no architecture or no weights for the phase to start from."""
         start = phase.start
         if start.weights is None or (start.architecture is None and space.choices and not phase.fixed):
             yield ("strategy",), _nothing_to_inherit(phase)
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """Recalibrate statistics. Return the loss of the first batch with them."""
+        """Recalibrate the batch norms. Return the loss of the first batch with the new statistics."""
         training, seed = self.job.phase.training, derive_seed(self.job.seed, "recalibrate")
         feed = Feed(self.job.data.train, training.batch, seed=seed, augment=Augment(), device=self.job.device)
         count = min(self.options.recalibrate, feed.steps)
@@ -68,20 +71,20 @@ class Inherit:
             return {"loss": self.task.loss(self.network, feed.batch(0), 0)}
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """Measure on the held-out data."""
+        """Return the measures on the held-out data."""
         with torch.no_grad(), autocast(self.job.phase.training.precision, self.job.device):
             return as_held_out(self.task.measure(self.network.eval(), self.job.data.held_out, epoch))
 
     def state(self) -> State:
-        """Return the network's weights and statistics."""
+        """Return the network's weights and batch-norm statistics."""
         return State(dict(self.network.state_dict()), {})
 
     def restore(self, state: State) -> None:
-        """Continue from a state."""
+        """Continue from a saved state."""
         self.network.load_state_dict(dict(state.tensors))
 
     def finished(self) -> str | None:
-        """Return None: there is only one epoch."""
+        """Return None: there is only one epoch, so the phase never stops early."""
         return None
 
     def outcome(self) -> Outcome:
@@ -92,7 +95,7 @@ class Inherit:
 
 
 def _nothing_to_inherit(phase: Phase) -> Diagnostic:
-    """Return the error (A2210) that the phase has no architecture or no weights."""
+    """Return the error (A2210) for a phase that has no architecture or no weights to start from."""
     hint = (
         "start.architecture names a phase that found an architecture, start.weights one that trained its weights; "
         'or set the architecture with fixed = { "PATTERN" = LABEL }'

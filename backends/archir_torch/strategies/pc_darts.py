@@ -1,4 +1,4 @@
-"""PC-DARTS (Xu et al. 2020): mixtures of a part of the channels, and weighted edges."""
+"""PC-DARTS (Xu et al. 2020): mixtures on a part of the channels, and weighted edges."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from archir_torch.strategies.relaxed import GIVES, Options, Relaxed
 
 
 class PartialOptions(Options):
-    """Options of `pc_darts`. A quarter of the channels; architecture parameters are trained after 15 epochs (section
-    4.2)."""
+    """Options of `pc_darts`.
+
+    By default, mixtures use a quarter of the channels, and the first 15 epochs train weights only (section 4.2).
+    """
 
     edges: Edges = "weighted"
     partial: Count = 4
@@ -19,4 +21,4 @@ class PartialOptions(Options):
 
 @strategy("pc_darts", PartialOptions, gives=GIVES)
 class PcDarts(Relaxed):
-    """DARTS with partial channels and edge weights."""
+    """DARTS with partial channel connections and edge weights."""

@@ -1,4 +1,4 @@
-"""Differentiable search: weights and architecture parameters of a relaxed graph, trained alternately."""
+"""Differentiable search: weights and architecture parameters of a relaxed graph are trained alternately."""
 
 from __future__ import annotations
 
@@ -53,17 +53,20 @@ _FIXED_HINT = "without `open`, all choices that `fixed` does not name are search
 
 
 class Entropy(Settings):
-    """Weight of the choices' mean entropy in the loss of architecture parameters, interpolated linearly over epochs."""
+    """Weight of the mean entropy of choices in the loss of the architecture parameters.
+
+    It changes linearly over epochs from `first` to `last`.
+    """
 
     first: Finite = 0.0
     last: Finite
 
 
 class Penalty(Settings):
-    """Weight of a cost's exact expected value in the loss of architecture parameters.
+    """Weight of the exact expected value of a cost in the loss of the architecture parameters.
 
-    With a `target`, the penalty is the relative excess of the expected cost over it; otherwise the expected cost
-    relative to its value for uniform alternatives.
+    With a `target`, the penalty is the amount by which the expected cost exceeds the target, as a fraction of the
+    target. Otherwise it is the expected cost divided by its value at uniform probabilities.
     """
 
     cost: str = "macs"
@@ -72,7 +75,7 @@ class Penalty(Settings):
 
 
 class Curvature(Settings):
-    """When the dominant eigenvalue of the validation loss stops a search (see `archir_torch.strategies.curvature`)."""
+    """Early stopping by the dominant eigenvalue of the validation loss (see `archir_torch.strategies.curvature`)."""
 
     window: Count = 5
     back: Count = 5
@@ -84,29 +87,35 @@ class Options(Settings):
     """Options of all differentiable strategies."""
 
     order: Literal[1, 2] = 1
-    """With 2, the gradient of architecture parameters goes through a step of the weights."""
+    """Order of the gradient: with 2, it is taken through an optimizer step of the weights."""
     edges: Edges = "all"
     init: Init = "normal"
     alpha_warmup_epochs: NonNegative = 0.0
-    """Number of epochs at the start in which only weights are trained."""
+    """Number of epochs at the start in which only the weights are trained."""
     temperature: Annotated[tuple[Positive, Positive], ListAsTuple] = (1.0, 1.0)
-    """Temperature of the noise in the first and in the last epoch; it changes linearly, epoch by epoch."""
+    """Temperature of the noise in the first and in the last epoch; it changes linearly from epoch to epoch."""
     partial: Count = 1
-    """Mixtures use 1/partial of the channels; the others bypass them (Xu et al. 2020, PC-DARTS, section 3.2)."""
+    """Mixtures use 1/partial of the channels; the others bypass the mixture (Xu et al. 2020, PC-DARTS, section 3.2)."""
     tune: bool = False
-    """True to measure the fastest execution plan when the phase begins; the run keeps that plan. Plans differ in
-    rounding, so two searches with the same seed give the same numbers only with the same plan."""
+    """Measure at the beginning of the phase which execution plan is fastest, and use it for the whole run.
+
+    Plans differ in rounding, so two searches with the same seed give the same numbers only if they use the same plan.
+    """
     entropy: Entropy | None = None
     penalty: Penalty | None = None
     curvature: Curvature | None = None
     where: str = ""
-    """Bounds on costs that the derived architecture satisfies in addition to those of the space: `latency('cpu.json')
-    <= 3ms`. All alternatives are trained."""
+    """Cost bounds that the derived architecture must satisfy in addition to those of the space.
+
+    Example: `latency('cpu.json') <= 3ms`. Training is not restricted: all alternatives are trained.
+    """
 
 
 class Relaxed:
-    """Base class of differentiable strategies: each step trains architecture parameters, then weights, each with
-    batches from its own half of the training data."""
+    """Base class of differentiable strategies. A step trains the architecture parameters, then the weights.
+
+    Each is trained on batches from its own half of the training data.
+    """
 
     sampling: Sampling = "softmax"
     steady = True
@@ -161,8 +170,11 @@ class Relaxed:
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: Options) -> Iterator[tuple[Path, Diagnostic]]:
-        """Yield errors for options that have no effect or fail: nothing to search, a temperature without noise,
-        architecture parameters that are never trained, and a penalty on a cost without an expected value."""
+        """Yield errors for options that have no effect or would fail.
+
+        These are: no choice to search, a temperature without noise, architecture parameters that are never trained, and
+        a penalty on a cost without an expected value.
+        """
         prefix = f"phase `{phase.name}`: "
         if not open_paths(space, phase.open, phase.fixed):
             setting = "open" if phase.open is not None else "fixed"
@@ -186,7 +198,7 @@ class Relaxed:
             yield ("options", "penalty", "cost"), no_mean
 
     def _create_network(self, graph: Graph) -> MixedNetwork:
-        """Create the module of mixtures, with the fastest execution plan if `tune` is set."""
+        """Create the module of the relaxed graph; with `tune`, it uses the fastest execution plan."""
         dense = self.sampling != "single"
 
         def measure_plan() -> Mapping[str, bool]:
@@ -199,8 +211,11 @@ class Relaxed:
         )
 
     def _kernel_workload(self) -> StepWorkload[MixedNetwork]:
-        """Return the workload for timing kernels: gradients of weights and architecture parameters in one pass,
-        although training computes them alternately."""
+        """Return the workload for timing kernels.
+
+        It computes gradients for weights and architecture parameters in one pass, although training computes them
+        separately.
+        """
         inputs = self.task.sample_inputs(self.feed)
 
         def call(network: MixedNetwork) -> Output:
@@ -211,7 +226,7 @@ class Relaxed:
         return StepWorkload(self.epochs * self.steps, [call], [self.alphas.logits])
 
     def _create_feeds(self, job: Job) -> None:
-        """Create the feeds of weights and architecture parameters, from two halves of the training data."""
+        """Create the feeds for weights and for architecture parameters, each on its own half of the training data."""
         rank, size = distributed.world()
         settings = job.phase.data
         assert settings is not None
@@ -229,7 +244,7 @@ class Relaxed:
     # training steps
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """Train architecture parameters, then weights."""
+        """Train the architecture parameters (after the warm-up epochs), then the weights."""
         if self.job.phase.training.drop_path == "linear":
             self.paths.scale(index // self.steps / self.epochs)
         self.task.begin(index)
@@ -242,7 +257,7 @@ class Relaxed:
         return {"loss": update.loss, **measured}
 
     def _step_alphas(self, index: int, batch: Batch) -> Tensor:
-        """Train the architecture parameters by one step. Return their loss."""
+        """Make one update of the architecture parameters, and return their loss."""
         alpha_batch = self.alpha_feed.batch(index)
         if self.options.order == 2:
             return self._step_alphas_unrolled(index, batch, alpha_batch)
@@ -255,10 +270,10 @@ class Relaxed:
         return self.alpha_learner.update(loss, index, alpha_batch).loss
 
     def _step_alphas_unrolled(self, index: int, batch: Batch, alpha_batch: Batch) -> Tensor:
-        """Train the architecture parameters by one step through a step of the weights. Norm statistics are left
-        unchanged, because the stepped weights are discarded.
+        """Make one update of the architecture parameters, with the gradient through an optimizer step of the weights.
 
-        In float32: in 16 bits, a difference of gradients is mostly noise.
+        Norm statistics are restored afterwards, because the stepped weights are discarded. The computation is in
+        float32: in 16 bits, a difference of gradients would be mostly rounding error.
         """
         settings = self.job.phase.weights
         parameters = list(self.weight_learner.parameters.values())
@@ -284,7 +299,7 @@ class Relaxed:
         return value
 
     def _loss(self, batch: Batch, sampled: SampledWeights, index: int, *, freeze_weights: bool = False) -> Tensor:
-        """Return the loss of a batch. With `still`, the weights get no gradients."""
+        """Return the loss of a batch. With `freeze_weights`, no gradients are computed for the weights."""
 
         def call(*inputs: Tensor) -> object:
             return self.call(*inputs, weights=sampled.weights, active=sampled.active, still=freeze_weights)
@@ -294,31 +309,33 @@ class Relaxed:
     def _weighted_loss(
         self, batch: Batch, sampled: SampledWeights, index: int, *, freeze_weights: bool = False
     ) -> Tensor:
-        """Return this process's contribution to the mean loss of all processes, which may have different numbers of
-        samples."""
+        """Return this process's share of the mean loss over all processes.
+
+        Processes may have different numbers of samples, for which the batch's weight corrects.
+        """
         return self._loss(batch, sampled, index, freeze_weights=freeze_weights) * batch.weight
 
     def _call(self, sampled: SampledWeights) -> Callable[..., object]:
-        """Return the network as a function of its inputs, with these mixture weights."""
+        """Return the network as a function of its inputs, with the mixture weights fixed."""
         return lambda *inputs: self.network(*inputs, weights=sampled.weights, active=sampled.active)
 
     def _sample(self, index: int, purpose: str) -> SampledWeights:
-        """Sample mixture weights, with noise that is a function of seed, purpose `what` and step."""
+        """Sample mixture weights, with noise that depends on the seed, the `purpose` and the step only."""
         noise = seeded_generator(self.job.seed, "noise", purpose, index) if self.sampling != "softmax" else None
         return self.alphas.sample(self.sampling, self._temperature(index), noise)
 
     def _temperature(self, index: int) -> float:
-        """Return the temperature of a step."""
+        """Return the temperature at a step."""
         first, last = self.options.temperature
         return first + (last - first) * (index // self.steps) / max(1, self.epochs - 1)
 
     @staticmethod
     def _detached(sampled: SampledWeights) -> SampledWeights:
-        """Return mixture weights without gradients."""
+        """Return mixture weights detached from the autograd graph."""
         return SampledWeights({name: weight.detach() for name, weight in sampled.weights.items()}, sampled.active)
 
     def _regularization(self, index: int) -> Tensor:
-        """Return the entropy and cost terms of the loss of architecture parameters."""
+        """Return the entropy and cost terms in the loss of the architecture parameters."""
         total = torch.zeros((), device=self.job.device)
         entropy, penalty = self.options.entropy, self.options.penalty
         if entropy is not None:
@@ -336,7 +353,8 @@ class Relaxed:
     # after an epoch
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """Measure the mixture on the half of the data that architecture parameters are trained on."""
+        """Return measures of the mixture on the half of the training data on which the architecture parameters are
+        trained."""
         with self.weight_learner.evaluating():
             sampled = self.alphas.sample()
             metrics = as_validation(self.task.measure(self._call(sampled), self.validation, epoch))
@@ -357,7 +375,7 @@ class Relaxed:
         return metrics
 
     def _derive(self, logits: Tensor, settings: Derive) -> Architecture:
-        """Derive an architecture from logits."""
+        """Derive an architecture from logits, within the cost bounds."""
         strengths = self.alphas.probabilities(logits)
         if (
             self.bounded_space.has_cost_bounds
@@ -366,7 +384,7 @@ class Relaxed:
         return derive_limited(self.job.space, {**strengths, **self.opened.strengths}, settings)
 
     def shown(self) -> Mapping[str, float]:
-        """Return the probabilities of all alternatives."""
+        """Return the probabilities of all alternatives, by path and label, for TensorBoard."""
         probabilities = self.alphas.probabilities()
         return {
             f"{choice.path}/{label}": probability
@@ -375,7 +393,7 @@ class Relaxed:
         }
 
     def _check_curvature(self, epoch: int, metrics: dict[str, float]) -> None:
-        """Compute the dominant eigenvalue, and stop the search if it has risen too fast."""
+        """Compute the dominant eigenvalue of the Hessian, and stop the search if it has risen too fast."""
         settings = self.options.curvature
         if settings is None:
             return
@@ -394,20 +412,20 @@ class Relaxed:
             self.rollback = back + 1
 
     def finished(self) -> str | None:
-        """Return why the search is stopped early, or None."""
+        """Return the reason why the search stops early; None to continue."""
         return self.stopped
 
     # state
 
     def state(self) -> State:
-        """Return weights, architecture parameters, their optimizers, and the history."""
+        """Return the weights, the architecture parameters, their optimizers, and the history of the search."""
         history = State({"history": torch.stack(self.history)}, {
             "eigenvalues": self.eigenvalues, "stopped": self.stopped, "returned": self.rollback,
         })  # fmt: skip
         return State.merge(weights=self.weight_learner.state(), alphas=self.alpha_learner.state(), search=history)
 
     def restore(self, state: State) -> None:
-        """Continue from a state."""
+        """Continue from a saved state."""
         self.weight_learner.restore(state.part("weights"))
         self.alpha_learner.restore(state.part("alphas"))
         search = state.part("search")
@@ -431,7 +449,7 @@ class Relaxed:
 
 @contextmanager
 def _preserve_buffers(module: nn.Module) -> Iterator[None]:
-    """Context after which the buffers of a module, such as norm statistics, have their previous values."""
+    """Context manager that restores the buffers of a module, such as norm statistics, on exit."""
     saved = [buffer.clone() for buffer in module.buffers()]
     try:
         yield

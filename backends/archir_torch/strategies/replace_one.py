@@ -1,5 +1,8 @@
-"""Scoring of each alternative on its own in a reference architecture with inherited weights, for tables of `archir
-scores`."""
+"""Scoring of single replacements: each alternative replaces the one in a reference architecture, one choice at
+a time.
+
+Scores use inherited weights; `archir scores` turns them into tables.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from archir_torch.strategies.trials import GIVES, TrialStrategy
 
 
 class ReplaceOptions(TrialOptions):
-    """Options of `replace_one`: the scorer and the score."""
+    """Options of `replace_one`: the scorer, and the score."""
 
     scorer: Scorer = Scorer(kind="inherited")
     objective: str = "accuracy:max"
@@ -31,8 +34,10 @@ class ReplaceOptions(TrialOptions):
 
 @strategy("replace_one", ReplaceOptions, gives=GIVES)
 class ReplaceOne(TrialStrategy):
-    """Scores in one batch the reference (the architecture that the phase starts from, or that with the most
-    multiply-accumulates), then all architectures that differ from it in one choice."""
+    """Strategy that scores, in one batch, a reference architecture and all that differ from it in one choice.
+
+    The reference is the architecture from which the phase starts, or the one with the most multiply-accumulates.
+    """
 
     def __init__(self, job: Job, options: ReplaceOptions) -> None:
         options = with_default_objectives(options, comparison_source(job))

@@ -1,7 +1,8 @@
-"""Sandwich rule: a step trains the largest architecture, the smallest, and some random ones (Yu et al. 2020, BigNAS).
+"""Sandwich rule: a step trains the largest architecture, the smallest one and some random ones (Yu et al.
+2020, BigNAS).
 
-With `first`, it is the hierarchical sampling of TrioNet (Pi et al. 2021, section 3.4): the outcomes of these choices
-are sampled first, uniformly, and shared by all architectures of a step.
+With `first`, this is the hierarchical sampling of TrioNet (Pi et al. 2021, section 3.4): the outcomes of the choices
+in `first` are sampled uniformly before all others, and shared by all architectures in a step.
 """
 
 from __future__ import annotations
@@ -29,20 +30,21 @@ class SandwichOptions(SupernetOptions):
     """Options of `sandwich`."""
 
     drawn: Amount = 2
-    """Number of architectures sampled uniformly, in addition to the largest and the smallest."""
+    """Number of uniformly sampled architectures per step, in addition to the largest and the smallest."""
     first: Annotated[tuple[str, ...], ListAsTuple] = ()
-    """Choices that are sampled before all others, once per step: patterns of paths, or tags."""
+    """Choices that are sampled before all others, once per step: path patterns, or tags."""
     size: str = "macs"
-    """The cost that defines which architectures are large or small."""
+    """Cost by which the largest and the smallest architecture are determined."""
     distill: float = Field(default=0.0, ge=0, le=1)
-    """In-place distillation: weight of the largest architecture's predictions in the loss of all others."""
+    """In-place distillation: weight of the largest architecture's predictions in the loss of all other
+    architectures."""
     decay: Literal["all", "largest"] = "all"
-    """Which weights decay: all, or only those that the largest architecture uses in the step."""
+    """Weights to which weight decay applies in a step: all, or only those that the step's largest architecture uses."""
 
 
 @strategy("sandwich", SandwichOptions, orders=True, gives=("weights", "supernet"))
 class Sandwich(Supernet):
-    """Trains the largest architecture, the smallest, and some that are sampled."""
+    """Supernet training by the sandwich rule: the largest architecture, the smallest one and some random ones."""
 
     def __init__(self, job: Job, options: SandwichOptions) -> None:
         self.options = options
@@ -52,7 +54,7 @@ class Sandwich(Supernet):
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: SupernetOptions) -> Iterator[tuple[Path, Diagnostic]]:
-        """Yield errors for choices and costs that do not exist."""
+        """Yield errors for options that name choices or costs that do not exist."""
         yield from super().mistakes(phase, space, options)
         if isinstance(options, SandwichOptions):
             for key, check in (
@@ -65,10 +67,10 @@ class Sandwich(Supernet):
                     yield from ((("options", key), diagnostic) for diagnostic in error.diagnostics)
 
     def prepare(self) -> None:
-        """Find the choices that are sampled first."""
+        """Find the choices that are sampled before all others."""
         super().prepare()
         self.first = matching_paths(self.space, self.options.first) if self.options.first else set()
 
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
-        """Return the architectures of a step, the largest first."""
+        """Return the architectures to train in a step, the largest first."""
         return sandwich(self.space, rng, self.options.drawn, self.first, self.options.size)

@@ -1,4 +1,5 @@
-"""A trained network as a supernet: the architectures of a space share its weights without further training."""
+"""Use of a trained network as a supernet: all architectures in a space share its weights without further
+training."""
 
 from __future__ import annotations
 
@@ -24,12 +25,17 @@ class ShareOptions(Settings):
     """Options of `share`."""
 
     sharing: Sharing = "heads"
-    """Which channels a smaller attention uses: the first ones of each head, or (`leading`) the first ones of all."""
+    """Channels that a smaller attention uses: the first ones of each head (`heads`), or the first ones of all
+    (`leading`)."""
 
 
 @strategy("share", ShareOptions, orders=True, gives=("weights", "supernet"))
 class Share(Untrained):
-    """Uses the trained network as the largest architecture; the others use parts of its weights. Nothing is trained."""
+    """Strategy that makes a trained network a supernet: it is the largest architecture, and others use parts of
+    its weights.
+
+    Nothing is trained.
+    """
 
     def __init__(self, job: Job, options: ShareOptions) -> None:
         name = job.phase.name
@@ -44,7 +50,7 @@ class Share(Untrained):
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: ShareOptions) -> Iterator[tuple[Path, Diagnostic]]:
-        """Yield an error if the phase has no weights to start from."""
+        """Yield an error if the recipe names no weights for the phase to start from."""
         if phase.start.weights is None:
             yield ("strategy",), _no_weights(phase)
 
@@ -55,5 +61,5 @@ class Share(Untrained):
 
 
 def _no_weights(phase: Phase) -> Diagnostic:
-    """Return the error (A2210) that the phase has no weights."""
+    """Return the error (A2210) for a phase that has no weights to share."""
     return Diagnostic("A2210", f"phase `{phase.name}` has no weights to share", None, "name them with start.weights")

@@ -1,4 +1,4 @@
-"""SNAS (Xie et al. 2019): mixtures weighted by a sample of a Gumbel-softmax."""
+"""SNAS (Xie et al. 2019): mixtures with weights sampled from a Gumbel-softmax."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from archir_torch.strategies.relaxed import GIVES, Options, Relaxed
 
 
 class SnasOptions(Options):
-    """Options of `snas`. The temperature falls, so that samples approach the corners of the simplex."""
+    """Options of `snas`. By default, the temperature falls, so that samples approach one-hot weights."""
 
     temperature: Annotated[tuple[Positive, Positive], ListAsTuple] = (1.0, 0.03)
 
 
 @strategy("snas", SnasOptions, gives=GIVES)
 class Snas(Relaxed):
-    """Runs all alternatives, weighted by the same noise for all samples of a step."""
+    """SNAS: all alternatives run; one sample of mixture weights is used for all samples in a batch."""
 
     sampling: Sampling = "gumbel"

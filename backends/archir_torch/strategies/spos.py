@@ -1,4 +1,4 @@
-"""Single path one-shot (Guo et al. 2020): each step trains one architecture, sampled uniformly."""
+"""Single path one-shot (Guo et al. 2020): each step trains one uniformly sampled architecture."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ class SposOptions(CostBounds, SupernetOptions):
     """Options of `spos`."""
 
     uniform: Literal["choices", "architectures"] = "choices"
-    """What is sampled uniformly: each choice, from the first to the last, or all architectures together."""
+    """Distribution of paths: every choice sampled uniformly in turn (`choices`), or uniform over all
+    `architectures`."""
     drawn: Count = 1
-    """Number of paths per step, whose gradients are added up."""
+    """Number of paths per step; their gradients are added up."""
 
 
 @strategy("spos", SposOptions, orders=True, gives=("weights", "supernet"))
 class Spos(Supernet):
-    """Trains one random path per step, or `drawn` of them."""
+    """Supernet training on one random path per step, or on `drawn` paths."""
 
     def __init__(self, job: Job, options: SposOptions) -> None:
         self.options = options
         super().__init__(job, options)
 
     def prepare(self) -> None:
-        """Restrict the space to the bounds of the options."""
+        """Restrict the space to the cost bounds in the options."""
         self.bounded_space = self.options.within(self.space)
 
     def evaluated_paths(self) -> Mapping[str, Architecture]:
-        """With bounds, return a fixed sample within them; otherwise the largest and the smallest architecture."""
+        """Return the architectures to evaluate: a fixed sample within the cost bounds, or, without bounds, largest and
+        smallest."""
         return {"": self.bounded_space.sample(0)} if self.options.where else super().evaluated_paths()
 
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
-        """Return the sampled architectures of a step."""
+        """Return the architectures sampled for a step."""
         return single(self.bounded_space, rng, self.options.uniform, self.options.drawn)

@@ -1,4 +1,4 @@
-"""Supernet training: each step trains some architectures of a space, which share weights."""
+"""Supernet training: each step trains some architectures of a space, which share their weights."""
 
 from __future__ import annotations
 
@@ -36,27 +36,28 @@ from archir_torch.training.recalibration import recalibrate
 
 
 class SupernetOptions(Settings):
-    """Options of all strategies that train a supernet."""
+    """Options common to all strategies that train a supernet."""
 
     sharing: Sharing = "heads"
-    """Which channels a smaller attention uses: the first ones of each head, or (`leading`) the first ones of all."""
+    """Channels that a smaller attention uses: the first ones of each head (`heads`), or the first ones of all
+    (`leading`)."""
     evaluate_every: Count = 1
-    """Number of epochs between evaluations of architectures, by default of the largest and the smallest."""
+    """Number of epochs between evaluations of sample architectures, by default the largest and the smallest."""
     recalibrate: Amount = 4
-    """Number of batches for batch-norm statistics before an evaluation."""
+    """Number of batches from which batch-norm statistics are recomputed before an evaluation."""
 
 
 class Supernet(ABC):
-    """Base class of supernet training: a step adds up the gradients of the architectures that `paths` returns, and
-    makes one update.
+    """Base class of supernet training. A step sums the gradients over the architectures from `paths` and makes one
+    update.
 
-    Weights are trained on their half of the training data; the other half is left to a search that follows.
+    Weights are trained on one half of the training data; the other half is reserved for a later search.
     """
 
     distill_share = 0.0
-    """Weight of the first architecture's predictions in the loss of all others."""
+    """Weight of the first architecture's predictions in the loss of all other architectures in a step."""
     decay_scope: Literal["all", "first"] = "all"
-    """Whether all weights decay in every step, or only those of the first architecture."""
+    """Weights to which weight decay applies: all, or only those of the first architecture in a step."""
 
     def __init__(self, job: Job, options: SupernetOptions) -> None:
         self.job, self.base_options = job, options
@@ -98,13 +99,13 @@ class Supernet(ABC):
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: SupernetOptions) -> Iterator[tuple[Path, Diagnostic]]:
-        """Yield an error if rates of `drop_path` change during training."""
+        """Yield an error if the rates of `drop_path` are set to change during training."""
         if phase.training.drop_path != "constant":
             text = f"phase `{phase.name}`: supernets keep the constant `drop_path` rates of the net"
             yield ("training", "drop_path"), Diagnostic("A1109", text)
 
     def _kernel_workload(self) -> StepWorkload[SuperNetwork]:
-        """Return the workload for timing kernels: the paths of the first step."""
+        """Return the workload for timing kernels: the architectures of the first step."""
         inputs = self.task.sample_inputs(self.feed)
         paths = self.paths(random.Random(derive_seed(self.job.seed, "paths", 0)))
 
@@ -114,15 +115,15 @@ class Supernet(ABC):
         return StepWorkload(self.epochs * self.steps, [call(path) for path in paths])
 
     def prepare(self) -> None:
-        """Prepare what `paths` needs, once `space` is set."""
+        """Hook for subclasses: prepare what `paths` needs. It is called after `space` is set."""
         self.bounded_space = self.space
 
     @abstractmethod
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
-        """Return the architectures that a step trains: a function of the generator only."""
+        """Return the architectures to train in a step. They must depend on the generator only."""
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """Add up the gradients of all paths and make an update. Return the mean of their losses."""
+        """Sum the gradients of all architectures and make one update. Return the mean of their losses."""
         self.task.begin(index)
         paths = self.paths(random.Random(derive_seed(self.job.seed, "paths", index)))
         losses = [partial(self._loss, path, number, index) for number, path in enumerate(paths)]
@@ -130,8 +131,10 @@ class Supernet(ABC):
         return {"loss": update.loss / len(paths)}
 
     def _loss(self, path: Architecture, number: int, index: int, batch: Batch) -> Tensor:
-        """Return the loss of a path, with distillation from the first path and, if set, weight decay of the first path
-        only."""
+        """Return the loss of one architecture.
+
+        It may include distillation from the first architecture, and, for the first architecture, a weight-decay term.
+        """
         predicted: list[Tensor] = []
 
         def call(*inputs: Tensor) -> object:
@@ -152,7 +155,7 @@ class Supernet(ABC):
         return loss
 
     def _decay(self, path: Architecture) -> Tensor:
-        """Return a scalar whose gradient is the weight decay of the weights that a path uses."""
+        """Return a scalar whose gradient is the weight decay on the weights that an architecture uses."""
         settings, parameters = self.job.phase.weights, dict(self.network.named_parameters())
         total = next(iter(parameters.values())).new_zeros(())
         for name, part in self.network.slices(path).items():
@@ -163,7 +166,8 @@ class Supernet(ABC):
         return settings.weight_decay / 2 * total
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """Measure the architectures of `evaluated_paths` on the half of the data that weights are not trained on."""
+        """Return measures of the architectures in `evaluated_paths`, on the half of the training data that trains no
+        weights."""
         if (epoch + 1) % self.base_options.evaluate_every and epoch + 1 < self.epochs:
             return {}
         metrics: dict[str, float] = {}
@@ -176,7 +180,7 @@ class Supernet(ABC):
         return metrics
 
     def evaluated_paths(self) -> Mapping[str, Architecture]:
-        """Return the largest and the smallest architecture, by the prefix of their metrics' names."""
+        """Return the architectures to evaluate, by prefix of their metrics' names: the largest and the smallest."""
         return {"": largest(self.space), "smallest_": smallest(self.space)}
 
     def _calibration_inputs(self) -> list[tuple[Tensor, ...]]:
@@ -189,7 +193,7 @@ class Supernet(ABC):
         return self.learner.state()
 
     def restore(self, state: State) -> None:
-        """Continue from a state."""
+        """Continue from a saved state."""
         self.learner.restore(state)
 
     def finished(self) -> str | None:

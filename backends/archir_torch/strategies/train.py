@@ -1,4 +1,4 @@
-"""Training of one architecture: a derived one, or a net without choices."""
+"""Training of one architecture: the result of an earlier phase, or a net without choices."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TrainOptions(Settings):
     gives=("architecture", "weights"),
 )
 class Train:
-    """Trains on all training data and evaluates on the held-out data."""
+    """Strategy that trains one network on all training data and evaluates it on the held-out data."""
 
     steady = True
 
@@ -88,13 +88,13 @@ class Train:
         self.call = GraphedNetwork(self.network, possible=can_replay(training, self.paths))
 
     def _kernel_workload(self) -> StepWorkload[Network]:
-        """Return the workload for timing kernels."""
+        """Return the workload for timing kernels: training updates of the network."""
         inputs = self.task.sample_inputs(self.feed)
         return StepWorkload(self.epochs * self.steps, [lambda network: network(*inputs)])
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: TrainOptions) -> Iterator[tuple[Path, Diagnostic]]:
-        """Yield an error if the space has several architectures and the phase names none."""
+        """Yield an error if the space has several architectures and the recipe names none for the phase."""
         if phase.start.architecture is None and space.choices and not phase.fixed:
             yield ("strategy",), _needs_architecture(phase, space)
 
@@ -108,7 +108,7 @@ class Train:
         shard(self.network)
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """Make an update."""
+        """Make one update of the weights."""
         if self.job.phase.training.drop_path == "linear":
             self.paths.scale(index // self.steps / self.epochs)
         self.task.begin(index)
@@ -116,7 +116,7 @@ class Train:
         return {"loss": update.loss}
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """Measure on the held-out data."""
+        """Return the measures on the held-out data."""
         if (epoch + 1) % self.options.evaluate_every and epoch + 1 < self.epochs:
             return {}
         with self.learner.evaluating():
@@ -127,7 +127,7 @@ class Train:
         return self.learner.state()
 
     def restore(self, state: State) -> None:
-        """Continue from a state."""
+        """Continue from a saved state."""
         self.learner.restore(state)
 
     def finished(self) -> str | None:
@@ -135,7 +135,7 @@ class Train:
         return None
 
     def outcome(self) -> Outcome:
-        """Return the architecture, the network with its first output only, and the weights."""
+        """Return the architecture, its network (with the first output only), and the weights."""
         with self.learner.evaluating():
             unsharded = State(self.network.state_dict()).unsharded()
             weights = {name: tensor.detach().clone() for name, tensor in unsharded.tensors.items()}
@@ -145,6 +145,6 @@ class Train:
 
 
 def _needs_architecture(phase: Phase, space: Space) -> Diagnostic:
-    """Return the error (A2205) that the phase must say which architecture of the space it trains."""
+    """Return the error (A2205) for a phase that does not say which architecture of its space to train."""
     hint = 'start.architecture = "..." names a phase that derives one; or set it: fixed = { "*" = "largest" }'
     return Diagnostic("A2205", f"phase `{phase.name}` trains one architecture, but `{space.name}` has many", None, hint)

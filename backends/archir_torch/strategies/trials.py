@@ -1,4 +1,4 @@
-"""Strategies of `archir.search` as phases: they try candidates, one after the other or many at once."""
+"""Strategies of `archir.search` as recipe phases: they try candidates, one after the other or in batches."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ from archir_torch.training.checkpoint_state import State
 
 
 class RandomArchitecture(Untrained):
-    """Samples uniformly from the architectures that satisfy all constraints, without training or scoring."""
+    """Strategy that samples uniformly from the architectures that satisfy all constraints; nothing is trained or
+    scored."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -57,13 +58,17 @@ GIVES = ("architecture", "trials")
 
 
 class TrialStrategy:
-    """Trainable whose steps are batches of candidates. Trials are stored in the journal: a resumed search proposes the
-    same candidates again, and scores only those that are not stored."""
+    """Strategy that scores batches of candidates; a batch is a step.
+
+    Trials are stored in the journal of the run. A resumed search proposes the same candidates again, and scores only
+    those
+    that are not in the journal.
+    """
 
     steps = 1
 
     def __init__(self, job: Job, options: TrialOptions, make: Callable[[Space, int], Any]) -> None:
-        """`make` creates the search from a space and a seed."""
+        """Create the search; `make` creates it from a space and a seed."""
         self.job, self.options = job, options
         self.opened = fix_choices(job.space, job.phase.open, job.phase.fixed, job.architecture)
         space = options.within(self.opened.space)
@@ -73,20 +78,20 @@ class TrialStrategy:
         self.epochs, self.unit = search.batches, search.batch_name
         self.batches = 0
         self.scores_by_id: dict[int, Scores | None] = {}
-        """Scores of the tried candidates by id; None for those that failed."""
+        """Scores of the candidates tried so far, by id; None for failed candidates."""
         self._executor_name = job.executor or options.executor
         self._all_ranks_score = self._executor_name == "local" and distributed.world().size > 1
-        """True if each of several processes scores candidates itself."""
+        """True if there are several processes and each scores candidates itself."""
         self._workers: Executor | None = None
         self._scoring_work = self._create_scoring()
         self._exhausted = False
 
     def restrict(self, architecture: Architecture) -> Architecture:
-        """Convert an architecture of the full space to one of the open part."""
+        """Convert an architecture of the full space to the space of open choices."""
         return self.opened.restricted(architecture)
 
     def _create_scoring(self) -> Scoring:
-        """Create the scoring work that executors run."""
+        """Create the scoring work for the executors."""
         job, threads = self.job, torch.get_num_threads()
         executor_name = self._executor_name
         device = device_of(executor_name, job.device, self.options.gpus)
@@ -115,7 +120,7 @@ class TrialStrategy:
     # scoring of batches
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """Propose the next batch of candidates, score it, and report the scores to the search."""
+        """Get the next batch of candidates from the search, score it, and report the scores to the search."""
         while self.batches <= index:
             batch = self.search.ask()
             scores_by_candidate = self._score_batch(batch)
@@ -126,11 +131,11 @@ class TrialStrategy:
         return {"failed": float(sum(scores is None for scores in scores_by_candidate.values()))}
 
     def _score_batch(self, batch: Sequence[Candidate]) -> dict[int, Scores | None]:
-        """Return the scores of a batch, None for failed candidates. Those that are not in the journal are scored and
-        stored there.
+        """Return the scores of a batch, None for failed candidates. Candidates that are not in the journal are scored
+        and stored.
 
-        With several processes, each scores one candidate at a time, unless workers of the first process score all of
-        them. Raises Interrupted, in all processes.
+        With several processes, each scores one candidate at a time, unless an executor of the first process scores all
+        of them. Raises Interrupted in all processes if one is interrupted.
         """
         stored = self.job.trials.by_id
         missing = [
@@ -148,15 +153,18 @@ class TrialStrategy:
         return {candidate.id: self._scores_of(candidate) for candidate in batch}
 
     def _reuse_superseded(self, candidate: Candidate) -> bool:
-        """Reuse the scores of a candidate that was tried before the phase was restarted. Return False if it was not."""
+        """Reuse the scores from a trial of the same candidate before the phase was restarted. Return False if there is
+        none."""
         trial = self.job.trials.before(dict(self.opened.completed(candidate.architecture)), candidate.budget)
         if trial is not None:
             self.job.trials.put(replace(trial, id=candidate.id, hash=candidate.hash))
         return trial is not None
 
     def _score_and_share(self, own_candidates: Sequence[Candidate]) -> None:
-        """Score this process's candidates, then exchange the trials of all processes. Raises Interrupted in all of
-        them."""
+        """Score the candidates of this process, then exchange trials between all processes.
+
+        Raises Interrupted in all processes if one is interrupted.
+        """
         label, trials = f"phase `{self.job.phase.name}`", self.job.trials
         own_trials: list[Trial] = []
         with distributed.barrier_with_error(label) as is_first:
@@ -170,14 +178,15 @@ class TrialStrategy:
             raise Interrupted(f"{self.job.phase.name} was stopped after {len(trials.by_id)} trials")
 
     def _scores_of(self, candidate: Candidate) -> Scores | None:
-        """Return the scores of a stored trial, None if it failed."""
+        """Return the stored scores of a candidate; None if it failed."""
         trial = self.job.trials.by_id.get(candidate.id)
         if trial is None or trial.status != "done":
             return None
         return {name: value for name, value in trial.scores.items() if value is not None}
 
     def _score_candidates(self, own_candidates: Sequence[Candidate], tried: list[Trial]) -> bool:
-        """Score candidates; the first process stores each at once. Return True if an interrupt stopped it."""
+        """Score candidates, and return True if an interrupt stopped this. The first process stores each trial at
+        once."""
         if not own_candidates:
             return False
         assert self._workers is not None
@@ -206,7 +215,7 @@ class TrialStrategy:
     # after an epoch
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """Return the best scores so far, and the number of trials."""
+        """Return the scores of the best candidate so far, and the number of trials."""
         failed = sum(scores is None for scores in self.scores_by_id.values())
         metrics: dict[str, float] = {"trials": len(self.scores_by_id), "failed": failed}
         best = self.search.best()
@@ -220,20 +229,23 @@ class TrialStrategy:
         return metrics
 
     def finished(self) -> str | None:
-        """Return a reason to stop once the search proposes no more candidates."""
+        """Return the reason to stop, once the search proposes no more candidates; None to continue."""
         return "all candidates were tried" if self._exhausted else None
 
     def state(self) -> State:
-        """Return the number of batches that were tried."""
+        """Return the number of batches tried so far."""
         return State({}, {"batches": self.batches})
 
     def restore(self, state: State) -> None:
-        """Repeat the batches that were tried before; their scores are in the journal."""
+        """Replay the batches tried before the interruption; their scores are read from the journal."""
         if state.facts["batches"]:
             self.step(int(state.facts["batches"]) - 1)
 
     def outcome(self) -> Outcome:
-        """Return the best architecture, and the Pareto front. Raises ArchError (A2212) if all candidates failed."""
+        """Return the best architecture, and the Pareto front if there are several objectives.
+
+        Raises ArchError (A2212) if all candidates failed.
+        """
         best = self.search.best()
         if best is None:
             errors = [trial.error for trial in self.job.trials.by_id.values() if trial.error]
@@ -242,7 +254,8 @@ class TrialStrategy:
         return Outcome(architecture=self.opened.completed(best.architecture), files=self._front())
 
     def _front(self) -> dict[str, str]:
-        """Return the Pareto front as a table, a picture and architecture files; nothing for a single objective."""
+        """Return the Pareto front as files: a table, a picture and the architectures. There are none for a single
+        objective."""
         objectives = self.search.objectives.each
         if len(objectives) < 2:
             return {}
@@ -254,13 +267,13 @@ class TrialStrategy:
         return {"front.json": json.dumps(table, indent=1) + "\n", "front.svg": picture, **files}
 
     def _full_candidate(self, candidate: Candidate) -> Candidate:
-        """Return a candidate with its architecture in the full space."""
+        """Return a candidate with its architecture converted to the full space."""
         architecture: Architecture = self.opened.completed(candidate.architecture)
         return replace(candidate, architecture=architecture, canonical=lambda _: candidate.hash)
 
 
 def _trial(candidate: Candidate, architecture: Architecture, result: Found) -> Trial:
-    """Convert the result of scoring a candidate to a trial of the journal."""
+    """Convert the scoring result of a candidate to a trial for the journal."""
     done = isinstance(result, Done)
     return Trial(
         id=candidate.id, hash=candidate.hash, architecture=dict(architecture), status="done" if done else "failed",
@@ -271,17 +284,17 @@ def _trial(candidate: Candidate, architecture: Architecture, result: Found) -> T
 
 
 def _is_trial_of(trial: Trial, candidate: Candidate) -> bool:
-    """Return True if a stored trial has a candidate's hash and budget."""
+    """Return True if a stored trial has the hash and the budget of a candidate."""
     return (trial.hash, trial.budget) == (candidate.hash, candidate.budget)
 
 
 def _dump_trials(trials: Sequence[Trial]) -> str:
-    """Return trials as JSON for other processes."""
+    """Return trials as JSON, to be sent to other processes."""
     return json.dumps([asdict(trial) for trial in trials])
 
 
 def _register(name: str, kind: StrategyKind) -> None:
-    """Register a strategy of `archir.search` as a strategy of phases, with the options of both."""
+    """Register a strategy of `archir.search` as a strategy for phases; it takes the options of both."""
     options: Any = type(f"{kind.options.__name__}OfTrials", (TrialOptions, kind.options), {"__module__": __name__})
 
     def scores(settings: TrialOptions) -> bool:

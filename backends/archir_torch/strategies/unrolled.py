@@ -1,8 +1,10 @@
 """Second-order gradient of architecture parameters (Liu et al. 2019, DARTS, section 2.3, eq. 5 to 8).
 
-With w' = w - rate * (momentum * velocity + dL_train(w, a)/dw + decay * w), one step of the weights' optimizer, the
-gradient of L_val(w', a) for a is dL_val(w', a)/da - rate * d2 L_train(w, a)/da dw * v, where v = dL_val(w', a)/dw'. The
-second term is computed as a difference of gradients at w + e v and w - e v, with e = 0.01 / |v|.
+One optimizer step of the weights is w' = w - rate * (momentum * velocity + dL_train(w, a)/dw + decay * w). The
+gradient
+of L_val(w', a) with respect to a is dL_val(w', a)/da - rate * d2 L_train(w, a)/da dw * v, where v = dL_val(w',
+a)/dw'.
+The second term is computed as a difference of gradients at w + e v and w - e v, with e = 0.01 / |v|.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from torch import Tensor
 from archir_torch.training.distributed import average
 
 STEP_LENGTH = 0.01
-"""Length of the finite-difference step in the space of all weights (DARTS, footnote 2)."""
+"""Length of the finite-difference step, in the space of all weights (DARTS, footnote 2)."""
 
 
 def unrolled_gradient(
@@ -32,8 +34,8 @@ def unrolled_gradient(
 ) -> tuple[list[Tensor], Tensor]:
     """Return the gradients of the architecture parameters, and the validation loss after the unrolled step.
 
-    `train` and `validate` compute their losses from the current weights; the weights are left as they were. `train` is
-    called with True if gradients of the weights are not needed. Gradients are averaged over all processes.
+    `train` and `validate` compute the losses at the current values of the weights, which are restored at the end. The
+    argument of `train` is True if gradients for the weights are not needed. Gradients are averaged over all processes.
     """
     original = [weight.detach().clone() for weight in weights]
     decays = [decay] * len(weights) if isinstance(decay, (int, float)) else list(decay)
@@ -59,7 +61,7 @@ def unrolled_gradient(
 
 
 def _average_gradients(loss: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return the gradients of a loss, averaged over processes."""
+    """Return the gradients of a loss with respect to tensors, averaged over processes."""
     return _average(torch.autograd.grad(loss, list(tensors), allow_unused=True), tensors)
 
 

@@ -1,4 +1,4 @@
-"""Base class of strategies that train nothing."""
+"""Base class of strategies that do not train."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from archir_torch.training.checkpoint_state import State
 
 
 class Untrained:
-    """Strategy without epochs and without state."""
+    """Base class of strategies without epochs and without state."""
 
     epochs = 0
     steps = 1
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """Never called, because there are no epochs."""
+        """Required by the protocol, but never called, because there are no epochs."""
         return {}
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
@@ -28,8 +28,8 @@ class Untrained:
         return State({}, {})
 
     def restore(self, state: State) -> None:
-        """Do nothing."""
+        """Do nothing, because there is no state."""
 
     def finished(self) -> str | None:
-        """Return None."""
+        """Return None: there are no epochs after which to stop."""
         return None

@@ -1,4 +1,5 @@
-"""Spaces as torch modules: supernets take an architecture as an argument, mixtures take weights of alternatives."""
+"""Spaces as torch modules: supernets (the architecture is an argument) and mixtures (their weights are an
+argument)."""
 
 from archir.recipes.supernet import Sharing
 from archir_torch.supernet.network import SuperNetwork, extract

@@ -1,6 +1,6 @@
-"""Steps for nodes into which several nodes were merged; each of those keeps the weights of its own layer.
+"""Steps for nodes into which several nodes were merged. Each original node keeps its own layer and weights.
 
-`archir.passes.shared_norms` and `archir.passes.batch` create such nodes.
+`archir.passes.shared_norms` and `archir.passes.batch` merge nodes.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from archir_torch.lowering.module import ChildRef, Layer, call_layer
 
 
 class MergedLayers:
-    """Function of a node with merged scopes, computed for the layers of all of them."""
+    """Base class of functions that run the layers of all scopes that were merged into one node."""
 
     accepts_lazy = True
-    """Operands may be lazy: the layers select the kernel."""
+    """Marks that operands may be lazy: the layers select the kernel."""
 
     def __init__(self, refs: Sequence[ChildRef]) -> None:
         self.refs = refs
 
     def layers(self) -> list[Layer]:
-        """Return the current layers, without modules that replaced one."""
+        """Return the current layers. Modules that replaced a layer are left out."""
         modules = [parent._modules[name] for parent, name in self.refs]
         return [layer for layer in modules if isinstance(layer, Layer)]
 
 
 class IdenticalLayers(MergedLayers):
-    """Layers that compute the same: the first one runs, and its buffers are copied to the others."""
+    """Layers that compute the same result: only the first one runs, and its buffers are copied to the others."""
 
     def __call__(self, x: Any) -> Any:
-        """Return the result that the layers have in common."""
+        """Return the common result of the layers."""
         first = self.layers()[0]
         y: Any = call_layer(first, [x])
         if first.training:
@@ -53,11 +53,13 @@ class IdenticalLayers(MergedLayers):
 
 
 class StackedLayers(MergedLayers):
-    """Layers that run as one with their weights concatenated; buffers that it updates are split and copied back to the
-    layers."""
+    """Layers that run as one operation with concatenated weights.
+
+    Buffers that the operation updates are split and copied back to the layers.
+    """
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return the results of all layers, concatenated along the channels."""
+        """Return the results of all layers, concatenated along the channel axis."""
         layers = self.layers()
         first = layers[0]
         weights = {name: torch.cat([getattr(layer, name) for layer in layers]) for name in first.names}
@@ -73,11 +75,13 @@ class StackedLayers(MergedLayers):
 
 
 class ChunkedFunction:
-    """Function whose result is split into equal chunks along the channels by one operation. As separate slices, each
-    chunk would have a gradient of the full size."""
+    """Function whose result a single operation splits into equal chunks along the channel axis.
+
+    With one slice operation per chunk, the gradient of each slice would have the size of the whole result.
+    """
 
     accepts_lazy = True
-    """Operands may be lazy: the function handles them."""
+    """Marks that operands may be lazy: the wrapped function handles them."""
 
     def __init__(self, function: Callable[..., Tensor], count: int) -> None:
         self.function, self.count = function, count
@@ -89,13 +93,13 @@ class ChunkedFunction:
 
 
 def chunk_if_sliced(graph: Graph, number: NodeId, function: Callable[..., Tensor]) -> Any:
-    """Return the function of a node, wrapped to return chunks if all its consumers read equal slices of it."""
+    """Return the function of a node; it is wrapped to return chunks if all consumers of the node are equal slices."""
     count = _chunk_count(graph, number)
     return ChunkedFunction(function, count) if count else function
 
 
 def chunk_index(graph: Graph, number: NodeId) -> int | None:
-    """Return the index of the chunk of its operand that a slice is, or None if the operand is not chunked."""
+    """Return which chunk of its operand a slice node reads, as an index; None if the operand is not chunked."""
     (operand,) = graph.operands(number)
     op = graph[number].op
     if not isinstance(op, Slice) or op.stop is None or not _chunk_count(graph, operand):
@@ -104,8 +108,8 @@ def chunk_index(graph: Graph, number: NodeId) -> int | None:
 
 
 def _chunk_count(graph: Graph, number: NodeId) -> int:
-    """Return the number of equal slices in which consumers read the result of merged nodes; 0 if they read it
-    otherwise."""
+    """Return the number of equal slices in which consumers read the result of merged nodes; 0 if any reads
+    something else."""
     merged = graph.merged_scopes.get(graph[number].scope)
     consumers = graph.consumers(number)
     if merged is None or merged.is_shared or number in graph.outputs.values():

@@ -1,7 +1,7 @@
-"""Relaxed graphs as modules, which take the weights of the mixtures as an argument of each call.
+"""Relaxed graphs as modules; the mixture weights are an argument of each call.
 
-The weight of a batch norm's result is multiplied into the norm's scale, so that neither the weighted result nor the
-tensors that its gradient would need are computed or saved. Sums are accumulated in place.
+If a term of a mixture is the result of a batch norm, its mixture weight is multiplied into the scale of the norm. So
+neither the weighted result nor the tensors for its gradient are computed or saved. Sums are accumulated in place.
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ from archir_torch.lowering.rules import RULES
 from archir_torch.supernet.merged_layers import IdenticalLayers, StackedLayers, chunk_if_sliced, chunk_index
 
 Weights = Mapping[str, Tensor]
-"""Weights by name: `path` for the outcomes of a choice [n], `path*` for its alternatives [n]."""
+"""Mixture weights by name: `path` for the outcomes of a choice [n], `path*` for its alternatives [n]."""
 Active = Mapping[str, Collection[int]]
-"""Positions of the weights that are not zero, by the same names."""
+"""Indices of the mixture weights that are not zero, by the names in `Weights`."""
 Factors = tuple[tuple[str, tuple[int, ...]], ...]
-"""Weight of a term as a product of sums: for each name, the positions of the weights that are added up."""
+"""Weight of a mixture term as a product of sums: for each name in `Weights`, the indices of the weights to add
+up."""
 
 
 class MixedNetwork(Network):
-    """A network with mixtures: `forward(*inputs, weights=...)`.
+    """Network with mixtures: `forward(*inputs, weights=...)`.
 
-    With `active`, terms whose weight is zero are skipped, and so are steps that only they read.
+    With `active`, terms with zero weight are skipped, and so are steps whose only consumers are such terms.
     """
 
     def __init__(self, graph: Graph, generator: torch.Generator | None = None, *, fold_norms: bool = True) -> None:
         self.layout: torch.memory_format | None = None
-        """Memory format to which 4-d inputs are converted; later maps follow it. None leaves inputs as they are."""
+        """Memory format to which 4-d inputs are converted and which later maps inherit. None leaves inputs
+        unchanged."""
         self._norms: dict[NodeId, ChildRef] = {}
         self._refs: dict[Path, ChildRef] = {}
         self._fold_norms = fold_norms
@@ -65,7 +67,7 @@ class MixedNetwork(Network):
 
     @property
     def names(self) -> dict[str, int]:
-        """Names of the weights that `forward` needs, with the number of weights of each."""
+        """Names of the mixture weights that `forward` needs, each with its number of weights."""
         return self._term_weights.names
 
     @property
@@ -98,7 +100,7 @@ class MixedNetwork(Network):
         return super()._step(graph, number, ref)
 
     def forward(self, *inputs: Tensor, weights: Weights | None = None, active: Active | None = None) -> Any:
-        """Run the network on a batch, with its mixtures weighted by `weights`."""
+        """Run the network on a batch with these mixture weights."""
         check_inputs(inputs, self._expected, self.open_sizes)
         term_weights = self._term_weights(weights or {}) if self.names else ()
         batch = inputs[0].shape[0] if inputs else 1
@@ -117,14 +119,14 @@ class MixedNetwork(Network):
         return self._results(values)
 
     def use_kernels(self) -> None:
-        """Train with compiled kernels from now on, also for the sums of mixtures."""
+        """Use compiled kernels in training from now on, including for the weighted sums of mixtures."""
         super().use_kernels()
         for step in self._steps:
             if isinstance(step, MixStep):
                 step.uses_kernels = True
 
     def _active_steps(self, active: Active) -> list[Step]:
-        """Return the steps that the outputs need if only the `active` weights are not zero."""
+        """Return the steps that the outputs depend on if all mixture weights except `active` are zero."""
         live = set(self._outputs)
         steps: list[Step] = []
         for step in reversed(self._steps):
@@ -135,11 +137,11 @@ class MixedNetwork(Network):
 
 
 _TERM_WEIGHTS = "weights of mixtures"
-"""Name of the submodule that computes the weights of terms."""
+"""Name of the submodule that computes the weights of mixture terms."""
 
 
 class TermWeights(nn.Module):
-    """Weights of all terms of all mixtures, computed from the weights of the choices in a few operations."""
+    """Weights of all terms in all mixtures, computed from the weights of the choices in a few tensor operations."""
 
     def __init__(self, names: Mapping[str, int], terms: Sequence[Factors]) -> None:
         super().__init__()
@@ -157,7 +159,7 @@ class TermWeights(nn.Module):
         self.register_buffer("products", products, persistent=False)
 
     def forward(self, weights: Weights) -> tuple[Tensor, ...]:
-        """Return the weight of each term as a 0-d tensor of the dtype of `weights`."""
+        """Return the weight of each term as a 0-d tensor with the dtype of `weights`."""
         missing = [name for name in self.names if name not in weights]
         if missing:
             raise TypeError(f"`weights` lacks {', '.join(missing)}: the network's `names` lists all of them")
@@ -169,8 +171,10 @@ class TermWeights(nn.Module):
 
 
 class MixStep(Step):
-    """Weighted sum of tensors [batch, *shape]; `norms` refers, per term, to the batch norm that is applied first, or is
-    None."""
+    """Step that computes the weighted sum of tensors [batch, *shape].
+
+    `norms` has, for each term, a reference to the batch norm that is applied before weighting; None if there is none.
+    """
 
     __slots__ = ("factors", "norms", "shape", "term_indices", "uses_kernels")
 
@@ -185,15 +189,19 @@ class MixStep(Step):
         return [slot for slot, factors in zip(self.reads, self.factors, strict=True) if _has_weight(factors, active)]
 
     def run_mix(self, values: Sequence[Any], term_weights: Sequence[Tensor], active: Active | None, batch: int) -> Any:
-        """Compute the sum; zeros, if no term has a weight. If weights are more precise than tensors, the sum is rounded
-        once."""
+        """Compute the sum; it is zero if no term has a weight.
+
+        If the weights have a higher precision than the tensors, the sum is rounded only once.
+        """
         if self.uses_kernels and self._can_use_kernels(values, term_weights, active):
             return LazySum(self._lazy_terms(values, term_weights, active))
         return self._torch_sum([materialize(x) for x in values], term_weights, active, batch)
 
     def _can_use_kernels(self, values: Sequence[Any], term_weights: Sequence[Tensor], active: Active | None) -> bool:
-        """True if kernels can sum up the terms. This is checked before norms run, since norms update their running
-        statistics."""
+        """Return True if kernels can sum up the terms.
+
+        This must be decided before the norms run, since running them updates their running statistics.
+        """
         terms = [
             (values[slot], term_weights[index] if factors else None)
             for slot, factors, index in zip(self.reads, self.factors, self.term_indices, strict=True)
@@ -204,7 +212,7 @@ class MixStep(Step):
     def _lazy_terms(
         self, values: Sequence[Any], term_weights: Sequence[Tensor], active: Active | None
     ) -> tuple[Term, ...]:
-        """Return the active terms for the kernel."""
+        """Return the terms with non-zero weight in the form that the kernel takes."""
         terms: list[Term] = []
         for slot, factors, index, ref in zip(self.reads, self.factors, self.term_indices, self.norms, strict=True):
             if active is not None and not _has_weight(factors, active):
@@ -232,6 +240,7 @@ class MixStep(Step):
                 assert isinstance(layer, Layer)
                 term = _scaled_norm(layer, x, weight)
                 total, is_owned = (term if total is None else _accumulate(total, term, is_owned)), True
+                """Whether the partial sum is a tensor created here, which may be overwritten."""
             elif weight is not None and weight.dtype != x.dtype:
                 term = x * weight.view((1,) * x.dim())  # a 0-d weight would be rounded to the dtype of x first
                 total, is_owned = (term if total is None else total + term), True
@@ -245,12 +254,12 @@ class MixStep(Step):
 
 
 def _accumulate(total: Tensor, term: Tensor, is_owned: bool) -> Tensor:
-    """Add a term to the sum, in place if `is_owned`."""
+    """Add a term to a partial sum, in place if `is_owned`."""
     return total.add_(term) if is_owned else total + term
 
 
 def _scaled_norm(layer: Layer, x: Tensor, factor: Tensor | None) -> Tensor:
-    """Apply a batch norm with its weight and bias multiplied by `factor`, if that is not None."""
+    """Apply a batch norm whose weight and bias are multiplied by `factor`; None leaves them unchanged."""
     tensors = {name: getattr(layer, name) for name in layer.names}
     weight, bias = tensors.get("weight"), tensors.get("bias")
     if factor is not None:
@@ -267,17 +276,17 @@ def _scaled_norm(layer: Layer, x: Tensor, factor: Tensor | None) -> Tensor:
 
 
 class _FoldedNorm:
-    """Identity step of a batch norm that is applied by the weighted sum after it."""
+    """Identity step in place of a batch norm that the weighted sum after it applies."""
 
     accepts_lazy = True
-    """The operand may be lazy: it is returned as it is."""
+    """Marks that the operand may be lazy: it is returned unchanged."""
 
     def __call__(self, x: Any) -> Any:
         return x
 
 
 def _term_factors(op: Mix) -> list[Factors]:
-    """Return the factors of each term of a mixture, without names that the term does not depend on."""
+    """Return the factors of each term in a mixture, without names on which the term does not depend."""
     return [
         tuple((name, positions) for name, positions in zip(op.mixed, term, strict=True) if positions)
         for term in op.shares
@@ -285,27 +294,27 @@ def _term_factors(op: Mix) -> list[Factors]:
 
 
 def _has_weight(factors: Factors, active: Active) -> bool:
-    """True if the weight of a term can be other than zero."""
+    """Return True if the weight of a term can be non-zero."""
     return all(any(position in active.get(name, ()) for position in positions) for name, positions in factors)
 
 
 def _is_read_by_one_mix(graph: Graph, number: NodeId) -> bool:
-    """True if a mixture is the only consumer of a node, and reads it once."""
+    """Return True if the only consumer of a node is a mixture that reads the node once."""
     consumers = graph.consumers(number)
     return len(consumers) == 1 and isinstance(graph[consumers[0]].op, Mix) and number not in graph.outputs.values()
 
 
 def _weight_count(graph: Graph, name: str) -> int:
-    """Return the number of weights of a name: of alternatives for `path*`, otherwise of outcomes."""
+    """Return the number of mixture weights under a name: one per alternative for `path*`, otherwise one per outcome."""
     choice = graph.decisions[name.removesuffix("*")].choice
     return len(choice.alternatives) if name.endswith("*") else choice.outcome_count
 
 
 def lower_mixed(graph: Graph, *, generator: torch.Generator | None = None, fold_norms: bool = True) -> MixedNetwork:
-    """Lower a relaxed graph to a module; with `fold_norms`, weights of the results of batch norms are multiplied into
-    the norms.
+    """Lower a relaxed graph to a module. With `fold_norms`, mixture weights are multiplied into the batch norms
+    before them.
 
-    Raises ArchError (A0901, A0904) that lists everything that cannot be lowered.
+    Raises ArchError (A0901, A0904) with a diagnostic for every node that cannot be lowered.
     """
     problems = unlowered(graph, RULES, "torch", mixtures=True)
     if problems:

@@ -1,8 +1,9 @@
-"""A space as an `nn.Module` whose architecture is an argument: `model(x, architecture)`.
+"""Space as an `nn.Module` whose architecture is an argument: `model(x, architecture)`.
 
-Each weight is stored once, at the size that the largest architecture needs; an architecture uses a slice of it
-(`archir.passes.sharing`). Work is cached between calls: what a node does, by the outcomes of the choices that it
-depends on, and the order of the nodes that an architecture needs.
+Each weight is stored once, at the size that the largest architecture needs. An architecture uses a slice of it
+(`archir.passes.sharing`). Two things are cached between calls: the action of a node for the outcomes of the choices
+on
+which it depends, and the execution plan of an architecture.
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ from archir_torch.lowering.weight_init import initial_tensor
 from archir_torch.supernet.slicing import IndexedSlice, StridedSlice, make_slice
 
 MAX_PLANS = 256
-"""Maximum number of architectures whose execution plan is cached."""
+"""Maximum number of architectures whose execution plans are cached."""
 MAX_ACTIONS = 1024
-"""Maximum number of cached actions per node: nodes after concatenations depend on many choices."""
+"""Maximum number of cached actions per node. Nodes after concatenations depend on many choices and so have
+many actions."""
 
 
 class LargestWeights(WeightHolder):
-    """The weights of a scope, at the sizes of the largest architecture."""
+    """Weights of a scope, at the sizes that the largest architecture needs."""
 
     def __init__(self, weights: Mapping[str, Weight], generator: torch.Generator | None) -> None:
         super().__init__()
@@ -57,8 +59,10 @@ class LargestWeights(WeightHolder):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a node does under certain outcomes. `slices` selects its parts of the weights; None selects a whole
-    weight."""
+    """Computation of a node for fixed outcomes of the choices on which it depends.
+
+    `slices` holds the part of each weight that it uses; None stands for the whole weight.
+    """
 
     function: Callable[..., Tensor]
     slices: tuple[tuple[str, StridedSlice | IndexedSlice | None], ...] = ()
@@ -67,7 +71,7 @@ class Action:
     takes_batch: bool = False
 
     def __call__(self, operands: Sequence[Tensor], training: bool, batch: int) -> Tensor:
-        """Compute the result; in training, updated buffers are written back."""
+        """Compute the result; in training, write updated buffers back to the stored weights."""
         run: dict[str, Any] = {}
         if self.takes_training:
             run["training"] = training
@@ -91,20 +95,19 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One step of an execution plan: its action, the nodes that it reads and writes, and those whose values are freed
-    after it."""
+    """Step of an execution plan: an action, the nodes that it reads and writes, and the nodes to free after it."""
 
     action: Action
     reads: tuple[NodeId, ...]
     writes: NodeId
     frees: tuple[NodeId, ...]
     is_shared: bool
-    """Whether several steps read the result, so that a lazy tensor must not be left to each of them to compute."""
+    """Whether several steps read the result. Then a lazy result is made shareable, so that it is computed only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPlan:
-    """The steps that compute an architecture, its inputs and the nodes of its outputs."""
+    """Steps that compute one architecture, its expected inputs, and its output nodes."""
 
     inputs: tuple[ExpectedInput, ...]
     steps: tuple[PlanStep, ...]
@@ -114,9 +117,9 @@ class ExecutionPlan:
 class SuperNetwork(Hierarchy):
     """Supernet of a space.
 
-    `forward(*inputs, architecture)` computes what the architecture's own network computes with the same weights. With
-    `by_head=False`, tensors that attention splits into heads have their first channels, as all other tensors, and not
-    the first channels of each head.
+    `forward(*inputs, architecture)` computes the same as the architecture's own network with the same weights. Smaller
+    architectures use the first channels of each tensor. In tensors that attention splits into heads, these are by
+    default the first channels of each head; with `by_head=False`, the first channels of the whole tensor.
     """
 
     def __init__(self, graph: Graph, generator: torch.Generator | None = None, by_head: bool = True) -> None:
@@ -146,7 +149,7 @@ class SuperNetwork(Hierarchy):
         self._plans: OrderedDict[tuple[int, ...], ExecutionPlan] = OrderedDict()
 
     def forward(self, *arguments: Any) -> Any:
-        """Run an architecture, the last argument, on a batch. Outputs have the form that a `Network` returns."""
+        """Run an architecture, the last argument, on a batch. The outputs have the same form as those of `Network`."""
         *inputs, architecture = arguments
         if len(inputs) != len(self.input_names) or not isinstance(architecture, Architecture):
             names = ", ".join(self.input_names)
@@ -170,7 +173,7 @@ class SuperNetwork(Hierarchy):
     # plans
 
     def plan(self, architecture: Architecture) -> ExecutionPlan:
-        """Return the execution plan of an architecture, cached."""
+        """Return the execution plan of an architecture; recently used plans are cached."""
         cached = self._plans.get(architecture.codes)
         if cached is None:
             cached = self._plans[architecture.codes] = self._create_plan(architecture.outcomes)
@@ -179,12 +182,12 @@ class SuperNetwork(Hierarchy):
         return cached
 
     def substitute(self, lowering: Callable[..., Tensor], replacement: Callable[..., Tensor]) -> None:
-        """Run another function in place of a lowering from now on."""
+        """Replace a lowering function by another one from now on."""
         self._replacements[lowering] = replacement
         self._clear_caches()
 
     def use_kernels(self) -> None:
-        """Train with compiled kernels from now on (see `kernel_lowering`). Results are the same up to rounding."""
+        """Use compiled kernels in training from now on (see `kernel_lowering`). Results are the same up to rounding."""
         self._uses_kernels = True
         self._clear_caches()
 
@@ -258,7 +261,7 @@ class SuperNetwork(Hierarchy):
     # slices of weights
 
     def slices(self, architecture: Architecture) -> dict[str, StridedSlice | IndexedSlice | None]:
-        """Return the slice of each weight that an architecture uses, by name in the state dict; None for a whole
+        """Return the slice of each weight that an architecture uses, by state-dict name; None stands for the whole
         weight."""
         return {
             state_name(self.graph[step.writes].scope, name): part
@@ -267,7 +270,7 @@ class SuperNetwork(Hierarchy):
         }
 
     def weight_slices(self, architecture: Architecture) -> dict[str, WeightSlice]:
-        """Return the indices on each axis of each weight that an architecture uses, by name in the state dict."""
+        """Return the indices along each axis that an architecture uses of each weight, by state-dict name."""
         return {
             state_name(self.graph[step.writes].scope, name): part
             for step in self.plan(architecture).steps
@@ -275,8 +278,8 @@ class SuperNetwork(Hierarchy):
         }
 
     def weights(self, architecture: Architecture) -> dict[str, Tensor]:
-        """Return the weights of an architecture by their names in its own network; as views where possible, otherwise
-        copies."""
+        """Return the weights of an architecture by their names in its own network, as views where possible, otherwise
+        as copies."""
         state = self.state_dict()
         with torch.no_grad():
             return {
@@ -285,7 +288,7 @@ class SuperNetwork(Hierarchy):
             }
 
     def used(self, architecture: Architecture) -> dict[str, Tensor]:
-        """Return boolean masks by name in the state dict: True where an architecture uses a weight."""
+        """Return a boolean mask for each weight by state-dict name: True at the elements that an architecture uses."""
         masks, state = {}, self.state_dict()
         for name, part in self.slices(architecture).items():
             masks[name] = mask = torch.zeros(state[name].shape, dtype=torch.bool)
@@ -297,9 +300,9 @@ class SuperNetwork(Hierarchy):
 
 
 def extract(model: SuperNetwork, architecture: Architecture) -> Network:
-    """Return an architecture's own network, with copies of its weights and the supernet's training mode.
+    """Return an architecture's own network, with copies of its weights and the training mode of the supernet.
 
-    It computes bit for bit what the supernet computes for the architecture.
+    Its results are bit-identical to those of the supernet for this architecture.
     """
     network = lower(specialize(model.graph, architecture.outcomes))
     tensor = next(iter(model.state_dict().values()), None)
@@ -315,7 +318,7 @@ def _shares_storage(a: Tensor, b: Tensor) -> bool:
 
 
 def _expanded(op: Composite, types: Sequence[TensorType]) -> Callable[..., Tensor]:
-    """Return a function that computes a composite operation by the operations into which it expands."""
+    """Return a function that computes a composite operation by running the operations into which it expands."""
     steps: list[tuple[Callable[..., Tensor], tuple[int, ...]]] = []
     result_types = list(types)
 

@@ -1,4 +1,4 @@
-"""Slices of tensors: the parts of the shared weights that an architecture uses."""
+"""Slices of tensors: the parts of shared weights that one architecture uses."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from archir.passes.weight_slices import StridedIndices, WeightSlice
 
 
 class IndexedSlice:
-    """Slice of a tensor as a list of indices per axis, for slices that strides cannot describe."""
+    """Slice of a tensor given by a list of indices for each axis; used if strides cannot describe it."""
 
     is_prefix = False
-    """Never a prefix view (see `StridedSlice.is_prefix`)."""
+    """Always False: an indexed slice is never a view (see `StridedSlice.is_prefix`)."""
 
     def __init__(self, part: WeightSlice) -> None:
         self.shape = tuple(indices.size for indices in part)
@@ -23,7 +23,7 @@ class IndexedSlice:
         self._by_device: dict[torch.device, tuple[Tensor, ...]] = {}
 
     def take(self, tensor: Tensor) -> Tensor:
-        """Return the slice, contiguous; its gradient is written to this part of the tensor only."""
+        """Return the slice as a contiguous tensor. Its gradient is non-zero only in this part of the full tensor."""
         if tensor.requires_grad and torch.is_grad_enabled():
             apply: Callable[..., Tensor] = _TakeSlice.apply
             return apply(tensor, self)
@@ -34,12 +34,11 @@ class IndexedSlice:
         return tensor[self._index(tensor.device)]
 
     def write(self, target: Tensor, values: Tensor) -> None:
-        """Write values to this part of a tensor."""
+        """Write values to this part of the full tensor."""
         target[self._index(target.device)] = values
 
     def _index(self, device: torch.device) -> tuple[Tensor, ...]:
-        """Return the indices of each axis on a device, in shapes [1, .., n, .., 1] that broadcast against each
-        other."""
+        """Return the indices of each axis on a device, with shapes [1, .., n, .., 1] that broadcast to the slice."""
         if device not in self._by_device:
             count = len(self._indices)
             self._by_device[device] = tuple(
@@ -50,18 +49,19 @@ class IndexedSlice:
 
 
 class StridedSlice(NamedTuple):
-    """Slice of a contiguous tensor of a certain shape: a strided view of it, and the shape of the result."""
+    """Slice of a contiguous tensor as a strided view (`size`, `stride`, `offset`); `shape` is the shape of the
+    result."""
 
     size: tuple[int, ...]
     stride: tuple[int, ...]
     offset: int
     shape: tuple[int, ...]
     is_prefix: bool
-    """Whether the slice has the first positions of axis 0 and all positions of the others, so that a view is
-    contiguous."""
+    """Whether the slice consists of the first rows along axis 0 and is full along all other axes, so that a view
+    of it is contiguous."""
 
     def take(self, tensor: Tensor) -> Tensor:
-        """Return the slice, contiguous; its gradient is written to this part of the tensor only."""
+        """Return the slice as a contiguous tensor. Its gradient is non-zero only in this part of the full tensor."""
         if self.is_prefix:
             return tensor.narrow(0, 0, self.shape[0])
         if tensor.requires_grad and torch.is_grad_enabled():
@@ -74,16 +74,16 @@ class StridedSlice(NamedTuple):
         return self.view(tensor).reshape(self.shape).contiguous()
 
     def write(self, target: Tensor, values: Tensor) -> None:
-        """Write values to this part of a tensor."""
+        """Write values to this part of the full tensor."""
         self.view(target).copy_(values.reshape(self.size))
 
     def view(self, tensor: Tensor) -> Tensor:
-        """Return the slice as a view with an axis for each level of strides."""
+        """Return the slice as a view, in which every level of strides has an axis of its own."""
         return tensor.as_strided(self.size, self.stride, tensor.storage_offset() + self.offset)
 
 
 def make_slice(part: WeightSlice, full_shape: tuple[int, ...]) -> StridedSlice | IndexedSlice | None:
-    """Return the slice of contiguous tensors of a shape; None if it is the whole tensor."""
+    """Return the slice of a contiguous tensor of shape `full_shape`; None if it is the whole tensor."""
     shape = tuple(indices.size for indices in part)
     if shape == full_shape:
         return None
@@ -105,7 +105,7 @@ def make_slice(part: WeightSlice, full_shape: tuple[int, ...]) -> StridedSlice |
 
 
 class _TakeSlice(torch.autograd.Function):
-    """Autograd function of `take`: the gradient is written once, for all axes together."""
+    """Autograd function behind `take`, whose backward pass writes the gradient in one operation for all axes."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, part: StridedSlice | IndexedSlice) -> Tensor:

@@ -1,4 +1,5 @@
-"""Timing of training steps, in seconds, with candidates taking turns."""
+"""Timing of training steps in seconds; the candidates are run alternately, so that load changes affect all of
+them."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ import torch
 from torch import Tensor
 
 Output = Tensor | Mapping[str, Tensor]
-"""Output of a network: a tensor, or several by name."""
+"""Output of a network: a tensor, or several tensors by name."""
 
 
 def time_in_turns(steps: Sequence[Callable[[], object]], device: torch.device, rounds: int) -> list[float]:
-    """Return the seconds that each step takes: the minimum of some rounds in which the steps take turns, after a
+    """Return the minimum time of each step in seconds, over rounds in which the steps run alternately after a
     warm-up round."""
     seconds: list[list[float]] = [[] for _ in steps]
     for turn in range(rounds + 1):
@@ -28,7 +29,7 @@ def time_in_turns(steps: Sequence[Callable[[], object]], device: torch.device, r
 
 
 def run_backward(result: Output, tensors: Iterable[Tensor]) -> None:
-    """Compute gradients of a network's output for these tensors, as a training step does."""
+    """Compute the gradients of a network's output with respect to these tensors, as a training step does."""
     outputs = [result] if isinstance(result, Tensor) else result.values()
     losses = [output.float().square().mean() for output in outputs if output.requires_grad]
     torch.autograd.grad(losses, [tensor for tensor in tensors if tensor.requires_grad], allow_unused=True)

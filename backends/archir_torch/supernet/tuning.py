@@ -1,4 +1,4 @@
-"""Tuning of how a relaxed graph runs: measures which way is the fastest for a network, device and batch size."""
+"""Tuning of relaxed graphs: measures which execution plan is fastest for a network, device and batch size."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ Layout = Literal["auto", "channels_last", "contiguous"]
 Batch = Literal["auto"] | bool
 
 _MAX_TIME_RATIO = 0.98
-"""Maximum ratio of new to old time at which a change is adopted, so that noise does not make the plan more complex."""
+"""Maximum ratio of new to old time for which a change to the plan is kept.
+
+It is below 1, so that measurement noise alone does not make the plan more complex.
+"""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a relaxed graph runs. All plans compute the same up to rounding."""
+    """Execution plan for a relaxed graph. The results of all plans are the same up to rounding."""
 
     channels_last: bool = False
-    """Maps are in channels-last memory format."""
+    """Whether maps are in channels-last memory format."""
     depthwise: bool = False
-    """Gradients of depthwise convolutions are computed with fast convolutions (`depthwise_conv`)."""
+    """Whether gradients of depthwise convolutions are computed by fast convolutions (`depthwise_conv`)."""
     batch: bool = False
-    """Siblings run as one wide operation (`archir.passes.batch`)."""
+    """Whether sibling operations run as one wide operation (`archir.passes.batch`)."""
 
     def __str__(self) -> str:
         parts = [name.replace("_", " ") for name, is_on in asdict(self).items() if is_on]
@@ -47,9 +50,9 @@ class Plan:
 def lower_with_plan(
     graph: Graph, plan: Plan, *, dense: bool = True, generator: torch.Generator | None = None
 ) -> MixedNetwork:
-    """Lower a relaxed graph to a module that runs as planned. Initial weights are the same under all plans.
+    """Lower a relaxed graph to a module that follows a plan. Initial weights are the same for all plans.
 
-    `dense` says that all alternatives run in every step; then norms without weights are merged
+    `dense` means that all alternatives run in every step; norms without weights are then merged
     (`archir.passes.shared_norms`).
     """
     merged = merge_siblings(graph) if dense else cse(graph)
@@ -80,11 +83,12 @@ def tuned(
     rounds: int = 3,
     say: Callable[[str], object] = lambda text: None,
 ) -> tuple[MixedNetwork, Plan]:
-    """Lower a relaxed graph to a module on the device of `inputs`, a batch of the usual size, and tune how it runs.
+    """Lower a relaxed graph to a module with the fastest plan; return both. `inputs` are a batch of the usual size
+    and device.
 
-    Candidate plans are timed in the `precision` of training, so that two calls may choose different plans: to continue
-    a training, keep the plan and pass it as `plan`. `layout` and `batch` fix parts of the plan beforehand. `say` is
-    called with a line of text for each measurement.
+    Plans are timed in the `precision` of training, so two calls may choose different plans: to continue training, pass
+    the earlier plan as `plan`. `layout` and `batch` fix parts of the plan in advance. `say` is called with a line of
+    text for each measurement.
     """
     if plan is None:
         with torch.random.fork_rng([inputs[0].device] if inputs[0].is_cuda else []):
@@ -102,7 +106,7 @@ def _fastest(
     rounds: int,
     say: Callable[[str], object],
 ) -> Plan:
-    """Return the fastest plan by greedy search: each change is kept if it makes the best plan so far faster."""
+    """Return the fastest plan by greedy search: a change is kept if it makes the best plan so far faster."""
     best = Plan(channels_last=layout == "channels_last", batch=batch is True)
     network = lower_with_plan(graph, best, dense=dense).to(inputs[0].device)
     for candidate in _changes(best, network, inputs, layout, batch):
@@ -119,7 +123,7 @@ def _fastest(
 def _changes(
     plan: Plan, network: MixedNetwork, inputs: Sequence[Tensor], layout: Layout, batch: Batch
 ) -> Iterator[dict[str, Any]]:
-    """Yield the changes to a plan that can make a difference for this network."""
+    """Yield the changes to a plan that can affect this network."""
     if any(isinstance(layer, Layer) and layer.function is conv for layer in network.modules()):
         yield {"depthwise": True}
     if layout == "auto" and any(x.dim() == 4 for x in inputs):
@@ -129,7 +133,7 @@ def _changes(
 
 
 def _step(network: MixedNetwork, inputs: Sequence[Tensor], precision: str) -> None:
-    """Run the forward and the backward pass, with gradients of all weights."""
+    """Run the forward and backward pass, with gradients for all weights."""
     parameter = next(network.parameters(), inputs[0])
     weights = {name: parameter.new_full((count,), 1 / count).requires_grad_() for name, count in network.names.items()}
     with autocast(precision, str(inputs[0].device)):

@@ -1,8 +1,8 @@
-"""The training engine in plain torch: one loop for architecture search, supernets and retraining.
+"""Training engine in plain torch: one loop for architecture search, supernets and retraining.
 
     Feed (batches by index) --> Trainable.step (an update by a Learner) --> loop (rows of metrics, checkpoints,
     stopping)
 
-Every random number is a function of (seed, index), so that the step number and the tensors are all that is needed to
-resume a run.
+Every random number is a function of (seed, index), so that a run can be resumed from the step number and the tensors
+alone.
 """

@@ -1,7 +1,7 @@
-"""Augmentation of whole batches on the device where they are.
+"""Data augmentation of whole batches, on the device that holds them.
 
-Random numbers are generated on the CPU, so that they are the same for every device, and for the global batch of all
-processes together.
+Random numbers are generated on the CPU for the global batch (over all processes), so that they do not depend on the
+device or on the number of processes.
 """
 
 from __future__ import annotations
@@ -20,27 +20,26 @@ from archir.utils.seeds import derive_seed
 from archir_torch.lowering.generators import seeded_generator
 
 NUMBERS_PER_IMAGE = 5
-"""Number of random numbers for each image: shift down, shift right, mirror, and the row and column of the cutout's
-centre."""
+"""Number of random numbers per image: shift down, shift right, mirror, and row and column of the Cutout centre."""
 
 
 def random_numbers(count: int, seed: int, index: int) -> Tensor:
-    """Return the random numbers for the images of a step: uniform in [0, 1), shape [count, 5]."""
+    """Return the random numbers for the images in a step: uniform in [0, 1), shape [count, 5]."""
     return torch.rand(count, NUMBERS_PER_IMAGE, generator=seeded_generator(seed, "augment", index))
 
 
 class RegisteredAugmentations:
-    """The augmentations registered by plugins that the settings name in `also`.
+    """Augmentations from plugins, as named in the setting `also`.
 
-    Raises ArchError: A2219 (there is no such augmentation), A1109 (wrong options).
+    Raises ArchError: A2219 (there is no such augmentation), A1109 (invalid options).
     """
 
     def __init__(self, settings: Augment) -> None:
         self._augmentations = [find_augmentation(options) for options in settings.also]
 
     def random_numbers(self, count: int, seed: int, index: int) -> Tensor:
-        """Return the random numbers for the images of a step, uniform in [0, 1): each augmentation has columns of its
-        own."""
+        """Return the random numbers for the images in a step, uniform in [0, 1); each augmentation has its own
+        columns."""
         columns = [
             torch.rand(count, kind.draws, generator=seeded_generator(seed, "augment", number, index))
             for number, (kind, _) in enumerate(self._augmentations)
@@ -55,7 +54,8 @@ class RegisteredAugmentations:
 
 
 def augment_images(images: Tensor, numbers: Tensor, settings: Augment) -> Tensor:
-    """Shift, mirror and cut out images [n, C, H, W], as the first five columns of `numbers` [n, ...] decide."""
+    """Shift and mirror images [n, C, H, W] and apply Cutout, with the random numbers in the first five columns of
+    `numbers`."""
     if settings.shift or settings.flip:
         images = _shift_and_flip(images, numbers[:, :3], settings.shift, settings.flip)
     if settings.cutout:
@@ -69,18 +69,20 @@ def is_image(x: Tensor) -> bool:
 
 
 IGNORED_CLASS = -100
-"""Class of positions without a known target: the default `ignore_index` of torch's cross-entropy."""
+"""Class index of pixels without a known target: the default `ignore_index` of torch's cross-entropy."""
 
 
 def augment_targets(targets: Tensor, numbers: Tensor, settings: Augment) -> Tensor:
-    """Shift and mirror targets [n, H, W] like their images; positions from outside the image get IGNORED_CLASS."""
+    """Shift and mirror targets [n, H, W] like their images; pixels shifted in from outside get the class
+    IGNORED_CLASS."""
     if not settings.shift and not settings.flip:
         return targets
     return _shift_and_flip(targets[:, None], numbers[:, :3], settings.shift, settings.flip, IGNORED_CLASS)[:, 0]
 
 
 def _shift_and_flip(images: Tensor, numbers: Tensor, shift: int, flip: bool, fill: int = 0) -> Tensor:
-    """Shift and flip with a single gather; pixels from outside the image are filled with `fill` (default 0)."""
+    """Shift and mirror images with a single gather; pixels shifted in from outside are filled with `fill` (default
+    0)."""
     height, width = images.shape[2:]
     offsets = (numbers[:, :2] * (2 * shift + 1)).long()
     rows, columns = (
@@ -94,7 +96,8 @@ def _shift_and_flip(images: Tensor, numbers: Tensor, shift: int, flip: bool, fil
 
 
 def _cutout(images: Tensor, numbers: Tensor, side: int) -> Tensor:
-    """Set a square of each image to zero. Its centre is a pixel of the image; the part beyond the border is clipped."""
+    """Cutout: set a square in each image to zero. Its centre is a pixel of the image; the square is clipped at the
+    border."""
 
     def in_square(axis: int) -> Tensor:
         size = images.shape[2 + axis]
@@ -108,9 +111,9 @@ def _cutout(images: Tensor, numbers: Tensor, side: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Mix:
-    """How a batch is mixed with its partners (mixup or CutMix).
+    """How the images of a batch are mixed with partner images (mixup or CutMix).
 
-    `share` is the weight of the first image's class; `images(images, partners)` returns the mixed images.
+    `share` is the weight of the original image's class; `images(images, partners)` returns the mixed images.
     """
 
     share: float
@@ -118,7 +121,10 @@ class Mix:
 
 
 def sample_mix(settings: Augment, height: int, width: int, seed: int, index: int) -> Mix | None:
-    """Sample how the batch of a step is mixed: one share and one box for the whole batch. None if mixing is off."""
+    """Sample how the batch of a step is mixed: one share, and for CutMix one box, for the whole batch.
+
+    Returns None if mixing is off.
+    """
     if not settings.mixup and not settings.cutmix:
         return None
     rng = np.random.default_rng(derive_seed(seed, "mix", index))
@@ -138,7 +144,9 @@ def sample_mix(settings: Augment, height: int, width: int, seed: int, index: int
 
 
 def _box_edges(centre: int, size: int, share: float) -> tuple[int, int]:
-    """Return begin and end of the CutMix box on an axis. Its area is (1 - share) of the image, clipped at the border
-    (Yun et al. 2019, section 3.1)."""
+    """Return the begin and end of the CutMix box along an axis.
+
+    Before it is clipped at the border, the box covers (1 - share) of the image (Yun et al. 2019, section 3.1).
+    """
     half = int(size * sqrt(1 - share)) // 2
     return max(0, centre - half), min(size, centre + half)

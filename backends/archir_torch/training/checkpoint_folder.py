@@ -1,7 +1,7 @@
-"""Checkpoints in a folder: tensors as safetensors, everything else as JSON with the SHA-256 of the tensors and of
-itself.
+"""Checkpoints in a folder: tensors as safetensors; all else as JSON, with the SHA-256 of the tensors and of
+the JSON.
 
-The JSON is written last and names the tensor file of its epoch, so that one complete checkpoint exists at any moment.
+The JSON is written last and names the tensor file of its epoch, so that there is one complete checkpoint at any time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from archir.utils.files import read_bytes, sha256, write_atomic
 from archir_torch.lowering.weights import read_weights
 
 RECORD_FILE = "checkpoint.json"
-"""File name of the JSON record."""
+"""File name of the JSON record of a checkpoint."""
 
 
 def write(folder: Path, epoch: int, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
@@ -34,8 +34,10 @@ def write(folder: Path, epoch: int, tensors: dict[str, Tensor], metadata: dict[s
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Read the last checkpoint of a folder: tensors and record; None if there is none. Raises ArchError (A1105) if it
-    is damaged."""
+    """Read the last checkpoint in a folder: tensors and record; None if there is none.
+
+    Raises ArchError (A1105) if the checkpoint is corrupt.
+    """
     path = folder / RECORD_FILE
     if not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""Checkpoints of a phase of a run: tensors as safetensors, metadata as JSON."""
+"""Checkpoints in a phase of a run: tensors as safetensors, metadata as JSON."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _SUFFIX = "safetensors"
 
 
 class PhaseCheckpointer:
-    """Checkpointer that stores states and metrics in one phase of a run. On a run that is open for reading, only `last`
-    works.
+    """Checkpointer that stores states and metrics in a phase of a run.
 
-    `extra_metrics` is called after each epoch; its values are shown in TensorBoard in addition to the row.
+    If the run is open for reading, only `last` can be used. `extra_metrics` is called after each epoch; TensorBoard
+    shows its values in addition to the epoch's metrics.
     """
 
     def __init__(self, phase: Phase, extra_metrics: Callable[[], Mapping[str, float]] = dict) -> None:
         self.phase, self._extra_metrics = phase, extra_metrics
 
     def last(self) -> State | None:
-        """Return the last saved state, None if there is none.
+        """Return the last saved state; None if there is none.
 
         Raises ArchError: A1803 (the checkpoint was changed after it was written), A0905 (its tensors cannot be read).
         """
@@ -44,12 +44,12 @@ class PhaseCheckpointer:
         self.phase.save(state.facts, {_SUFFIX: save(_separate(state.tensors))})
 
     def record(self, row: Mapping[str, float | int | str]) -> None:
-        """Store the metrics of an epoch, replacing earlier ones of the same epoch."""
+        """Store the metrics of an epoch; they replace earlier metrics of the same epoch."""
         self.phase.record(row, self._extra_metrics())
 
 
 def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors on the CPU without shared storage, which safetensors rejects."""
+    """Copy tensors to the CPU so that no two share storage, which the safetensors library rejects."""
     seen: set[int] = set()
     copies = {}
     for name, tensor in tensors.items():

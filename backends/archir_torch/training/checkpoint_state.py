@@ -1,4 +1,4 @@
-"""The contents of a checkpoint."""
+"""State that a checkpoint holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from archir_torch.training.tensors import full_tensor
 
 @dataclass(frozen=True)
 class State:
-    """Training state: named tensors, and metadata that JSON can represent."""
+    """Training state: tensors by name, and metadata that is serialisable as JSON."""
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -25,13 +25,12 @@ class State:
         return State(tensors, {part: state.facts for part, state in parts.items()})
 
     def part(self, name: str) -> State:
-        """Return one of the states that `merge` combined."""
+        """Return the state that `merge` stored under this name."""
         prefix = f"{name}/"
         tensors = {key.removeprefix(prefix): t for key, t in self.tensors.items() if key.startswith(prefix)}
         return State(tensors, self.facts.get(name, {}))
 
     def unsharded(self) -> State:
-        """Return the state with full tensors where they are sharded. A collective operation: all processes must call
-        it."""
+        """Return the state with full tensors in place of shards. Collective operation: all processes must call it."""
         tensors = {name: full_tensor(t) for name, t in self.tensors.items()}
         return State(tensors, self.facts)

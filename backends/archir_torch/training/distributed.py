@@ -1,7 +1,6 @@
-"""Data-parallel training in several processes started by `torchrun`: gloo for tensors on the CPU, NCCL for those on
-GPUs.
+"""Data-parallel training in processes started by `torchrun`, with gloo for CPU tensors and NCCL for GPU tensors.
 
-A process group may support only one kind of device. Tensors on other devices are then copied to it and back.
+If a process group supports only one kind of device, tensors on other devices are copied to that device and back.
 """
 
 from __future__ import annotations
@@ -19,16 +18,19 @@ from torch import Tensor
 from archir.diagnostics.errors import Interrupted, fail, join_names
 
 MAX_BUCKET_BYTES = 2**25
-"""Maximum number of bytes in one collective call; a single larger tensor has a call of its own."""
+"""Maximum number of bytes per collective call; a larger tensor has a call of its own."""
 
 
 SLOW_TIMEOUT = timedelta(days=365)
-"""Timeout where some processes work while others wait: scoring a generation of candidates may take hours, whereas a
-training step that takes minutes is a fault. A process that exits in the meantime ends the others at once."""
+"""Timeout for waits in which other processes may work for long.
+
+Scoring a generation of candidates may take hours, whereas a training step of minutes indicates a fault. If a process
+exits in the meantime, the others end at once.
+"""
 
 
 class World(NamedTuple):
-    """Rank of this process and number of processes."""
+    """Rank of this process, and number of processes."""
 
     rank: int
     size: int
@@ -39,7 +41,7 @@ _slow_group: dist.ProcessGroup | None = None
 
 
 def world() -> World:
-    """Return rank and size of this process's group: (0, 1) outside of a group and inside of `detached`."""
+    """Return the rank and size of the process group; (0, 1) if there is no group, or inside `detached`."""
     if _is_detached or not (dist.is_available() and dist.is_initialized()):
         return World(0, 1)
     return World(dist.get_rank(), dist.get_world_size())
@@ -47,7 +49,8 @@ def world() -> World:
 
 @contextmanager
 def detached() -> Iterator[None]:
-    """Make `world` return (0, 1) inside this context: the work in it takes no part in collectives."""
+    """Context manager in which `world` returns (0, 1), so that the code inside takes no part in collective
+    operations."""
     global _is_detached
     previous, _is_detached = _is_detached, True
     try:
@@ -57,10 +60,9 @@ def detached() -> Iterator[None]:
 
 
 def start(device: str) -> str:
-    """Join the process group that `torchrun` started, if there is one. Return the device of this process, which has a
-    GPU of its own on CUDA.
+    """Join the process group that `torchrun` prepared, if any, and return the device of this process.
 
-    Raises ArchError (A1702) if there are fewer GPUs than processes.
+    On CUDA, every process has a GPU of its own. Raises ArchError (A1702) if there are fewer GPUs than processes.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1 or dist.is_initialized():
@@ -79,9 +81,10 @@ def start(device: str) -> str:
 
 @contextmanager
 def process_group(device: str) -> Iterator[str]:
-    """Run `start`, and finally `stop` if the process group was created here. Yields the device of this process.
+    """Context manager that joins the process group (`start`), yields the device of this process, and leaves the
+    group again.
 
-    Raises ArchError (A1702).
+    A group that already existed is not left. Raises ArchError (A1702) if there are fewer GPUs than processes.
     """
     was_initialized = dist.is_available() and dist.is_initialized()
     try:
@@ -96,7 +99,10 @@ def process_group(device: str) -> Iterator[str]:
 
 
 def _drain() -> None:
-    """Wait until gloo's threads have released all tensors: that needs the interpreter, which may be about to exit."""
+    """Wait until gloo's threads have released all tensors.
+
+    They need the Python interpreter for that, which may be about to exit.
+    """
     if world().size > 1:
         dist.barrier()
 
@@ -110,7 +116,7 @@ def stop() -> None:
 
 
 def broadcast(tensors: Iterable[Tensor]) -> None:
-    """Overwrite the tensors with those of the first process."""
+    """Overwrite the tensors with those in the first process."""
     if world().size > 1:
         _in_buckets(tensors, lambda flat: dist.broadcast(flat, 0, async_op=True), 1)
 
@@ -122,18 +128,18 @@ def average(tensors: Iterable[Tensor]) -> None:
 
 
 def add(tensors: Mapping[str, Tensor]) -> None:
-    """Replace every tensor by its sum over all processes, which must all have the same names."""
+    """Replace every tensor by its sum over all processes. All processes must pass the same names."""
     if world().size > 1:
         _in_buckets([tensors[name] for name in sorted(tensors)], lambda flat: dist.all_reduce(flat, async_op=True), 1)
 
 
 def any_reduce(*values: bool) -> tuple[bool, ...]:
-    """For each value, return True if it is True in any process."""
+    """Return, for each value, whether it is True in any process."""
     return _any_reduce(values, None)
 
 
 def _any_reduce(values: tuple[bool, ...], group: dist.ProcessGroup | None) -> tuple[bool, ...]:
-    """Return `any_reduce(*values)` within a process group; None is the default group."""
+    """Return `any_reduce(*values)` over a process group; None is the default group."""
     if world().size == 1:
         return values
     flags = torch.tensor(values, dtype=torch.uint8, device=_collective_device() if group is None else "cpu")
@@ -142,12 +148,12 @@ def _any_reduce(values: tuple[bool, ...], group: dist.ProcessGroup | None) -> tu
 
 
 def broadcast_text(text: str) -> str:
-    """Return the text that the first process passes."""
+    """Return the text that the first process passes; the texts of the others are ignored."""
     return gather_texts(text if world().rank == 0 else "")[0]
 
 
 def gather_texts(text: str) -> list[str]:
-    """Return the texts of all processes, by rank."""
+    """Return the texts that all processes pass, ordered by rank."""
     size = world().size
     if size == 1:
         return [text]
@@ -162,11 +168,11 @@ def gather_texts(text: str) -> list[str]:
 
 @contextmanager
 def barrier_with_error(work: str) -> Iterator[bool]:
-    """Context for work that each process does its part of: no process continues before all have finished. Yields True
-    in the first process.
+    """Context manager for work that is divided among processes: on exit, each process waits for all others to
+    finish.
 
-    The work may take as long as SLOW_TIMEOUT. If it fails in another process, raises ArchError (A1705) in those where
-    it succeeded; the failed process reports the cause.
+    Yields True in the first process. The work may take as long as SLOW_TIMEOUT. If it fails in one process, ArchError
+    (A1705) is raised in the processes where it succeeded; the process that failed reports the cause.
     """
     succeeded = False
     try:
@@ -179,7 +185,7 @@ def barrier_with_error(work: str) -> Iterator[bool]:
 
 
 def check_same(tensors: Mapping[str, Tensor]) -> None:
-    """Raise ArchError (A1703) with the names of tensors that are not equal in all processes."""
+    """Check that tensors are equal in all processes. Raises ArchError (A1703) with the names of those that differ."""
     if world().size == 1 or not tensors:
         return
     sums = torch.stack([_fingerprint(tensor) for tensor in tensors.values()]).to(_collective_device())
@@ -194,7 +200,7 @@ def check_same(tensors: Mapping[str, Tensor]) -> None:
 
 
 def _fingerprint(tensor: Tensor) -> Tensor:
-    """Return two sums over the bits of a tensor; the second is weighted by position."""
+    """Return two checksums over the bits of a tensor; the second is weighted by position."""
     integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     bits = tensor.detach().reshape(-1).contiguous().view(integers[tensor.element_size()]).long()
     positions = torch.arange(1, len(bits) + 1, device=bits.device)
@@ -202,29 +208,31 @@ def _fingerprint(tensor: Tensor) -> Tensor:
 
 
 def on_gpus() -> bool:
-    """Return True if the processes use NCCL, each with a GPU of its own."""
+    """Return True if the processes communicate by NCCL, each with a GPU of its own."""
     return "nccl" in dist.get_backend_config()
 
 
 def _device_types() -> list[str]:
-    """Return the device types that the process group supports, the CPU first."""
+    """Return the device types that the process group supports, with the CPU first if it is among them."""
     return sorted(part.partition(":")[0] for part in dist.get_backend_config().split(","))
 
 
 def _collective_device() -> torch.device:
-    """Return the device for small messages to all processes: the CPU if the group supports it, where they need not wait
-    for a GPU."""
+    """Return the device for small messages to all processes.
+
+    It is the CPU if the group supports it, because the processes then do not wait for a GPU.
+    """
     return torch.device(_device_types()[0])
 
 
 def _to_collective_device(tensor: Tensor) -> Tensor:
-    """Move a tensor to a device that the process group supports; tensors that are on one stay there."""
+    """Move a tensor to a device that the process group supports; it stays where it is if its own device is
+    supported."""
     return tensor if tensor.device.type in _device_types() else tensor.to(_collective_device())
 
 
 def _in_buckets(tensors: Iterable[Tensor], reduce: Callable[[Tensor], dist.Work | None], divisor: int) -> None:
-    """Apply a collective to tensors, several of them concatenated into a flat one, divide by `divisor` and write the
-    result back."""
+    """Apply a collective operation to tensors in flat buckets, divide the results by `divisor` and write them back."""
     pending = []
     for bucket in _buckets(tensors):
         flat = _to_collective_device(torch.cat([tensor.detach().reshape(-1) for tensor in bucket]))
@@ -238,7 +246,7 @@ def _in_buckets(tensors: Iterable[Tensor], reduce: Callable[[Tensor], dist.Work 
 
 
 def _buckets(tensors: Iterable[Tensor]) -> list[Sequence[Tensor]]:
-    """Group tensors of the same type and device, in order, into buckets of at most MAX_BUCKET_BYTES."""
+    """Group tensors with the same dtype and device, in their order, into buckets of at most MAX_BUCKET_BYTES."""
     open_: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
     full: list[Sequence[Tensor]] = []
     for tensor in tensors:

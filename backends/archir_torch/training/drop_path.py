@@ -1,4 +1,4 @@
-"""Drop-path rates that grow during training."""
+"""Schedule of drop-path rates: they grow during training."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from archir_torch.lowering.rules import RULES
 
 
 class DropPaths:
-    """Scales the rates of all `drop_path` layers of a network.
+    """Scales the rates of all `drop_path` layers in a network.
 
-    The rates grow in proportion to the epoch in the code of DARTS (Liu et al. 2019), after Zoph et al. (2018). They are
-    set once per epoch, because a compiled network is recompiled when they change.
+    The rates grow in proportion to the epoch, as in the code of DARTS (Liu et al. 2019), after Zoph et al. (2018). They
+    are set once per epoch, because a compiled network is recompiled when they change.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -26,7 +26,7 @@ class DropPaths:
         return len(self._rates)
 
     def scale(self, factor: float) -> None:
-        """Set every rate to `factor` times the rate in the network's definition."""
+        """Set every rate to `factor` times the rate that the net defines."""
         if factor == self._scale:
             return
         self._scale = factor

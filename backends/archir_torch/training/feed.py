@@ -1,4 +1,4 @@
-"""Batches by index: a Feed has no state that affects them."""
+"""Batches by step index; the index and the seed alone determine a batch."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from archir_torch.training.augment import (
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs by the net's input names, in its order; targets by name; and class probabilities [n, classes] if images
-    were mixed.
+    """Batch of samples: inputs by the net's input names, targets by name, and class probabilities [n, classes]
+    after mixing.
 
-    `weight` is the factor of the mean loss: 1, except for a part of a batch, or where this process has more or fewer
-    samples than the others.
+    Inputs are in the order of the net. `weight` is the factor of the batch's mean loss. It is 1, except for a part of a
+    batch, or if this process has more or fewer samples than the others.
     """
 
     inputs: Mapping[str, Tensor]
@@ -61,8 +61,10 @@ class Batch:
         return next(iter(self.targets.values()))
 
     def parts(self, count: int) -> Iterator[Batch]:
-        """Split the batch into at most `count` parts of nearly equal size; the weighted losses of the parts add up to
-        its loss."""
+        """Split the batch into at most `count` parts of nearly equal size.
+
+        The losses of the parts, times their weights, add up to the loss of the batch.
+        """
         if count == 1:
             yield self
             return
@@ -75,7 +77,8 @@ class Batch:
 
 
 class RowIndices(NamedTuple):
-    """Indices of samples, once on the CPU (for data read from files) and once on the device (for all other data)."""
+    """Row indices of samples in two copies: on the CPU (for data read from files) and on the device (for all other
+    data)."""
 
     host: Tensor
     device: Tensor
@@ -89,18 +92,19 @@ class RowIndices(NamedTuple):
         return RowIndices(self.host.flip(0), self.device.flip(0))
 
     def select(self, column: Pixels) -> Tensor:
-        """Return the samples of a column at these indices."""
+        """Return the samples of an input or target at these indices."""
         return column[self.host if reads_on(column, self.device.device).type == "cpu" else self.device]
 
 
 class Feed:
-    """The batches of a split, in a new order every epoch. The last batch of an epoch may be smaller.
+    """Batches of a split by step index; the order of the samples changes every epoch.
 
-    `batch(index)` is a function of the seed and the index. With several processes (`world`), each has batches of
-    `batch` samples; together they see what one process with a batch `world` times as large would see. A last batch of a
-    single sample, or of fewer samples than processes, is skipped in that epoch. If inputs are computed on access, the
-    next batch is prepared in a thread while the current one is used. `classes` is the width of mixed targets, by
-    default inferred from the labels. Raises ArchError (A1701) if there are fewer samples than processes.
+    `batch(index)` depends on the seed and the index only. With several processes (`world`), each gets batches of
+    `batch` samples; together they get the batches of a single process with batch size `batch * world`. The last batch
+    of an epoch may be smaller; if it has a single sample, or fewer samples than processes, it is skipped. If inputs are
+    computed on access, the next batch is prepared in a thread while the current one is used. `classes` is the number of
+    classes of mixed targets, by default inferred from the labels. Raises ArchError (A1701) if there are fewer samples
+    than processes.
     """
 
     def __init__(
@@ -135,7 +139,7 @@ class Feed:
         self._prefetched: tuple[int, Future[Batch]] | None = None
 
     def batch(self, index: int) -> Batch:
-        """Return the batch of a step; steps are counted from the start of the first epoch."""
+        """Return the batch of a step; steps are counted from the start of training."""
         if self._prefetcher is None:
             return self._batch_at(index)
         prefetched, self._prefetched = self._prefetched, None
@@ -147,12 +151,13 @@ class Feed:
         return batch
 
     def _prefetch(self, index: int) -> Batch:
-        """Compute a batch in another thread, but not while a CUDA graph is being recorded."""
+        """Compute a batch in the prefetch thread; wait while a CUDA graph is being recorded."""
         with RECORDING:
             return self._batch_at(index)
 
     def _batch_at(self, index: int) -> Batch:
-        """Compute the batch of a step: select samples, augment, and mix images with those of the reversed batch."""
+        """Compute the batch of a step: select samples, augment them, and mix each with its partner in the reversed
+        batch."""
         epoch, step = divmod(index, self.steps)
         rows = self._rows(epoch).slice(step * self._global_batch, (step + 1) * self._global_batch)
         count = len(rows.host)
@@ -177,14 +182,15 @@ class Feed:
         return Batch({**batch.inputs, image: mix.images(images, partners)}, batch.targets, mixed, weight)
 
     def _rows(self, epoch: int) -> RowIndices:
-        """Return the order of samples in an epoch. The most recent one is cached."""
+        """Return the order of the samples in an epoch. Only the last result is cached."""
         if self._order[0] != epoch:
             order = torch.randperm(self._count, generator=seeded_generator(self._seed, "order", epoch))
             self._order = (epoch, RowIndices(order, order.to(self._device, non_blocking=True)))
         return self._order[1]
 
     def _load(self, rows: RowIndices, numbers: Tensor, weight: float) -> Batch:
-        """Load samples: augment images, and move pixel-wise targets [n, H, W] with them."""
+        """Select samples and augment their images; pixel-wise targets [n, H, W] are shifted and mirrored like the
+        images."""
         inputs, targets = (
             {name: rows.select(column) for name, column in columns.items()} for columns in (self._inputs, self._targets)
         )
@@ -204,8 +210,10 @@ class Feed:
 
 
 def split_range(count: int, shares: int) -> list[tuple[int, int]]:
-    """Return begin and end of `shares` consecutive ranges that cover `count` items; the first ones are larger by one if
-    needed."""
+    """Split `count` items into `shares` consecutive ranges; return the begin and end of each.
+
+    If they cannot be equal, the first ranges have one item more.
+    """
     size, larger = divmod(count, shares)
     stops = [size * (i + 1) + min(i + 1, larger) for i in range(shares)]
     return list(zip([0, *stops], stops, strict=False))

@@ -1,6 +1,8 @@
-"""Decides if training runs with compiled CPU kernels (`training.compile`): as requested, or as measured.
+"""Decision on compiled CPU kernels for training (`training.compile`): fixed by the setting, or measured with
+`auto`.
 
-What `auto` measures depends on timing, and kernels round differently: the decision is stored for a run that is resumed.
+A measured decision depends on timing, and kernels round differently. It is therefore stored, so that a resumed run
+uses it again.
 """
 
 from __future__ import annotations
@@ -27,21 +29,30 @@ from archir_torch.training import distributed
 Trained = TypeVar("Trained", bound=Network | SuperNetwork)
 
 COMPILE_SECONDS = 30.0
-"""Approximate seconds that compiling the kernel library takes; this happens once per machine."""
+"""Approximate time in seconds to compile the kernel library, once per machine."""
 EXPECTED_SAVING = 0.5
-"""Fraction of a step that kernels save where they work well (`benchmarks/results/supernet_compiled_cpu.txt`)."""
+"""Fraction of a training step that kernels save on networks that suit them.
+
+Source: `benchmarks/results/supernet_compiled_cpu.txt`.
+"""
 MAX_TIME_RATIO = 0.95
-"""Kernels are used if a step with them takes less than this fraction of the time without."""
+"""Maximum ratio of step time with kernels to step time without them, for which kernels are used."""
 ROUNDS = 3
-"""Number of rounds in which both variants are timed, in turns."""
+"""Number of timing rounds; in each round, both variants run once."""
 MIN_STEPS = 20 * 2 * (ROUNDS + 1)
-"""Minimum number of training steps for measuring: with fewer, it would take more than a twentieth of them."""
+"""Minimum number of training steps for which it is worth measuring.
+
+With fewer steps, the measurement would take more than a twentieth of the training time.
+"""
 
 
 @dataclass(frozen=True)
 class StepWorkload(Generic[Trained]):
-    """The updates of a network to be timed: `count` updates, in each of which every call runs the network on a batch
-    (or on a part of one) and gradients are computed for its weights and the tensors in `wanted`."""
+    """Training updates to time: their number, and the network calls in each.
+
+    Each call runs the network on a batch or a part of one. Gradients are computed for the network's weights and for
+    `extra_tensors`.
+    """
 
     count: int
     calls: Sequence[Callable[[Trained], Output]]
@@ -55,10 +66,11 @@ def with_kernels(
     steps: Callable[[], StepWorkload[Trained]],
     decide_once: DecideOnce,
 ) -> None:
-    """Switch a network to compiled kernels if the settings ask for it, or if `auto` finds that it pays.
+    """Switch a network to compiled kernels if the settings require it, or if they say `auto` and measurements
+    favour kernels.
 
-    `steps` returns the workload to time, if timing is needed; `decide_once` stores the decision under the name
-    `kernels`. Raises ArchError (A1109) if kernels are required but cannot be used.
+    `steps` returns the workload to time and is called only if timing is needed. `decide_once` stores the decision under
+    the name `kernels`. Raises ArchError (A1109) if kernels are required but cannot be used.
     """
     if training.compile is False:
         return
@@ -76,7 +88,7 @@ def with_kernels(
 
 
 def _obstacle(training: Training, device: str) -> str:
-    """Return the reason why kernels cannot be used; an empty string if they can."""
+    """Return why kernels cannot be used; an empty string if they can."""
     if torch.device(device).type != "cpu":
         return "kernels are for CPUs; on GPUs, use `cuda_graphs`"
     if training.sharding != "none" or distributed.world().size > 1:
@@ -85,7 +97,10 @@ def _obstacle(training: Training, device: str) -> str:
 
 
 def _decide(network: Trained, steps: StepWorkload[Trained], training: Training) -> Mapping[str, Any]:
-    """Decide if kernels pay, and why: the time they save in all remaining steps is weighed against compiling them."""
+    """Return whether to use kernels, and why.
+
+    The time that they save in all remaining steps is weighed against the time to compile them.
+    """
     count = steps.count * training.accumulate
     if count < MIN_STEPS:
         return {"kernels": False, "why": f"{count:,} steps are too few to measure"}
@@ -112,7 +127,7 @@ def _decide(network: Trained, steps: StepWorkload[Trained], training: Training) 
 
 
 def _step(network: Trained, steps: StepWorkload[Trained], precision: str) -> None:
-    """Run one update of the workload: forward passes and gradients."""
+    """Run one update of the workload: forward passes and gradients, without the optimizer."""
     for call in steps.calls:
         with autocast(precision, "cpu"):
             result = call(network)

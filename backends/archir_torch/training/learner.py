@@ -1,4 +1,5 @@
-"""A learner: one optimizer with precision, gradient accumulation, clipping, schedule and moving average of weights."""
+"""Learner: an optimizer with precision, gradient accumulation, clipping, schedule and moving average of the
+weights."""
 
 from __future__ import annotations
 
@@ -21,19 +22,20 @@ from archir_torch.training.tensors import full_tensor, is_sharded, local_shard, 
 
 
 class Update(NamedTuple):
-    """The loss that was minimised and the gradient norm before clipping, as tensors that have not been synchronised
-    with the host."""
+    """Loss that was minimised, and gradient norm before clipping, as tensors that were not synchronised with the
+    host."""
 
     loss: Tensor
     norm: Tensor
 
 
 class Learner:
-    """Trains the parameters of a module, or named tensors (such as architecture parameters), and nothing else.
+    """Trains the parameters of a module, or named tensors such as architecture parameters, and no other tensors.
 
-    `without` are parameters of the module that another learner trains. All processes start with the tensors of the
-    first one and average their gradients. An update is a function of the step's index; `state()` is all that a learner
-    remembers. Raises ArchError (A1704) if no tensor requires gradients.
+    `exclude`: parameters of the module to leave out, because another learner trains them. All processes start with the
+    tensors of the first process and average their gradients. An update depends on the step's index and on `state()`,
+    which
+    is the complete state of a learner. Raises ArchError (A1704) if no tensor requires gradients.
     """
 
     def __init__(
@@ -70,18 +72,18 @@ class Learner:
         self._ema = {name: tensor.detach().clone() for name, tensor in self._averaged.items()}
 
     def autocast(self) -> torch.autocast:
-        """Return the autocast context in which the network runs."""
+        """Return the autocast context for forward passes."""
         return autocast(self._precision, self._device)
 
     def update(
         self, loss: Tensor | Callable[..., Tensor] | Sequence[Callable[..., Tensor]], step: int,
         batch: Batch | None = None,
     ) -> Update:  # fmt: skip
-        """Minimise a loss by one step. The loss is a tensor, a function without arguments, or a function of a batch,
-        which is called for each of its accumulation parts.
+        """Minimise a loss by one optimizer step.
 
-        Of several functions of a batch, the sum is minimised; they are evaluated one after the other, so that memory is
-        that of a single one.
+        The loss is a tensor, a function without arguments, or a function of a batch. The latter is called once for each
+        part of the batch over which gradients are accumulated. Of a sequence of functions, the sum is minimised; they
+        are evaluated one after the other, so that the peak memory is that of a single function.
         """
         self.optimizer.zero_grad(set_to_none=True)
         if isinstance(loss, Tensor):
@@ -108,7 +110,7 @@ class Learner:
         return weighted.detach()
 
     def apply(self, step: int) -> Tensor:
-        """Make an update with the current gradients. Return their norm before clipping."""
+        """Run the optimizer with the current gradients, and return their norm before clipping."""
         parameters = list(self.parameters.values())
         if not self._sharded:
             distributed.average(p.grad for p in parameters if p.grad is not None)
@@ -131,13 +133,15 @@ class Learner:
         return norm
 
     def rate(self, step: int) -> float:
-        """Return the learning rate of a step."""
+        """Return the learning rate at a step."""
         return self._settings.lr * lr_factor(self._settings, step / self._steps, self._epochs, 1 / self._steps)
 
     @torch.no_grad()
     def _update_average(self, step: int) -> None:
-        """Update the moving average. Its decay is at most (1 + step) / (10 + step), so that it adapts faster at the
-        start."""
+        """Update the moving average of the weights.
+
+        Its decay is at most (1 + step) / (10 + step), so that it adapts faster at the start.
+        """
         assert self._decay is not None
         decay = min(self._decay, (1 + step) / (10 + step))
         averages, tensors = (list(map(local_shard, t.values())) for t in (self._ema, self._averaged))
@@ -145,10 +149,10 @@ class Learner:
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Context for evaluation: no gradients, the module in evaluation mode, with the averaged weights if there are
-        any.
+        """Context manager for evaluation: gradients off, module in evaluation mode, moving averages of the weights if
+        enabled.
 
-        Statistics of norms are averaged over processes. Raises ArchError (A1703) if parameters differ between
+        Running statistics of norms are averaged over processes. Raises ArchError (A1703) if parameters differ between
         processes.
         """
         distributed.average(b for b in self._buffers.values() if b.is_floating_point())
@@ -174,7 +178,8 @@ class Learner:
             average.copy_(previous)
 
     def state(self) -> State:
-        """Return everything that another learner of the same target needs to continue. The tensors are not copies."""
+        """Return the state from which another learner of the same parameters can continue. The tensors are not
+        copied."""
         tensors = {f"weights/{name}": tensor for name, tensor in self._weights().items()}
         tensors |= {f"ema/{name}": tensor for name, tensor in self._ema.items()}
         for name, parameter in self.parameters.items():
@@ -185,7 +190,7 @@ class Learner:
 
     @torch.no_grad()
     def restore(self, state: State) -> None:
-        """Continue from a state."""
+        """Continue from a saved state."""
         # sorted: the same order in all processes
         slot_names = sorted({name.split("/", 1)[0] for name in state.tensors} - {"weights", "ema"})
         for name, tensor in self._weights().items():
@@ -214,8 +219,11 @@ class Learner:
 
 
 def can_replay(training: Training, paths: DropPaths) -> bool:
-    """Return True if a GPU may replay the network's part of a step (see `Replayed`): gradients come from a single call,
-    and no other process must be waited for."""
+    """Return True if a GPU may replay the forward and backward pass of a step as a CUDA graph (see
+    `GraphedNetwork`).
+
+    Gradients must come from a single call, drop-path rates must be constant, and there must be one process only.
+    """
     single_process = distributed.world().size == 1 and training.sharding == "none"
     constant_rates = training.drop_path == "constant" or not paths
     return training.cuda_graphs and single_process and constant_rates and training.accumulate == 1

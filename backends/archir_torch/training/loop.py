@@ -1,4 +1,4 @@
-"""The training loop: steps, rows of metrics, checkpoints, stopping."""
+"""Training loop: steps, rows of metrics, checkpoints, early stopping."""
 
 from __future__ import annotations
 
@@ -19,68 +19,71 @@ from archir_torch.training.distributed import any_reduce, world
 from archir_torch.training.metrics import WINDOW, MetricsQueue
 
 Figures = Mapping[str, float | int | str]
-"""Metrics of an epoch by name."""
+"""Metrics of an epoch, by name."""
 Row = dict[str, float | int | str]
-"""Metrics of an epoch: `epoch` (from 0), means of what steps measured, results of the evaluation, `seconds`."""
+"""Metrics of an epoch: `epoch` (from 0), means of the steps' metrics, evaluation results, `seconds`."""
 
 MAX_LOSS_RATIO = 1e3
-"""Training has diverged if the loss exceeds this many times the first loss (or 1, if that is less)."""
+"""Ratio of the loss to the first loss (or to 1, if that is larger) above which training has diverged."""
 
 
 class Trainable(Protocol):
-    """Protocol of what the loop trains. Everything it does is a function of the step's index, its state and torch's
-    global generators.
+    """Protocol of an object that the loop trains: its steps depend on the step index, its state and torch's global
+    generators.
 
-    The global generators differ between processes within a step: random numbers that must be equal in all processes are
-    not taken from them. Optional attributes: `steady` is True if all steps run operations on the same shapes; `unit` is
-    the name of an epoch, such as "generation".
+    Within a step, the global generators differ between processes: random numbers that must be equal in all processes
+    must come from elsewhere. Optional attributes: `steady` is True if all steps run operations on the same shapes;
+    `unit` is the name of an epoch, such as "generation".
     """
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """Make one update with batches of its own feeds. Return metrics, the loss first."""
+        """Make one update, with batches from the object's own feeds. Return metrics, the loss first."""
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """Return held-out metrics after an epoch, the same in all processes."""
+        """Return held-out metrics after an epoch. They must be the same in all processes."""
 
     def state(self) -> State:
-        """Return everything that is needed to continue; the tensors need not be copies."""
+        """Return the complete state, from which training can continue; the tensors need not be copies."""
 
     def restore(self, state: State) -> None:
-        """Continue from a state."""
+        """Continue from a saved state."""
 
     def finished(self) -> str | None:
-        """Return a reason to stop after this epoch, or None."""
+        """Return the reason to stop after this epoch; None to continue."""
 
 
 class Checkpointer(Protocol):
-    """Protocol of storage for checkpoints and metrics. With several processes, only the first one saves and records,
-    with full tensors.
+    """Protocol of storage for checkpoints and metrics.
 
-    If it has an attribute `together` that is True, all processes save and record, each with its shards.
+    With several processes, only the first one calls `save` and `record`, with full tensors. If the checkpointer has an
+    attribute `together` that is True, all processes call them, each with its own shards.
     """
 
     def last(self) -> State | None:
-        """Return the last saved state, in every process."""
+        """Return the last saved state; called in every process."""
 
     def save(self, state: State) -> None:
-        """Save a state in place of the previous one. An implementation that keeps it in memory must copy it."""
+        """Replace the saved state. An implementation that keeps the state in memory must copy it."""
 
     def record(self, row: Figures) -> None:
-        """Store the metrics of an epoch, replacing earlier ones of the same epoch."""
+        """Store the metrics of an epoch; they replace earlier metrics of the same epoch."""
 
 
 class Callback(Protocol):
-    """Protocol of observers of training. If there is a method `counts`, it is called before a phase begins, with the
-    name of its epochs."""
+    """Protocol of observers of training.
+
+    An optional method `counts` is called before a phase begins, with the name of an epoch, such as "generation".
+    """
 
     def start(self, phase: str, epochs: int, steps: int, steps_done: int) -> None:
-        """A phase begins: number of epochs, steps per epoch, and number of steps already done in total."""
+        """Called when a phase begins, with the number of epochs, the steps per epoch and the total number of completed
+        steps."""
 
     def step(self, index: int, measured: Mapping[str, float]) -> None:
-        """A step is done. On a GPU, this is called some steps later."""
+        """Called after a step with its metrics; on a GPU, some steps later."""
 
     def epoch(self, row: Figures) -> None:
-        """An epoch is done."""
+        """Called after an epoch with its metrics."""
 
 
 class NullCheckpointer:
@@ -121,13 +124,14 @@ def run(
     checkpoint_minutes: float | None = None,
     phase: str = "training",
 ) -> list[Row]:
-    """Train for `epochs` epochs of `steps` steps each, from the checkpointer's last state on. Return a row for each
-    epoch.
+    """Train for `epochs` epochs of `steps` steps each, starting from the checkpointer's last state. Return a row
+    per epoch.
 
-    A state is saved after every epoch and, within one, every `checkpoint_minutes`. In a step, torch's global generators
-    are seeded by (seed, index, rank): each process drops paths of its own, and an interrupted and resumed run ends like
-    an uninterrupted one, bit by bit on the CPU. Raises ArchError (A1107) if the loss is not finite or has diverged, and
-    `Interrupted` after SIGINT or SIGTERM, once the current step is done and its state is saved.
+    The state is saved after every epoch and, within one, every `checkpoint_minutes`. In each step, torch's global
+    generators are seeded by (seed, index, rank): every process has its own drop-path masks, and a run that was
+    interrupted and resumed ends like an uninterrupted one, bit for bit on the CPU. Raises ArchError (A1107) if the loss
+    is not finite or has diverged, and `Interrupted` after SIGINT or SIGTERM, once the current step is done and its
+    state is saved.
     """
     return _Loop(
         trainable,
@@ -143,7 +147,7 @@ def run(
 
 @contextmanager
 def _cudnn_benchmark(trainable: Trainable) -> Iterator[None]:
-    """Context in which cuDNN times its convolution algorithms for each shape, if shapes are the same in every step."""
+    """Context manager that enables cuDNN's algorithm benchmark if all steps have the same shapes."""
     previous = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = previous or bool(getattr(trainable, "steady", False))
     try:
@@ -195,7 +199,7 @@ class _Loop:
         return self.rows
 
     def _epoch(self, epoch: int, interrupted: Callable[[], bool]) -> None:
-        """Run the remaining steps of an epoch, evaluate, record and save."""
+        """Run the remaining steps of an epoch, evaluate, record the metrics and save the state."""
         began = time.perf_counter() - self.seconds
         end = (epoch + 1) * self.steps
         while self.index < end:
@@ -223,7 +227,7 @@ class _Loop:
             self._stop()
 
     def _read_metrics(self, wait: bool = False) -> None:
-        """Add up the metrics that have arrived, and check that the loss is finite and has not diverged."""
+        """Add up the metrics that have arrived from the device; check that the loss is finite and has not diverged."""
         for index, values in self.measured.read(wait):
             loss = next(iter(values.values()))
             self.first_loss = loss if self.first_loss is None else self.first_loss
@@ -249,7 +253,7 @@ class _Loop:
         raise Interrupted(f"{self.phase} was stopped after {self._position(self.index - 1)}")
 
     def _position(self, index: int) -> str:
-        """Describe a step for messages: epoch and step, counted from 1."""
+        """Return the epoch and step of a step index as text for messages, counted from 1."""
         return f"epoch {index // self.steps + 1}, step {index % self.steps + 1}"
 
     def _save(self) -> None:

@@ -1,4 +1,4 @@
-"""Transfer of step metrics to the host without waiting for a GPU in the middle of its work."""
+"""Asynchronous transfer of step metrics to the host, so that the host does not wait for a GPU after every step."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor
 from archir_torch.training import distributed
 
 WINDOW = 25
-"""Number of steps whose metrics are copied from a GPU together."""
+"""Number of steps whose metrics are copied from a GPU in one transfer."""
 
 Step = tuple[int, dict[str, float]]
 """Index of a step and its metrics, averaged over all processes."""
 
 
 class MetricsQueue:
-    """Queue of step metrics: returns them as numbers, on the CPU at once, from a GPU some steps later."""
+    """Queue of step metrics. Metrics on the CPU can be read as numbers at once, those on a GPU some steps later."""
 
     def __init__(self) -> None:
         self._steps: list[tuple[int, Mapping[str, float | Tensor]]] = []
@@ -28,7 +28,8 @@ class MetricsQueue:
         self._steps.append((index, values))
 
     def read(self, wait: bool = False) -> list[Step]:
-        """Return the unread steps in order: all of them with `wait`, otherwise those that need no waiting."""
+        """Return the unread steps in order: all of them with `wait`, otherwise only those that are already on the
+        host."""
         on_host = self._in_transfer is None and not any(_on_gpu(values) for _, values in self._steps)
         if not on_host and not wait and len(self._steps) < WINDOW:
             return []
@@ -42,7 +43,7 @@ class MetricsQueue:
 
 
 class _Transfer:
-    """Metrics of several steps, averaged over processes and being copied to the host."""
+    """Transfer in progress: metrics of several steps, averaged over processes, on their way to the host."""
 
     def __init__(self, steps: list[tuple[int, Mapping[str, float | Tensor]]]) -> None:
         self._names = [(index, list(values)) for index, values in steps]

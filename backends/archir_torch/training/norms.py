@@ -1,5 +1,4 @@
-"""Batch norms that share statistics between processes, as one process with the global batch would have them, or whose
-statistics are frozen."""
+"""Batch norms with statistics over all processes (synchronised), or with frozen statistics."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from archir_torch.training.distributed import world
 
 
 def synchronise(module: nn.Module) -> None:
-    """Make the batch norms of a network compute their statistics over all processes, if there are several.
+    """Make the batch norms in a network compute their statistics over all processes, if there are several.
 
     Every process must run the same layers in the same order.
     """
@@ -34,7 +33,7 @@ def synchronise(module: nn.Module) -> None:
 
 
 def freeze(module: nn.Module) -> None:
-    """Make the batch norms of a network use their running statistics in training, too, and leave them unchanged."""
+    """Make the batch norms in a network use their running statistics in training as well, without updating them."""
     lowering = RULES[BatchNorm].function
 
     def frozen(*operands: Tensor, training: bool, **settings: Any) -> Tensor:
@@ -58,7 +57,8 @@ def batch_norm(
     momentum: float,
     training: bool,
 ) -> Tensor:
-    """Batch norm with the statistics of the batches of all processes; otherwise like the lowering of `batch_norm`."""
+    """Batch norm with statistics over the batches of all processes; otherwise the same as the lowering of
+    `batch_norm`."""
     if not training:
         return RULES[BatchNorm].function(
             x, running_mean, running_var, weight, bias, eps=eps, momentum=momentum, training=False
@@ -73,9 +73,10 @@ def batch_norm(
 
 
 class _SyncBatchNorm(torch.autograd.Function):
-    """Normalise channels of `x` [n, C, ...] to mean 0 and variance 1 over all processes, then scale and shift.
+    """Normalises the channels of `x` [n, C, ...] to mean 0 and variance 1 over all processes, then scales and
+    shifts them.
 
-    Also returns the mean, the variance, and the number of values they are computed from.
+    Also returns the mean, the variance, and the number of values from which they were computed.
     """
 
     @staticmethod
@@ -124,7 +125,7 @@ class _SyncBatchNorm(torch.autograd.Function):
 
 
 def _axes(x: Tensor) -> list[int]:
-    """Return all axes except that of the channels."""
+    """Return all axes except the channel axis."""
     return [axis for axis in range(x.dim()) if axis != 1]
 
 

@@ -1,4 +1,4 @@
-"""Optimizers of torch, and learning-rate schedules."""
+"""Torch optimizers and learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from archir_torch.training.tensors import is_sharded
 
 
 class _Undecorated(torch.optim.Optimizer):
-    """Optimizer base class whose methods are torch's without the compiler's decorators."""
+    """Optimizer base class with torch's methods, without the decorators that torch.compile adds to them."""
 
     add_param_group = unwrap(torch.optim.Optimizer.add_param_group)
     zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
@@ -25,26 +25,28 @@ class _Undecorated(torch.optim.Optimizer):
 
 
 class SGD(_Undecorated, torch.optim.SGD):
-    """Stochastic gradient descent with momentum."""
+    """Stochastic gradient descent with momentum, without torch.compile's decorators."""
 
     step = torch.no_grad()(unwrap(torch.optim.SGD.step))
 
 
 class Adam(_Undecorated, torch.optim.Adam):
-    """Adam."""
+    """Adam, without torch.compile's decorators."""
 
     step = torch.no_grad()(unwrap(torch.optim.Adam.step))
 
 
 class AdamW(_Undecorated, torch.optim.AdamW):
-    """Adam with decoupled weight decay."""
+    """Adam with decoupled weight decay, without torch.compile's decorators."""
 
     step = torch.no_grad()(unwrap(torch.optim.AdamW.step))
 
 
 def build_optimizer(parameters: Iterable[Tensor], settings: Optimizer) -> torch.optim.Optimizer:
-    """Return the optimizer of the settings. Norms, biases and other vectors have no weight decay unless `decay_norms`
-    is set."""
+    """Return the optimizer that the settings define.
+
+    Vectors, such as biases and the parameters of norms, have no weight decay unless `decay_norms` is set.
+    """
     all_parameters = list(parameters)
     decayed = [p for p in all_parameters if p.dim() > 1 or settings.decay_norms]
     undecayed = [p for p in all_parameters if p.dim() <= 1 and not settings.decay_norms]
@@ -61,9 +63,11 @@ def build_optimizer(parameters: Iterable[Tensor], settings: Optimizer) -> torch.
 
 
 def lr_factor(settings: Optimizer, progress: float, epochs: float, step: float = 0.0) -> float:
-    """Return the learning rate at `progress` of `epochs` as a fraction of `settings.lr`.
+    """Return the learning rate as a fraction of `settings.lr`, at `progress` (in epochs) of a training of `epochs`
+    epochs.
 
-    `step` is the length of a step in epochs: warm-up starts above 0 and ends after its last step.
+    `step` is the length of a step in epochs. It shifts the warm-up, so that it starts above 0 and ends after its last
+    step.
     """
     if settings.schedule_by == "epoch":
         progress, step = float(floor(progress)), 1.0

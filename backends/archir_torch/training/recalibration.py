@@ -1,4 +1,4 @@
-"""Recalibration of batch-norm statistics: those of a supernet are not valid for any single architecture."""
+"""Recalibration of batch-norm statistics; those of a supernet are not valid for any single architecture."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from archir_torch.training import distributed
 
 @torch.no_grad()
 def recalibrate(network: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...]]) -> None:
-    """Set the running statistics of batch norms to their means over all calls in these batches of inputs. The network
-    is left in evaluation mode.
+    """Set the running statistics of all batch norms to their means over these batches of inputs.
 
-    Dropout is off during recalibration, as in Yu and Huang 2019 (universally slimmable networks). Processes average
-    their results. Without batches or batch norms, nothing changes.
+    The network is left in evaluation mode. Dropout is off during recalibration, as in Yu and Huang 2019 (universally
+    slimmable networks). Results are averaged over processes. Without batches or batch norms, nothing changes.
     """
     function = RULES[BatchNorm].function
     norms = [layer for layer in network.modules() if isinstance(layer, Layer) and layer.function is function]
@@ -42,7 +41,7 @@ def recalibrate(network: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...
 
 
 def _average_calls(layer: Layer) -> None:
-    """Give all calls of a norm equal weight in its statistics, including calls by layers that share it."""
+    """Make a norm average its statistics over all calls with equal weight, including calls by layers that share it."""
     calls = count(1)
 
     def averaging_call(

@@ -1,5 +1,7 @@
-"""Sharded training (FSDP) for networks too large for one device: each process stores and saves a shard of every
-tensor."""
+"""Sharded training (FSDP) for networks that exceed the memory of one device.
+
+Each process stores and saves a shard of every tensor.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,17 @@ from archir_torch.training.distributed import broadcast, on_gpus, world
 from archir_torch.training.loop import Checkpointer, Figures, NullCheckpointer
 
 MIN_SHARDED_LAYER = 2**20
-"""Minimum number of parameters of a layer that is gathered on its own when it runs; smaller layers are gathered
-together."""
+"""Minimum number of parameters of a layer that is gathered separately when it runs; smaller layers are
+gathered together."""
 
 _RECORD = "shards.json"
 
 
 def shard(module: nn.Module, min_parameters: int = MIN_SHARDED_LAYER) -> None:
-    """Shard the first process's module over all processes, before a Learner is created. A single process keeps it
-    unsharded."""
+    """Shard the module of the first process over all processes; call it before a Learner is created.
+
+    With a single process, the module stays unsharded.
+    """
     if world().size == 1:
         return
     broadcast(module.state_dict().values())
@@ -50,10 +54,11 @@ def shard(module: nn.Module, min_parameters: int = MIN_SHARDED_LAYER) -> None:
 
 
 class ShardCheckpointer:
-    """Checkpointer to which each process writes its shards, in safetensors files of `torch.distributed.checkpoint`.
+    """Checkpointer to which each process writes its own shards, as safetensors files of
+    `torch.distributed.checkpoint`.
 
-    All processes must see the folder. The states can be read by a different number of processes. `figures` stores the
-    rows of epochs.
+    The folder must be visible to all processes. A different number of processes can read the states. `row_store` stores
+    the metrics of epochs.
     """
 
     together = True
@@ -62,7 +67,8 @@ class ShardCheckpointer:
         self._folder, self._row_store = folder, row_store or NullCheckpointer()
 
     def save(self, state: State) -> None:
-        """Save a state. The record that names its files is written last; then the previous files are deleted."""
+        """Save a state. The record with the names of its files is written last; then the files of the previous state
+        are deleted."""
         path = self._folder / f"shards-{self._next()}"
         if world().rank == 0:
             shutil.rmtree(path, ignore_errors=True)
@@ -80,8 +86,10 @@ class ShardCheckpointer:
         _barrier()
 
     def last(self) -> State | None:
-        """Return the last state; its tensors are sharded over the processes. Raises ArchError (A1105) if it is
-        damaged."""
+        """Return the last state, with its tensors sharded over the current processes.
+
+        Raises ArchError (A1105) if the checkpoint is corrupt.
+        """
         record = self._record()
         if record is None:
             return None
@@ -97,7 +105,7 @@ class ShardCheckpointer:
         return State(tensors, record["facts"])
 
     def record(self, row: Figures) -> None:
-        """Store the metrics of an epoch, in the first process."""
+        """Store the metrics of an epoch; only the first process writes."""
         if world().rank == 0:
             self._row_store.record(row)
 
@@ -128,7 +136,7 @@ def _mesh() -> DeviceMesh:
 
 
 def _empty_tensor(kind: TensorStorageMetadata) -> Tensor:
-    """Return the tensor to load into, sharded along its first axis like FSDP's parameters."""
+    """Return a zero tensor to load a stored one into, sharded along its first axis as FSDP shards parameters."""
     dtype = kind.properties.dtype
     if not kind.size or world().size == 1:
         return torch.zeros(kind.size, dtype=dtype)

@@ -1,5 +1,7 @@
-"""Lowering rules, one module per operation family, mirroring `archir.ops`. Importing this package registers all of
-them."""
+"""Lowering rules, one module per operation family, as in `archir.ops`.
+
+Importing this package registers all rules.
+"""
 
 from archir.plugins.bundled import import_all
 

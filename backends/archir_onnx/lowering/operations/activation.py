@@ -25,7 +25,7 @@ _OPERATORS: dict[type[Op], str] = {
     ops.Sin: "Sin",
     ops.Cos: "Cos",
 }
-"""ONNX operators of functions without attributes."""
+"""ONNX operator by operation, for functions without attributes."""
 
 
 @lowers(*_OPERATORS)
@@ -36,7 +36,7 @@ def elementwise(g: Builder, op: Op, x: str) -> str:
 
 @lowers(ops.Mish)
 def mish(g: Builder, op: ops.Mish, x: str) -> str:
-    """Lower Mish; before opset 18 it is written with elementary operators."""
+    """Lower Mish; before opset 18, which introduced the operator, it is composed of elementary operators."""
     if g.opset >= 18:
         return g.node("Mish", x)
     return g.node("Mul", x, g.node("Tanh", g.node("Softplus", x)))
@@ -56,7 +56,7 @@ def leaky_relu(g: Builder, op: ops.LeakyRelu, x: str) -> str:
 
 @lowers(ops.Gelu)
 def gelu(g: Builder, op: ops.Gelu, x: str) -> str:
-    """Lower GELU; before opset 20 it is written with elementary operators."""
+    """Lower GELU; before opset 20, which introduced the operator, it is composed of elementary operators."""
     if g.opset >= 20:
         return g.node("Gelu", x, approximate="tanh" if op.approximate else "none")
     if op.approximate:
@@ -69,7 +69,7 @@ def gelu(g: Builder, op: ops.Gelu, x: str) -> str:
 
 @lowers(ops.Silu)
 def silu(g: Builder, op: ops.Silu, x: str) -> str:
-    """Lower SiLU as x * sigmoid(x): `Swish` is standard from opset 24, but onnxruntime has no kernel for it."""
+    """Lower SiLU as x * sigmoid(x): `Swish` is standard from opset 24 on, but onnxruntime has no kernel for it."""
     return g.node("Mul", x, g.node("Sigmoid", x))
 
 
@@ -102,8 +102,7 @@ def prelu(g: Builder, op: ops.Prelu, x: str, *, weight: str) -> str:
 
 @lowers(ops.Clamp)
 def clamp(g: Builder, op: ops.Clamp, x: str) -> str:
-    """Lower clamping. Both bounds are always written: onnxruntime replaces a missing one by the largest finite
-    number."""
+    """Lower clamping, always with both bounds: onnxruntime replaces a missing bound by the largest finite number."""
     low, high = (-inf if op.low is None else op.low), (inf if op.high is None else op.high)
     return g.node("Clip", x, g.number(low), g.number(high))
 
@@ -122,13 +121,13 @@ def log_softmax(g: Builder, op: ops.LogSoftmax, x: str) -> str:
 
 @lowers(ops.Identity)
 def identity(g: Builder, op: ops.Identity, x: str) -> str:
-    """Lower the identity, which adds no node."""
+    """Lower the identity, for which no node is added."""
     return x
 
 
 @lowers(ops.Zero)
 def zero(g: Builder, op: ops.Zero, x: str) -> str:
-    """Lower a tensor of zeros in the shape of the result."""
+    """Lower `zero` to a tensor of zeros with the shape of the result."""
     shape = g.node("Shape", x) if g.options.has_open_sizes else g.shape(g.type.shape, batch=True)
     return g.node("Expand", g.number(0), shape)
 

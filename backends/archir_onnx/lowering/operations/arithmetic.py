@@ -15,31 +15,31 @@ _OPERATORS: dict[type[Op], str] = {
     ops.Minimum: "Min",
     ops.Maximum: "Max",
 }
-"""ONNX operators of element-wise operations with two operands."""
+"""ONNX operator by operation, for element-wise operations with two operands."""
 
 
 @lowers(*_OPERATORS)
 def elementwise(g: Builder, op: Op, a: str, b: str) -> str:
-    """Lower an element-wise operation to the ONNX operator of the same meaning."""
+    """Lower an element-wise operation with two operands to the corresponding ONNX operator."""
     return g.node(_OPERATORS[type(op)], *g.broadcast_operands(a, b))
 
 
 @lowers(ops.Greater, ops.Less)
 def comparison(g: Builder, op: ops.Greater, a: str, b: str | None = None) -> str:
-    """Lower a comparison with another tensor or a number."""
+    """Lower an element-wise comparison with a tensor or a number."""
     pair = (a, g.number(op.than)) if b is None else g.broadcast_operands(a, b)
     return g.node("Less" if isinstance(op, ops.Less) else "Greater", *pair)
 
 
 @lowers(ops.Where)
 def where(g: Builder, op: ops.Where, mask: str, a: str, b: str) -> str:
-    """Lower the element-wise selection by a mask."""
+    """Lower the element-wise selection between two tensors by a mask."""
     return g.node("Where", mask, a, b)
 
 
 @lowers(ops.Concat)
 def concat(g: Builder, op: ops.Concat, *xs: str) -> str:
-    """Lower concatenation, by default along the channels."""
+    """Lower concatenation; the default axis is that of channels."""
     axis = g.type.channel_axis if op.axis is None else op.axis % g.type.rank
     return g.node("Concat", *xs, axis=axis + 1) if len(xs) > 1 else xs[0]
 

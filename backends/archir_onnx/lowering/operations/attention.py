@@ -16,23 +16,27 @@ from archir_onnx.lowering.rules import lowers
 from archir_onnx.lowering.windows import shift_columns, shift_rows
 
 MAX_DECOMPOSED_HEADS, MAX_STANDARD_POSITIONS = 3, 128
-"""Numbers of heads and positions up to which `auto` selects decomposed attention, or the standard operator.
+"""Maximum number of heads, and of key positions, by which the option `auto` selects the form of attention.
 
-The standard operator needs no transposes and takes 0.65 to 0.9 of the time, but it assigns whole heads to threads. With
-two threads, three heads of 197 positions take 1.1 of the time of decomposed attention, and one head of 1,024 takes 1.8.
+Attention with at most MAX_DECOMPOSED_HEADS heads and more than MAX_STANDARD_POSITIONS key positions is decomposed;
+all other attention uses the standard operator.
+
+The standard operator needs no transposes and takes 0.65 to 0.9 times as long, but it assigns whole heads to threads.
+With two threads, it takes 1.1 times as long as decomposed attention for three heads of 197 positions, and 1.8 times
+as long for one head of 1,024.
 """
 
 
 _MASK_VALUE = {"float32": -1.7e38, "bfloat16": -1.7e38, "float16": -3.2e4}
-"""Value added to the logits of masked positions: half the lowest number, so that sums stay finite.
+"""Value added to the logits at masked positions, by precision: half the lowest number, so that sums stay finite.
 
-onnxruntime uses the lowest number itself for missing positions, and returns zeros where a query sees nothing.
+onnxruntime uses the lowest number itself for missing positions, and returns zeros for queries that attend to no key.
 """
 
 
 @lowers(ops.Attention)
 def attention(g: Builder, op: ops.Attention, query: str, key: str, value: str, mask: str | None = None) -> str:
-    """Lower `softmax(q k^T * scale + bias) v` in the form that the export options select."""
+    """Lower `softmax(q k^T * scale + bias) v` in the form selected by the export options."""
     scale = op.scale if op.scale is not None else (g.types[0].channels // op.heads) ** -0.5
     if op.along != "all":
         return _axis_attention(g, op, scale, (query, key, value), mask)
@@ -60,8 +64,10 @@ def attention(g: Builder, op: ops.Attention, query: str, key: str, value: str, m
 
 
 def _axis_attention(g: Builder, op: ops.Attention, scale: float, operands: Sequence[str], mask: str | None) -> str:
-    """Lower attention along one axis of a map or volume: one matrix product per line and head, [B, other axes, heads,
-    N, c]."""
+    """Lower attention along one axis of a map or volume, with one matrix product per line and head.
+
+    The operands are laid out as [B, other axes, heads, N, c].
+    """
     axis, count = op.axis(g.type) + 1, g.type.rank  # axes with the batch, which heads make one more
     others = [item + 1 for item in range(2, count + 1) if item != axis]
     split: list[str] = []
@@ -85,7 +91,7 @@ def _axis_attention(g: Builder, op: ops.Attention, scale: float, operands: Seque
 def _attention_node(
     g: Builder, op: ops.Attention, form: str, scale: float, query: str, key: str, value: str, bias: str | None
 ) -> str:
-    """Return a single attention node, for queries, keys and values [B, N, D]."""
+    """Add a single attention node, standard or fused, for queries, keys and values [B, N, D]; return its result."""
     if form == "fused":
         inputs = query, key, value, None, None, bias and _expand_bias(g, bias, query, key)
         return g.node("MultiHeadAttention", *inputs, num_heads=op.heads, scale=scale, domain=CONTRIB)
@@ -106,8 +112,10 @@ def _decomposed(
     value: str,
     bias: str | None,
 ) -> str:
-    """Return attention as matrix products; keys are transposed while they are split into heads, and queries are
-    scaled."""
+    """Lower attention to matrix products and a softmax.
+
+    Keys are transposed while they are split into heads; queries are multiplied by the scale.
+    """
     q_type, k_type, v_type = types
     q, v = g.split_heads(query, op.heads, q_type), g.split_heads(value, op.heads, v_type)
     if k_type.rank == 2:
@@ -122,7 +130,7 @@ def _decomposed(
 
 
 def _repeat_heads(g: Builder, x: str, heads: int, times: int, kind: TensorType) -> str:
-    """Repeat each head of keys or values `times` times (grouped-query attention)."""
+    """Repeat each head of keys or values `times` times, for grouped-query attention."""
     inner = kind.channels // heads
     if kind.rank == 2:
         split = g.node("Expand", g.reshape(x, g.tokens(kind), heads, 1, inner), g.constant([1, 1, 1, times, 1]))
@@ -132,8 +140,10 @@ def _repeat_heads(g: Builder, x: str, heads: int, times: int, kind: TensorType) 
 
 
 def _bias(g: Builder, op: ops.Attention, query: str, mask: str | None) -> str | None:
-    """Return the tensor added to the logits, with a large negative number at masked positions; None if nothing is
-    masked."""
+    """Return the tensor to add to the logits, with a large negative number at masked positions.
+
+    Returns None if there is none.
+    """
     lowest = g.number(_MASK_VALUE[g.options.precision])
     bias = mask
     if mask is not None:
@@ -149,7 +159,7 @@ def _bias(g: Builder, op: ops.Attention, query: str, mask: str | None) -> str | 
 
 
 def _hidden_keys(g: Builder, op: ops.Attention, query: str) -> str:
-    """Return the mask [N, N] of keys that a query does not see: a constant, unless sizes are open."""
+    """Return a mask [N, N] that is true for keys hidden from a query; it is constant unless sizes are open."""
     count = op.span(g.type)
     min_distance = 0 if op.causal or op.window is None else 1 - op.window
     if not g.options.has_open_sizes:
@@ -165,7 +175,7 @@ def _hidden_keys(g: Builder, op: ops.Attention, query: str) -> str:
 
 
 def _position_count(g: Builder, op: ops.Attention, x: str) -> str:
-    """Return the number of positions of tokens or a map as a scalar."""
+    """Return the number of positions over which tokens or a map attend, as a scalar tensor."""
     if op.along != "all":
         axis = op.axis(g.type) + 1
         return g.node("Squeeze", g.node("Shape", x, start=axis, end=axis + 1))
@@ -175,14 +185,16 @@ def _position_count(g: Builder, op: ops.Attention, x: str) -> str:
 
 
 def _expand_bias(g: Builder, bias: str, query: str, key: str) -> str:
-    """Expand a bias [.., N, M] to all queries [B, N, D] and keys [B, M, D], as the operators require."""
+    """Expand a bias [.., N, M] over all queries [B, N, D] and keys [B, M, D], as the attention operators require."""
     sizes = [g.node("Shape", x, start=1, end=2) for x in (query, key)]
     return g.node("Expand", bias, g.node("Concat", g.constant([1, 1]), *sizes, axis=0))
 
 
 MAX_WINDOW_ELEMENTS = 2**21
-"""Maximum number of elements of keys or values of a sample, copied for every window position, that are processed at
-once."""
+"""Maximum number of elements per sample for processing all window rows at once.
+
+Counted are the elements of keys or values, copied for every window position.
+"""
 
 
 @lowers(ops.LocalAttention)
@@ -196,10 +208,10 @@ def local_attention(
     rows: str | None = None,
     columns: str | None = None,
 ) -> str:
-    """Lower attention to a window around each position, with products and sums of shifted maps.
+    """Lower attention to a window around each position, by products and sums of shifted maps.
 
-    All rows of the window are processed at once if the copies are small, else one by one. Heads have few channels: a
-    matrix product for each position would be slower (25 to 130 ms instead of 0.3 to 15 ms).
+    All rows of the window are processed at once if the copies are small, else one by one. As heads have few channels,
+    a matrix product per position would be slower (25 to 130 ms instead of 0.3 to 15 ms).
     """
     heads, kernel = op.heads, op.kernel
     channels, height, width = g.types[0].shape
@@ -238,10 +250,10 @@ def local_attention(
 
 
 def _offsets(g: Builder, op: ops.LocalAttention, chunks: list[range], rows: str, columns: str) -> str:
-    """Return the tables of row and column offsets as a matrix per head, [heads, kernel * kernel, c], in the order of
-    the chunks.
+    """Return the trained row and column offsets as one matrix per head, [heads, kernel * kernel, c].
 
-    The first half of all channels belongs to the rows, the other half to the columns.
+    Window positions are in the order of the chunks. The first half of all channels belongs to the rows, the other half
+    to the columns.
     """
     channels = g.types[0].channels
     by_row, by_column = g.arrays[rows], g.arrays[columns]
@@ -258,8 +270,10 @@ def _offsets(g: Builder, op: ops.LocalAttention, chunks: list[range], rows: str,
 def axial_attention(
     g: Builder, op: ops.AxialAttention, query: str, key: str, value: str, *, offsets: str | None = None
 ) -> str:
-    """Lower `softmax(q (k + r)^T) v` with one matrix product per line and head; offsets become one matrix per
-    position."""
+    """Lower `softmax(q (k + r)^T) v` with one matrix product per line and head.
+
+    The offsets r of relative positions become one matrix per position.
+    """
     heads, span = op.heads, op.span(g.type)
     _, height, width = g.type.shape
     # [B, heads, c, H, W] as [B, lines, heads, span, c], keys as [B, lines, heads, c, span]
@@ -285,8 +299,10 @@ def axial_attention(
 
 @lowers(ops.Rotary)
 def rotary(g: Builder, op: ops.Rotary, x: str) -> str:
-    """Lower rotary position embeddings: both halves of every head are rotated by tables of cosines and sines, which are
-    constants unless sizes are open."""
+    """Lower rotary position embeddings: the two halves of every head are rotated by tables of cosines and sines.
+
+    The tables are constants unless the number of tokens is open.
+    """
     tokens, features = g.type.shape
     width = op.rotated_features(g.type)
     speeds = op.base ** (-2 * np.arange(width // 2) / width)
@@ -307,7 +323,7 @@ def rotary(g: Builder, op: ops.Rotary, x: str) -> str:
 
 
 def _rotations(g: Builder, x: str, speeds: NDArray[Any]) -> tuple[str, str]:
-    """Return cosines and sines for the actual positions, [tokens, 1, speeds], computed in float32."""
+    """Return cosines and sines for the actual number of tokens, [tokens, 1, speeds], computed in float32."""
     count = g.node("Squeeze", g.node("Shape", x, start=1, end=2))
     positions = g.node("Cast", g.node("Range", g.constant(0), count, g.constant(1)), to=TensorProto.FLOAT)
     column = g.node("Reshape", positions, g.constant([-1, 1, 1]))

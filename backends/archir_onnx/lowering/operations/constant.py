@@ -1,4 +1,4 @@
-"""Lowering of values that are the same for every sample: constants, unless sizes are open."""
+"""Lowering of values that are equal for all samples. They are constants, unless sizes are open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from archir_onnx.lowering.rules import lowers
 
 @lowers(ops.Sinusoidal)
 def sinusoidal(g: Builder, op: ops.Sinusoidal, x: str) -> str:
-    """Lower sinusoidal position encodings: a constant table, or computed in float32 if the number of tokens is open."""
+    """Lower sinusoidal position encodings to a constant table.
+
+    If the number of tokens is open, they are computed in float32.
+    """
     tokens, features = g.type.shape
     rates = op.base ** (-np.arange(0, features, 2) / features)
     if not g.options.has_open_sizes:
@@ -31,7 +34,10 @@ def sinusoidal(g: Builder, op: ops.Sinusoidal, x: str) -> str:
 
 @lowers(ops.Positions)
 def positions(g: Builder, op: ops.Positions, x: str) -> str:
-    """Lower positions 0, 1, ...; with padding, only unpadded tokens are counted, starting after the padding index."""
+    """Lower position indices 0, 1, ... of tokens.
+
+    With padding, only tokens that are not padding are counted, starting after the padding index.
+    """
     if op.padding is not None:
         tokens = x if g.types[0].dtype == "i64" else g.node("Cast", x, to=TensorProto.INT64)
         padded = g.node("Equal", tokens, g.constant(op.padding))
@@ -52,11 +58,11 @@ def constant(g: Builder, op: ops.Constant, x: str) -> str:
 
 
 def _token_positions(g: Builder, x: str) -> str:
-    """Return the positions 0, 1, ... of the actual tokens."""
+    """Return the indices 0, 1, ... of the tokens for their actual number."""
     tokens = g.node("Squeeze", g.node("Shape", x, start=1, end=2))
     return g.node("Range", g.constant(0), tokens, g.constant(1))
 
 
 def _expand_over_batch(g: Builder, value: str, rank: int) -> str:
-    """Expand a value over the batch."""
+    """Expand a tensor without batch axis over the batch."""
     return g.node("Expand", value, g.node("Concat", g.batch_size(), g.constant([1] * rank), axis=0))

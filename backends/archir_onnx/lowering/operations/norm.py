@@ -13,13 +13,15 @@ from archir_onnx.lowering.rules import lowers
 
 
 def _weight_or_constant(g: Builder, weight: str | None, size: int, value: float) -> str:
-    """Return a weight, or a constant tensor in its place if the layer has none."""
+    """Return a weight, or if the layer has none, a constant tensor of `size` equal values."""
     return weight if weight is not None else g.number(np.full(size, value))
 
 
 def _scale_or_ones(g: Builder, weight: str | None) -> str:
-    """Return a scale, or a `Constant` node of ones: readers of the model recognise by it that the layer has no
-    scale."""
+    """Return a scale, or if the layer has none, a `Constant` node of ones.
+
+    The node instead of an initializer tells readers of the model that the layer has no scale.
+    """
     if weight is not None:
         return weight
     ones = numpy_helper.from_array(np.ones(g.type.channels, g.options.dtype))
@@ -57,7 +59,10 @@ def layer_norm(g: Builder, op: ops.LayerNorm, x: str, *, weight: str | None = No
 
 @lowers(ops.RmsNorm)
 def rms_norm(g: Builder, op: ops.RmsNorm, x: str, *, weight: str | None = None) -> str:
-    """Lower RMS normalisation; before opset 23 it is written with elementary operators."""
+    """Lower RMS normalisation.
+
+    Before opset 23, which introduced the operator, it is composed of elementary operators.
+    """
     x = _features_last(g, x)
     if g.opset >= 23:
         return _features_first(g, g.node("RMSNormalization", x, _scale_or_ones(g, weight), axis=-1, epsilon=op.eps))
@@ -70,20 +75,20 @@ def rms_norm(g: Builder, op: ops.RmsNorm, x: str, *, weight: str | None = None) 
 
 
 def _features_last(g: Builder, x: str) -> str:
-    """Transpose a map or a volume so that features are last, as in tokens."""
+    """Transpose a map or a volume so that its channels are last, as in tokens."""
     rank = g.type.rank
     return g.transpose(x, 0, *range(2, rank + 1), 1) if rank > 2 else x
 
 
 def _features_first(g: Builder, x: str) -> str:
-    """Transpose a map or a volume back so that channels are first."""
+    """Transpose a map or a volume back to channels first."""
     rank = g.type.rank
     return g.transpose(x, 0, rank, *range(1, rank)) if rank > 2 else x
 
 
 @lowers(ops.GroupNorm)
 def group_norm(g: Builder, op: ops.GroupNorm, x: str, *, weight: str | None = None, bias: str | None = None) -> str:
-    """Lower group normalisation; before opset 21 it is written as instance normalisation of the groups."""
+    """Lower group normalisation; before opset 21, it becomes instance normalisation over groups."""
     channels = g.type.channels
     scale, shift = _weight_or_constant(g, weight, channels, 1), _weight_or_constant(g, bias, channels, 0)
     if g.opset >= 21:

@@ -16,13 +16,15 @@ from archir_onnx.lowering.rules import lowers
 from archir_onnx.lowering.windows import window_attributes
 
 MAX_MATRIX_ELEMENTS = 1 << 16
-"""Maximum number of elements of the averaging matrix of an axis; larger ones would be mostly zeros."""
+"""Maximum number of elements of an axis's averaging matrix; larger matrices would consist mostly of zeros."""
 
 
 @lowers(ops.MaxPool, ops.MaxPool3d)
 def max_pool(g: Builder, op: ops.MaxPool, x: str) -> str:
-    """Lower max pooling. Padding before it is written as -0: onnxruntime 1.31 fuses a pad with 0 into the pool, where
-    it is ignored."""
+    """Lower max pooling. A preceding `Pad` node gets the value -0 instead of 0.
+
+    onnxruntime 1.31 fuses a pad with 0 into the pool, which then ignores the zeros.
+    """
     for node in g.nodes:
         if node.op_type == "Pad" and x in node.output:
             node.input[2] = g.number(-0.0)
@@ -36,15 +38,19 @@ def max_pool1d(g: Builder, op: ops.MaxPool1d, x: str) -> str:
 
 
 CHANNEL_BLOCK = 16
-"""Channel block size of onnxruntime's pooling; other numbers of channels are processed one channel at a time."""
+"""Channel block size of onnxruntime's pooling.
+
+If it does not divide the channels, they are pooled one at a time.
+"""
 
 
 @lowers(ops.AvgPool)
 def avg_pool(g: Builder, op: ops.AvgPool, x: str) -> str:
-    """Lower average pooling, as a depthwise convolution where that is faster.
+    """Lower average pooling; where that is faster, to a depthwise convolution.
 
-    For 36 channels of 32 x 32 pixels it takes 0.07 instead of 0.25 ms. Windows of one pixel are lowered like that as
-    well: onnxruntime fuses a pool with the padding before it, and then rejects padding larger than the window.
+    For 36 channels of 32 x 32 pixels, the convolution takes 0.07 ms instead of 0.25 ms. Windows of one pixel also
+    become convolutions: onnxruntime fuses a pool with the padding before it, and then rejects padding larger than the
+    window.
     """
     even = op.count_padding or not any(op.pads)
     single = all(window.kernel == 1 for window in op.windows)
@@ -66,13 +72,16 @@ def avg_pool3d(g: Builder, op: ops.AvgPool3d, x: str) -> str:
 
 
 def _mean(g: Builder, op: ops.AvgPool, x: str) -> str:
-    """Add an `AveragePool` node."""
+    """Add an `AveragePool` node; return its result."""
     return g.node("AveragePool", x, **window_attributes(op.windows), count_include_pad=int(op.count_padding))
 
 
 def _mean_by_convolution(g: Builder, op: ops.AvgPool, x: str, even: bool) -> str:
-    """Average by convolution, over windows of equal size (`even`), or over the pixels of each window that are not
-    padding."""
+    """Lower average pooling to a depthwise convolution.
+
+    If all windows count equally many pixels (`even`), the kernel holds the weights; otherwise, sums over windows are
+    divided by the number of pixels that are not padding.
+    """
     channels, size = g.type.channels, [window.kernel for window in op.windows]
     weight = np.full((channels, 1, *size), 1 / prod(size) if even else 1)
     y = g.node("Conv", x, g.number(weight), **window_attributes(op.windows), group=channels)
@@ -83,7 +92,7 @@ def _mean_by_convolution(g: Builder, op: ops.AvgPool, x: str, even: bool) -> str
 
 
 def _unpadded_counts(window: Window, size: int) -> NDArray[Any]:
-    """Return the number of positions of each window along an axis that are not padding."""
+    """Return, for each window along an axis, the number of positions that are not padding."""
     real = np.pad(np.ones(size), (window.before, window.after))
     windows_view: NDArray[Any] = np.lib.stride_tricks.sliding_window_view(real, window.kernel)
     return np.asarray(windows_view[:: window.stride].sum(1))
@@ -93,8 +102,8 @@ def _unpadded_counts(window: Window, size: int) -> NDArray[Any]:
 def adaptive_avg_pool(g: Builder, op: ops.AdaptiveAvgPool, x: str) -> str:
     """Lower adaptive average pooling.
 
-    If all parts have one size, it is an ordinary pool; else a product with an averaging matrix per axis; and for many
-    parts of long axes, weighted sums of the gathered positions.
+    If all parts of an axis have equal size, it becomes an ordinary pool; otherwise, a product with one averaging matrix
+    per axis. If a matrix would be too large, it becomes weighted sums of gathered positions.
     """
     sizes = _fixed_size(g, op)
     if op.sizes == (1, 1):
@@ -117,8 +126,10 @@ def adaptive_avg_pool(g: Builder, op: ops.AdaptiveAvgPool, x: str) -> str:
 
 
 def _padded_parts(size: int, parts: int) -> tuple[list[list[int]], NDArray[Any]]:
-    """Return the positions of each part, padded to equal length with the last one, and a mask of those that are not
-    padding."""
+    """Return the positions in each part of an axis, padded to equal length by repeating the last one, and a mask.
+
+    The mask is 1 for positions that are not padding.
+    """
     bounds = _parts(size, parts)
     longest = max(end - start for start, end in bounds)
     positions = [[min(start + i, end - 1) for i in range(longest)] for start, end in bounds]
@@ -126,7 +137,7 @@ def _padded_parts(size: int, parts: int) -> tuple[list[list[int]], NDArray[Any]]
 
 
 def _averaging_matrix(size: int, parts: int) -> NDArray[Any]:
-    """Return the averaging matrix of an axis, [parts, size]."""
+    """Return the matrix [parts, size] that averages each part of an axis."""
     matrix = np.zeros((parts, size))
     for row, (start, end) in zip(matrix, _parts(size, parts), strict=True):
         row[start:end] = 1 / (end - start)
@@ -135,7 +146,10 @@ def _averaging_matrix(size: int, parts: int) -> NDArray[Any]:
 
 @lowers(ops.AdaptiveMaxPool)
 def adaptive_max_pool(g: Builder, op: ops.AdaptiveMaxPool, x: str) -> str:
-    """Lower adaptive max pooling: an ordinary pool if all parts have one size, else a gather and a maximum per axis."""
+    """Lower adaptive max pooling.
+
+    If all parts of an axis have equal size, it becomes an ordinary pool, otherwise a gather and a maximum per axis.
+    """
     sizes = _fixed_size(g, op)
     if op.sizes == (1, 1):
         return g.node("GlobalMaxPool", x)
@@ -148,15 +162,17 @@ def adaptive_max_pool(g: Builder, op: ops.AdaptiveMaxPool, x: str) -> str:
 
 
 def _fixed_size(g: Builder, op: ops.AdaptiveAvgPool) -> tuple[int, ...]:
-    """Return height and width of the input. Raises ArchError (A0932) if they are open and the output has more than one
-    part."""
+    """Return height and width of the input.
+
+    Raises ArchError (A0932) if they are open and the output has more than one part.
+    """
     if g.options.has_open_sizes and op.sizes != (1, 1):
         raise fail("A0932", f"the sizes of images cannot be left open: the windows of `{op.name}` depend on them")
     return g.types[0].spatial
 
 
 def _equal_windows(sizes: tuple[int, ...], parts: tuple[int, ...]) -> dict[str, Any] | None:
-    """Return the window attributes of parts of one size, or None if the sizes differ."""
+    """Return the window attributes of an equivalent ordinary pool, or None if the parts differ in size."""
     if any(size % count for size, count in zip(sizes, parts, strict=True)):
         return None
     kernel = [size // count for size, count in zip(sizes, parts, strict=True)]
@@ -164,7 +180,7 @@ def _equal_windows(sizes: tuple[int, ...], parts: tuple[int, ...]) -> dict[str, 
 
 
 def _parts(size: int, parts: int) -> list[tuple[int, int]]:
-    """Return the start and the end of each part of an axis."""
+    """Return the start and the end position of each part of an axis."""
     return [(i * size // parts, -(-(i + 1) * size // parts)) for i in range(parts)]
 
 

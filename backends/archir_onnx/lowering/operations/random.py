@@ -1,4 +1,4 @@
-"""Lowering of dropout and the like, which have no effect in a deployed model."""
+"""Lowering of operations such as dropout, which have no effect in a deployed model."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from archir_onnx.lowering.rules import lowers
 
 @lowers(ops.Dropout, ops.DropPath)
 def no_op(g: Builder, op: Op, x: str) -> str:
-    """Lower an operation that only acts in training: it adds no node."""
+    """Lower an operation that has an effect only in training: no node is added."""
     return x

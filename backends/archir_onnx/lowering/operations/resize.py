@@ -16,7 +16,7 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 @lowers(ops.Resize)
 def resize(g: Builder, op: ops.Resize, x: str) -> str:
-    """Lower resizing: nearest, antialiased, or bilinear and bicubic interpolation."""
+    """Lower resizing: nearest-neighbour, antialiased, bilinear or bicubic."""
     if op.mode == "nearest":
         return _nearest(g, op, x)
     if op.antialias:
@@ -38,8 +38,10 @@ def _scale_sizes(g: Builder, sizes: str, ratio: tuple[int, int]) -> str:
 
 
 def _nearest(g: Builder, op: ops.Resize, x: str) -> str:
-    """Nearest-neighbour resizing with exact positions: ONNX's `Resize` divides by factors and is exact only for integer
-    ones."""
+    """Lower nearest-neighbour resizing with exact source positions.
+
+    ONNX's `Resize` divides by factors and is exact only for integer ones, so other factors use `Gather`.
+    """
     times, divisor = op.ratio
     if op.factor is not None and divisor == 1:
         scales = g.constant([1, 1, *[times] * (g.type.rank - 1)], np.float32)
@@ -51,7 +53,7 @@ def _nearest(g: Builder, op: ops.Resize, x: str) -> str:
 
 
 def _source_positions(g: Builder, op: ops.Resize, x: str, axis: int) -> str:
-    """Return the source positions along an axis."""
+    """Return the index of the source pixel for each output pixel along an axis."""
     if not g.options.has_open_sizes:
         before, after = g.types[0].shape[axis - 1], g.type.shape[axis - 1]
         return g.constant(np.arange(after) * before // after)
@@ -67,16 +69,16 @@ def _lengths(g: Builder, op: ops.Resize, x: str, axis: int) -> tuple[str, str]:
 
 
 def _antialiased(g: Builder, op: ops.Resize, x: str) -> str:
-    """Antialiased resizing with triangle filters as wide as an output pixel, one axis after the other.
+    """Lower antialiased resizing, one axis after the other.
 
-    onnxruntime's own `antialias` differs from torch and Pillow.
+    The triangle filter has the width of an output pixel. onnxruntime's own `antialias` differs from torch and Pillow.
     """
     rows, columns = (_filter_weights(g, op, x, axis) for axis in (2, 3))
     return g.node("MatMul", rows, g.node("MatMul", x, g.node("Transpose", columns, perm=[1, 0])))
 
 
 def _filter_weights(g: Builder, op: ops.Resize, x: str, axis: int) -> str:
-    """Return the filter weights along an axis, [after, before]."""
+    """Return the matrix of filter weights along an axis, [size after, size before]."""
     if not g.options.has_open_sizes:
         before, after = g.types[0].shape[axis - 1], g.type.shape[axis - 1]
         step = before / after
@@ -94,13 +96,13 @@ def _filter_weights(g: Builder, op: ops.Resize, x: str, axis: int) -> str:
 
 
 def _pixel_centres(g: Builder, count: str) -> str:
-    """Return the centres of `count` pixels: 0.5, 1.5, ..."""
+    """Return the centres of `count` pixels along an axis: 0.5, 1.5, ..."""
     pixels = g.node("Range", g.constant(0), count, g.constant(1))
     return g.node("Add", _to_float(g, pixels), g.constant(0.5, np.float32))
 
 
 def _to_float(g: Builder, number: str) -> str:
-    """Convert to float32."""
+    """Cast a tensor to float32."""
     return g.node("Cast", number, to=TensorProto.FLOAT)
 
 
@@ -112,8 +114,10 @@ def pixel_shuffle(g: Builder, op: ops.PixelShuffle, x: str) -> str:
 
 @lowers(ops.PixelUnshuffle)
 def pixel_unshuffle(g: Builder, op: ops.PixelUnshuffle, x: str) -> str:
-    """Lower the rearrangement of pixels into channels; ONNX's `SpaceToDepth` orders them the other way, pixels
-    outermost."""
+    """Lower the rearrangement of pixels into channels.
+
+    ONNX's `SpaceToDepth` cannot be used alone: it orders the new channels with pixels outermost.
+    """
     y = g.node("SpaceToDepth", x, blocksize=op.factor)
     reordered = g.transpose(g.reshape(y, op.factor**2, g.types[0].channels, -1), 0, 2, 1, 3)
     return g.reshape(reordered, *g.type.shape, like=y)

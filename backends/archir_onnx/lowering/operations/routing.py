@@ -9,7 +9,7 @@ from archir_onnx.lowering.rules import lowers
 
 @lowers(ops.TopK, ops.TopPositions)
 def top_k(g: Builder, op: ops.TopK, x: str) -> str:
-    """Lower the k largest values or their positions; among equal values, ONNX's `TopK` takes the first."""
+    """Lower the k largest values or their positions. Among equal values, ONNX's `TopK` prefers the first."""
     values, positions = g.multi_output_node("TopK", x, g.constant([op.k]), outputs=2)
     return positions if isinstance(op, ops.TopPositions) else values
 
@@ -18,8 +18,10 @@ def top_k(g: Builder, op: ops.TopK, x: str) -> str:
 def expert_linear(
     g: Builder, op: ops.ExpertLinear, x: str, chosen: str, *, weight: str, bias: str | None = None
 ) -> str:
-    """Lower expert layers: each expert maps only the rows that selected it, and the results are scattered to their
-    places."""
+    """Lower a linear layer with experts: each expert is applied only to the rows that selected it.
+
+    The results are scattered back to the positions of their rows.
+    """
     is_routed = g.types[0].shape[0] != g.types[1].shape[0]
     if is_routed:
         x = g.node("Reshape", x, g.node("Concat", g.node("Shape", chosen), g.constant([-1]), axis=0))
@@ -39,7 +41,7 @@ def expert_linear(
 
 @lowers(ops.CombineExperts)
 def combine_experts(g: Builder, op: ops.CombineExperts, x: str, gates: str) -> str:
-    """Lower the gate-weighted sum of the experts' outputs."""
+    """Lower the sum of the experts' outputs, weighted by their gates."""
     rows = g.node("Reshape", x, g.node("Concat", g.node("Shape", gates), g.constant([-1]), axis=0))
     product = g.node("MatMul", g.node("Unsqueeze", gates, g.constant([2])), rows)
     return g.node("Squeeze", product, g.constant([2]))

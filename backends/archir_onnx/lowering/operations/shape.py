@@ -1,4 +1,4 @@
-"""Lowering of operations that move data, and of learned tensors."""
+"""Lowering of data movement and of learned tensors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def slice_(g: Builder, op: ops.Slice, x: str) -> str:
 
 @lowers(ops.FirstTokens)
 def first_tokens(g: Builder, op: ops.FirstTokens, x: str, like: str) -> str:
-    """Lower the selection of the first tokens, as many as `like` has."""
+    """Lower the selection of as many leading tokens as `like` has."""
     if not g.options.has_open_sizes:
         return g.slice(x, 1, 0, g.type.shape[0])
     return g.node("Slice", x, g.constant([0]), g.node("Shape", like, start=1, end=2), g.constant([1]))
@@ -52,7 +52,10 @@ def to_tokens(g: Builder, op: ops.ToTokens, x: str) -> str:
 
 @lowers(ops.ToMap)
 def to_map(g: Builder, op: ops.ToMap, x: str) -> str:
-    """Lower the conversion of tokens to a map; if sizes are open and no height is given, the map is square."""
+    """Lower the conversion of tokens to a map.
+
+    If sizes are open and no height is given, the map is taken to be square.
+    """
     y = g.transpose(x, 0, 2, 1)
     if not g.options.has_open_sizes:
         return g.reshape(y, *g.type.shape)
@@ -65,7 +68,7 @@ def to_map(g: Builder, op: ops.ToMap, x: str) -> str:
 
 @lowers(ops.Flatten)
 def flatten(g: Builder, op: ops.Flatten, x: str) -> str:
-    """Lower flattening to a vector per sample."""
+    """Lower the flattening of each sample to a vector."""
     return g.node("Flatten", x)
 
 
@@ -87,5 +90,5 @@ def upsample(g: Builder, op: ops.Upsample, x: str) -> str:
 
 @lowers(ops.Parameter)
 def parameter(g: Builder, op: ops.Parameter, *, value: str) -> str:
-    """Lower a tensor that is stored with the network."""
+    """Lower a learned tensor that is stored with the network."""
     return g.expand_to_batch(value if op.trained else g.as_constant(value), op.shape)

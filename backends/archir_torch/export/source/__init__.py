@@ -1,1 +1,1 @@
-"""Export of networks as Python source that imports only torch."""
+"""Export of networks as Python source that depends only on torch."""

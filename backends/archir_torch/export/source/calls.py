@@ -1,4 +1,4 @@
-"""Assignment of a graph's nodes to the calls of blocks that they belong to."""
+"""Assignment of a graph's nodes to the block calls that contain them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from archir_torch.export.source.holes import literal
 from archir_torch.lowering.layers import Argument
 
 MAX_INLINED = 4
-"""Maximum number of operations of a call without weights that is inlined into its caller."""
+"""Maximum number of operations in a call without weights for it to be inlined into its caller."""
 
 
 @dataclass
 class Call:
-    """One call of a block: the values that it reads and returns, and its contents, which are nodes and further
-    calls."""
+    """One call of a block: the values it reads (`inputs`) and returns (`outputs`), its nodes and nested calls."""
 
     scope: str
     name: str
@@ -30,25 +29,28 @@ class Call:
     arguments: list[Argument] = field(default_factory=list)
 
     def nodes(self) -> list[NodeId]:
-        """Return all nodes inside, including those of inner calls."""
+        """Return all nodes in the call, including those of nested calls."""
         return [n for item in self.items for n in (item.nodes() if isinstance(item, Call) else [item])]
 
     @property
     def constructor(self) -> str:
-        """Expression that constructs the call's module."""
+        """Python expression that constructs the module of the call."""
         return f"{self.class_name}({', '.join(literal(argument.value) for argument in self.arguments)})"
 
     def calls(self) -> Iterator[Call]:
-        """Return the calls directly inside."""
+        """Yield the calls nested directly in this one."""
         return (item for item in self.items if isinstance(item, Call))
 
     def everything(self) -> list[Call]:
-        """Return the call and all calls below it."""
+        """Return the call and all calls nested in it, at any depth."""
         return [self, *(inner for call in self.calls() for inner in call.everything())]
 
 
 def call_tree(graph: Graph, types: Types, preserved: str = "") -> Call:
-    """Return the tree of a graph's calls, whose root is the net; calls of the block `kept` are not inlined."""
+    """Return the tree of a graph's block calls, with the net as its root.
+
+    Small calls without weights are inlined, except those of the block `preserved`.
+    """
     root = Call("", graph.name)
     calls_by_scope = {"": root}
     for number in graph:
@@ -69,7 +71,7 @@ def call_tree(graph: Graph, types: Types, preserved: str = "") -> Call:
 
 
 def _owner(graph: Graph, scope: str, calls: dict[str, Call]) -> Call:
-    """Return the innermost call that a node of this scope belongs to; create it if it is new."""
+    """Return the innermost call that contains nodes of a scope, creating it on first use."""
     parts = parts_of(scope)
     owner = calls[""]
     for end in range(1, len(parts) + 1):
@@ -104,10 +106,10 @@ def has_weights(graph: Graph, types: Types, number: NodeId) -> bool:
 
 
 def parts_of(scope: str) -> list[str]:
-    """Return the components of a scope."""
+    """Split a scope into its components."""
     return re.findall(r"[^.\[\]]+", scope)
 
 
 def scope_of(parts: list[str]) -> str:
-    """Return the scope with these components."""
+    """Join components to a scope."""
     return re.sub(r"\.(\d+)", r"[\1]", ".".join(parts))

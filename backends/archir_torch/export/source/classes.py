@@ -1,4 +1,7 @@
-"""Classes for block calls of the same structure: the numbers in which they differ become parameters."""
+"""Python classes for block calls.
+
+Calls of equal structure share a class, and numbers in which they differ become parameters.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,15 @@ from archir_torch.export.source.variables import RESERVED, Step, Variables, step
 from archir_torch.lowering.layers import Argument
 
 MAX_SWAPPED = 2
-"""Maximum number of inner modules that may be of different classes in calls of one class: they are passed to it."""
+"""Maximum number of submodules whose classes may differ between the calls that share a class.
+
+Such submodules are passed to the constructor.
+"""
 
 
 @dataclass
 class Module:
-    """A submodule of a class: its path, class name, and constructor."""
+    """Submodule of an emitted class: its path, class name and constructor."""
 
     path: Path
     name: str
@@ -35,7 +41,7 @@ class Module:
 
 @dataclass
 class Template:
-    """The text of a class with holes, and the constants of one call."""
+    """Source of one call's class, with holes in place of numbers, and the numbers of that call."""
 
     modules: list[Module]
     lines: list[tuple[Line, TextTemplate]]
@@ -45,25 +51,25 @@ class Template:
 
     @property
     def structure(self) -> tuple[object, ...]:
-        """Key that is equal for calls that can become one class, if the blocks in them can."""
+        """Key that is equal for calls that can share a class, provided that their nested blocks can."""
         modules = tuple((m.path, "" if m.is_block else m.mold.text) for m in self.modules)
         return modules, tuple((line, mold.text) for line, mold in self.lines), tuple(self.signature), self.returns
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """Classes of the blocks that it contains."""
+        """Class names of the nested blocks."""
         return tuple(m.name for m in self.modules if m.is_block)
 
 
 class Classes:
-    """The emitted classes of a network by name, in an order in which dependencies come first."""
+    """Emitted classes of a network by name; every class comes after the classes it depends on."""
 
     def __init__(self, graph: Graph, types: Types, helpers: Helpers) -> None:
         self.graph, self.types, self.helpers = graph, types, helpers
         self.texts: dict[str, str] = {}
 
     def write(self, root: Call) -> None:
-        """Emit the classes of a call and of all calls below it."""
+        """Emit the classes for a call and all calls nested in it."""
         pending = root.everything()
         while pending:
             ready = [call for call in pending if all(child.class_name for child in call.calls())]
@@ -74,7 +80,7 @@ class Classes:
             pending = [call for call in pending if not call.class_name]
 
     def _group_calls(self, calls: Sequence[Call]) -> list[list[tuple[Call, Template]]]:
-        """Group calls that become one class."""
+        """Group the calls that will share a class."""
         by_structure: dict[tuple[object, ...], list[tuple[Call, Template]]] = {}
         for call in calls:
             template = self._template(call)
@@ -92,7 +98,7 @@ class Classes:
         return groups
 
     def _template(self, call: Call) -> Template:
-        """Return the template of a call's class."""
+        """Return the template of the class for one call."""
         call_steps = steps(self.graph, self.types, call)
         variables = Variables(self.graph, call, call_steps)
         modules: dict[Path, Module] = {}
@@ -118,7 +124,10 @@ class Classes:
     def _step_code(
         self, call: Call, step: Step, texts: Sequence[str], modules: Mapping[Path, Module]
     ) -> tuple[Path | None, Module | None, TextTemplate]:
-        """Return the path and module of a step, if it has one, and its expression."""
+        """Return a step's expression, with the path and the definition of the submodule it calls.
+
+        Both are None if the step calls no submodule; the definition is None if another step defines the submodule.
+        """
         calling = TextTemplate(f"{MODULE}({', '.join(texts)})")
         if isinstance(step.item, Call):
             path = _relative_path(call, step.item.scope, step.item.name)
@@ -143,7 +152,7 @@ class Classes:
         return path, Module(path, op.name, False, constructor), calling
 
     def _write_class(self, group: Sequence[tuple[Call, Template]]) -> None:
-        """Emit the class of a group of calls, and set its name and arguments in these calls."""
+        """Emit the class for a group of calls, and set its name and arguments in these calls."""
         template = group[0][1]
         parameters = Parameters([t.channels for _, t in group])
         modules: list[tuple[Path, str]] = []
@@ -179,7 +188,7 @@ class Classes:
         self.texts[name] = "\n".join(source)
 
     def _new_name(self, name: str) -> str:
-        """Return an unused class name for a block."""
+        """Return an unused class name derived from the name of a block."""
         result = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
         result = result if result.isidentifier() else f"Net{result}"
         if result in RESERVED or keyword.iskeyword(result):
@@ -191,12 +200,12 @@ class Classes:
 
 
 def _relative_path(call: Call, scope: str, name: str) -> Path:
-    """Return the path of a scope relative to a call; `name` if it is the call's own scope."""
+    """Return the path of a scope relative to a call; if it is the call's own scope, the path `name`."""
     return Path(tuple(parts_of(scope)[len(parts_of(call.scope)) :]) or (name,))
 
 
 def _module_path(name: str, constructor: TextTemplate, modules: Mapping[Path, Module]) -> Path:
-    """Return the path of a module without weights: that of an equal module, or else a new one."""
+    """Return the path of a submodule without weights: that of an equal submodule, or else an unused path."""
     number, path = 2, Path((name,))
     while path in modules and modules[path].mold != constructor:
         path, number = Path((f"{name}_{number}",)), number + 1
@@ -204,27 +213,27 @@ def _module_path(name: str, constructor: TextTemplate, modules: Mapping[Path, Mo
 
 
 def _columns(molds: Sequence[TextTemplate]) -> list[tuple[Argument, ...]]:
-    """Return, for each hole, its constants in all calls."""
+    """Return, for each hole, the constants that fill it in all calls."""
     return [*zip(*(mold.holes for mold in molds), strict=True)]
 
 
 def _fill(molds: Sequence[TextTemplate], parameters: Parameters) -> str:
-    """Fill a constructor's holes with parameters' expressions."""
+    """Fill the holes of a constructor with expressions of the class's parameters."""
     return molds[0].fill([parameters.expression(column) for column in _columns(molds)])
 
 
 def _constructor_text(mold: TextTemplate) -> str:
-    """Return the text of one call's constructor, with its constants."""
+    """Return the constructor of a single call, with its constants filled in."""
     return mold.fill(
         ["" if hole.keyword and hole.value == hole.default else literal(hole.value) for hole in mold.holes]
     )
 
 
 def _attribute_expression(expression: str, name: str, attributes: dict[str, str], taken: set[str]) -> str:
-    """Return how a forward function reads a value that the constructor knows: a constant itself, others by an
-    attribute.
+    """Return the expression by which a forward function reads a constant or a value known to the constructor.
 
-    New attributes are added to `own`.
+    A constant is returned as it is; any other value is read from an attribute, and new attributes are added to
+    `attributes`.
     """
     if not any(part.isidentifier() for part in expression.split()):
         return expression

@@ -1,8 +1,8 @@
-"""A network as a Python file that imports only torch, with one parameterised class per distinct block.
+"""Conversion of a network to a Python file that imports only torch, with one class per distinct block.
 
-The scopes of the graph say which nodes belong to which call of which block. Calls of the same structure become one
-class, whose parameters are the numbers in which they differ. Operations without a standard torch layer are emitted as
-the source of their lowering rule.
+Scopes determine which nodes belong to which block call. Calls of equal structure share a class, whose parameters are
+the numbers in which they differ. Operations without a standard torch layer are emitted as the source of their
+lowering rule.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _IMPORTS = {
     "import torch": {"torch"},
     "import torch.nn.functional as F": {"F"},
 }
-"""Import lines, and the names that require them."""
+"""Import lines, each with the names that require it."""
 
 
 def emit(graph: Graph) -> str:
-    """Return the Python source of a graph without choices. Raises ArchError (A0901, A0904, A0908) if it cannot be
-    lowered.
+    """Return the Python source of a graph without choices.
 
-    The last class is the network; its function `load` loads the weights of a safetensors file, and the file can be run.
+    The last class is the network; the function `load` loads its weights from a safetensors file, and the file can be
+    run. Raises ArchError (A0901, A0904, A0908) if the graph cannot be lowered.
     """
     graph, types = prepare_graph(graph)
     helpers = Helpers()
@@ -50,10 +50,10 @@ def emit(graph: Graph) -> str:
 
 
 def emit_block(graph: Graph, name: str) -> str:
-    """Return the Python source of one block of a graph without choices, `name` or `name@scope`: a reusable module.
+    """Return the Python source of one block of a graph without choices, as a reusable module.
 
-    Numbers in which the calls of the block differ become its parameters. Raises ArchError as `emit`, and A0906 if the
-    name does not identify one block.
+    `name` is the block's name, or `name@scope`. Numbers in which the calls of the block differ become its parameters.
+    Raises ArchError as `emit` does, and A0906 if the name does not identify exactly one block.
     """
     scopes = calls(graph, name)
     graph, types = prepare_graph(graph)
@@ -76,7 +76,7 @@ def emit_block(graph: Graph, name: str) -> str:
 
 
 def used_definitions(name: str, texts: Mapping[str, str]) -> list[str]:
-    """Return the texts of a definition and of all definitions that it uses, in the order of `texts`."""
+    """Return the source of a definition and of all definitions it depends on, in the order of `texts`."""
     names, pending = {name}, [name]
     while pending:
         used = {word for word in re.findall(r"\w+", texts[pending.pop()]) if word in texts} - names
@@ -86,9 +86,9 @@ def used_definitions(name: str, texts: Mapping[str, str]) -> list[str]:
 
 
 def prepare_graph(graph: Graph) -> tuple[Graph, Types]:
-    """Prepare a graph for emission: expand composite operations and remove identities. Returns the graph and its types.
+    """Expand composite operations, remove identities, and return the graph with the types of its nodes.
 
-    All names that are emitted are checked first. Raises ArchError (A0901, A0904, A0908).
+    All names that will be emitted are checked first. Raises ArchError (A0901, A0904, A0908).
     """
     require_names(graph)
     problems = supports(graph)
@@ -110,8 +110,10 @@ def prepare_graph(graph: Graph) -> tuple[Graph, Types]:
 
 
 def assemble_file(about: str, parts: list[str], imports: list[str]) -> str:
-    """Return a file with a docstring, these definitions, and the imports: those in `imports`, and those that names
-    need."""
+    """Return the source of a file with a docstring, imports and definitions.
+
+    The imports are those in `imports` and those that names in the definitions require.
+    """
     body = "\n\n\n".join(parts)
     words = set(re.findall(r"\w+", body))
     required = [line for line, names in _IMPORTS.items() if names & words]

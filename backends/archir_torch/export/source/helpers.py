@@ -1,4 +1,7 @@
-"""Translation of nodes: torch layers, expressions, and helper functions and modules that the emitted file defines."""
+"""Translation of nodes to Python source: torch layers, expressions, and helper functions and modules.
+
+Helper functions and modules are defined in the emitted file itself.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,21 @@ from archir_torch.lowering.layers import Argument, standard_layer
 from archir_torch.lowering.rules import RULES, Rule
 
 _SHARED_MODULE = "__lender__"
-"""Placeholder for the module whose weights an operation shares."""
+"""Placeholder for the module that owns the weights of a shared-weight operation."""
 
 
 class Helpers:
-    """The helper functions and modules of a file by name, dependencies first; blocks share them."""
+    """Helper functions and modules of an emitted file by name, dependencies first.
+
+    All blocks of the file share them.
+    """
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
         self._modules: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def module(self, op: Op, types: Sequence[TensorType]) -> TextTemplate | None:
-        """Return the constructor of a node's module; None if it needs no module."""
+        """Return the constructor of the module for a node; None if the node needs no module."""
         layer = standard_layer(op, types)
         if layer is not None:
             if layer.source:
@@ -50,7 +56,7 @@ class Helpers:
         return call_template(self._modules[key], [*shapes, *(Argument(*pair) for pair in rule.attributes(op).items())])
 
     def _free_name(self, name: str) -> str:
-        """Return an unused class name for an operation."""
+        """Return an unused class name derived from the name of an operation."""
         base = candidate = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
         number = 2
         while candidate in self.texts:
@@ -58,7 +64,7 @@ class Helpers:
         return candidate
 
     def expression(self, op: Op, texts: Sequence[str], types: Sequence[TensorType]) -> TextTemplate:
-        """Return the expression of a node without weights, applied to operands with these names."""
+        """Return the expression that computes a node without weights from operands with the given names."""
         rule = RULES[type(op)]
         match op:
             case Slice():
@@ -77,8 +83,10 @@ class Helpers:
         return with_holes(inlined, attributes)
 
     def shared_expression(self, op: Op, texts: Sequence[str], types: Sequence[TensorType], module: str) -> TextTemplate:
-        """Return the expression of a node whose weights belong to another operation's module, which is called
-        `module`."""
+        """Return the expression of a node that uses the weights of another operation's module.
+
+        `module` is that module's name.
+        """
         rule, attributes = RULES[type(op)], RULES[type(op)].attributes(op)
         op_weights = op.weights(*types)
         remaining = [a.arg for a in definition(rule.function).args.args][len(texts) :]
@@ -93,9 +101,9 @@ class Helpers:
         return TextTemplate(result.text.replace(_SHARED_MODULE, module), result.holes)
 
     def _add_function(self, rule: Rule, types: Sequence[TensorType], fixed: Mapping[str, Any]) -> None:
-        """Add a rule's function to the file, specialised to operands of these ranks and to fixed parameter values.
+        """Add the function of a lowering rule to the file, specialised to operand ranks and fixed parameter values.
 
-        If the file already has the function in another specialisation, the full function is used.
+        If the file already contains another specialisation of the function, the general function replaces it.
         """
         name = rule.function.__name__
         definitions = sources(rule.function)
@@ -110,7 +118,7 @@ class Helpers:
         self.texts[name] = text
 
     def _write_module(self, class_name: str, op: Op, rule: Rule, weights: list[str], buffers: list[str]) -> None:
-        """Emit a module around a rule that has weights, or depends on the mode, and has no torch layer."""
+        """Emit a module class for a lowering rule that has weights or depends on the mode, and has no torch layer."""
         attributes = [*rule.attributes(op)]
         operands = [] if rule.takes("batch") else [name.lstrip("*") for name in op.operands]
         head = ", ".join(["self", *(f"{weight}_shape" for weight in weights), *attributes])
@@ -135,7 +143,7 @@ class Helpers:
 
 
 def _slice_expression(op: Slice, text: str, x: TensorType) -> TextTemplate:
-    """Return a slicing expression: `x[:, 16:32]`."""
+    """Return the expression of a slice, such as `x[:, 16:32]`."""
     axis, start, stop = op.bounds(x)
     limits = [Argument("start", start)] if start else []
     limits += [Argument("stop", stop)] if stop < x.shape[axis] else []
@@ -147,23 +155,23 @@ def _slice_expression(op: Slice, text: str, x: TensorType) -> TextTemplate:
 
 
 def _axis(op: Concat, x: TensorType) -> int:
-    """Return the axis of a concatenation, counting the batch axis; the last one (-1) for features of tokens and
-    vectors."""
+    """Return the axis of a concatenation, counted with the batch axis; -1 for the features of tokens and vectors."""
     if op.axis is None:
         return 1 if x.rank >= 3 else -1
     return op.axis if op.axis < 0 else op.axis + 1
 
 
 def split_expression(parts: int, text: str, op: Slice, x: TensorType) -> TextTemplate:
-    """Return an expression that splits a tensor into equal parts: `x.chunk(3, 1)`."""
+    """Return the expression that splits a tensor into equal parts, such as `x.chunk(3, 1)`."""
     axis, *_ = op.bounds(x)
     return TextTemplate(f"{text}.chunk({parts}, {-1 if axis == x.rank - 1 else axis + 1})")
 
 
 def _inline_body(rule: Rule, attributes: set[str], operands: Sequence[str]) -> list[str] | None:
-    """Return a rule's statements with `self.name` for the module's attributes and defaults for absent operands.
+    """Return the statements of a lowering rule as the body of a module's forward function.
 
-    None if the statements use or change anything else.
+    The module's attributes become `self.name`, and absent operands get their defaults. Returns None if the statements
+    use other functions or assign to attributes.
     """
     if len(sources(rule.function)) > 1:
         return None

@@ -1,4 +1,4 @@
-"""Text with holes for constants: calls that differ only in numbers have the same text."""
+"""Source text with holes in place of constants, so that calls that differ only in numbers have the same text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 from archir_torch.lowering.layers import Argument
 
 _HOLE = "\N{SYMBOL FOR NULL}"
-"""Character that marks a hole."""
+"""Character that stands for a hole."""
 _NUMBERED = re.compile(f"{_HOLE}(\\d+)_")
-"""Hole with an index, as `with_holes` inserts it into a syntax tree."""
+"""Pattern of a numbered hole, as inserted into syntax trees by `with_holes`."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """An argument that is an expression rather than a constant."""
+    """Argument given as Python source instead of a constant."""
 
     text: str
 
@@ -29,13 +29,13 @@ class Code:
 
 @dataclass(frozen=True)
 class TextTemplate:
-    """A text with holes, and the constants that belong into them."""
+    """Source text with holes, and the constants that fill them."""
 
     text: str
     holes: tuple[Argument, ...] = ()
 
     def fill(self, constants: Sequence[str]) -> str:
-        """Return the text with these expressions in its holes."""
+        """Return the text with the given expressions in its holes."""
         filled = iter(
             f", {hole.name}={constant}" if hole.keyword and constant else constant
             for hole, constant in zip(self.holes, constants, strict=True)
@@ -44,8 +44,11 @@ class TextTemplate:
 
 
 def call_template(name: str, arguments: Sequence[Argument]) -> TextTemplate:
-    """Return `name(...)` with holes for its constants. A keyword argument is inserted together with its comma when
-    filled."""
+    """Return the text of a call `name(...)` with holes for its constants.
+
+    The hole of a keyword argument also stands for the comma and the keyword, so that an empty filling omits the
+    argument.
+    """
     holes: list[Argument] = []
     positional = [_hole_for(argument, holes) for argument in arguments if not argument.keyword]
     keywords = [argument for argument in arguments if argument.keyword]
@@ -53,7 +56,7 @@ def call_template(name: str, arguments: Sequence[Argument]) -> TextTemplate:
 
 
 def _hole_for(argument: Argument, holes: list[Argument]) -> str:
-    """Return a hole for a constant, or a tuple with one hole per item."""
+    """Return a hole for a constant; for a tuple, return a tuple with one hole per item."""
     if isinstance(argument.value, tuple) and argument.value:
         inner = [_hole_for(Argument(argument.name, item), holes) for item in argument.value]
         return f"({', '.join(inner)}{',' if len(inner) == 1 else ''})"
@@ -62,7 +65,7 @@ def _hole_for(argument: Argument, holes: list[Argument]) -> str:
 
 
 def with_holes(text: str, attributes: Mapping[str, Any]) -> TextTemplate:
-    """Replace the numbers of an expression by holes, named after the attributes that have these values."""
+    """Replace the numbers in an expression by holes, each named after the attribute that has this value."""
     names = {value: name for name, attribute_value in attributes.items() for value in _scalars(attribute_value)}
     inserter = _HoleInserter()
     text = tidy(ast.unparse(inserter.visit(ast.parse(text, mode="eval"))))
@@ -72,7 +75,7 @@ def with_holes(text: str, attributes: Mapping[str, Any]) -> TextTemplate:
 
 
 def _scalars(value: Any) -> Iterator[int | float]:
-    """Yield the numbers in a value and in nested lists and tuples."""
+    """Yield all numbers in a value, including those in nested lists and tuples."""
     if isinstance(value, tuple | list):
         for item in value:
             yield from _scalars(item)
@@ -81,7 +84,10 @@ def _scalars(value: Any) -> Iterator[int | float]:
 
 
 class _HoleInserter(ast.NodeTransformer):
-    """Replaces numbers by numbered holes and records them in `constants`; axes and indices of shapes are kept."""
+    """Replaces numbers by numbered holes and collects them in `constants`.
+
+    Negative numbers (axes) and indices of shapes are kept.
+    """
 
     def __init__(self) -> None:
         self.constants: list[int | float] = []
@@ -103,12 +109,12 @@ class _HoleInserter(ast.NodeTransformer):
 
 
 def literal(value: Any) -> str:
-    """Return a constant as Python source."""
+    """Return a constant as Python source code."""
     if isinstance(value, tuple):
         return f"({', '.join(map(literal, value))}{',' * (len(value) == 1)})"
     return f'float("{value!r}")' if isinstance(value, float) and not isfinite(value) else tidy(repr(value))
 
 
 def tidy(text: str) -> str:
-    """Put strings in double quotes, as formatters do."""
+    """Replace single quotes of strings by double quotes, as code formatters do."""
     return text if '"' in text else text.replace("'", '"')

@@ -1,7 +1,7 @@
-"""Source of lowering rules: the expression of a rule for given attributes, or the functions that it consists of.
+"""Source code of lowering rules: as an inlined expression, or as the functions that the rule consists of.
 
-A rule whose body is one `return` is partially evaluated: parameters are replaced by their values, and branches that
-attributes decide are removed, so that `global_avg_pool` of a map becomes `x.mean((2, 3))`.
+A rule whose body is a single `return` is partially evaluated: parameters are replaced by their values, and branches
+that attributes decide are removed, so that `global_avg_pool` of a map becomes `x.mean((2, 3))`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 def expression(
     function: Callable[..., Any], operands: Sequence[str], ranks: Sequence[int], values: Mapping[str, Any]
 ) -> str | None:
-    """Return the text of `function(*operands, **values)`, or None if it is more than an expression.
+    """Return the source of `function(*operands, **values)` as one expression, or None if that is not possible.
 
-    `ranks` are the operands' numbers of axes including the batch axis. Values are constants.
+    `ranks` are the numbers of axes of the operands, including the batch axis. The values are constants.
     """
     tree = definition(function)
     names = [argument.arg for argument in tree.args.args]
@@ -58,9 +58,9 @@ def _return_expression(body: Sequence[ast.stmt], partial: _PartialEvaluator) -> 
 
 
 class _PartialEvaluator(ast.NodeTransformer):
-    """Partial evaluator: replaces parameters by their values and takes branches that constants decide.
+    """Partial evaluator: replaces parameters by their values and selects branches that constants decide.
 
-    `open` is True if something remains that cannot be an inline expression.
+    `is_unresolved` is True if something remains that cannot be an inlined expression.
     """
 
     def __init__(self, values: Mapping[str, ast.expr], ranks: Mapping[str, int]) -> None:
@@ -108,7 +108,7 @@ class _PartialEvaluator(ast.NodeTransformer):
         return _fold(node)
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:
-        """Evaluate a generator expression, whose loop variables hide parameters of the same name."""
+        """Evaluate a generator expression; its loop variables shadow parameters of the same name."""
         self.is_unresolved = True
         loop_names = {
             target.id for part in node.generators for target in ast.walk(part.target) if isinstance(target, ast.Name)
@@ -124,14 +124,14 @@ class _PartialEvaluator(ast.NodeTransformer):
 
 
 def evaluate_text(text: str, values: Mapping[str, ast.expr]) -> str:
-    """Partially evaluate statements: replace names by their values and remove branches that these decide."""
+    """Partially evaluate statements: replace names by their values, and remove branches that these values decide."""
     return ast.unparse(ast.fix_missing_locations(_PartialEvaluator(values, {}).visit(ast.parse(text))))
 
 
 def specialise_rule(function: Callable[..., Any], ranks: Sequence[int], fixed: Mapping[str, Any]) -> str:
-    """Return the source of a rule specialised to operands of these ranks and to fixed values of some parameters.
+    """Return the source of a lowering rule specialised to operand ranks and to fixed values of some parameters.
 
-    The fixed parameters are removed from its signature, and branches that ranks or values decide are resolved.
+    Fixed parameters are removed from its signature, and branches that ranks or values decide are resolved.
     """
     tree = definition(function)
     names = [argument.arg for argument in tree.args.args[: len(ranks)]]
@@ -158,7 +158,7 @@ def specialise_rule(function: Callable[..., Any], ranks: Sequence[int], fixed: M
 
 
 def _drop_parameters(signature: ast.arguments, names: Container[str]) -> ast.arguments:
-    """Return a signature without these parameters, which have defaults."""
+    """Return a function signature without the given parameters, which must have defaults."""
     plain = len(signature.args) - len(signature.defaults)
     args = [(parameter, i) for i, parameter in enumerate(signature.args) if parameter.arg not in names]
     keyword_only = [
@@ -181,7 +181,10 @@ def _unpack_starred(argument: ast.expr) -> list[ast.expr]:
 
 
 def _fold(node: ast.expr) -> ast.expr:
-    """Return an expression's value as a constant if it contains only constants; otherwise the expression."""
+    """Return an expression evaluated to a constant if all its operands are constants.
+
+    Otherwise the expression itself.
+    """
     try:
         value = _constant_value(node)
     except ValueError:
@@ -190,7 +193,7 @@ def _fold(node: ast.expr) -> ast.expr:
 
 
 def _constant_value(node: ast.expr) -> Any:
-    """Evaluate an expression of constants. Raises ValueError if it is anything else."""
+    """Evaluate an expression of constants. Raises ValueError if it contains anything else."""
     match node:
         case ast.Constant():
             return node.value
@@ -217,7 +220,7 @@ def _constant_value(node: ast.expr) -> Any:
 _DEFAULTS = {
     "inplace": False, "approximate": "none", "keepdim": False, "scale": None, "attn_mask": None, "is_causal": False,
 }  # fmt: skip
-"""Default values of keyword arguments of torch's functions, which are not emitted."""
+"""Default values of keyword arguments of torch functions; arguments with these values are not emitted."""
 
 
 def _is_default(call: ast.Call, keyword: ast.keyword) -> bool:
@@ -231,20 +234,20 @@ def _is_default(call: ast.Call, keyword: ast.keyword) -> bool:
 
 
 def _is_default_argument(call: ast.Call) -> bool:
-    """Return whether the last argument is the `inplace=False` of an activation."""
+    """Return whether the last positional argument of a call is the `inplace=False` of an activation."""
     last = call.args[-1]
     activation = isinstance(call.func, ast.Attribute) and call.func.attr in ("relu", "relu6")
     return activation and len(call.args) == 2 and isinstance(last, ast.Constant) and last.value is False
 
 
 def _is_docstring(statement: ast.stmt) -> bool:
-    """Return whether a statement is a docstring."""
+    """Return whether a statement is a string expression, such as a docstring."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 @cache
 def definition(function: Callable[..., Any]) -> ast.FunctionDef:
-    """Return the syntax tree of a rule."""
+    """Return the syntax tree of a lowering rule's function."""
     result = _definitions(function.__module__)[function.__name__]
     assert isinstance(result, ast.FunctionDef)
     return result
@@ -252,7 +255,7 @@ def definition(function: Callable[..., Any]) -> ast.FunctionDef:
 
 @cache
 def _definitions(module: str) -> dict[str, ast.stmt]:
-    """Return the functions, classes and constants of a module by name."""
+    """Return the top-level functions, classes and constants of a module by name."""
     result: dict[str, ast.stmt] = {}
     for node in ast.parse(inspect.getsource(sys.modules[module])).body:
         match node:
@@ -264,7 +267,10 @@ def _definitions(module: str) -> dict[str, ast.stmt]:
 
 
 def sources(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the source of a rule and of everything in its module that it uses, by name, dependencies first."""
+    """Return the source of a lowering rule and of all definitions in its module on which it depends.
+
+    They are returned by name, dependencies first.
+    """
     module = function.__module__
     definitions = _definitions(module)
     text = inspect.getsource(sys.modules[module])

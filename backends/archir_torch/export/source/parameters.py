@@ -1,4 +1,4 @@
-"""The parameters of a class: constants in which its calls differ, and expressions derived from them."""
+"""Parameters of an emitted class: constants in which its calls differ, and expressions derived from them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from archir_torch.export.source.holes import Code, literal
 from archir_torch.lowering.layers import Argument
 
 MAX_RATIO = 16
-"""Maximum numerator and denominator of a ratio that is emitted as a multiple rather than as a new parameter."""
+"""Maximum numerator and denominator of a ratio for which a multiple is emitted instead of a new parameter."""
 
 
 class Parameters:
-    """Parameters by name, each with its value in every call.
+    """Parameters of a class by name, each with its value in every call.
 
-    An integer that is the same small multiple of the channels of the block's first input, or of another parameter, in
-    all calls is emitted as that multiple: `4 * channels`, `channels // 8`.
+    An integer that in all calls is the same small multiple of another parameter, or of the channels of the block's
+    first input, is emitted as that multiple: `4 * channels`, `channels // 8`.
     """
 
     def __init__(self, channels: Sequence[int | None]) -> None:
@@ -27,17 +27,18 @@ class Parameters:
 
     @property
     def names(self) -> list[str]:
-        """Names of the parameters, in order."""
+        """Names of the parameters, in the order in which they were added."""
         return [*self.values]
 
     def arguments_of(self, call: int) -> list[Argument]:
-        """Return the arguments of one call."""
+        """Return the arguments by which one call constructs the class."""
         return [Argument(name, values[call]) for name, values in self.values.items()]
 
     def expression(self, column: Sequence[Argument]) -> str:
-        """Return the expression of a constant: a literal if all calls agree, otherwise one of parameters.
+        """Return the expression for a constant, given its values in all calls.
 
-        It is empty for a keyword argument that has its default in all calls. Adds a parameter if no existing one fits.
+        It is a literal if the values agree, otherwise an expression of parameters, and "" for a keyword argument that
+        has its default in all calls. A parameter is added if no existing one fits.
         """
         first, values = column[0], tuple(argument.value for argument in column)
         if all(value == values[0] and type(value) is type(values[0]) for value in values):
@@ -67,7 +68,10 @@ class Parameters:
 
 
 def _multiple(values: Sequence[Any], of: Sequence[Any], name: str) -> str:
-    """Return `values` as a multiple of other values: `3 * name`, `name // 4`, `3 * name // 4`; "" if they are none."""
+    """Return `values` as a multiple of other values: `3 * name`, `name // 4`, `3 * name // 4`.
+
+    Returns "" if that is not possible.
+    """
     if not all(type(value) is int and value > 0 for value in (*values, *of)):
         return ""
     ratios = {Fraction(value, other) for value, other in zip(values, of, strict=True)}

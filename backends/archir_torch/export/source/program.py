@@ -1,4 +1,4 @@
-"""The functions `load` and `main` of an emitted file, which load weights and run the network."""
+"""Functions `load` and `main` of an emitted file, which load weights and run the network."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from archir.ir.graph import Graph
 from archir.ir.typing import Types
 
 IMPORTS = ["import json", "import sys", "from pathlib import Path"]
-"""Import lines that these functions need."""
+"""Import lines that the functions `load` and `main` need."""
 
 _TYPES = {
     "f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat16",
     "i64": "torch.int64", "i32": "torch.int32", "bool": "torch.bool",
 }  # fmt: skip
-"""Torch's names of element types."""
+"""Torch dtype, as source text, by element type in safetensors files."""
 
 _READ = """
     data = bytearray(Path(path).read_bytes())
@@ -29,7 +29,7 @@ _READ = """
             first, last = entry["data_offsets"]
             weights[name] = numbers[first:last].clone().view(dtypes[entry["dtype"]]).reshape(entry["shape"])
 """
-"""Template: statements that parse a safetensors file into `weights`."""
+"""Template of the statements that parse a safetensors file into the dict `weights`."""
 
 READER = f'''def weights(path):
     """The tensors of a safetensors file by name."""{_READ}    return weights'''
@@ -41,7 +41,7 @@ def load(path):
     model.load_state_dict(weights)
     return model
 '''
-"""Template of the function `load`."""
+"""Source template of the function `load`."""
 
 _MAIN = '''
 def main():
@@ -57,11 +57,11 @@ def main():
 if __name__ == "__main__":
     main()
 '''
-"""Template of the function `main`."""
+"""Source template of the function `main`."""
 
 
 def load_and_main(graph: Graph, types: Types, name: str) -> list[str]:
-    """Return the source of the functions `load` and `main` for a network whose class has this name."""
+    """Return the source of the functions `load` and `main` for a network with the given class name."""
     inputs = []
     for kind in ranged_inputs(graph, types).values():
         shape = ", ".join(map(str, (1, *kind.shape)))

@@ -1,4 +1,4 @@
-"""Emission of constructors and forward functions: statements that are merged where they stay readable."""
+"""Emission of constructors and forward functions; statements are merged if the result stays readable."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from torch import nn
 from archir_torch.export.source.holes import tidy
 
 MODULE = "\N{SYMBOL FOR SHIFT IN}"
-"""Placeholder for the module that a statement calls."""
+"""Placeholder for the submodule that a statement calls."""
 
 MAX_STATEMENT_WIDTH = 88
-"""Maximum characters of a statement into which the previous one is substituted."""
+"""Maximum width in characters of a statement into which the previous one is merged."""
 
 MAX_CONTAINER_WIDTH = 100
-"""Maximum characters of a list or dict with one module that is emitted on one line."""
+"""Maximum width in characters of a list or dict of one module that is emitted on one line."""
 
 MAX_CONSTRUCTOR_WIDTH = 110
-"""Maximum characters of a constructor that is emitted on one line."""
+"""Maximum width in characters of a constructor call that is emitted on one line."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """Components of a module's name relative to its block: `layer[0][1]` is ("layer", "0", "1")."""
+    """Path of a submodule relative to its block: `layer[0][1]` has the parts ("layer", "0", "1")."""
 
     parts: tuple[str, ...]
 
     def text(self, lists: set[tuple[str, ...]]) -> str:
-        """Return the expression that reads the module in its class; `lists` are the paths that are module lists."""
+        """Return the expression that reads the submodule in its class; `lists` are the paths of module lists."""
         first = self.parts[0]
         safe = first.isidentifier() and not keyword.iskeyword(first) and not hasattr(nn.Module(), first)
         read = f"self.{first}" if safe else f'self._modules["{first}"]'
@@ -44,9 +44,9 @@ class Path:
 
 @dataclass(frozen=True)
 class Line:
-    """A statement `targets = text`, in which MODULE stands for the module at `path`.
+    """A statement `targets = text`; in the text, MODULE stands for the submodule at `path`.
 
-    `only_next` means that the target is read once, by the next statement.
+    `only_next` is True if only the next statement reads the target, once.
     """
 
     targets: tuple[str, ...]
@@ -57,7 +57,7 @@ class Line:
 
 
 def lists_of(paths: Sequence[Path]) -> set[tuple[str, ...]]:
-    """Return the paths that can be module lists: their children are exactly the positions 0, 1, ... in order."""
+    """Return the paths that can be module lists: those whose children are numbered 0, 1, ... in order."""
     inside: dict[tuple[str, ...], list[str]] = {}
     for path in paths:
         for end in range(1, len(path.parts)):
@@ -68,7 +68,7 @@ def lists_of(paths: Sequence[Path]) -> set[tuple[str, ...]]:
 
 
 def assignments(modules: Sequence[tuple[Path, str]]) -> list[str]:
-    """Return the lines of a constructor: attributes with modules, and lists and dicts of modules."""
+    """Return the lines of a constructor that assign submodules, and lists and dicts of submodules, to attributes."""
     trees: dict[str, Any] = {}
     for path, text in modules:
         parent, (*parts, last) = trees, path.parts
@@ -82,7 +82,7 @@ def assignments(modules: Sequence[tuple[Path, str]]) -> list[str]:
 
 
 def _construct(prefix: str, tree: Any, suffix: str) -> list[str]:
-    """Return the lines that construct a module, a list or a dict of modules, between a prefix and a suffix."""
+    """Return the lines that construct a module, or a list or dict of modules, between a prefix and a suffix."""
     if isinstance(tree, str):
         single_line = f"{prefix}{tree}{suffix}"
         if len(single_line) <= MAX_CONSTRUCTOR_WIDTH:
@@ -105,7 +105,7 @@ def _construct(prefix: str, tree: Any, suffix: str) -> list[str]:
 
 
 def forward_lines(lines: Sequence[Line], returns: str, paths: Sequence[Path]) -> list[str]:
-    """Return the lines of a forward function; calls of all modules of a list in a row become a loop."""
+    """Return the lines of a forward function. Consecutive calls of all modules of a list become a loop."""
     lists = lists_of(paths)
     result: list[str] = []
     position = 0
@@ -138,7 +138,7 @@ def forward_lines(lines: Sequence[Line], returns: str, paths: Sequence[Path]) ->
 
 
 def _assign(target: str, text: str) -> list[str]:
-    """Return an assignment as a list of lines; empty if it would assign a variable to itself."""
+    """Return an assignment as a list of lines; empty if a variable would be assigned to itself."""
     return [f"{target} = {text}"] if target != text else []
 
 
@@ -155,7 +155,7 @@ def _substitute(text: str, name: str, value: str) -> str | None:
 
 
 class _ReplaceName(ast.NodeTransformer):
-    """Replaces a name by an expression."""
+    """Syntax tree transformer that replaces a name by an expression."""
 
     def __init__(self, name: str, value: ast.expr) -> None:
         self.name, self.value = name, value
@@ -165,8 +165,10 @@ class _ReplaceName(ast.NodeTransformer):
 
 
 def _loop_length(lines: Sequence[Line], start: int, paths: Sequence[Path]) -> int:
-    """Return the number of lines from `start` on that call all modules of one list in order, each on the previous
-    result."""
+    """Return the number of consecutive lines, from `start` on, that can become a loop over a module list; else 0.
+
+    They must call all modules of the list in order, each on the result of the previous one.
+    """
     path = lines[start].path
     if path is None or len(path.parts) < 2 or path.parts[-1] != "0":
         return 0

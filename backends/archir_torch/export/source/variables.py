@@ -1,4 +1,4 @@
-"""The statements of a block's forward function and the variables that hold their values."""
+"""Statements of a block's forward function, and the variables that hold their results."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from archir.ops.shape import Slice
 from archir_torch.export.source.calls import Call
 
 RESERVED = {"F", "Path", "Tensor", "torch", "nn", "Any", "annotations", "json", "sys", "self"}
-"""Names that emitted files use themselves."""
+"""Names that emitted files already use, so that variables cannot have them."""
 
 
 @dataclass
 class Step:
-    """One statement: a call of a block, a node, or several slices that together split one tensor."""
+    """One statement of a forward function: a block call, a node, or several slices that together split a tensor."""
 
     item: Call | NodeId
     reads: list[NodeId]
@@ -27,12 +27,12 @@ class Step:
 
     @property
     def chunks(self) -> int:
-        """Number of equal parts into which a tensor is split; 0 for other statements."""
+        """Number of equal parts into which the statement splits a tensor; 0 for other statements."""
         return 0 if isinstance(self.item, Call) or len(self.writes) == 1 else len(self.writes)
 
 
 def steps(graph: Graph, types: Types, call: Call) -> list[Step]:
-    """Return the statements of a call in order."""
+    """Return the statements for the contents of a call, in order."""
     result: list[Step] = []
     parts = _chunks(graph, types, [item for item in call.items if not isinstance(item, Call)])
     for item in call.items:
@@ -46,9 +46,9 @@ def steps(graph: Graph, types: Types, call: Call) -> list[Step]:
 
 
 def _chunks(graph: Graph, types: Types, nodes: Sequence[NodeId]) -> dict[NodeId, list[NodeId]]:
-    """Find slices that together split a tensor into equal parts, the first one coming first.
+    """Find groups of slices that together split a tensor into equal parts, in order.
 
-    Returns, for each such slice, all slices of its tensor in order.
+    Returns, by each of these slices, all slices of its group.
     """
     groups: dict[tuple[NodeId, int], list[tuple[int, int, NodeId]]] = {}
     for number in nodes:
@@ -68,7 +68,7 @@ def _chunks(graph: Graph, types: Types, nodes: Sequence[NodeId]) -> dict[NodeId,
 
 
 class Variables:
-    """Allocation of variables to the values of a call: a name is reused after its value was read for the last time."""
+    """Assigns variable names to the values in a call; a name is reused after its value was read for the last time."""
 
     def __init__(self, graph: Graph, call: Call, steps: Sequence[Step]) -> None:
         self.last = {number: position for position, step in enumerate(steps) for number in step.reads}
@@ -84,21 +84,21 @@ class Variables:
             )
 
     def _free_name(self, wanted: str) -> str:
-        """Return `wanted` or the next variable name that is not in use."""
+        """Return `wanted` if it is unused, otherwise the next unused variable name."""
         taken = set(self.names.values()) | RESERVED
         names = chain((wanted, "x", "y", "z"), (f"x{i}" for i in count(1)))
         return next(name for name in names if name not in taken)
 
     def name_of(self, number: NodeId) -> str:
-        """Return the variable that holds a value."""
+        """Return the name of the variable that holds a value."""
         return self.names[number]
 
     def batch(self) -> str:
-        """Return an expression for the batch size."""
+        """Return an expression that gives the batch size."""
         return f"{next(iter(self.names.values()))}.shape[0]" if self.names else "1"
 
     def allocate(self, results: Sequence[NodeId]) -> list[str]:
-        """Allocate variables for the results of a step, after releasing those that it reads for the last time."""
+        """Assign variables to the results of a step, after releasing variables whose values are not read any more."""
         expired = [number for number in self.names if self.last.get(number, -1) <= self.position]
         free = {self.names.pop(number) for number in expired} & {"x", "y", "z"}
         for number in results:
@@ -107,6 +107,6 @@ class Variables:
         return [self.names[number] for number in results]
 
     def only_next(self, step: Step) -> bool:
-        """Return whether a step's result is read once, by the next step. Must be called after `allocate`."""
+        """Return whether only the next step reads a step's result, once. Must be called after `allocate`."""
         (number, *others) = step.writes
         return not others and self.reads.count(number) == 1 and self.last[number] == self.position

@@ -1,1 +1,4 @@
-"""Import of networks that other backends read from files as lists of operator calls: torch executes and traces them."""
+"""Import of networks given as lists of operator calls, which other backends read from files.
+
+torch runs the calls as a module, which is then imported like any torch module.
+"""

@@ -1,4 +1,4 @@
-"""Constant folding of ONNX operators with numpy: shapes, and values computed from them."""
+"""Constant folding of ONNX operators with numpy, for shapes and values computed from them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from archir.diagnostics.errors import RuleError
 Array = NDArray[Any]
 """Numpy array."""
 Attributes = Mapping[str, Any]
-"""Attributes of a call."""
+"""Attributes of an operator call by name."""
 MAX_FOLDED = 2**20
-"""Maximum number of elements of a folded tensor, unless it only repeats one number."""
+"""Maximum number of elements of a folded tensor; views and broadcasts of existing data may be larger."""
 MAX_ELEMENTS = 2**28
-"""Maximum number of elements of any tensor."""
+"""Maximum number of elements of any constant."""
 
 DTYPES: dict[int, Any] = {
     1: np.float32,
@@ -30,17 +30,17 @@ DTYPES: dict[int, Any] = {
     10: np.float32,
     11: np.float64,
 }
-"""Element types by their number in ONNX."""
+"""Numpy element type by ONNX element type; bfloat16 and float16 become float32."""
 
 
 class TooLargeError(RuleError):
-    """A constant is larger than anything that networks compute from shapes."""
+    """Raised for a constant larger than any that real networks compute from shapes."""
 
 
 def _slice(
     x: Array, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None, /, **attrs: Any
 ) -> Array:
-    """Slice axes; operands of newer versions replace attributes of older ones."""
+    """Slice axes. In newer operator sets, bounds are operands instead of attributes; operands take precedence."""
     begin: list[int] = attrs["starts"] if starts is None else starts.tolist()
     end: list[int] = attrs["ends"] if ends is None else ends.tolist()
     axis_list = attrs.get("axes") if axes is None else axes.tolist()
@@ -67,19 +67,19 @@ def _squeeze(x: Array, axes: Any = None, /, **attrs: Any) -> Array:
 
 
 def _reshape(x: Array, shape: Array, /, **attrs: Any) -> Array:
-    """Reshape; 0 keeps a size, unless `allowzero`."""
+    """Reshape an array; a size of 0 keeps the existing size, unless the attribute `allowzero` is set."""
     target = [x.shape[i] if size == 0 and not attrs.get("allowzero") else size for i, size in enumerate(shape.tolist())]
     return x.reshape(target)
 
 
 def _constant_of_shape(shape: Array, /, **attrs: Any) -> Array:
-    """Return an array of a shape that repeats one number."""
+    """Return an array of the given shape filled with one number."""
     value = np.asarray(attrs.get("value", np.zeros(1, np.float32))).reshape(-1)[0]
     return np.broadcast_to(value, tuple(shape.tolist()))
 
 
 def _constant(**attrs: Any) -> Array:
-    """Return the value of a constant, which is one of several attributes."""
+    """Return the value of a `Constant` node, which is stored in one of several attributes."""
     if "value" in attrs:
         return np.asarray(attrs["value"])
     (name, value), *_ = attrs.items()
@@ -87,7 +87,7 @@ def _constant(**attrs: Any) -> Array:
 
 
 def _reduction(function: Callable[..., Any]) -> Callable[..., Array]:
-    """Return the function of a reduction."""
+    """Return a folding function that applies a numpy reduction over axes."""
 
     def reduce_axes(x: Array, axes: Any = None, /, **attrs: Any) -> Array:
         axis_list = attrs.get("axes") if axes is None else axes.tolist()
@@ -98,7 +98,7 @@ def _reduction(function: Callable[..., Any]) -> Callable[..., Array]:
 
 
 def _divide(a: Array, b: Array) -> Array:
-    """Divide as ONNX does: integers are truncated toward 0."""
+    """Divide as ONNX does: integer quotients are truncated toward 0."""
     return np.asarray((a - np.fmod(a, b)) // b if np.issubdtype(a.dtype, np.integer) else a / b)
 
 
@@ -143,15 +143,16 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
     "ReduceMin": _reduction(np.min),
     "ReduceMean": _reduction(np.mean),
 }
-"""Functions of operators on arrays: operands first, then attributes by name."""
+"""Folding function by operator; it takes the operands as arrays, then the attributes by name."""
 VIEWS = {"Constant", "ConstantOfShape", "Identity", "Unsqueeze", "Squeeze", "Slice", "Expand", "Transpose"}
-"""Operators whose results contain no new numbers."""
+"""Operators whose results only rearrange or repeat existing numbers, so that no size limit is needed."""
 
 
 def fold_operator(operator: str, arrays: list[Array | None], attributes: Attributes) -> Array | None:
-    """Fold an operator on constants; None if it cannot be folded or is too large.
+    """Compute an operator on constant operands.
 
-    Raises TooLargeError if no network would compute so large a constant.
+    Returns None if the operator cannot be folded or the result would be too large. Raises TooLargeError if the constant
+    is so large that no real network would compute it.
     """
     function = FUNCTIONS.get(operator)
     if function is None:

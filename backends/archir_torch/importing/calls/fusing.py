@@ -1,5 +1,7 @@
-"""Fusion of ONNX operators that exporters emit for one layer: activations, norms, experts, linear layers with a
-bias."""
+"""Fusion of operator sequences that ONNX exporters emit for a single layer.
+
+Examples are activations, norms, layers of experts, and linear layers with a bias.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def fuse(calls: Calls) -> Calls:
-    """Return the same network with fewer calls: fused ones, and without unused ones."""
+    """Return the same network with patterns of calls fused and unused calls removed."""
     fuser = _Fuser(calls)
     fused_calls = [fuser.fuse_call(call) for call in calls.calls]
     needed, kept = set(calls.outputs.values()), []
@@ -30,7 +32,7 @@ def fuse(calls: Calls) -> Calls:
 
 
 class _Fuser:
-    """State of the fusion: constant arrays, the call that computes each value, and the number of its consumers."""
+    """State of the fusion: constant arrays, the call that computes each value, and its number of consumers."""
 
     def __init__(self, calls: Calls) -> None:
         self.arrays: dict[str, NDArray[Any]] = dict(calls.tensors)
@@ -39,7 +41,8 @@ class _Fuser:
         self.uses.update(calls.outputs.values())
 
     def fuse_call(self, call: Call) -> Call:
-        """Return a call, or the fused call that replaces it and the calls before it."""
+        """Return the fused call that replaces a call and its predecessors if a pattern matches, else the call
+        itself."""
         if call.operator == "Constant" and "value" in call.attributes:
             self.arrays[call.writes[0]] = np.asarray(call.attributes["value"])
         for rule in RULES:
@@ -53,17 +56,20 @@ class _Fuser:
         return call
 
     def number(self, name: str) -> float | None:
-        """Return the value of a constant with one element; None for other values."""
+        """Return the value of a constant with a single element; None for all other values."""
         array = self.arrays.get(name)
         return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
     def producer(self, name: str, operator: str) -> Call | None:
-        """Return the call that computes a value if it has this operator, else None."""
+        """Return the call that computes a value if it is a call of the given operator, else None."""
         call = self.producers.get(name)
         return call if call is not None and call.operator == operator else None
 
     def factors(self, call: Call) -> tuple[float, list[str]]:
-        """Return a product as a number and the names of values; inner products without other consumers are expanded."""
+        """Decompose a product or quotient into a constant number and the names of its other factors.
+
+        Nested products without other consumers are expanded. A divisor is named `1/NAME`.
+        """
         number = 1.0
         names: list[str] = []
         for place, name in enumerate(call.reads):
@@ -79,7 +85,7 @@ class _Fuser:
         return number, names
 
     def sum_operand(self, name: str, addend: float) -> str | None:
-        """Return the operand to which a call adds this number; None if the value is not such a sum."""
+        """Return the other operand if a value is a sum with the constant `addend`; else None."""
         call = self.producer(name, "Add")
         if call is None:
             return None
@@ -91,11 +97,11 @@ class _Fuser:
 
 
 Match = tuple[str, tuple[str, ...], dict[str, Any]]
-"""A match: the fused operator, its operands and attributes."""
+"""Result of a match: the fused operator, its operands and its attributes."""
 
 
 def _match_activation(f: _Fuser, call: Call) -> Match | None:
-    """Match the activations x sigmoid(x), x Phi(x) and x relu6(x + 3) / 6."""
+    """Match the activations x sigmoid(x), GELU, and x relu6(x + 3) / 6."""
     if call.operator not in ("Mul", "Div"):
         return None
     number, names = f.factors(call)
@@ -124,7 +130,7 @@ def _match_activation(f: _Fuser, call: Call) -> Match | None:
 
 
 def _match_gelu(f: _Fuser, x: str, core: str) -> Match | None:
-    """Match GELU, exact or by tanh."""
+    """Match GELU, exact or with the tanh approximation."""
     erf, tanh = f.producer(core, "Erf"), f.producer(core, "Tanh")
     curve = erf or tanh
     inner = f.producers.get(curve.reads[0]) if curve is not None else None
@@ -175,7 +181,7 @@ def _match_layer_norm(f: _Fuser, call: Call) -> Match | None:
 
 
 def _is_over_last_axis(f: _Fuser, call: Call) -> bool:
-    """Return whether a mean is over the last axis, which is kept."""
+    """Return whether a mean reduces only the last axis and keeps it with size 1."""
     axes = call.attributes.get("axes", [])
     if len(call.reads) > 1 and call.reads[1] in f.arrays:
         axes = f.arrays[call.reads[1]].tolist()
@@ -183,7 +189,7 @@ def _is_over_last_axis(f: _Fuser, call: Call) -> bool:
 
 
 def _merge_affine(f: _Fuser, call: Call) -> Match | None:
-    """Merge a scale and a shift into the layer norm before them, or a bias into the matrix product before it."""
+    """Merge a scale or shift into the preceding layer norm, or a bias into the preceding matrix product."""
     if call.operator not in ("Add", "Mul"):
         return None
     for inner_name, constant_name in (call.reads, call.reads[::-1]):
@@ -201,7 +207,7 @@ def _merge_affine(f: _Fuser, call: Call) -> Match | None:
 
 
 def _drop_unit_scale(f: _Fuser, call: Call) -> Match | None:
-    """Match a norm whose scale is a node of ones and that has no shift: both are removed."""
+    """Match a norm without shift whose scale is a constant node of ones, and drop that scale."""
     constant = f.producer(call.reads[1], "Constant") if call.operator in NORMS and len(call.reads) > 1 else None
     if constant is None or any(call.reads[2:]) or not bool((f.arrays[call.reads[1]] == 1).all()):
         return None
@@ -209,11 +215,11 @@ def _drop_unit_scale(f: _Fuser, call: Call) -> Match | None:
 
 
 NORMS = ("LayerNormalization", "RMSNormalization")
-"""Operators of norms with a scale."""
+"""Operators of normalization layers that have a scale."""
 
 
 def _match_mean_pool(f: _Fuser, call: Call) -> Match | None:
-    """Match a depthwise convolution that computes the mean of each window."""
+    """Match an average pool that is computed by a depthwise convolution with equal weights."""
     weight = f.arrays.get(call.reads[1]) if call.operator == "Conv" and len(call.reads) == 2 else None
     if weight is None or weight.ndim != 4 or weight.shape[:2] != (call.attributes.get("group", 1), 1):
         return None
@@ -229,8 +235,10 @@ def _match_mean_pool(f: _Fuser, call: Call) -> Match | None:
 
 
 def _match_counted_pool(f: _Fuser, call: Call) -> Match | None:
-    """Match an average pool: the sum of each window by a convolution, divided by its number of pixels without
-    padding."""
+    """Match an average pool that leaves out padding.
+
+    It is computed as the sum of each window, by a convolution, divided by the window's number of unpadded pixels.
+    """
     if call.operator != "Mul":
         return None
     for sum_name, factor_name in (call.reads, call.reads[::-1]):
@@ -252,8 +260,10 @@ def _match_counted_pool(f: _Fuser, call: Call) -> Match | None:
 
 
 def _match_experts(f: _Fuser, call: Call) -> Match | None:
-    """Match a layer of experts: rows selected by expert, multiplied by its matrix, and written back to their
-    positions."""
+    """Match a linear layer with experts.
+
+    For each expert, its rows are selected, multiplied by its matrix, and written back to their positions.
+    """
     if call.operator != "ScatterND":
         return None
     indices, rows = (f.producer(name, "Concat") for name in call.reads[1:])
@@ -280,7 +290,7 @@ def _match_experts(f: _Fuser, call: Call) -> Match | None:
 
 
 def _match_combined(f: _Fuser, call: Call) -> Match | None:
-    """Match the sum of the experts' rows of each token, weighted by gates."""
+    """Match the sum over each token's expert outputs, weighted by gates."""
     product = f.producer(call.reads[0], "MatMul") if call.operator == "Squeeze" else None
     if product is None:
         return None
@@ -296,4 +306,4 @@ RULES: Sequence[Callable[[_Fuser, Call], Match | None]] = (
     _match_activation, _match_layer_norm, _merge_affine, _match_mean_pool, _match_counted_pool, _drop_unit_scale,
     _match_experts, _match_combined,
 )  # fmt: skip
-"""Matching functions, tried in this order."""
+"""Matching functions in the order in which they are tried."""

@@ -1,4 +1,4 @@
-"""Import of a list of calls: run it as a torch module, import that, and compare the result with the file's outputs."""
+"""Import of a list of operator calls: run it as a torch module, import that, and check it against the file."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ from archir_torch.lowering.module import Network
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays by name."""
 TOLERANCE = 1e-4
-"""Maximum difference from the file's outputs, relative to their largest number."""
+"""Maximum difference from the file's outputs, relative to the largest magnitude of an output."""
 SCALES = (1.0, 10.0, 0.1, 0.01)
-"""Scales of the random inputs that are tried one after the other."""
+"""Scales of random inputs, tried one after the other until the comparison is conclusive."""
 NEGLIGIBLE = 2.0**-23
-"""Absolute differences up to this are accepted: onnxruntime approximates the sigmoid, which shows in outputs near 0."""
+"""Maximum absolute difference that is ignored: onnxruntime's approximate sigmoid matters in outputs near 0."""
 MAX_ATTEMPTS = 16
-"""Maximum number of attempts to cut out a part without unsupported operators."""
+"""Maximum number of attempts to find a part of the network without unsupported operators."""
 TYPES = {"i64": torch.int64, "i32": torch.int32}
-"""Torch's integer types."""
+"""Torch dtype by archir's integer type."""
 
 
 def import_calls(
     calls: Calls, reference: Callable[[Arrays, Mapping[str, TensorType], Sequence[str]], Arrays], fixed: bool,
     seed: int = 0, partial: bool = False,
 ) -> Imported:  # fmt: skip
-    """Import a list of calls: return the graph and weights of the network, compared with `reference`.
+    """Import a list of calls: return the graph and weights of the network, after comparing it with `reference`.
 
-    `reference` takes one sample by the file's names, the types of all its inputs, and the names of the outputs to
-    compute. `fixed` says that the file has a batch size of 1. With `partial`, the largest supported part is imported.
-    Raises ArchError (A0916, A3201 to A3203).
+    `reference` computes the file's outputs: it takes a sample by input name, the types of all inputs, and the names of
+    the outputs to compute. `fixed` is True if the file has a fixed batch size of 1. With `partial`, the largest
+    supported part is imported. Raises ArchError (A0916, A3201 to A3203).
     """
     fused_calls = fuse(calls)
     module = CallsModule(fused_calls, fixed).eval()
@@ -72,9 +72,9 @@ def import_calls(
 
 
 def cut_largest_part(calls: Calls, fixed: bool, problems: dict[str, Diagnostic]) -> tuple[Calls, dict[str, Diagnostic]]:
-    """Return the calls of the supported part with the most multiply-accumulates, and the problems of what is left out.
+    """Return the supported part with the most multiply-accumulates, and diagnostics for what is left out.
 
-    Raises ArchError (A3202) if there is no such part.
+    The part is a list of calls. Raises ArchError (A3202) if there is no supported part.
     """
     left_out = dict(problems)
     for _ in range(MAX_ATTEMPTS):
@@ -105,13 +105,15 @@ def cut_largest_part(calls: Calls, fixed: bool, problems: dict[str, Diagnostic])
 
 
 def _distinct(problems: Mapping[str, Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Return diagnostics with different messages."""
+    """Return the diagnostics without those whose message occurred before."""
     return tuple({problem.message: problem for problem in problems.values()}.values())
 
 
 def _example(calls: Calls) -> dict[str, Tensor]:
-    """Return an example input of one sample by label. Raises ArchError (A3202) if two inputs would get the same
-    label."""
+    """Return an example input of one sample, by label.
+
+    Raises ArchError (A3202) if two input names would get the same label.
+    """
     labels = {name: _label(name) for name in calls.inputs}
     if len(set(labels.values())) < len(labels):
         raise fail("A3202", f"names of inputs differ only in special characters: {', '.join(labels)}")
@@ -122,7 +124,7 @@ def _example(calls: Calls) -> dict[str, Tensor]:
 
 
 def _samples(calls: Calls) -> dict[str, Tensor]:
-    """Return example inputs of as many samples as modules are traced with."""
+    """Return example inputs with the batch size that is used for tracing modules."""
     return {name: x.expand(capture.BATCH, *x.shape[1:]) for name, x in _example(calls).items()}
 
 
@@ -130,7 +132,10 @@ def _import_and_check(
     calls: Calls, module: CallsModule, reference: Callable[[Arrays, Mapping[str, TensorType], Sequence[str]], Arrays],
     seed: int,
 ) -> Imported:  # fmt: skip
-    """Import a module of calls, compare it with the reference, and name the weights' sources as the file does."""
+    """Import a module of calls and compare it with the reference.
+
+    The sources of weights are recorded by their names in the file.
+    """
     result = capture.import_module(module, _example(calls), calls.name)
     if any(type_.elements > MAX_ELEMENTS for type_ in infer(result.graph).values()):
         raise fail("A3202", f"{calls.name} has tensors of more than {MAX_ELEMENTS} elements")
@@ -151,9 +156,9 @@ def _import_and_check(
 
 
 def _source_in_file(source: Source, calls_module: CallsModule, weight: NDArray[Any]) -> Source:
-    """Return a weight's source by the names of the file.
+    """Return a weight's source, named as in the file.
 
-    A tensor that the file computes from its tensors has no source, unless it is a view of one.
+    A tensor that the file computes from stored tensors has no source, unless it is a view of a stored tensor.
     """
     if source.computed:
         return source
@@ -168,7 +173,7 @@ def _source_in_file(source: Source, calls_module: CallsModule, weight: NDArray[A
 
 
 def _label(name: str) -> str:
-    """Return a label for an input of the file."""
+    """Convert the name of an input in the file to a valid name of a program."""
     if is_name(name) and name not in RESERVED:
         return name
     label = re.sub(r"\W", "_", name).strip("_") or "input_0"
@@ -178,10 +183,10 @@ def _label(name: str) -> str:
 def _require_equal(
     result: Imported, names: Mapping[str, str], reference: Callable[[Arrays], Sequence[NDArray[Any]]], seed: int
 ) -> None:
-    """Raise ArchError (A3203) unless the network computes the reference's outputs for a random sample.
+    """Check the network against the reference on a random sample. Raises ArchError (A3203) if the outputs differ.
 
-    Other scales of inputs are tried if rounding alone makes a difference, which the same network in 64 bits shows, or
-    if all outputs are so small that an approximation does.
+    Other scales of inputs are tried in two cases: if the difference is only due to rounding, which a run of the network
+    in 64 bits shows, or if all outputs are so small that an approximation in onnxruntime matters.
     """
     network = proof.network(result.graph, result.weights)
     worst = float("inf")
@@ -206,7 +211,7 @@ def _require_equal(
 
 
 def _random_inputs(graph: Graph, scale: float, seed: int) -> dict[str, NDArray[Any]]:
-    """Return random inputs of one sample; floating-point numbers are multiplied by a scale."""
+    """Return random inputs of one sample by label; floating-point numbers are multiplied by `scale`."""
     generator = np.random.default_rng(seed)
     arrays: dict[str, NDArray[Any]] = {}
     for label, type_ in ranged_inputs(graph).items():
@@ -219,7 +224,7 @@ def _random_inputs(graph: Graph, scale: float, seed: int) -> dict[str, NDArray[A
 
 
 def _compute(network: Network, arrays: Arrays) -> list[NDArray[Any]]:
-    """Compute a network's outputs in the precision of its parameters."""
+    """Run a network on arrays, in the precision of its parameters; return its outputs."""
     dtype = next((tensor.dtype for tensor in network.parameters()), torch.float32)
     tensors = [torch.from_numpy(array) for array in arrays.values()]
     with torch.no_grad():
@@ -228,18 +233,21 @@ def _compute(network: Network, arrays: Arrays) -> list[NDArray[Any]]:
 
 
 def _max_difference(actual: NDArray[Any], expected: NDArray[Any]) -> float:
-    """Return the largest difference; infinity for different sizes, or if only one number is finite, or none is."""
+    """Return the largest absolute difference of two arrays.
+
+    Returns infinity if their sizes differ, or if a number is finite or NaN in only one of them.
+    """
     difference = Difference.of(actual.reshape(-1), expected.reshape(-1)).absolute
     return float("inf") if isnan(difference) else difference
 
 
 def _relative_difference(actual: NDArray[Any], expected: NDArray[Any]) -> float:
-    """Return the largest difference, relative to the largest finite number of the reference."""
+    """Return the largest absolute difference, divided by the largest finite magnitude in the reference."""
     return _max_difference(actual, expected) / (float(np.abs(expected[np.isfinite(expected)]).max(initial=0)) or 1.0)
 
 
 def module_classes(graph: Graph) -> dict[str, str]:
-    """Return class names for scopes of several nodes, which are their last path components."""
+    """Return a class name for each scope that contains several nodes; the name is the scope's last path component."""
     counts: Counter[str] = Counter()
     for number in graph:
         scope = graph[number].scope

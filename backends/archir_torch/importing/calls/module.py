@@ -1,5 +1,7 @@
-"""A list of calls as a torch module that `torch.export` can trace, with a submodule for each call at the call's
-path."""
+"""Conversion of a list of operator calls to a torch module that `torch.export` can trace.
+
+Each call becomes a submodule at the path (scope) of the call.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ Array = NDArray[Any]
 """Numpy array."""
 
 DTYPES = {torch.float32: "f32", torch.int64: "i64", torch.int32: "i32"}
-"""archir's element types by torch's."""
+"""archir's element type by torch dtype."""
 ROLES: dict[str, tuple[str, ...]] = {
     "Conv": ("", "weight", "bias"),
     "ConvTranspose": ("", "weight", "bias"),
@@ -40,22 +42,22 @@ ROLES: dict[str, tuple[str, ...]] = {
     "RMSNormalization": ("", "weight"),
     "PRelu": ("", "weight"),
 }
-"""Roles of the stored tensors among an operator's operands."""
+"""Role of each operand that is a stored tensor, by operator; "" for operands that are not weights."""
 STATISTICS = ("running_mean", "running_var")
-"""Roles of buffers, which are not trained."""
+"""Roles of tensors that are buffers and not trained."""
 SCALAR_OPERATORS = ("Add", "Sub", "Mul", "Div", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual")
-"""Operators whose constant operands of one element are passed as numbers."""
+"""Operators to which one-element constants are passed as Python numbers."""
 FORMER_ATTRIBUTES = ("axes", "starts", "ends", "shape", "split", "pads")
-"""Attributes that became operands in later versions of ONNX; functions take them as `given_NAME`."""
+"""Attributes that became operands in later ONNX versions; operator functions receive them as `given_NAME`."""
 
 OPERAND_ERRORS = (RuntimeError, ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError)
-"""Errors of torch and numpy for operands and attributes that an operator cannot compute with."""
+"""Exceptions by which torch and numpy reject operands and attributes."""
 MAX_SHOWN = 8
-"""Maximum number of a constant's elements that messages show."""
+"""Maximum number of elements of a constant that messages show."""
 
 
 class CallModule(nn.Module):
-    """Module of one call."""
+    """Module that computes a single operator call."""
 
     def __init__(self, call: Call, version: int, fixed: bool) -> None:
         super().__init__()
@@ -69,33 +71,34 @@ class CallModule(nn.Module):
         self.keywords: dict[str, Any] = {**keywords, "version": version, "fixed": fixed, "outputs": len(call.writes)}
 
     def forward(self, operands: list[Any], batch: int) -> Any:
-        """Compute the call's results."""
+        """Compute the results of the call."""
         return OPERATORS[self.call.operator](*operands, named=self.call.operator, batch=batch, **self.keywords)
 
 
 class CallsModule(nn.Module):
-    """Module of a list of calls. Stored tensors are parameters if they are trained."""
+    """Module that computes a list of calls. Stored tensors become parameters if they are trained, otherwise buffers."""
 
     def __init__(self, calls: Calls, fixed: bool) -> None:
         super().__init__()
         self.calls, self.fixed = calls, fixed
         self.constants: dict[str, Array] = {}
         self.literals: set[str] = set()
-        """Names of tensors that calls contain as attributes, and tensors computed from these: they are not trained."""
+        """Names of untrained tensors: those stored in attributes of calls, and tensors computed from these."""
         self.parameter_paths: dict[str, str] = {}
-        """Paths of the parameters and buffers of stored tensors, by tensor name."""
+        """Path of the parameter or buffer by name of the stored tensor."""
         self.tensor_names: dict[str, str] = {}
         self.views: dict[str, tuple[str, Move]] = {}
-        """Constants that are views of stored tensors, by name: the stored tensor, and the view's position in it."""
+        """Constants that are views of stored tensors, by name: the tensor's name, and the view's position in it."""
         self._paths: dict[int, str] = {}
         self.unsupported: dict[str, Diagnostic] = {}
-        """Diagnostics of unsupported operators. Their calls, and everything that needs them, are left out."""
+        """Diagnostic by unsupported operator. Calls of these operators, and all calls that depend on them, are left
+        out."""
         self._build()
 
     def _build(self) -> None:
-        """Fold constants, register trained tensors, and create a module for every other call.
+        """Fold constants, register stored tensors, and create a submodule for every remaining call.
 
-        Raises ArchError (A0916, A3202) for constants that cannot be computed.
+        Raises ArchError (A0916, A3202) if a constant cannot be computed.
         """
         arrays: dict[str, Array] = dict(self.calls.tensors)
         problems: dict[str, list[Call]] = {}
@@ -132,7 +135,7 @@ class CallsModule(nn.Module):
         self.constants = {name: array for name, array in arrays.items() if name not in self.parameter_paths}
 
     def _record_view(self, call: Call, array: Array) -> None:
-        """Record of which stored tensor a constant is a view, if it is one."""
+        """If a folded constant is a view of a stored tensor, record the tensor and the view's position in it."""
         name = call.reads[0] if call.reads else ""
         root = self.views[name][0] if name in self.views else name
         stored = self.calls.tensors.get(root)
@@ -142,7 +145,7 @@ class CallsModule(nn.Module):
             self.views[call.writes[0]] = root, Move("strided", (start // array.itemsize, *array.shape, *steps))
 
     def _add_module_of(self, call: Call) -> str:
-        """Add the module of a call and return its path."""
+        """Add the submodule for a call and return its path."""
         parent_path, _, last = call.place.rpartition(".")
         parent, parent_path = _module_at(self, parent_path) if parent_path else (self, "")
         name, number = last, 1
@@ -153,8 +156,10 @@ class CallsModule(nn.Module):
         return f"{parent_path}.{name}" if parent_path else name
 
     def _register_tensor(self, call: Call, index: int, position: int, name: str, array: Array) -> None:
-        """Register a stored floating-point tensor as a parameter or a buffer, unless the operator needs it as
-        numbers."""
+        """Register a stored floating-point tensor as a parameter or buffer.
+
+        Tensors whose numbers the operator needs at trace time are skipped.
+        """
         roles = ROLES.get(call.operator, ())
         role = roles[position] if position < len(roles) else ""
         is_literal = name in self.literals and not role
@@ -197,12 +202,12 @@ class CallsModule(nn.Module):
         self.tensor_names[f"{path}.{role}"] = name
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
-        """Compute all outputs by label."""
+        """Compute all outputs, by label."""
         env = self._run(inputs, None)
         return {label: _tensor(env[name]) for label, name in self.calls.outputs.items()}
 
     def problems(self, inputs: Mapping[str, Tensor]) -> tuple[dict[str, Diagnostic], dict[str, TensorType]]:
-        """Find unsupported operators and operands that do not fit, by shape inference, without computing anything.
+        """Find unsupported operators and invalid operands by running all calls on fake tensors.
 
         Returns diagnostics by the first result of each call, and the types of all values that can be computed.
         """
@@ -219,14 +224,14 @@ class CallsModule(nn.Module):
         return {call.writes[0]: self.unsupported[call.operator] for call in unsupported_calls} | diagnostics, types
 
     def path_of(self, call: Call) -> str:
-        """Return the path of a call's module; "" if the call is constant."""
+        """Return the path of a call's submodule, or "" if the call was folded to a constant."""
         return next((self._paths.get(i, "") for i, other in enumerate(self.calls.calls) if other is call), "")
 
     def _run(self, inputs: Mapping[str, Tensor], problems: dict[str, Diagnostic] | None) -> dict[str, Any]:
         """Compute all values by name.
 
-        With `problems`, calls that cannot be computed are recorded there and left out with everything that needs them;
-        without, they raise ArchError (A3202).
+        Calls that cannot be computed are recorded in `problems`, if given, and left out with all calls that depend on
+        them. Without `problems`, they raise ArchError (A3202).
         """
         batch = next(iter(inputs.values())).shape[0]
         state: dict[str, Any] = {**dict(self.named_parameters()), **dict(self.named_buffers())}
@@ -249,7 +254,7 @@ class CallsModule(nn.Module):
         return env
 
     def _compute(self, index: int, call: Call, operands: list[Any], batch: int) -> Any:
-        """Compute a call. Raises RuleError if that is not possible."""
+        """Compute the results of one call. Raises RuleError if that is not possible."""
         if call.operator == "Shape":
             shape = np.array(operands[0].shape if isinstance(operands[0], Tensor) else np.shape(operands[0]))
             return shape[call.attributes.get("start", 0) : call.attributes.get("end")]
@@ -265,7 +270,10 @@ class CallsModule(nn.Module):
             raise RuleError(_operand_message(call, operands, batch)) from None
 
     def _operands_of(self, call: Call, operands: list[Any]) -> list[Any]:
-        """Return the operands, with constants as tensors or numbers if the operator's function takes tensors."""
+        """Return a call's operands.
+
+        Constants are converted to tensors or numbers where the operator's function takes a tensor.
+        """
         as_tensors = takes_tensors(call.operator, len(operands))
         return [
             _scalar_or_tensor(operand, call.operator)
@@ -276,9 +284,9 @@ class CallsModule(nn.Module):
 
 
 def _operand_message(call: Call, operands: Sequence[Any], batch: int = 0) -> str:
-    """Describe the operands and attributes of a call that cannot be computed.
+    """Return an error message with the operands and attributes of a call that cannot be computed.
 
-    Shapes are written as [N, ...] for `batch` samples; small constants as numbers.
+    Batch sizes equal to `batch` are shown as N: [N, ...]. Small constants are shown with their values.
     """
     shown = []
     for name, operand in zip(call.reads, operands, strict=True):
@@ -291,21 +299,21 @@ def _operand_message(call: Call, operands: Sequence[Any], batch: int = 0) -> str
 
 
 def _unsupported_operator(calls: Sequence[Call]) -> Diagnostic:
-    """Return the diagnostic (A3202) for an unsupported operator and its calls."""
+    """Return the diagnostic (A3202) for an operator that is not supported, with the calls that use it."""
     names = join_names([call.display_name.partition(" ")[2].strip("`") for call in calls], 3)
     uses = f"{len(calls)} times: {names}" if len(calls) > 1 else names
     return Diagnostic("A3202", f"{calls[0].operator} ({uses}): archir has no such operation")
 
 
 def _scalar_or_tensor(array: Any, operator: str) -> Any:
-    """Return a constant as a number if it has one element and the operator accepts that, otherwise as a tensor."""
+    """Convert a constant to a number if it has one element and the operator takes numbers, otherwise to a tensor."""
     if np.size(array) == 1 and operator in SCALAR_OPERATORS:
         return np.asarray(array).reshape(-1)[0].item()
     return _tensor(array)
 
 
 def _tensor(value: Any) -> Tensor:
-    """Return a value as a tensor; floating-point constants have 32 bits."""
+    """Convert a value to a tensor; floating-point constants become float32."""
     if isinstance(value, Tensor):
         return value
     array = np.asarray(value)
@@ -314,8 +322,10 @@ def _tensor(value: Any) -> Tensor:
 
 
 def _module_at(root: nn.Module, path: str) -> tuple[nn.Module, str]:
-    """Return the module at a path, creating the modules on the path if necessary, and its actual path: parts that are
-    the names of other attributes end in `_`."""
+    """Return the submodule at a path, creating missing submodules, together with its actual path.
+
+    Path components that are names of other attributes get the suffix `_`.
+    """
     parts = []
     for part in path.split("."):
         while part not in root._modules and hasattr(root, part):

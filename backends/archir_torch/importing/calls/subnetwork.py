@@ -1,4 +1,4 @@
-"""Parts of a list of calls: without unsupported calls, or between given inputs and outputs."""
+"""Parts of a list of calls: without unsupported calls, or only those between given inputs and outputs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import replace
 from archir.backends.calls import Calls
 
 MAX_LABEL = 40
-"""Maximum characters of a generated output label."""
+"""Maximum number of characters taken from a value's name for the label of an output."""
 
 
 def without_refused(calls: Calls, refused: Container[str]) -> Calls:
-    """Return the calls without those whose first result is in `refused`.
+    """Remove the calls whose first result is in `refused`, and connect the rest to new inputs and outputs.
 
-    Their results become inputs if their types are known, and their operands become outputs. Calls that lack another
-    operand are left out in the same way.
+    Results of a removed call become inputs if their types are known, and its operands become outputs. Calls whose
+    operands are then unavailable are removed in the same way.
     """
     inputs = dict(calls.inputs)
     available = {*inputs, *calls.tensors, ""}
@@ -43,14 +43,14 @@ def without_refused(calls: Calls, refused: Container[str]) -> Calls:
 
 
 def calls_between(calls: Calls, inputs: Container[str], outputs: Container[str], label: Callable[[str], str]) -> Calls:
-    """Return the calls that compute the outputs with these labels; only inputs with these labels are kept."""
+    """Return the calls that compute the outputs with the given labels. Only inputs with the given labels are kept."""
     kept_inputs = {name: type_ for name, type_ in calls.inputs.items() if label(name) in inputs}
     kept_outputs = {output_label: name for output_label, name in calls.outputs.items() if output_label in outputs}
     return _without_unused(replace(calls, inputs=kept_inputs, outputs=kept_outputs))
 
 
 def _unused_label(name: str, taken: Container[str]) -> str:
-    """Return an unused label for an output."""
+    """Return a label for a new output that is not in `taken`."""
     base = "".join(char if char.isascii() and char.isalnum() else "_" for char in name)[-MAX_LABEL:].strip("_")
     base = base if base and base[0].isalpha() else f"result_{base}"
     result, number = base, 1
@@ -61,7 +61,7 @@ def _unused_label(name: str, taken: Container[str]) -> str:
 
 
 def _without_unused(calls: Calls) -> Calls:
-    """Remove calls and inputs that no output needs."""
+    """Remove calls and inputs on which no output depends."""
     needed, kept = {*calls.outputs.values()}, []
     for call in reversed(calls.calls):
         if needed & {*call.writes}:

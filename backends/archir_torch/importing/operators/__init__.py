@@ -1,4 +1,4 @@
-"""Functions of torch operators, one family per file. Importing this package registers all of them."""
+"""Import functions of torch operators, one family per module. Importing this package registers all of them."""
 
 from archir.plugins.bundled import import_all
 

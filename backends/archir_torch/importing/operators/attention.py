@@ -1,4 +1,4 @@
-"""Matrix products, einsums, attention and rotary embeddings."""
+"""Import of matrix products, einsums, attention and rotary embeddings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from archir_torch.importing.rules import torch_operator
 
 @torch_operator("matmul", "bmm", "mm")
 def matmul(b: Builder, x: Value | Constant, y: Value | Constant) -> Value:
-    """Matrix product, with batch axes; a linear layer if one operand is a constant matrix."""
+    """Import a matrix product, with or without batch axes; if one operand is a constant matrix, as a linear layer."""
     if isinstance(y, Constant) and y.tensor.dim() == 2:
         return linear(b, _require_value(x), y.permuted((1, 0)))
     if isinstance(x, Constant) and x.tensor.dim() == 2:
@@ -35,15 +35,15 @@ def matmul(b: Builder, x: Value | Constant, y: Value | Constant) -> Value:
 
 
 def _require_value(x: Value | Constant) -> Value:
-    """Narrow an operand to a value."""
+    """Narrow the type of an operand to Value; the other operand is a constant."""
     assert isinstance(x, Value)
     return x
 
 
 def product(b: Builder, x: Value, y: Value) -> Value:
-    """Return the product of [..., N, K] and [..., K, M].
+    """Return the product of values [..., N, K] and [..., K, M].
 
-    A batch axis of only one operand becomes rows or columns of one larger product.
+    A batch axis that only one operand has becomes rows or columns of a single larger product.
     """
     lhs = replace(x, axes=(*x.axes[:-2], x.axes[-2], (), x.axes[-1]))
     rhs = replace(y, axes=(*y.axes[:-2], (), y.axes[-1], y.axes[-2]))
@@ -71,13 +71,13 @@ def product(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _product_base(flat: Axis, rows: Axis, columns: Axis) -> Axes:
-    """Return the base of a batch of matrices; without batch axes, of a matrix."""
+    """Return the base of a batch of matrices, or of a single matrix if there are no batch axes."""
     return (flat, rows, columns) if flat else (rows, columns)
 
 
 @torch_operator("baddbmm")
 def baddbmm(b: Builder, bias: Any, x: Value, y: Value, beta: float = 1, alpha: float = 1) -> Value:
-    """beta bias + alpha x y."""
+    """Import beta * bias + alpha * x y, where x y is a batched matrix product."""
     result = matmul(b, x, y)
     if alpha != 1:
         result = apply_unary(b, Scale(float(alpha)), result)
@@ -89,8 +89,10 @@ def attention(
     b: Builder, query: Value, key: Value, value: Value, mask: Any = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Value:  # fmt: skip
-    """Scaled dot-product attention; as the operation `attention` if the layout allows it, else by products and a
-    softmax."""
+    """Import scaled dot-product attention.
+
+    If the layout allows it, it becomes the operation `attention`, otherwise two products and a softmax.
+    """
     query, key, value = (as_value(b, x) for x in (query, key, value))
     if isinstance(mask, Value) and mask.dtype == "bool":
         mask = additive_mask(b, mask)
@@ -149,13 +151,16 @@ def attention(
 
 
 def _has_own_matrices(b: Builder, x: Value, query: Value) -> bool:
-    """Return whether a tensor has its own matrices for each batch axis and head of the queries, rather than copies."""
+    """Return whether a tensor has a separate matrix for each batch axis and head of the queries, rather than copies."""
     head_axes = x.axes[0][1:] + x.axes[1] if len(x.axes) == 4 else ()
     return x.shape[:2] == query.shape[:2] and x.axes[0][:1] == (b.batch,) and {*head_axes} <= {*x.atoms}
 
 
 def _head_atoms(x: Value) -> Axis:
-    """Return the atoms of the heads of keys or values, without the copies for several heads of the queries."""
+    """Return the atoms of the heads of keys or values, without copies for several heads of the queries.
+
+    Raises Unsupported if these copies are not adjacent.
+    """
     heads = tuple(atom for atom in x.axes[1] if atom in x.atoms)
     if x.axes[1][: len(heads)] != heads:
         raise Unsupported("heads of keys whose copies are not adjacent")
@@ -163,9 +168,9 @@ def _head_atoms(x: Value) -> Axis:
 
 
 def _interpret_mask(b: Builder, mask: Constant) -> tuple[Constant | None, bool]:
-    """Interpret a constant mask: return the mask to add, and whether the mask is causal.
+    """Return the mask to add to the logits for a constant mask, and whether the mask is causal.
 
-    The mask to add is None if the mask hides nothing or is causal.
+    The mask to add is None if the given mask hides nothing or is causal.
     """
     mask = single_sample(b, mask)
     tensor = mask.tensor
@@ -189,7 +194,10 @@ def _interpret_mask(b: Builder, mask: Constant) -> tuple[Constant | None, bool]:
 
 
 def _mask_value(b: Builder, mask: Value | Constant, queries: int, keys: int) -> Value:
-    """Return a mask with the base [queries, keys] or [heads, queries, keys]. Raises Unsupported if samples differ."""
+    """Return a mask as a value with the base [queries, keys] or [heads, queries, keys].
+
+    Raises Unsupported if the mask differs between samples.
+    """
     x = as_value(b, mask)
     if len(x.axes) == 4:
         if x.axes[0] not in ((), (b.batch,)):
@@ -204,7 +212,10 @@ def _mask_value(b: Builder, mask: Value | Constant, queries: int, keys: int) -> 
 
 @torch_operator("rotated")
 def rotated(b: Builder, x: Value, cosines: Any, sines: Any) -> Value:
-    """Rotary embedding if the angles are those of positions, else products and a sum."""
+    """Import a rotary embedding.
+
+    If its angles match token positions, it becomes the operation `rotary`, otherwise products and a sum.
+    """
     op, position_axis = _match_rotary(x, cosines, sines) if isinstance(x, Value) else (None, 0)
     if op is None:
         half = x.shape[-1] // 2
@@ -220,9 +231,10 @@ def rotated(b: Builder, x: Value, cosines: Any, sines: Any) -> Value:
 
 
 def _match_rotary(x: Value, cosines: Any, sines: Any) -> tuple[Rotary | None, int]:
-    """Return the operation of a rotary embedding and its axis of positions, 1 or 2; the other one is that of heads.
+    """Match tables of cosines and sines to a rotary embedding; return its operation and its axis of positions.
 
-    (None, 0) if the angles are not constant or not those of a rotary embedding.
+    The axis is 1 or 2; the other one of these is the axis of heads. Returns (None, 0) if the tables are not constant or
+    do not match.
     """
     if not (isinstance(cosines, Constant) and isinstance(sines, Constant)) or len(x.axes) != 4:
         return None, 0
@@ -249,7 +261,7 @@ def _match_rotary(x: Value, cosines: Any, sines: Any) -> tuple[Rotary | None, in
 def _attend_by_products(
     b: Builder, query: Value, key: Value, value: Value, mask: Any, causal: bool, scale: float
 ) -> Value:
-    """Attention with further batch axes, such as windows, by two products and a softmax."""
+    """Import attention with further batch axes, such as windows, as two products and a softmax."""
     if causal:
         raise Unsupported("causal attention in windows")
     if scale != 1:
@@ -271,8 +283,11 @@ def _attend_by_products(
 
 @torch_operator("einsum")
 def einsum(b: Builder, equation: str, operands: Any, path: Any = None) -> Value:
-    """Einsum of two tensors as a matrix product: letters of both are batch axes or summed over, others rows or
-    columns."""
+    """Import an einsum of two tensors as a matrix product.
+
+    Letters that both operands have are batch axes, or summed over if the result lacks them; other letters are rows or
+    columns.
+    """
     equation = equation.replace(" ", "")
     if "." in equation or "->" not in equation or len(operands) != 2:
         raise Unsupported(f"an einsum {equation}")

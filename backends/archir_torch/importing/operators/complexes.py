@@ -1,4 +1,4 @@
-"""Complex numbers as two tensors: some modules rotate queries and keys by complex products."""
+"""Import of complex numbers as pairs of real tensors. Some modules rotate queries and keys by complex products."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from archir_torch.importing.rules import torch_operator
 
 @dataclass(frozen=True)
 class Complex:
-    """Complex numbers: their real and imaginary parts, of the same shape."""
+    """Complex tensor as its real and imaginary parts, which have the same shape."""
 
     real: Value | Constant
     imaginary: Value | Constant
 
 
 def complex_of(x: Any) -> Complex:
-    """Return a complex value or constant as its parts. Raises Unsupported for real tensors."""
+    """Return the real and imaginary parts of a complex value or constant. Raises Unsupported for real tensors."""
     if isinstance(x, Complex):
         return x
     if isinstance(x, Constant) and x.tensor.is_complex():
@@ -33,18 +33,18 @@ def complex_of(x: Any) -> Complex:
 
 @torch_operator("view_as_complex")
 def view_as_complex(b: Builder, x: Value) -> Complex:
-    """Split pairs on the last axis into real and imaginary parts."""
+    """Import the view of pairs on the last axis as complex numbers."""
     last = len(x.axes) - 1
     return Complex(movement.select(b, x, last, 0), movement.select(b, x, last, 1))
 
 
 def view_as_real(b: Builder, x: Complex) -> Value:
-    """Stack real and imaginary parts on a new last axis."""
+    """Import the view of complex numbers as pairs on a new last axis."""
     return movement.stack(b, [x.real, x.imaginary], -1)
 
 
 def complex_product(b: Builder, x: Any, y: Any) -> Complex:
-    """(a + i b)(c + i d)."""
+    """Import a product of complex numbers."""
     left, right = complex_of(x), complex_of(y)
     mul, sub = elementwise.mul, elementwise.sub
     return Complex(
@@ -59,4 +59,4 @@ COMPLEX_OPERATORS: dict[str, Callable[..., Any]] = {
     "real": lambda b, x: x.real,
     "imag": lambda b, x: x.imaginary,
 }
-"""Functions of operators on complex numbers, by name."""
+"""Import function by operator name, for operators on complex numbers."""

@@ -1,4 +1,4 @@
-"""Torch operators that become several operations of archir."""
+"""Import of torch operators that become several archir operations."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from archir_torch.importing.operators.pooling import amax, axes_of, mean, reduce
 from archir_torch.importing.rules import torch_operator
 
 MAX_FINITE = 3e38
-"""Close to the largest 32-bit number."""
+"""Clamping bound near the largest finite float32."""
 
 
 @torch_operator("glu")
 def glu(b: Builder, x: Value, dim: int = -1) -> Value:
-    """One half of the axis, multiplied by the sigmoid of the other half."""
+    """Import a GLU: one half of the axis, multiplied by the sigmoid of the other half."""
     half, gate = chunk(b, x, 2, dim)
     return mul(b, half, apply_unary(b, unary.Sigmoid(), gate))
 
@@ -47,9 +47,10 @@ def log1p(b: Builder, x: Value) -> Value:
 
 @torch_operator("logsumexp")
 def logsumexp(b: Builder, x: Value, dim: Any, keepdim: bool = False) -> Value:
-    """Logarithm of the sum of exponentials, after subtracting the maximum so that no exponential overflows.
+    """Import the logarithm of a sum of exponentials.
 
-    The subtracted maximum is clamped to finite numbers.
+    The maximum is subtracted first, so that no exponential overflows. The subtracted maximum is clamped to finite
+    numbers.
     """
     peak = apply_unary(b, unary.Clamp(-MAX_FINITE, MAX_FINITE), amax(b, x, dim, True))
     powers = apply_unary(b, unary.Exp(), sub(b, x, peak))
@@ -60,25 +61,25 @@ def logsumexp(b: Builder, x: Value, dim: Any, keepdim: bool = False) -> Value:
 
 @torch_operator("lerp")
 def lerp(b: Builder, x: Operand, y: Operand, weight: Operand) -> Value:
-    """x + weight (y - x)."""
+    """Import x + weight * (y - x)."""
     return add(b, x, mul(b, sub(b, y, x), weight))
 
 
 @torch_operator("addcdiv")
 def addcdiv(b: Builder, x: Operand, tensor1: Operand, tensor2: Operand, value: float = 1) -> Value:
-    """x + value tensor1 / tensor2."""
+    """Import x + value * tensor1 / tensor2."""
     return add(b, x, div(b, tensor1, tensor2), value)
 
 
 @torch_operator("amin")
 def amin(b: Builder, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
-    """Minima along axes."""
+    """Import minima along axes."""
     return neg(b, amax(b, neg(b, x), dim, keepdim))
 
 
 @torch_operator("min")
 def min_(b: Builder, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Element-wise minimum of two tensors, or minima along an axis, without their positions."""
+    """Import the element-wise minimum of two tensors, or minima along an axis (without their positions)."""
     if isinstance(dim, Value | Constant) or not isinstance(x, Value):
         return minimum(b, x, dim)
     return [amin(b, x, dim, keepdim), None]
@@ -88,7 +89,7 @@ def min_(b: Builder, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
 def var(
     b: Builder, x: Value, dim: Any = None, unbiased: Any = None, keepdim: bool = False, **named: Any
 ) -> Value:  # fmt: skip
-    """Mean of squared differences from the mean; torch divides by the count minus 1 by default."""
+    """Import the variance along axes. By default, torch divides by the count minus 1."""
     correction = named.get("correction", unbiased)
     degrees = 1 if correction is None else int(correction)
     axes = [axis % len(x.axes) for axis in axes_of(x, dim)]
@@ -104,7 +105,7 @@ def var(
 
 @torch_operator("std")
 def std(b: Builder, x: Value, *args: Any, **named: Any) -> Value:
-    """Standard deviation along axes."""
+    """Import the standard deviation along axes."""
     return power(b, var(b, x, *args, **named), 0.5)
 
 
@@ -112,13 +113,13 @@ def std(b: Builder, x: Value, *args: Any, **named: Any) -> Value:
 def var_mean(
     b: Builder, x: Value, dim: Any = None, unbiased: Any = None, keepdim: bool = False, **named: Any
 ) -> list[Value]:  # fmt: skip
-    """Variance and mean along axes."""
+    """Import the variance and mean along axes."""
     return [var(b, x, dim, unbiased, keepdim, **named), mean(b, x, axes_of(x, dim), keepdim)]
 
 
 @torch_operator("cosine_similarity")
 def cosine_similarity(b: Builder, x: Value, y: Value, dim: int = 1, eps: float = 1e-8) -> Value:
-    """Dot product of vectors, divided by their lengths, which are at least `eps`."""
+    """Import the cosine similarity: the dot product over the vectors' lengths, each of which is at least `eps`."""
     lengths = []
     for operand in (x, y):
         squares = reduce_axes(b, power(b, operand, 2), [dim], False, None, pool.SumOver)
@@ -128,7 +129,7 @@ def cosine_similarity(b: Builder, x: Value, y: Value, dim: int = 1, eps: float =
 
 
 def _as_one_column(b: Builder, x: Value) -> Value:
-    """Return tokens [B, C, N] as a map [B, C, N, 1]."""
+    """Return tokens [B, C, N] as a feature map [B, C, N, 1]."""
     if len(x.axes) != 3:
         raise Unsupported(f"resizing of tokens with the shape {list(x.shape)}")
     return unsqueeze(b, x, 3)
@@ -136,13 +137,13 @@ def _as_one_column(b: Builder, x: Value) -> Value:
 
 @torch_operator("upsample_nearest1d")
 def upsample_nearest1d(b: Builder, x: Value, size: Any = None, scales: Any = None, *_: Any) -> Value:
-    """Nearest-neighbour resizing of tokens."""
+    """Import nearest-neighbour resizing of tokens."""
     length = size[0] if size is not None else int(x.shape[2] * scales[0])
     return squeeze(b, resize_map(b, _as_one_column(b, x), (length, 1), None, "nearest", False), 3)
 
 
 @torch_operator("upsample_linear1d")
 def upsample_linear1d(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
-    """Linear resizing of tokens."""
+    """Import linear resizing of tokens."""
     length = size[0] if size is not None else int(x.shape[2] * scales[0])
     return squeeze(b, resize_map(b, _as_one_column(b, x), (length, 1), None, "bilinear", align_corners), 3)

@@ -1,4 +1,4 @@
-"""Element-wise operators, and broadcasting of their operands."""
+"""Import of element-wise operators, and broadcasting of their operands."""
 
 from __future__ import annotations
 
@@ -32,25 +32,27 @@ from archir_torch.importing.rules import torch_operator
 Operand = Value | Constant | float | int
 """Operand of an element-wise operator."""
 MIN_F32 = float(torch.finfo(torch.float32).min)
-"""Lowest finite 32-bit number."""
+"""Lowest finite float32."""
 
 
 def apply_unary(b: Builder, op: Op, x: Value, dtype: str | None = None) -> Value:
-    """Apply an element-wise operation to a value, whatever its base is."""
+    """Apply a unary element-wise operation to a value, whatever its layout is."""
     if not op.any_element:
         x = as_numeric(b, x)
     return replace(x, node=b.add(op, b.node(x)), dtype=dtype or x.dtype)
 
 
 def to_numbers(b: Builder, x: Value, dtype: str) -> Value:
-    """Convert integers or truth values to floating-point numbers; `dtype` is the type that torch has."""
+    """Convert integers or booleans to floating-point numbers; `dtype` is the dtype that the torch tensor has."""
     unit = Constant(torch.ones(()), computed="a number")
     return replace(x, node=b.add_layer(ToNumbers(), {"one": unit}, b.node(x)), dtype=dtype)
 
 
 def as_numeric(b: Builder, x: Value) -> Value:
-    """Convert a value to floating-point numbers, on which operations can compute; torch may still regard it as
-    integers."""
+    """Convert a value to floating-point numbers, on which archir operations compute.
+
+    Its torch dtype may stay an integer type.
+    """
     if isinstance(x.node, Constant) and not x.node.tensor.is_floating_point():
         return replace(x, node=Constant(x.node.tensor.float(), computed="numbers"))
     return x if b.types[b.node(x)].is_floating else to_numbers(b, x, x.dtype)
@@ -73,11 +75,11 @@ UNARY_OPERATIONS: dict[str, type[Op]] = {
     "sin": unary.Sin,
     "cos": unary.Cos,
 }
-"""Element-wise operations without attributes, by the names of torch operators."""
+"""archir operation by torch operator, for unary element-wise operators without attributes."""
 
 
 def _unary_function(kind: type[Op]) -> Any:
-    """Return the function of an operator in `SIMPLE`."""
+    """Return the import function for an operator in `UNARY_OPERATIONS`."""
 
     def of(b: Builder, x: Value) -> Value:
         return apply_unary(b, kind(), x)
@@ -115,7 +117,7 @@ def softplus(b: Builder, x: Value, beta: float = 1, threshold: float = 20) -> Va
 
 @torch_operator("prelu")
 def prelu(b: Builder, x: Value, weight: Constant) -> Value:
-    """PReLU with one slope, or one per channel."""
+    """Import PReLU, with a single slope or one slope per channel."""
     shared = weight.tensor.numel() == 1
     if not shared:
         x = b.as_map(x) if len(x.axes) == 4 else b.as_tokens(x)
@@ -124,7 +126,7 @@ def prelu(b: Builder, x: Value, weight: Constant) -> Value:
 
 @torch_operator("hardtanh", "clamp", "clip")
 def clamp(b: Builder, x: Value, min_val: Any = None, max_val: Any = None, **named: Any) -> Value:
-    """Clamp to bounds, which may be tensors; 0 and 6 become ReLU6."""
+    """Import clamping to bounds, which may be tensors; with the bounds 0 and 6 it becomes ReLU6."""
     low, high = (
         None if limit in (float("inf"), float("-inf")) else limit
         for limit in (named.get("min", min_val), named.get("max", max_val))
@@ -173,7 +175,7 @@ def reciprocal(b: Builder, x: Value) -> Value:
 
 @torch_operator("pow")
 def power(b: Builder, x: Operand, exponent: Operand) -> Value:
-    """Power with a constant exponent."""
+    """Import a power with a constant exponent."""
     number = scalar_of(exponent)
     if not isinstance(x, Value) or number is None:
         raise Unsupported("a power of a constant, or with a tensor as the exponent")
@@ -201,16 +203,17 @@ def log_softmax(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
 
 
 def scalar_of(x: Operand) -> float | None:
-    """Return the number that an operand is; None if its elements differ or depend on inputs."""
+    """Return the number that an operand equals everywhere; None if its elements differ or depend on inputs."""
     if isinstance(x, Constant):
         return uniform_value(x)
     return float(x) if isinstance(x, int | float) else None
 
 
 def as_value(b: Builder, x: Value | Constant, own: int | None = None) -> Value:
-    """Return a constant as a value. Where it repeats for all samples, that part of an axis becomes the batch axis.
+    """Return an operand as a value.
 
-    `own` is an axis that does not contain the batch.
+    The part of an axis along which a constant repeats for every sample becomes the batch. `own` is an axis that is
+    known not to contain the batch.
     """
     if isinstance(x, Value):
         return x
@@ -226,14 +229,17 @@ def as_value(b: Builder, x: Value | Constant, own: int | None = None) -> Value:
 
 
 def single_sample(b: Builder, x: Constant) -> Constant:
-    """Return the part of one sample, if a constant was created for each sample of the batch."""
+    """Reduce a constant that was created for every sample of the batch to a single sample."""
     for axis in range(x.tensor.dim()):
         x = _first_sample(b, x, axis)
     return x
 
 
 def _first_sample(b: Builder, x: Constant, axis: int) -> Constant:
-    """Return the first sample's part along an axis that contains the batch, if all other parts are equal to it."""
+    """Return the part of a constant for the first sample, along an axis that contains the batch.
+
+    If the parts of the samples differ, the constant is returned unchanged.
+    """
     size, batch = x.tensor.shape[axis], b.batch.size
     if not size or size % batch:
         return x
@@ -245,7 +251,7 @@ def _first_sample(b: Builder, x: Constant, axis: int) -> Constant:
 
 
 def align_axes(b: Builder, *values: Value) -> list[Value]:
-    """Split the axes of values alike for broadcasting, so that corresponding axes have the same atoms."""
+    """Split the axes of values for broadcasting, so that corresponding axes consist of the same atoms."""
     rank = max(len(v.axes) for v in values)
     first, *others = (replace(v, axes=((),) * (rank - len(v.axes)) + v.axes) for v in values)
     result = [first]
@@ -266,12 +272,15 @@ def align_axes(b: Builder, *values: Value) -> list[Value]:
 
 
 def _broadcast_axes(values: Sequence[Value]) -> Axes:
-    """Return the axes to which aligned values broadcast."""
+    """Return the axes of the result of broadcasting aligned values."""
     return tuple(next((axis for axis in each if axis), ()) for each in zip(*(v.axes for v in values), strict=True))
 
 
 def align(b: Builder, *values: Value) -> list[Value]:
-    """Align as `aligned_beside` does; if axes are split differently, bring all values into torch's layout first."""
+    """Align values as `align_axes` does.
+
+    If their axes are split incompatibly, convert all of them to torch's layout first.
+    """
     try:
         return align_axes(b, *values)
     except Unsupported:
@@ -279,7 +288,7 @@ def align(b: Builder, *values: Value) -> list[Value]:
 
 
 def with_common_base(b: Builder, *values: Value) -> tuple[list[Value], Axes]:
-    """Return aligned values with bases that broadcast to a common base, and that base."""
+    """Return aligned values with bases that broadcast to a common base, together with that base."""
     axes = _broadcast_axes(values)
     all_atoms = {atom for axis in axes for atom in axis if atom is not b.batch}
     default = base_without_batch(axes, b.batch)
@@ -294,7 +303,7 @@ def with_common_base(b: Builder, *values: Value) -> tuple[list[Value], Axes]:
 
 
 def _split_by_membership(axis: Axis, atoms: set[Atom]) -> list[Axis]:
-    """Split an axis into parts whose atoms are all in `held`, or all outside of it."""
+    """Split an axis into runs of atoms that are all in the set `atoms`, or all outside of it."""
     parts: list[list[Atom]] = []
     for atom in axis:
         if parts and (parts[-1][-1] in atoms) == (atom in atoms):
@@ -305,7 +314,7 @@ def _split_by_membership(axis: Axis, atoms: set[Atom]) -> list[Axis]:
 
 
 def apply_elementwise(b: Builder, op: Op, *operands: Value) -> Value:
-    """Apply an element-wise operation to several values; the result has the dtype of the last one."""
+    """Apply an element-wise operation to several values; the result has the dtype of the last operand."""
     if not op.any_element:
         operands = tuple(as_numeric(b, operand) for operand in operands)
     values, base = with_common_base(b, *align(b, *operands))
@@ -316,7 +325,7 @@ def apply_elementwise(b: Builder, op: Op, *operands: Value) -> Value:
 
 
 def _scale(b: Builder, x: Operand, alpha: float) -> Operand:
-    """Return an operand multiplied by a number."""
+    """Return an operand multiplied by a constant number."""
     if alpha == 1:
         return x
     if isinstance(x, Value):
@@ -328,7 +337,7 @@ def _scale(b: Builder, x: Operand, alpha: float) -> Operand:
 
 @torch_operator("add")
 def add(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
-    """x + alpha y; adding a constant number becomes `shift`."""
+    """Import x + alpha * y; the addition of a constant number becomes `shift`."""
     y = _scale(b, y, alpha)
     for first, second in ((x, y), (y, x)):
         if isinstance(first, Value) and (number := scalar_of(second)) is not None:
@@ -338,7 +347,7 @@ def add(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
 
 @torch_operator("sub", "subtract")
 def sub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
-    """x - alpha y; a constant number becomes `shift`."""
+    """Import x - alpha * y; the subtraction of a constant number becomes `shift`."""
     y = _scale(b, y, alpha)
     if isinstance(x, Value) and (number := scalar_of(y)) is not None:
         return add(b, x, -number)
@@ -349,13 +358,13 @@ def sub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
 
 @torch_operator("rsub")
 def rsub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
-    """y - alpha x."""
+    """Import y - alpha * x."""
     return sub(b, y, x, alpha)
 
 
 @torch_operator("mul", "multiply")
 def mul(b: Builder, x: Operand, y: Operand) -> Value:
-    """x y; a constant number becomes `scale`, and x x a power."""
+    """Import x * y; multiplication by a constant number becomes `scale`, and x * x a power."""
     for first, second in ((x, y), (y, x)):
         if isinstance(first, Value) and (number := scalar_of(second)) is not None:
             return first if number == 1 else apply_unary(b, unary.Scale(number), first)
@@ -367,7 +376,7 @@ def mul(b: Builder, x: Operand, y: Operand) -> Value:
 
 @torch_operator("div", "divide", "true_divide")
 def div(b: Builder, x: Operand, y: Operand, rounding_mode: str | None = None) -> Value:
-    """x / y; a constant number becomes `scale`."""
+    """Import x / y; division by a constant number becomes `scale`."""
     if rounding_mode is not None:
         raise Unsupported("a rounded quotient")
     if isinstance(x, Value) and (number := scalar_of(y)) is not None:
@@ -379,7 +388,7 @@ def div(b: Builder, x: Operand, y: Operand, rounding_mode: str | None = None) ->
 
 @torch_operator("addcmul")
 def addcmul(b: Builder, x: Operand, tensor1: Operand, tensor2: Operand, value: float = 1) -> Value:
-    """x + value tensor1 tensor2."""
+    """Import x + value * tensor1 * tensor2."""
     if not isinstance(tensor1, Value):
         tensor1, tensor2 = tensor2, tensor1
     return add(b, x, mul(b, tensor1, tensor2), value)
@@ -402,5 +411,5 @@ def minimum(b: Builder, x: Operand, y: Operand) -> Value:
 
 
 def as_tensor(x: Operand) -> Value | Constant:
-    """Return an operand as a value or a constant."""
+    """Return an operand as a value or a constant; numbers become constants."""
     return x if isinstance(x, Value | Constant) else Constant(torch.tensor(float(x)), computed="a number")

@@ -1,4 +1,4 @@
-"""Top-k selection, and layers of experts."""
+"""Import of top-k selection, and of linear layers with experts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archir_torch.importing.rules import torch_operator
 
 @torch_operator("topk")
 def topk(b: Builder, x: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> list[Value]:
-    """The largest numbers along an axis, and their positions."""
+    """Import the k largest numbers along an axis, and their positions."""
     axis = dim % len(x.axes)
     if not largest:
         raise Unsupported("the smallest numbers instead of the largest ones")
@@ -32,7 +32,10 @@ def topk(b: Builder, x: Value, k: int, dim: int = -1, largest: bool = True, sort
 
 @torch_operator("of_experts")
 def of_experts(b: Builder, rows: Value, weight: Any, chosen: Value, bias: Constant | None = None) -> Value:
-    """Multiply rows [tokens * k, D] by matrices [experts, D, channels]; `chosen` is each row's expert."""
+    """Import a layer of experts: rows [tokens * k, D] times matrices [experts, D, channels].
+
+    `chosen` is the expert of each row.
+    """
     if not isinstance(weight, Constant):
         raise Unsupported("weights of experts that depend on inputs")
     experts, _, channels = weight.tensor.shape
@@ -52,7 +55,10 @@ def of_experts(b: Builder, rows: Value, weight: Any, chosen: Value, bias: Consta
 
 
 def _split_choices(b: Builder, chosen: Value) -> tuple[Axis, Axis]:
-    """Return the atoms of tokens, and those of each token's experts."""
+    """Return the atoms of the tokens, and the atoms of the experts selected for each token.
+
+    Raises Unsupported if the selected experts are not in the order of the tokens.
+    """
     atoms = tuple(atom for axis in chosen.axes for atom in axis if atom is not b.batch)
     last = chosen.base[-1] if chosen.base else ()
     if atoms[len(atoms) - len(last) :] != last:
@@ -62,7 +68,7 @@ def _split_choices(b: Builder, chosen: Value) -> tuple[Axis, Axis]:
 
 @torch_operator("combined")
 def combined(b: Builder, rows: Value, gates: Value) -> Value:
-    """Sum rows [tokens, k, D] over k, weighted by gates [tokens, k]."""
+    """Import the sum of rows [tokens, k, D] over k, weighted by gates [tokens, k]."""
     gate_value = Value(gates.node, gates.base, (*gates.axes, ()), gates.dtype)
     rows, gate_value = align_axes(b, rows, gate_value)
     tokens = tuple(atom for atom in rows.axes[0] if atom is not b.batch)

@@ -1,4 +1,4 @@
-"""Operators with weights: convolutions, linear layers, norms and embeddings."""
+"""Import of operators with weights: convolutions, linear layers, norms and embeddings."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from archir_torch.importing.operators.windows import pad
 from archir_torch.importing.rules import torch_operator
 
 Sizes = int | tuple[int, ...]
-"""One number for all axes, or one per axis."""
+"""Attribute of spatial axes: one number for all axes, or one per axis."""
 
 
 def collapse_sizes(numbers: Sequence[int], count: int) -> Sizes:
-    """Return one number if all axes have the same, else one per axis."""
+    """Return a single number if it is the same for all axes, else one number per axis."""
     per_axis = tuple(numbers) * (count // len(numbers))
     return per_axis[0] if len(set(per_axis)) == 1 else per_axis
 
 
 def _padding(pads: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Any:
-    """Return padding as archir specifies it: "same", "valid" or numbers."""
+    """Return padding in the form of archir's attributes: "same", "valid" or numbers."""
     spans = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
     if all(2 * p == span for p, span in zip(pads, spans, strict=True)):
         return "same"
@@ -39,21 +39,21 @@ def _padding(pads: Sequence[int], kernel: Sequence[int], stride: Sequence[int], 
 
 
 def _require_constant(x: Any, what: str) -> Constant:
-    """Narrow a weight to a constant. Raises Unsupported if it depends on inputs."""
+    """Return an operand if it is a constant. Raises Unsupported if it depends on inputs; `what` describes it."""
     if not isinstance(x, Constant):
         raise Unsupported(f"{what} that depends on inputs")
     return x
 
 
 def _given_weights(**weights: Constant | None) -> dict[str, Constant]:
-    """Return the weights that are not None, by role."""
+    """Return the weights by role, without those that are None."""
     return {name: weight for name, weight in weights.items() if weight is not None}
 
 
 def _convolve(
     b: Builder, x: Value, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Value:
-    """Convolution along one, two or three axes."""
+    """Import a convolution along one, two or three axes."""
     weight = _require_constant(weight, "a kernel")
     rank = weight.tensor.dim() - 2
     if len(x.axes) == rank + 2 and len(x.axes[0]) > 1 and x.axes[0][0] is b.batch:
@@ -98,9 +98,9 @@ def _convolve(
 def _convolve_folded(
     b: Builder, x: Value, weight: Constant, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Value:
-    """Convolution of tensors that are folded into the batch axis, such as the frames of a video.
+    """Import a convolution of maps with further axes, such as video frames, folded into the batch axis.
 
-    They become a further spatial axis, along which the kernel has one position.
+    The folded axes become an additional spatial axis, along which the kernel has size 1.
     """
     rank = weight.tensor.dim() - 2
     if rank > 2:
@@ -117,12 +117,12 @@ def _convolve_folded(
 
 
 def _per_axis(value: Any, rank: int) -> tuple[int, ...]:
-    """Return one number per axis."""
+    """Return a number, or a sequence of numbers, with one number per axis."""
     return (value,) * rank if isinstance(value, int) else tuple(value) * (rank // len(value))
 
 
 def _conv1d_base(b: Builder, x: Value) -> Value:
-    """Return a torch tensor [B, D, N] with the base [N, D]."""
+    """Return the value of a torch tensor [B, D, N] with the base [N, D]."""
     if len(x.axes) != 3 or x.axes[0] != (b.batch,):
         raise Unsupported(f"a one-dimensional convolution or norm of the shape {list(x.shape)}")
     return b.with_base(x, (x.axes[2], x.axes[1]))
@@ -156,7 +156,7 @@ def conv_transpose2d(
 
 @torch_operator("linear")
 def linear(b: Builder, x: Value, weight: Any, bias: Any = None) -> Value:
-    """Linear layer along the last axis."""
+    """Import a linear layer along the last axis."""
     weight = _require_constant(weight, "a matrix")
     if weight.tensor.dim() != 2:
         raise Unsupported("a product with a vector")
@@ -175,7 +175,7 @@ def linear(b: Builder, x: Value, weight: Any, bias: Any = None) -> Value:
 
 @torch_operator("addmm")
 def addmm(b: Builder, bias: Any, x: Value, weight: Any, beta: float = 1, alpha: float = 1) -> Value:
-    """bias + x weight."""
+    """Import bias + x weight, where x weight is a matrix product."""
     if (beta, alpha) != (1, 1):
         raise Unsupported("a product with other factors than 1")
     weight = _require_constant(weight, "a matrix")
@@ -186,8 +186,10 @@ def addmm(b: Builder, bias: Any, x: Value, weight: Any, beta: float = 1, alpha: 
 def embedding(
     b: Builder, weight: Any, x: Value | Constant, padding_idx: int = -1, *_: Any, like: Value | None = None
 ) -> Value:
-    """Rows of a table at integer positions. For constant positions, `like` is the value next to which they are
-    added."""
+    """Import the lookup of a table's rows at integer indices.
+
+    Constant indices become a node; `like` is the value from which that node gets its place in the graph.
+    """
     table = _require_constant(weight, "a table")
     rows, channels = table.tensor.shape
     if isinstance(x, Constant):
@@ -201,11 +203,15 @@ def embedding(
 
 
 MAX_LITERAL_POSITIONS = 1024
-"""Maximum number of positions that become literal numbers in the graph."""
+"""Maximum number of indices of a lookup that are emitted as literal numbers in the graph."""
 
 
 def is_plain_lookup(x: Any) -> bool:
-    """Return whether a lookup at these positions stays an embedding: they are few, or 0, 1, ... for all tokens."""
+    """Return whether a lookup at these indices is imported as an embedding.
+
+    That is the case if the indices are computed, few, or the positions 0, 1, ... for every sample; otherwise, the
+    lookup is folded to a constant.
+    """
     if not isinstance(x, Constant) or x.tensor.numel() <= MAX_LITERAL_POSITIONS:
         return True
     row = x.tensor.reshape(-1, x.tensor.shape[-1])[0]
@@ -213,7 +219,7 @@ def is_plain_lookup(x: Any) -> bool:
 
 
 def _integer_node(b: Builder, numbers: Constant, like: Value) -> Value:
-    """Emit compile-time integers as a constant node; `like` is the value that gives its place in the graph."""
+    """Emit compile-time integers as a constant node; `like` is the value from which it gets its place in the graph."""
     flat = numbers.tensor.reshape(-1)
     reference = b.node(like)
     type_ = b.types[reference]
@@ -228,7 +234,7 @@ def _integer_node(b: Builder, numbers: Constant, like: Value) -> Value:
 
 @torch_operator("padded")
 def padded(b: Builder, x: Value, padding: int) -> Value:
-    """Position indices of tokens, which skip padding."""
+    """Import the position indices of tokens that are not padding."""
     (tokens,) = base_without_batch(x.axes, b.batch)
     x = b.with_base(x, (tokens,))
     return replace(x, node=b.add(Positions(padding), b.node(x)), dtype="i64")
@@ -241,7 +247,7 @@ def padded(b: Builder, x: Value, padding: int) -> Value:
 def batch_norm(
     b: Builder, x: Value, weight: Any, bias: Any, mean: Any, variance: Any, *numbers: Any,
 ) -> Value:  # fmt: skip
-    """Batch norm by stored statistics; `numbers` are momentum and epsilon, besides flags."""
+    """Import a batch norm by stored statistics; `numbers` contains momentum and epsilon, among boolean flags."""
     momentum, eps = [number for number in numbers if not isinstance(number, bool)][:2]
     if mean is None:
         raise Unsupported("a batch norm without statistics")
@@ -257,7 +263,10 @@ def batch_norm(
 def layer_norm(
     b: Builder, x: Value, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
 ) -> Value:
-    """Layer norm over the last axes; a missing scale or shift next to an existing one is added as ones or zeros."""
+    """Import a layer norm over the last axes.
+
+    If only one of scale and shift is present, the other one is added as ones or zeros.
+    """
     axes = x.axes
     if len(shape) > 1:
         merged = tuple(atom for axis in axes[-len(shape) :] for atom in axis)
@@ -278,7 +287,7 @@ def layer_norm(
 
 @torch_operator("rms_norm")
 def rms_norm(b: Builder, x: Value, shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Value:
-    """RMS norm over the last axis."""
+    """Import an RMS norm over the last axis."""
     if len(shape) != 1:
         raise Unsupported("a norm over several axes")
     x = b.as_tokens(x)
@@ -290,7 +299,7 @@ def rms_norm(b: Builder, x: Value, shape: Sequence[int], weight: Any = None, eps
 def group_norm(
     b: Builder, x: Value, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any
 ) -> Value:
-    """Group norm; tokens [B, C, N] are normalized as a map of one column."""
+    """Import a group norm; tokens [B, C, N] are treated as a map with one column."""
     axes = x.axes
     if len(axes) == 3:  # tokens [B, C, N] become a map of one column
         x = replace(x, axes=(*axes, ()))
@@ -304,7 +313,7 @@ def instance_norm(
     b: Builder, x: Value, weight: Any, bias: Any, mean: Any, variance: Any, use_input_stats: bool, momentum: float,
     eps: float, *_: Any,
 ) -> Value:  # fmt: skip
-    """Instance norm, or batch norm if it uses stored statistics."""
+    """Import an instance norm; if it uses stored statistics, as a batch norm."""
     if not use_input_stats:
         return batch_norm(b, x, weight, bias, mean, variance, momentum, eps)
     x = _conv1d_base(b, x) if len(x.axes) == 3 else b.as_map(x, len(x.axes) - 2)

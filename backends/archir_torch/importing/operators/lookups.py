@@ -1,4 +1,4 @@
-"""Lookups at computed positions, such as those of the largest numbers, by which tokens select experts."""
+"""Import of lookups at computed positions, such as the top-k positions by which tokens select experts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from archir_torch.importing.operators.pooling import reduce_axes
 from archir_torch.importing.rules import torch_operator
 
 MAX_CLASSES = 1024
-"""Maximum length of an axis for lookups by one-hot vectors."""
+"""Maximum length of an axis on which lookups use one-hot vectors."""
 
 
 @torch_operator("gather")
 def gather(b: Builder, x: Value | Constant, dim: int, indices: Any, sparse_grad: bool = False) -> Value | Constant:
-    """Numbers at positions along an axis; the positions have the shape of the result."""
+    """Import the lookup of elements at positions along an axis; the result has the shape of the positions."""
     if isinstance(x, Constant) and (number := uniform_value(x)) is not None:
         filled = torch.full((1,), number, dtype=x.tensor.dtype)
         return Constant(filled.expand(indices.shape), computed="a number")
@@ -41,8 +41,11 @@ def gather(b: Builder, x: Value | Constant, dim: int, indices: Any, sparse_grad:
 
 
 def _look_up(b: Builder, x: Value, indices: Value) -> Value:
-    """Look up [..., E] at positions [..., k]: the k largest numbers if the positions are theirs, else by one-hot
-    vectors."""
+    """Look up elements of [..., E] at positions [..., k] of the last axis.
+
+    If the positions are those of the k largest elements, the result is a top-k operation; otherwise, it is a product
+    with one-hot vectors.
+    """
     producer = b.graph[b.node(indices)]
     if isinstance(producer.op, TopPositions) and isinstance(x.node, type(indices.node)):
         (source,) = b.graph.operands(b.node(indices))
@@ -53,7 +56,7 @@ def _look_up(b: Builder, x: Value, indices: Value) -> Value:
 
 
 def one_hot(b: Builder, indices: Value, classes: int) -> Value:
-    """Return [..., k, classes] from positions [..., k]: 1 at the position, 0 elsewhere."""
+    """Return one-hot vectors [..., k, classes] of positions [..., k]."""
     if len(indices.base) > 1:
         indices = b.with_base(indices, (tuple(atom for axis in indices.base for atom in axis),))
     node = b.node(indices)
@@ -68,7 +71,7 @@ def one_hot(b: Builder, indices: Value, classes: int) -> Value:
 
 @torch_operator("scatter")
 def scatter(b: Builder, x: Value | Constant, dim: int, indices: Any, source: Any, **named: Any) -> Value:
-    """Write numbers at positions of the last axis that are all different, such as those of the largest numbers."""
+    """Import writes at distinct positions of the last axis, such as the positions of the largest elements."""
     if named.get("reduce") is not None or not isinstance(indices, Value):
         raise Unsupported("a scatter with a reduction, or at constant positions")
     if not isinstance(b.graph[b.node(indices)].op, TopPositions):
@@ -99,7 +102,7 @@ def scatter(b: Builder, x: Value | Constant, dim: int, indices: Any, source: Any
 
 @torch_operator("index_select")
 def index_select(b: Builder, x: Value | Constant, dim: int, indices: Any) -> Value:
-    """Positions of an axis. If they are computed, rows of a constant table."""
+    """Import the selection of positions of an axis; if they are computed, only of rows of a constant table."""
     if isinstance(indices, Constant):
         return take_positions(b, as_value(b, x), dim, indices)
     if not isinstance(x, Constant) or dim % x.tensor.dim() or x.tensor.dim() != 2:

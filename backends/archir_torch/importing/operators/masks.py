@@ -1,4 +1,4 @@
-"""Masks: truth values that depend on inputs, represented as the numbers 1 (true) and 0 (false)."""
+"""Import of masks: booleans that depend on inputs, represented as the numbers 1 (true) and 0 (false)."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from archir_torch.importing.operators.movement import expand
 from archir_torch.importing.rules import torch_operator
 
 MASK_VALUE = float(torch.finfo(torch.float32).min) / 2
-"""Value added to masked logits; it is half of the lowest number, so that sums stay finite."""
+"""Value added to logits at masked positions: half of the lowest float32, so that sums stay finite."""
 MASK_THRESHOLD = -1e4
-"""Networks mask positions with numbers up to this one."""
+"""Numbers up to this one, added to logits or replacing them, count as masking a position."""
 INTEGER_DTYPES = ("i64", "i32")
-"""Integer types."""
+"""archir's integer types."""
 
 
 def invert(b: Builder, mask: Value) -> Value:
-    """Return 1 where a mask is 0 and 0 where it is 1; inverting twice returns the original mask."""
+    """Return the logical negation of a mask; inverting twice returns the original node."""
     last_op = b.graph[b.node(mask)].op
     if last_op == unary.Shift(1.0):
         (scaled,) = b.graph.operands(b.node(mask))
@@ -50,13 +50,16 @@ def invert(b: Builder, mask: Value) -> Value:
 
 
 def additive_mask(b: Builder, visible: Value) -> Value:
-    """Return what to add to logits for a mask of visible positions: 0 where it holds, MASK_VALUE elsewhere."""
+    """Return the number to add to each logit, 0 or MASK_VALUE, for a mask that is true at visible positions."""
     return apply_unary(b, unary.Scale(MASK_VALUE), invert(b, visible), "f32")
 
 
 @torch_operator("eq")
 def eq(b: Builder, x: Operand, y: Operand) -> Value:
-    """Comparison of integers with an integer, or with 0, 1, ... along a last axis, which is a one-hot encoding."""
+    """Import the comparison of integers with a number.
+
+    A comparison with 0, 1, ... along a last axis is imported as a one-hot encoding.
+    """
     if not isinstance(x, Value):
         x, y = y, x
     if isinstance(x, Value) and isinstance(y, Constant) and (classes := _one_hot_classes(b, x, y)):
@@ -79,7 +82,7 @@ def eq(b: Builder, x: Operand, y: Operand) -> Value:
 
 
 def _one_hot_classes(b: Builder, x: Value, y: Constant) -> int:
-    """Return the number of classes if integers are compared with 0, 1, ... along a last axis, else 0."""
+    """Return the number of classes if a comparison of integers with 0, 1, ... is a one-hot encoding, else 0."""
     numbers = single_sample(b, y).tensor
     is_integers = (
         x.dtype in INTEGER_DTYPES
@@ -119,7 +122,7 @@ def le(b: Builder, x: Operand, y: Operand) -> Value:
 
 
 def _compare(b: Builder, x: Operand, y: Operand, kind: type[binary.Greater]) -> Value:
-    """Return a comparison by `greater` or `less`; a constant first operand is moved to the other side."""
+    """Import a comparison as `greater` or `less`; a constant first operand is swapped with the second one."""
     if not isinstance(x, Value):
         return _compare(b, y, x, binary.Less if kind is binary.Greater else binary.Greater)
     x = as_numeric(b, x)
@@ -132,13 +135,13 @@ def _compare(b: Builder, x: Operand, y: Operand, kind: type[binary.Greater]) -> 
 
 @torch_operator("logical_not", "bitwise_not")
 def logical_not(b: Builder, x: Value) -> Value:
-    """Logical negation."""
+    """Import logical negation."""
     return invert(b, _as_mask(b, x))
 
 
 @torch_operator("logical_and", "bitwise_and", "__and__")
 def logical_and(b: Builder, x: Value | Constant, y: Value | Constant) -> Value:
-    """Logical conjunction."""
+    """Import logical conjunction."""
     for operand, constant in ((x, y), (y, x)):
         if (
             isinstance(operand, Value)
@@ -152,12 +155,12 @@ def logical_and(b: Builder, x: Value | Constant, y: Value | Constant) -> Value:
 
 @torch_operator("logical_or", "bitwise_or", "__or__")
 def logical_or(b: Builder, x: Value | Constant, y: Value | Constant) -> Value:
-    """Logical disjunction, by De Morgan's law."""
+    """Import logical disjunction, by De Morgan's law."""
     return invert(b, logical_and(b, invert(b, _as_mask(b, x)), invert(b, _as_mask(b, y))))
 
 
 def _as_mask(b: Builder, x: Operand) -> Value:
-    """Return truth values as the numbers 1 and 0."""
+    """Return an operand as a mask of the numbers 1 (nonzero) and 0."""
     if isinstance(x, Constant):
         single = single_sample(b, x)
         return replace(as_value(b, Constant(single.tensor.bool().float(), computed="a mask")), dtype="bool")
@@ -171,14 +174,14 @@ def _as_mask(b: Builder, x: Operand) -> Value:
 
 
 FLOAT_TYPES = {torch.float32, torch.float64, torch.float16, torch.bfloat16}
-"""Floating-point types."""
+"""Torch's floating-point dtypes."""
 INTEGER_TYPES = {torch.int64: "i64", torch.int32: "i32"}
-"""Integer types by torch's."""
+"""archir's integer type by torch dtype."""
 
 
 @torch_operator("to", "_to_copy", "type_as")
 def to(b: Builder, x: Value | Constant, *args: Any, **named: Any) -> Value | Constant:
-    """Conversion to another type. Masks are numbers already."""
+    """Import the conversion to another dtype. Masks stay as they are, since they are numbers already."""
     target = next((argument for argument in (*args, *named.values()) if isinstance(argument, torch.dtype)), None)
     like = next((argument for argument in args if isinstance(argument, Value | Constant)), None)
     if target is None and like is not None:
@@ -202,7 +205,7 @@ def to(b: Builder, x: Value | Constant, *args: Any, **named: Any) -> Value | Con
 
 @torch_operator("argmax")
 def argmax(b: Builder, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
-    """Position of the largest number along an axis."""
+    """Import the position of the largest element along an axis."""
     if dim is None:
         raise Unsupported("a maximum over all samples")
     at = dim % len(x.axes)
@@ -223,7 +226,7 @@ def masked_fill(b: Builder, x: Value | Constant, mask: Value | Constant, value: 
 
 @torch_operator("where")
 def where(b: Builder, mask: Operand, x: Operand, y: Operand) -> Value | Constant:
-    """x where a mask holds, y elsewhere."""
+    """Import the selection of x where a mask is true, and of y elsewhere."""
     if isinstance(mask, Constant) and isinstance(x, Value) and bool(mask.tensor.all()):
         return x
     mask = _as_mask(b, mask)
@@ -234,7 +237,7 @@ def where(b: Builder, mask: Operand, x: Operand, y: Operand) -> Value | Constant
 
 
 def _where_numbers(b: Builder, mask: Value, first: float, second: float) -> Value:
-    """Return one number where a mask holds, another one elsewhere."""
+    """Return a tensor of the number `first` where a mask is true, and `second` elsewhere."""
     low, high = sorted((first, second))
     if low <= MASK_THRESHOLD and high == 0:
         hidden = mask if first == low else invert(b, mask)
@@ -247,7 +250,7 @@ def _where_numbers(b: Builder, mask: Value, first: float, second: float) -> Valu
 
 
 def _where_tensors(b: Builder, mask: Value, x: Operand, y: Operand) -> Value:
-    """Return one tensor where a mask holds, another one elsewhere."""
+    """Return x where a mask is true, and y elsewhere."""
     source = b.node(mask)
     if isinstance(b.graph[source].op, ToNumbers) and b.types[b.graph.operands(source)[0]].dtype == "bool":
         truth = b.graph.operands(source)[0]
@@ -260,7 +263,7 @@ def _where_tensors(b: Builder, mask: Value, x: Operand, y: Operand) -> Value:
 
 
 def _match_integers(b: Builder, x: Operand, other: Operand) -> Operand:
-    """Convert a number to an integer if the other operand consists of integers."""
+    """Convert a number to an integer constant if the other operand has integer elements."""
     number = scalar_of(x)
     integers = isinstance(other, Value) and b.types[b.node(other)].dtype == "i64"
     if not integers or number is None or number != int(number):

@@ -1,4 +1,4 @@
-"""Operators that move numbers, or leave them in place."""
+"""Import of operators that only rearrange, repeat or select elements."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from archir_torch.importing.operators.elementwise import align_axes, as_value
 from archir_torch.importing.rules import torch_operator
 
 MAX_PARTS = 64
-"""Maximum number of slices that are taken one by one."""
+"""Maximum number of separate slices that replace a single operator."""
 
 
 @torch_operator("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "feature_dropout", "alpha_dropout")
 def identity(b: Builder, x: Any, *_: Any, **__: Any) -> Any:
-    """Operators that change nothing in evaluation."""
+    """Import an operator that has no effect in evaluation."""
     return x
 
 
 @torch_operator("dropout")
 def dropout(b: Builder, x: Value, p: float = 0.5, train: bool = False) -> Value:
-    """Dropout, which does nothing in evaluation."""
+    """Import dropout, which has no effect in evaluation."""
     return x
 
 
 def reshape_value(b: Builder, x: Value, sizes: Sequence[int]) -> Value:
-    """Reshape a value; one size may be -1."""
+    """Reshape a value; one of the sizes may be -1."""
     total = prod(x.shape)
     known_size = prod(size for size in sizes if size != -1)
     shape = [total // known_size if size == -1 else size for size in sizes]
@@ -51,7 +51,10 @@ def reshape_value(b: Builder, x: Value, sizes: Sequence[int]) -> Value:
 
 
 def _merge_around_batch(b: Builder, x: Value) -> Value:
-    """Merge the atoms before the batch, and those after it, into one axis each, which can be split in any way."""
+    """Merge all atoms before the batch into one axis, and all atoms after it into another.
+
+    The two axes can then be split in any way.
+    """
     flat = [atom for axis in x.axes for atom in axis]
     at = flat.index(b.batch) if b.batch in flat else 0
     sides = [tuple(flat[:at]), tuple(flat[at + 1 :] if b.batch in flat else flat)]
@@ -73,7 +76,7 @@ def view_as(b: Builder, x: Value, other: Value) -> Value:
 
 @torch_operator("flatten")
 def flatten(b: Builder, x: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
-    """Merge the axes from `start_dim` to `end_dim`."""
+    """Import the merging of the axes from `start_dim` to `end_dim`."""
     rank = len(x.axes)
     start, end = start_dim % rank, end_dim % rank
     merged = tuple(atom for axis in x.axes[start : end + 1] for atom in axis)
@@ -82,7 +85,7 @@ def flatten(b: Builder, x: Value, start_dim: int = 0, end_dim: int = -1) -> Valu
 
 @torch_operator("unflatten")
 def unflatten(b: Builder, x: Value, dim: int, sizes: Sequence[int]) -> Value:
-    """Split an axis into several; one size may be -1."""
+    """Import the splitting of an axis into several; one of the sizes may be -1."""
     at = dim % len(x.axes)
     known_size = prod(size for size in sizes if size != -1)
     split_sizes = [x.shape[at] // known_size if size == -1 else size for size in sizes]
@@ -130,7 +133,7 @@ def squeeze(b: Builder, x: Value, dim: int | Sequence[int] | None = None) -> Val
 
 @torch_operator("expand", "expand_as", "broadcast_to")
 def expand(b: Builder, x: Value, target: Any, implicit: bool = False) -> Value:
-    """Repeat axes of size 1 without copying."""
+    """Import the expansion of axes of size 1, without copying."""
     shape = target.shape if isinstance(target, Value) else tuple(target)
     axes = ((),) * (len(shape) - len(x.axes)) + x.axes
     result_axes = []
@@ -144,7 +147,7 @@ def expand(b: Builder, x: Value, target: Any, implicit: bool = False) -> Value:
 
 @torch_operator("repeat")
 def repeat(b: Builder, x: Value, times: Sequence[int]) -> Value:
-    """Repeat a tensor along its axes."""
+    """Import the repetition of a tensor along its axes."""
     if all(factor == 1 for factor in times):
         return x
     axes = ((),) * (len(times) - len(x.axes)) + x.axes
@@ -155,7 +158,7 @@ def repeat(b: Builder, x: Value, times: Sequence[int]) -> Value:
 
 
 def _copy_axis(b: Builder, count: int) -> Axis:
-    """Return an axis of copies, which contains the batch if their number is a multiple of it."""
+    """Return an axis of `count` copies. If the number is a multiple of the batch size, the axis contains the batch."""
     per_sample, remainder = divmod(count, b.batch.size)
     if remainder:
         return (Atom(count),) if count > 1 else ()
@@ -164,7 +167,7 @@ def _copy_axis(b: Builder, count: int) -> Axis:
 
 @torch_operator("repeat_interleave")
 def repeat_interleave(b: Builder, x: Value, repeats: Any, dim: int | None = None, output_size: Any = None) -> Value:
-    """Repeat each position of an axis."""
+    """Import the repetition of each position of an axis."""
     if dim is None or not isinstance(repeats, int):
         raise Unsupported("repetitions by a tensor, or without an axis")
     if repeats == 1:
@@ -178,7 +181,7 @@ def repeat_interleave(b: Builder, x: Value, repeats: Any, dim: int | None = None
 
 @torch_operator("slice")
 def slice_(b: Builder, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value | Constant:
-    """A slice of an axis; an empty one is a constant."""
+    """Import a slice of an axis; an empty slice becomes a constant."""
     at = dim % len(x.axes)
     begin, stop, _ = slice(start, end).indices(x.shape[at])
     if stop <= begin:
@@ -190,7 +193,11 @@ def slice_(b: Builder, x: Value, dim: int = 0, start: Any = None, end: Any = Non
 
 
 def _every_nth(b: Builder, x: Value, at: int, start: int, stop: int, step: int) -> Value:
-    """Return every `step`-th position: where steps divide the axis, one position of each of its parts."""
+    """Return every `step`-th position of an axis.
+
+    If the step divides the axis, the axis is split, and one position of each part is selected; otherwise, positions are
+    sliced one by one.
+    """
     size = x.shape[at]
     if size % step or start >= step or -(-(stop - start) // step) != size // step:
         places = range(start, stop, step)
@@ -203,7 +210,7 @@ def _every_nth(b: Builder, x: Value, at: int, start: int, stop: int, step: int) 
 
 @torch_operator("select")
 def select(b: Builder, x: Value, dim: int, index: int) -> Value:
-    """One position of an axis, which is removed."""
+    """Import the selection of one position of an axis, which is then removed."""
     at = dim % len(x.axes)
     index %= x.shape[at]
     part = b.slice_axis(x, at, index, index + 1)
@@ -212,7 +219,7 @@ def select(b: Builder, x: Value, dim: int, index: int) -> Value:
 
 @torch_operator("copy")
 def copy(b: Builder, x: Value | Constant, source: Value | Constant, blocking: bool = False) -> Value:
-    """In-place copy: the source, expanded to the tensor's shape."""
+    """Import an in-place copy: the result is the source, expanded to the tensor's shape."""
     shape = x.shape if isinstance(x, Value) else tuple(x.tensor.shape)
     return expand(b, as_value(b, source), shape)
 
@@ -222,7 +229,7 @@ def slice_scatter(
     b: Builder, x: Value | Constant, part: Value | Constant, dim: int = 0, start: Any = None, end: Any = None,
     step: int = 1,
 ) -> Value:  # fmt: skip
-    """Replace a slice of an axis."""
+    """Import the replacement of a slice of an axis."""
     x = as_value(b, x)
     at = dim % len(x.axes)
     size = x.shape[at]
@@ -238,7 +245,7 @@ def slice_scatter(
 
 @torch_operator("select_scatter")
 def select_scatter(b: Builder, x: Value | Constant, part: Value | Constant, dim: int, index: int) -> Value:
-    """Replace one position of an axis."""
+    """Import the replacement of one position of an axis."""
     at = dim % len(as_value(b, x).axes)
     index %= as_value(b, x).shape[at]
     return slice_scatter(b, x, unsqueeze(b, as_value(b, part), at), at, index, index + 1)
@@ -251,13 +258,13 @@ def narrow(b: Builder, x: Value, dim: int, start: int, length: int) -> Value:
 
 @torch_operator("unbind")
 def unbind(b: Builder, x: Value, dim: int = 0) -> list[Value]:
-    """All positions of an axis as separate values."""
+    """Import the separation of all positions of an axis."""
     return [select(b, x, dim, i) for i in range(x.shape[dim % len(x.axes)])]
 
 
 @torch_operator("split", "split_with_sizes")
 def split(b: Builder, x: Value, sizes: int | Sequence[int], dim: int = 0) -> list[Value]:
-    """Parts of an axis with one size, or with these sizes."""
+    """Import the splitting of an axis into parts of one size, or of the given sizes."""
     at = dim % len(x.axes)
     size = x.shape[at]
     lengths = [min(sizes, size - i) for i in range(0, size, sizes)] if isinstance(sizes, int) else list(sizes)
@@ -267,12 +274,12 @@ def split(b: Builder, x: Value, sizes: int | Sequence[int], dim: int = 0) -> lis
 
 @torch_operator("chunk", "tensor_split")
 def chunk(b: Builder, x: Value, chunks: int, dim: int = 0) -> list[Value]:
-    """Parts of an axis, all of one size except the last one."""
+    """Import the splitting of an axis into parts of equal size; the last one may be smaller."""
     return split(b, x, -(-x.shape[dim % len(x.axes)] // chunks), dim)
 
 
 def take_positions(b: Builder, x: Value, dim: int, index: Constant) -> Value:
-    """Return constant positions of an axis."""
+    """Return the given constant positions of an axis."""
     at = dim % len(x.axes)
     places = [place % x.shape[at] for place in index.tensor.tolist()]
     return cat(b, [b.slice_axis(x, at, i, i + 1) for i in places], at)
@@ -280,7 +287,10 @@ def take_positions(b: Builder, x: Value, dim: int, index: Constant) -> Value:
 
 @torch_operator("index")
 def index(b: Builder, x: Value, indices: Sequence[Constant | Value | None]) -> Value:
-    """Indexing by constant positions of one axis, by all positions in order, or by computed positions of tokens."""
+    """Import indexing.
+
+    Supported are constant positions of one axis, all positions of axes in order, and computed positions of tokens.
+    """
     index_list = [(i, index_tensor) for i, index_tensor in enumerate(indices) if index_tensor is not None]
     if len(index_list) == 1:
         at, index_tensor = index_list[0]
@@ -302,7 +312,10 @@ def index(b: Builder, x: Value, indices: Sequence[Constant | Value | None]) -> V
 
 
 def _match_all_positions(x: Value, indices: Sequence[Constant]) -> Value | None:
-    """Match an index that selects all positions of the first axes in order, each as another axis of the result."""
+    """Match indices that select all positions of the first axes in order; return the value with its axes permuted.
+
+    Each index must vary along a different axis of the result. Returns None if the indices do not match.
+    """
     shape = torch.broadcast_shapes(*(entry.tensor.shape for entry in indices))
     axes: list[Axis | None] = [None if size > 1 else () for size in shape]
     for i, entry in enumerate(indices):
@@ -319,7 +332,7 @@ def _match_all_positions(x: Value, indices: Sequence[Constant]) -> Value | None:
 
 
 def _gather_tokens(b: Builder, x: Value, indices: Value) -> Value:
-    """Gather tokens [B, N, D] or numbers [B, N] at positions that differ between samples."""
+    """Import a lookup of tokens [B, N, D] or numbers [B, N] at positions that differ between samples."""
     if len(x.axes) not in (2, 3) or indices.axes[:1] != ((b.batch,),) or b.batch in sum(indices.axes[1:], ()):
         raise Unsupported("a lookup by positions")
     x = b.with_base(x, x.axes[1:])
@@ -333,7 +346,7 @@ def _gather_tokens(b: Builder, x: Value, indices: Value) -> Value:
 
 @torch_operator("cat", "concat", "concatenate")
 def cat(b: Builder, tensors: Sequence[Value | Constant], dim: int = 0) -> Value:
-    """Concatenation along an axis."""
+    """Import concatenation along an axis."""
     operands = [x for x in tensors if not isinstance(x, Constant) or x.tensor.numel()]
     at = dim % len(as_value(b, operands[0]).axes)
     has_batch = any(isinstance(x, Value) and b.batch in x.axes[0] for x in operands)
@@ -365,7 +378,7 @@ def cat(b: Builder, tensors: Sequence[Value | Constant], dim: int = 0) -> Value:
 
 
 def _isolate_atom(b: Builder, x: Value, at: int) -> Value:
-    """Return the value with an axis that is a single atom and an axis of the base."""
+    """Return the value with the given axis as a single atom and as an axis of the base."""
     x, position = b.isolate_axis(x, at)
     atom_axis = (Atom(x.shape[at]),)
     base = tuple(atom_axis if i == position else axis for i, axis in enumerate(x.base))
@@ -374,14 +387,14 @@ def _isolate_atom(b: Builder, x: Value, at: int) -> Value:
 
 @torch_operator("stack")
 def stack(b: Builder, tensors: Sequence[Value | Constant], dim: int = 0) -> Value:
-    """Values on a new axis."""
+    """Import the stacking of values on a new axis."""
     values = [as_value(b, x) for x in tensors]
     return cat(b, [unsqueeze(b, v, dim) for v in values], dim)
 
 
 @torch_operator("roll")
 def roll(b: Builder, x: Value, shifts: Any, dims: Any = ()) -> Value:
-    """Cyclic shifts along axes."""
+    """Import cyclic shifts along axes."""
     shifts, dims = ([v] if isinstance(v, int) else list(v) for v in (shifts, dims))
     if not dims:
         raise Unsupported("a roll of the flattened tensor")
@@ -395,7 +408,7 @@ def roll(b: Builder, x: Value, shifts: Any, dims: Any = ()) -> Value:
 
 @torch_operator("flip")
 def flip(b: Builder, x: Value, dims: Sequence[int]) -> Value:
-    """Reversal of axes, position by position."""
+    """Import the reversal of axes, position by position."""
     for dim in dims:
         positions = range(x.shape[dim] - 1, -1, -1)
         x = cat(b, [b.slice_axis(x, dim % len(x.axes), i, i + 1) for i in positions], dim)
@@ -418,7 +431,7 @@ def channel_shuffle(b: Builder, x: Value, groups: int) -> Value:
 
 
 def apply_to_map(b: Builder, op: Op, x: Value) -> Value:
-    """Apply an operation to a map."""
+    """Apply an operation to the value of a torch tensor [B, C, H, W]."""
     x = b.as_map(x)
     node = b.add(op, b.node(x))
     base = new_axes(b.types[node].shape)

@@ -1,4 +1,4 @@
-"""Reductions, pooling and resizing."""
+"""Import of reductions, pooling and resizing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ from archir_torch.importing.rules import torch_operator
 def reduce_axes(
     b: Builder, x: Value, dims: Sequence[int], keep: bool, global_op: type[Op] | None, axis_op: Any
 ) -> Value:
-    """Reduce axes: by `whole`, if the remaining axis is that of channels, else by `along`, one axis after the other."""
+    """Reduce axes of a value.
+
+    If only channels remain, the operation `global_op` is used; otherwise, `axis_op` reduces one axis after the other.
+    `keep` keeps the reduced axes with size 1.
+    """
     rank = len(x.axes)
     reduced_axes = sorted(dim % rank for dim in dims)
     reduced_atoms = {atom for dim in reduced_axes for atom in x.axes[dim]}
@@ -54,7 +58,7 @@ def reduce_axes(
 
 
 def axes_of(x: Value, dim: Any) -> list[int]:
-    """Return the axes of a reduction. Raises Unsupported for all axes, since these include the batch."""
+    """Return the axes of a reduction. Raises Unsupported if `dim` is None, since all axes include the batch."""
     if dim is None:
         raise Unsupported("a reduction along the batch")
     return [dim] if isinstance(dim, int) else list(dim) or list(range(len(x.axes)))
@@ -62,32 +66,32 @@ def axes_of(x: Value, dim: Any) -> list[int]:
 
 @torch_operator("mean")
 def mean(b: Builder, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    """Means along axes."""
+    """Import means along axes."""
     return reduce_axes(b, x, axes_of(x, dim), keepdim, pool.GlobalAvgPool, pool.MeanOver)
 
 
 @torch_operator("sum")
 def sum_(b: Builder, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    """Sums along axes."""
+    """Import sums along axes."""
     return reduce_axes(b, x, axes_of(x, dim), keepdim, None, pool.SumOver)
 
 
 @torch_operator("amax")
 def amax(b: Builder, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
-    """Maxima along axes."""
+    """Import maxima along axes."""
     return reduce_axes(b, x, axes_of(x, dim), keepdim, pool.GlobalMaxPool, pool.MaxOver)
 
 
 @torch_operator("max")
 def max_(b: Builder, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Element-wise maximum of two tensors, or maxima along an axis and their positions."""
+    """Import the element-wise maximum of two tensors, or maxima along an axis and their positions."""
     if isinstance(dim, Value | Constant) or not isinstance(x, Value):
         return larger(b, x, dim)
     return [amax(b, x, dim, keepdim), _argmax_if_supported(b, x, dim, keepdim)]
 
 
 def _argmax_if_supported(b: Builder, x: Value, dim: Any, keep: bool) -> Value | None:
-    """Return the positions of maxima; None if unsupported: most callers of `max` do not read them."""
+    """Return the positions of maxima, or None if that is unsupported, since most callers of `max` ignore them."""
     try:
         return argmax(b, x, dim, keep)
     except Unsupported:
@@ -96,7 +100,7 @@ def _argmax_if_supported(b: Builder, x: Value, dim: Any, keep: bool) -> Value | 
 
 @torch_operator("linalg_vector_norm", "norm")
 def vector_norm(b: Builder, x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    """Euclidean norm along axes."""
+    """Import Euclidean norms along axes."""
     if ord != 2:
         raise Unsupported(f"a norm of order {ord}")
     squares = reduce_axes(b, _power(b, x, 2), axes_of(x, dim), keepdim, None, pool.SumOver)
@@ -107,7 +111,7 @@ def vector_norm(b: Builder, x: Value, ord: Any = 2, dim: Any = None, keepdim: bo
 
 
 def _tokens_or_map(b: Builder, x: Value, spatial: int) -> Value:
-    """Return a value with the base of tokens, maps or volumes, by its number of spatial axes."""
+    """Return a value with the base of tokens, maps or volumes, depending on its number of spatial axes."""
     if spatial > 1:
         return b.as_map(x, spatial)
     if len(x.axes) != 3 or x.axes[0] != (b.batch,):
@@ -116,7 +120,7 @@ def _tokens_or_map(b: Builder, x: Value, spatial: int) -> Value:
 
 
 def _apply_pool(b: Builder, x: Value, op: Op, spatial: int) -> Value:
-    """Apply a pooling operation."""
+    """Apply a pooling operation to a value with this number of spatial axes."""
     x = _tokens_or_map(b, x, spatial)
     node = b.add(op, b.node(x))
     sizes = b.types[node].shape
@@ -126,13 +130,16 @@ def _apply_pool(b: Builder, x: Value, op: Op, spatial: int) -> Value:
 
 
 MAX = {1: pool.MaxPool1d, 2: pool.MaxPool, 3: pool.MaxPool3d}
-"""Max pooling by the number of spatial axes."""
+"""Max pooling operation by number of spatial axes."""
 AVG = {1: pool.AvgPool1d, 2: pool.AvgPool, 3: pool.AvgPool3d}
-"""Average pooling by the number of spatial axes."""
+"""Average pooling operation by number of spatial axes."""
 
 
 def _window_arguments(b: Builder, x: Value, spatial: int, kernel: Any, stride: Any, padding: Any, ceil: bool) -> Any:
-    """Return kernel, stride and padding as archir specifies them, and whether rounding up needs more padding after."""
+    """Return kernel, stride and padding in the form of archir's attributes.
+
+    Also returns whether rounding sizes up requires additional padding at the end.
+    """
     kernels = _per_axis(kernel, spatial)
     strides = _per_axis(stride, spatial) if stride not in (None, []) and stride != () else kernels
     pads = _per_axis(padding, spatial)
@@ -154,7 +161,7 @@ def _window_arguments(b: Builder, x: Value, spatial: int, kernel: Any, stride: A
 
 
 def _max_pool(spatial: int) -> Any:
-    """Return the function of max pooling with this number of spatial axes."""
+    """Return the import function of max pooling for this number of spatial axes."""
 
     def of(
         b: Builder, x: Value, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil: bool = False
@@ -172,7 +179,7 @@ def widened(
     b: Builder, x: Value, pads: Sequence[int], kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
     ceil: bool = False,
 ) -> Value:  # fmt: skip
-    """Max pooling after padding with -inf (left, right, top, bottom)."""
+    """Import max pooling of a map that is first padded with -inf (left, right, top, bottom)."""
     if set(_per_axis(dilation, 2)) != {1} or ceil or min(pads) < 0:
         raise Unsupported("dilated max pooling, or with sizes rounded up, after padding with -inf")
     kernel, stride, _, _ = _window_arguments(b, x, 2, kernel, stride, 0, False)
@@ -180,7 +187,7 @@ def widened(
 
 
 def _avg_pool(spatial: int) -> Any:
-    """Return the function of average pooling with this number of spatial axes."""
+    """Return the import function of average pooling for this number of spatial axes."""
 
     def of(
         b: Builder, x: Value, kernel: Any, stride: Any = None, padding: Any = 0, ceil: bool = False,
@@ -207,8 +214,10 @@ for _n in (1, 2, 3):
 
 
 def _adaptive(global_op: type[Op], adaptive_op: type[pool.AdaptiveAvgPool]) -> Any:
-    """Return the function of adaptive pooling: global if the size is 1, plain pooling if sizes divide, else
-    adaptive."""
+    """Return the import function of adaptive pooling.
+
+    Pooling to size 1 becomes global pooling, and pooling to a divisor of the size plain pooling.
+    """
 
     def of(b: Builder, x: Value, size: Any) -> Value:
         rank = len(x.axes) - 2
@@ -234,7 +243,10 @@ def _adaptive(global_op: type[Op], adaptive_op: type[pool.AdaptiveAvgPool]) -> A
 
 
 def _pool_to_more(b: Builder, x: Value, axis: int, parts: int, average: bool) -> Value:
-    """Adaptive pooling to more parts than positions: each part is one position, or two adjacent ones."""
+    """Import adaptive pooling of an axis to more parts than it has positions.
+
+    Each part consists of one position, or of two adjacent ones.
+    """
     count = x.shape[axis]
     if parts > MAX_PARTS:
         raise Unsupported(f"{count} positions in {parts} parts")
@@ -256,7 +268,7 @@ torch_operator("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3
 
 @torch_operator("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(b: Builder, x: Value, size: Any) -> Any:
-    """Adaptive max pooling, without the positions of the maxima."""
+    """Import adaptive max pooling, without the positions of the maxima."""
     return [_adaptive(pool.GlobalMaxPool, pool.AdaptiveMaxPool)(b, x, size), None]
 
 
@@ -264,7 +276,7 @@ def adaptive_max_pool(b: Builder, x: Value, size: Any) -> Any:
 
 
 def resize_map(b: Builder, x: Value, size: Any, scales: Any, mode: Any, corners: bool) -> Value:
-    """Resize a map to another height and width."""
+    """Import the resizing of a feature map to another height and width."""
     height, width = x.shape[2:]
     if size is not None:
         target = tuple(size)
@@ -280,17 +292,17 @@ def resize_map(b: Builder, x: Value, size: Any, scales: Any, mode: Any, corners:
 
 @torch_operator("upsample_nearest2d")
 def upsample_nearest2d(b: Builder, x: Value, size: Any = None, scales: Any = None, *_: Any) -> Value:
-    """Nearest-neighbour resizing of a map."""
+    """Import nearest-neighbour resizing of a feature map."""
     return resize_map(b, x, size, scales, "nearest", False)
 
 
 @torch_operator("upsample_bilinear2d")
 def upsample_bilinear2d(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
-    """Bilinear resizing of a map."""
+    """Import bilinear resizing of a feature map."""
     return resize_map(b, x, size, scales, "bilinear", align_corners)
 
 
 @torch_operator("upsample_bicubic2d")
 def upsample_bicubic2d(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
-    """Bicubic resizing of a map."""
+    """Import bicubic resizing of a feature map."""
     return resize_map(b, x, size, scales, "bicubic", align_corners)

@@ -1,4 +1,4 @@
-"""Recurrent layers, unrolled like the library's recurrent blocks."""
+"""Import of recurrent layers, unrolled in the same way as the recurrent blocks of the standard library."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from archir_torch.importing.operators.movement import cat, select, stack, transp
 from archir_torch.importing.rules import torch_operator
 
 MAX_TOKENS = 256
-"""Maximum number of steps of an unrolled recurrent layer."""
+"""Maximum number of time steps of an unrolled recurrent layer."""
 
 
 def _recurrent_stack(
     name: str, b: Builder, x: Value, states: Any, params: Sequence[Constant], biases: bool, layers: int,
     dropout: float, train: bool, bidirectional: bool, batch_first: bool,
 ) -> list[Any]:  # fmt: skip
-    """Stack recurrent layers of a kind, in one direction or both. Returns the outputs and the last states.
+    """Import a stack of recurrent layers of one kind. Returns the outputs and the last states.
 
-    `both` says that they are bidirectional, `first` that the batch axis is the first one.
+    `bidirectional` layers run in both directions; `batch_first` is True if the first axis is the batch.
     """
     initial_states = list(states) if isinstance(states, list | tuple) else [states]
     if not all(isinstance(tensor, Constant) and uniform_value(tensor) == 0 for tensor in initial_states):
@@ -52,7 +52,10 @@ def _recurrent_stack(
 
 
 def _add_layer(b: Builder, name: str, x: Value, params: Sequence[Constant], reverse: bool) -> tuple[Value, Value]:
-    """Add one layer: returns its outputs [B, N, width], and the last cells of an LSTM."""
+    """Add one recurrent layer in one direction.
+
+    Returns its outputs [B, N, width], and the last cell state of an LSTM.
+    """
     tokens, features, width = x.shape[1], x.shape[2], params[1].tensor.shape[1]
     if x.axes[0] != (b.batch,):
         raise Unsupported("a recurrent layer with other axes folded into the batch axis")

@@ -1,4 +1,4 @@
-"""Padding, and sliding windows as axes."""
+"""Import of padding, and of sliding windows as axes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from archir_torch.importing.rules import torch_operator
 
 @torch_operator("constant_pad_nd", "pad")
 def pad(b: Builder, x: Value, pads: Sequence[int], mode: Any = "constant", value: Any = None) -> Value:
-    """Padding with zeros, with another number, or with the tensor's own positions; negative amounts crop."""
+    """Import padding with a number, or with reflected, repeated or wrapped elements; negative amounts crop."""
     value = value if isinstance(mode, str) else mode
     if isinstance(mode, str) and mode != "constant":
         return _pad_by_own(b, x, pads, mode)
@@ -70,11 +70,11 @@ def pad(b: Builder, x: Value, pads: Sequence[int], mode: Any = "constant", value
 
 
 MapLayout = tuple[tuple[int, int], tuple[Axis, Axis, Axis]]
-"""The axes of a value that are height and width (-1 if absent), and the base [channels, height, width] of the map."""
+"""Positions of a value's height and width axes (-1 if absent), and the map's base [channels, height, width]."""
 
 
 def _layout_in_order(x: Value, amounts: Mapping[int, tuple[int, int]]) -> MapLayout | None:
-    """Return a layout for padding one axis that keeps the order of atoms in memory; None if it is not possible."""
+    """Return a map layout that keeps the order of atoms, for padding a single axis; None if there is none."""
     (axis, *others) = amounts
     atoms, axis_atoms = tuple(x.atoms), x.axes[axis]
     starts = [i for i in range(len(atoms) - len(axis_atoms) + 1) if atoms[i : i + len(axis_atoms)] == axis_atoms]
@@ -87,13 +87,13 @@ def _layout_in_order(x: Value, amounts: Mapping[int, tuple[int, int]]) -> MapLay
 
 
 def _map_base(b: Builder, x: Value, at: tuple[int, int]) -> tuple[Axis, Axis, Axis]:
-    """Return the base of a map whose height and width are these two axes."""
+    """Return the base of a map whose height and width are the two given axes, with all other atoms as channels."""
     others = tuple(a for i, axis in enumerate(x.axes) if i not in at for a in axis if a is not b.batch)
     return others, x.axes[at[0]], x.axes[at[1]]
 
 
 def _pad_by_concat(b: Builder, x: Value, pads: Sequence[int], value: float) -> Value:
-    """Pad with any number, by concatenating constants."""
+    """Pad with any finite number, by concatenating constants."""
     if value in (float("inf"), float("-inf")):
         raise Unsupported(f"a padding by {value}")
     for i, count in enumerate(pads):
@@ -108,7 +108,7 @@ def _pad_by_concat(b: Builder, x: Value, pads: Sequence[int], value: float) -> V
 
 
 def _pad_by_own(b: Builder, x: Value, pads: Sequence[int], mode: str) -> Value:
-    """Pad with the tensor's own positions: reflected, replicated or circular."""
+    """Pad with elements of the tensor: reflected, replicated or circular."""
     for i in range(0, len(pads), 2):
         axis = len(x.axes) - 1 - i // 2
         before, after, size = pads[i], pads[i + 1], x.shape[axis]
@@ -130,7 +130,7 @@ def _pad_by_own(b: Builder, x: Value, pads: Sequence[int], mode: str) -> Value:
 
 @torch_operator("unfold")
 def unfold(b: Builder, x: Value, dim: int, size: int, step: int, gap: int = 1) -> Value:
-    """Sliding windows of an axis as a new last axis; `gap` is the distance between elements of a window."""
+    """Import sliding windows of an axis as a new last axis; `gap` is the dilation."""
     at, rank = dim % len(x.axes), len(x.axes)
     count = (x.shape[at] - gap * (size - 1) - 1) // step + 1
     if step > 1 and gap == 1:
@@ -148,7 +148,10 @@ def unfold(b: Builder, x: Value, dim: int, size: int, step: int, gap: int = 1) -
 
 
 def _strided_windows(b: Builder, x: Value, at: int, size: int, step: int, count: int) -> Value:
-    """Return windows with a step of more than one position, composed of consecutive steps, next to their axis."""
+    """Return windows with a stride greater than 1 on a new axis directly after the windowed axis.
+
+    Each window is composed of consecutive blocks of `step` positions.
+    """
     steps_per_window = -(-size // step)
     if steps_per_window > MAX_PARTS:
         raise Unsupported(f"windows of {size} positions")
@@ -161,7 +164,7 @@ def _strided_windows(b: Builder, x: Value, at: int, size: int, step: int, count:
 
 
 def _pad_to_length(b: Builder, x: Value, at: int, length: int) -> Value:
-    """Pad an axis with zeros at its end to a minimum length."""
+    """Pad an axis with zeros at its end to at least the given length."""
     missing = length - x.shape[at]
     return pad(b, x, [0, 0] * (len(x.axes) - 1 - at) + [0, missing]) if missing > 0 else x
 
@@ -170,7 +173,7 @@ def _pad_to_length(b: Builder, x: Value, at: int, length: int) -> Value:
 def im2col(
     b: Builder, x: Value, kernel: Sequence[int], gaps: Sequence[int], pads: Sequence[int], steps: Sequence[int]
 ) -> Value:
-    """Return the windows of a map [B, C, H, W] as columns [B, C * kernel, windows]."""
+    """Import the conversion of the windows of a map [B, C, H, W] to columns [B, C * kernel, windows]."""
     x = pad(b, x, [pads[1], pads[1], pads[0], pads[0]])
     x = unfold(b, unfold(b, x, 2, kernel[0], steps[0], gaps[0]), 3, kernel[1], steps[1], gaps[1])
     batch, channels, height, width = x.shape[:4]
@@ -183,7 +186,10 @@ def col2im(
     b: Builder, x: Value, size: Sequence[int], kernel: Sequence[int], gaps: Sequence[int], pads: Sequence[int],
     steps: Sequence[int],
 ) -> Value:  # fmt: skip
-    """Return columns [B, C * kernel, windows] as a map [B, C, H, W]; overlapping windows are added."""
+    """Import the conversion of columns [B, C * kernel, windows] to a map [B, C, H, W].
+
+    Overlapping windows are summed.
+    """
     if prod(kernel) > MAX_PARTS:
         raise Unsupported(f"windows of {prod(kernel)} positions")
     spans = [gap * (k - 1) + 1 for gap, k in zip(gaps, kernel, strict=True)]
@@ -219,6 +225,6 @@ def _insert_zeros(b: Builder, x: Value, axis: int, step: int) -> Value:
 
 
 def _collapse_pads(zeros: Sequence[tuple[int, int]]) -> int | tuple[int, ...]:
-    """Return padding as one number if all sides are equal."""
+    """Return padding as a single number if it is the same on all sides."""
     flat = tuple(side for pair in zeros for side in pair)
     return flat[0] if len(set(flat)) == 1 else flat

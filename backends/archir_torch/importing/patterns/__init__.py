@@ -1,1 +1,1 @@
-"""Patterns of several torch operators that are one operation of archir, such as a decomposed norm, and their fusion."""
+"""Fusion of patterns of torch operators that correspond to a single archir operation, such as a decomposed norm."""

@@ -1,4 +1,4 @@
-"""Fusion of attention that is written as matrix products and a softmax."""
+"""Fusion of attention that a module computes by matrix products and a softmax."""
 
 from __future__ import annotations
 
@@ -22,29 +22,28 @@ from archir_torch.importing.patterns.matching import (
 VIEWS = ("view", "reshape", "_unsafe_view")
 """Operators that change only the shape."""
 MASK_THRESHOLD = -1e4
-"""Maximum value that is added to logits, or replaces them, at masked positions."""
+"""Maximum number, added to logits or replacing them, that counts as masking a position."""
 MASK_VALUE = float(torch.finfo(torch.float32).min) / 2
-"""Value added to masked logits: half of the lowest 32-bit number, so that sums stay finite."""
+"""Value added to logits at masked positions: half of the lowest float32, so that sums stay finite."""
 
 
 @dataclass(frozen=True)
 class _Logits:
-    """The operands of the logits: queries, transposed keys, a scale and masks."""
+    """Decomposition of attention logits: queries, transposed keys, a scale and masks."""
 
     query: fx.Node
     transposed: fx.Node
     scale: float = 1.0
     added: tuple[fx.Node, ...] = ()
-    """Masks or biases that are added."""
+    """Masks or biases that are added to the logits."""
     hidden: tuple[fx.Node, ...] = ()
-    """Boolean masks of positions that are hidden."""
+    """Boolean masks that are true at hidden positions."""
     shown: tuple[fx.Node, ...] = ()
-    """Boolean masks of positions that are visible."""
+    """Boolean masks that are true at visible positions."""
 
 
 def fuse_attention(graph: fx.Graph, softmax: fx.Node) -> None:
-    """Replace softmax(q k^T * scale + mask) v by `scaled_dot_product_attention`, if the softmax is part of such a
-    pattern."""
+    """Replace softmax(q k^T * scale + mask) v by `scaled_dot_product_attention`, if the softmax is part of one."""
     sizes = shape_of(softmax)
     if len(sizes) < 3 or softmax.args[1] not in (-1, len(sizes) - 1):
         return
@@ -72,13 +71,15 @@ def fuse_attention(graph: fx.Graph, softmax: fx.Node) -> None:
 
 
 UNSUPPORTED = object()
-"""Result of `_Put.mask` if the masks are not supported."""
+"""Result of `_Inserter.mask` for masks that are not supported."""
 
 
 @dataclass(frozen=True)
 class _Inserter:
-    """Inserts nodes before a product. `like` gives their module, `lead` is the shape of the logits without rows and
-    columns."""
+    """Inserts nodes into torch's graph before the product of attention weights and values.
+
+    New nodes get the module of the node `like`; `lead` is the shape of the logits without the axes of rows and columns.
+    """
 
     graph: fx.Graph
     before: fx.Node
@@ -86,11 +87,11 @@ class _Inserter:
     lead: tuple[int, ...]
 
     def __call__(self, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
-        """Insert a call of `target`."""
+        """Insert a call of `target` and return its node."""
         return insert_call(self.graph, self.before, self.like, target, *args, **kwargs)
 
     def with_lead(self, node: fx.Node) -> fx.Node | None:
-        """Return the tensor with the logits' leading shape; None if it has another number of matrices."""
+        """Return the tensor reshaped to the logits' leading shape; None if its number of matrices differs."""
         sizes = shape_of(node)
         if len(sizes) == len(self.lead) + 2:
             return node
@@ -101,8 +102,10 @@ class _Inserter:
         return reshaped
 
     def mask(self, logits: _Logits) -> Any:
-        """Combine all masks: a boolean mask if it is the only one, otherwise numbers that are added; REFUSED if
-        unsupported."""
+        """Combine all masks into one: a single boolean mask stays boolean, several masks become numbers that are added.
+
+        Returns UNSUPPORTED if the masks cannot be combined.
+        """
         parts = [self._expand_mask(mask_node) for mask_node in (*logits.added, *logits.hidden, *logits.shown)]
         windows = len(self.lead) > 2  # a learned bias and a mask of windows are not added: their sum would be larger
         if any(part is None for part in parts) or (windows and len(parts) > 1):
@@ -119,19 +122,19 @@ class _Inserter:
         return total
 
     def _expand_mask(self, node: fx.Node) -> fx.Node | None:
-        """Return a mask that broadcasts to [..., rows, columns] of the logits; None if it has too many axes."""
+        """Return a mask that broadcasts to the logits' shape [..., rows, columns]; None if it has too many axes."""
         sizes = shape_of(node)
         is_flat = len(self.lead) > 1 and len(sizes) == 3 and sizes[0] == prod(self.lead) and sizes[0] != self.lead[-1]
         return self.with_lead(node) if is_flat else node if len(sizes) <= len(self.lead) + 2 else None
 
 
 def _keeps_matrices(node: fx.Node) -> bool:
-    """Return whether a view keeps the last two axes."""
+    """Return whether a node is a reshape that keeps the sizes of the last two axes."""
     return name_of(node) in VIEWS and shape_of(node)[-2:] == shape_of(node.args[0])[-2:]
 
 
 def _skip_views(node: Any) -> Any:
-    """Skip operators that return their operand, and views that keep its matrices."""
+    """Return the first operand node that is neither an identity nor a reshape that keeps the last two axes."""
     node = skip_passthrough(node)
     while isinstance(node, fx.Node) and _keeps_matrices(node):
         node = skip_passthrough(node.args[0])
@@ -139,7 +142,10 @@ def _skip_views(node: Any) -> Any:
 
 
 def _only_user(node: fx.Node) -> fx.Node | None:
-    """Return the only consumer of a node after operators that pass it on; None if there are several."""
+    """Return the only consumer of a node, skipping identities and reshapes of leading axes.
+
+    Returns None if there are several.
+    """
     while len(node.users) == 1:
         (user,) = node.users
         if name_of(user) not in PASSTHROUGH and not _keeps_matrices(user):
@@ -149,7 +155,10 @@ def _only_user(node: fx.Node) -> fx.Node | None:
 
 
 def _match_logits(node: Any) -> _Logits | None:
-    """Match a scaled and masked product of queries and keys without other consumers."""
+    """Match a product of queries and keys, scaled and masked.
+
+    It and its intermediate results must have one consumer each.
+    """
     if not isinstance(node, fx.Node) or len(node.users) != 1:
         return None
     name, args = name_of(node).removesuffix("_"), node.args  # in-place operators too: there is no other consumer
@@ -186,13 +195,13 @@ def _match_logits(node: Any) -> _Logits | None:
 
 
 def _is_mask_value(node: Any) -> bool:
-    """Return whether an operand is a number so low that it hides positions."""
+    """Return whether an operand is a number low enough to mask a position."""
     number = scalar_value(node)
     return number is not None and number <= MASK_THRESHOLD
 
 
 def _split_scale(query: Any) -> tuple[fx.Node, float]:
-    """Return queries before their multiplication by a number, and the number."""
+    """Return the queries or keys before multiplication by a constant, and that constant."""
     if name_of(query) in ("mul", "div") and len(query.users) == 1 and (number := scalar_value(query.args[1])):
         return query.args[0], number if name_of(query) == "mul" else 1 / number
     return query, 1.0

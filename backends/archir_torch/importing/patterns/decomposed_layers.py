@@ -1,4 +1,4 @@
-"""Fusion of norms, activations, rotary embeddings and pools that modules write as several operators."""
+"""Fusion of norms, activations, rotary embeddings and pools that modules compute by several operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from archir_torch.importing.patterns.matching import (
 
 
 def fuse_layers(graph: fx.Graph) -> None:
-    """Replace decomposed layers by one operator each, beginning with the last node."""
+    """Replace each decomposed layer by a single operator, from the last node of the graph to the first."""
     for node in reversed(list(graph.nodes)):
         rules = RULES.get(name_of(node).removesuffix("_"), ())
         for rule in rules:
@@ -35,22 +35,22 @@ def fuse_layers(graph: fx.Graph) -> None:
 
 
 Match = tuple[Callable[..., Any], Sequence[Any], dict[str, Any]]
-"""A match: the replacing function, its arguments and keywords."""
+"""Result of a match: the replacing function, its positional arguments and its keyword arguments."""
 
 
 def rotated(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """Rotate the halves of the last axis against each other by angles (rotary position embedding)."""
+    """Apply a rotary position embedding: rotate the two halves of the last axis against each other."""
     first, second = x.chunk(2, -1)
     return x * cosines + torch.cat([-second, first], -1) * sines
 
 
 def _is_number(value: Any, expected: float) -> bool:
-    """Return whether a value is approximately this number."""
+    """Return whether a value is a number close to `expected`."""
     return isinstance(value, int | float) and isclose(value, expected, rel_tol=1e-4)
 
 
 def _other_factor(node: Any, factor: float) -> Any:
-    """Return the other factor of a product with this number; None if it is not one."""
+    """Return the other operand if a node multiplies by `factor`, or divides by its inverse; else None."""
     if name_of(node) == "div" and isinstance(node.args[1], int | float) and _is_number(1 / node.args[1], factor):
         return skip_passthrough(node.args[0])
     return next((x for x, other_factor in operands_of(node, "mul") if _is_number(other_factor, factor)), None)
@@ -81,7 +81,7 @@ def _tanh_gelu(node: fx.Node) -> Match | None:
 
 
 def _exact_gelu(node: fx.Node) -> Match | None:
-    """Match x / 2 (1 + erf(x / sqrt(2))), in either order."""
+    """Match x / 2 (1 + erf(x / sqrt(2))), with the factors in any order."""
     for first, curve in operands_of(node, "mul"):
         erf = next((erf_node for erf_node, addend in operands_of(curve, "add") if _is_number(addend, 1)), None)
         x = (
@@ -135,12 +135,12 @@ def _rms_norm(node: fx.Node) -> Match | None:
 
 
 def _is_per_feature(weight: fx.Node, x: Any) -> bool:
-    """Return whether a weight has one element per feature of x."""
+    """Return whether a weight has one element per feature (last axis) of x."""
     return shape_of(weight) == shape_of(x)[-1:]
 
 
 def _source_of_halves(first: Any, second: Any) -> Any:
-    """Return the tensor whose halves along the last axis these two tensors are; None if there is none."""
+    """Return the tensor of which the two given tensors are the halves along the last axis; None if there is none."""
     parts = [skip_passthrough(first), skip_passthrough(second)]
     if all(name_of(part) == "getitem" for part in parts):
         (source_node, i), (second_source, j) = (part.args for part in parts)
@@ -163,7 +163,7 @@ def _source_of_halves(first: Any, second: Any) -> Any:
 
 
 def _concat_halves(node: Any) -> list[Any]:
-    """Return the two operands of a concatenation along the last axis; empty if it is not one."""
+    """Return the two operands of a concatenation along the last axis; empty for other nodes."""
     if name_of(node) != "cat" or len(node.args[0]) != 2:
         return []
     dim = node.args[1] if len(node.args) > 1 else 0
@@ -184,7 +184,7 @@ def _rotary(node: fx.Node) -> Match | None:
 
 
 def _rotary_by_halves(node: fx.Node) -> Match | None:
-    """Match a rotary embedding [a cos - b sin, b cos + a sin], where a and b are the halves."""
+    """Match a rotary embedding [a cos - b sin, b cos + a sin], where a and b are the halves of a tensor."""
     parts = [skip_passthrough(part) for part in _concat_halves(node)]
     if [name_of(part) for part in parts] != ["sub", "add"]:
         return None
@@ -203,14 +203,16 @@ def _rotary_by_halves(node: fx.Node) -> Match | None:
 
 
 def padded(ids: Tensor, padding: int) -> Tensor:
-    """Return position indices of tokens that are not padding, counted from `padding` + 1; padding itself gets
-    `padding`."""
+    """Return the position indices of tokens: tokens that are not padding are counted from `padding` + 1.
+
+    Padding tokens get the index `padding`.
+    """
     is_token = ids != padding
     return is_token.cumsum(1) * is_token + padding
 
 
 def _padded_positions(node: fx.Node) -> Match | None:
-    """Match such position indices: cumsum(mask) * mask + padding."""
+    """Match the position indices of unpadded tokens: cumsum(mask) * mask + padding."""
     for product, padding in operands_of(node, "add"):
         for count, mask in operands_of(product, "mul") if isinstance(padding, int) else ():
             count = next((summand for summand, zero in operands_of(count, "add") if _is_number(zero, 0)), count)
@@ -224,7 +226,7 @@ def _padded_positions(node: fx.Node) -> Match | None:
 
 
 def _compared_integers(mask: Any, number: int) -> Any:
-    """Return the integers that a mask compares with a number: it is true where they differ. None for other masks."""
+    """Return the integers of a mask that is true where they differ from `number`; None for other masks."""
     if name_of(mask) in ("ne", "not_equal"):
         return mask.args[0] if mask.args[1] == number else None
     if name_of(mask) == "where" and (scalar_value(mask.args[1]), scalar_value(mask.args[2])) == (0, 1):
@@ -234,12 +236,12 @@ def _compared_integers(mask: Any, number: int) -> Any:
 
 
 def widened(x: Tensor, pads: Sequence[int], *window: Any) -> Tensor:
-    """Max pooling of windows after padding with -inf."""
+    """Apply max pooling after padding with -inf."""
     return torch.max_pool2d(torch.constant_pad_nd(x, list(pads), float("-inf")), *window)
 
 
 def _padded_max_pool(node: fx.Node) -> Match | None:
-    """Match a max pool of a tensor that is padded with -inf."""
+    """Match a max pool whose operand is padded with -inf."""
     source, *window = node.args
     source = skip_passthrough(source)
     is_padding = name_of(source) in ("pad", "constant_pad_nd") and not source.kwargs and not node.kwargs
@@ -256,4 +258,4 @@ RULES: dict[str, Sequence[Callable[[fx.Node], Match | None]]] = {
     "cat": (_rotary_by_halves,),
     "max_pool2d": (_padded_max_pool,),
 }
-"""Matching functions by the name of a pattern's last operator."""
+"""Matching functions by the name of the last operator of their patterns."""

@@ -1,4 +1,4 @@
-"""Conversion of einsums that are matrix products to `matmul`."""
+"""Replacement of einsums that are matrix products by `matmul`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from archir_torch.importing.patterns.matching import aten, insert_call, name_of
 
 
 def rewrite_einsums(graph: fx.Graph) -> None:
-    """Replace einsums by matrix products: `bhnd,bhmd->bhnm` is matmul(q, k^T).
+    """Replace einsums that are matrix products: `bhnd,bhmd->bhnm` becomes matmul(q, k^T).
 
-    There must be one letter each for the rows, the columns and the axis that is summed over.
+    Exactly one letter each must stand for the rows, the columns and the axis that is summed over.
     """
     for node in list(graph.nodes):
         if name_of(node) == "einsum":
@@ -26,9 +26,9 @@ def rewrite_einsums(graph: fx.Graph) -> None:
 
 
 class _ProductLetters(NamedTuple):
-    """Letters of both operands and the result, and the roles of the letters.
+    """Letters of an einsum of two operands, and their roles in the matrix product.
 
-    `beside` are batch axes; `rows`, `columns` and `inner` those of the product.
+    `batch` are the letters of batch axes; `rows`, `columns` and `inner` those of the product.
     """
 
     left: str
@@ -41,7 +41,7 @@ class _ProductLetters(NamedTuple):
 
 
 def _parse_product(equation: str) -> _ProductLetters | None:
-    """Parse an einsum of two operands; None if it is not a matrix product."""
+    """Parse the equation of an einsum of two operands; None if it is not a matrix product."""
     if "." in equation or "->" not in equation or equation.count(",") != 1:
         return None
     (left, right), out = equation.split("->")[0].split(","), equation.split("->")[1]
@@ -56,7 +56,7 @@ def _parse_product(equation: str) -> _ProductLetters | None:
 
 
 def _replace(graph: fx.Graph, node: fx.Node, first: Any, second: Any, letters: _ProductLetters) -> None:
-    """Replace an einsum by a product of permuted operands."""
+    """Replace an einsum by a matrix product of permuted operands."""
     x = _permute(graph, node, first, letters.left, letters.batch + letters.rows + letters.inner)
     y = _permute(graph, node, second, letters.right, letters.batch + letters.columns + letters.inner)
     transposed = insert_call(graph, node, node, aten.transpose.int, y, -1, -2)
@@ -68,7 +68,7 @@ def _replace(graph: fx.Graph, node: fx.Node, first: Any, second: Any, letters: _
 
 
 def _permute(graph: fx.Graph, before: fx.Node, node: Any, axes: str, target: str) -> Any:
-    """Insert a permutation from the axes of `word` to those of `wanted`, unless they are equal."""
+    """Insert a permutation of axes from the letters `axes` to `target`, unless they are equal."""
     if axes == target:
         return node
     order = [axes.index(c) for c in target]

@@ -1,4 +1,4 @@
-"""Mixtures of experts that sort tokens by expert: the sorting is removed, and the tokens stay in order."""
+"""Rewriting of mixtures of experts that sort tokens by expert: the sorting is removed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor, fx
 from archir_torch.importing.patterns.matching import aten, insert_call, name_of, operands_of, shape_of, skip_passthrough
 
 GROUPED = ("grouped_mm_fallback", "_grouped_mm", "grouped_mm")
-"""Operators that multiply groups of rows by one matrix each."""
+"""Operators that multiply each group of rows by one matrix."""
 
 
 @torch.library.custom_op("archir::of_experts", mutates_args=())
 def of_experts(rows: Tensor, weight: Tensor, chosen: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Multiply each row by the matrix [D, channels] of its expert, and add that expert's bias.
+    """Multiply each row by the matrix [D, channels] of its expert, and add the expert's bias.
 
-    `chosen` are the experts' indices, one per row. As a custom operator, it is not decomposed by `torch.export`.
+    `chosen` are the indices of the experts, one per row. As a custom operator, it is not decomposed by `torch.export`.
     """
     result = (rows.unsqueeze(1) @ weight[chosen]).squeeze(1)
     return result if bias is None else result + bias[chosen]
@@ -40,9 +40,9 @@ def _(rows: Tensor, gates: Tensor) -> Tensor:
 
 
 def remove_sorting(graph: fx.Graph) -> None:
-    """Remove sorting by experts, if everything between it and its inverse maps each row separately.
+    """Remove sorting by expert, if all operators between the sort and its inverse treat each row separately.
 
-    The last sorting is removed first, since the results of earlier ones may reach it.
+    Sorts are removed last to first, since the results of earlier sorts may reach later ones.
     """
     for node in reversed(list(graph.nodes)):
         if name_of(node) == "sort" and not torch.is_floating_point(_example(node.args[0])):
@@ -53,14 +53,14 @@ def remove_sorting(graph: fx.Graph) -> None:
 
 
 def _example(node: Any) -> Tensor:
-    """Return the example tensor of a node."""
+    """Return the example (fake) tensor that tracing recorded for a node."""
     example = node.meta.get("val")
     assert isinstance(example, Tensor)
     return example
 
 
 def _remove_sort(graph: fx.Graph, node: fx.Node) -> None:
-    """Replace rows in sorted order by the same rows in their original order, and products of groups by `of_experts`."""
+    """Replace rows in sorted order by rows in their original order, and products of groups by `of_experts`."""
     chosen = node.args[0]
     results = {user.args[1]: user for user in node.users if name_of(user) == "getitem"}
     order = results.get(1)
@@ -89,7 +89,7 @@ def _remove_sort(graph: fx.Graph, node: fx.Node) -> None:
 
 
 def _indexed_rows(node: fx.Node, order: fx.Node) -> fx.Node | None:
-    """Return the tensor whose rows a node selects by `order`; None if it does something else."""
+    """Return the tensor from which a node selects rows by the index `order`; None for other nodes."""
     if name_of(node) != "index":
         return None
     rows, picks = node.args[0], node.args[1]
@@ -97,7 +97,7 @@ def _indexed_rows(node: fx.Node, order: fx.Node) -> fx.Node | None:
 
 
 def _merge_bias(graph: fx.Graph, rows: fx.Node, chosen: fx.Node) -> None:
-    """Merge an addition of experts' biases into the product."""
+    """Merge the addition of the experts' biases into the `of_experts` product before it."""
     for user in list(rows.users):
         for product, bias in operands_of(user, "add"):
             if bias is rows and name_of(product) == "of_experts" and len(product.args) == 3:
@@ -105,7 +105,7 @@ def _merge_bias(graph: fx.Graph, rows: fx.Node, chosen: fx.Node) -> None:
 
 
 def _dependents(node: fx.Node) -> set[fx.Node]:
-    """Return all nodes computed from the sorted expert indices, such as the number of rows of each expert."""
+    """Return all nodes computed from the sorted expert indices, such as the number of rows per expert."""
     result, pending = {node}, [node]
     while pending:
         for user in pending.pop().users:
@@ -123,7 +123,7 @@ def _replace_by(graph: fx.Graph, node: fx.Node, target: Any, *args: Any) -> None
 
 
 def _combine(graph: fx.Graph, node: fx.Node) -> None:
-    """Replace sum(view(rows * gates)) over the experts of each token by `combined`."""
+    """Replace sum(view(rows * gates)), the weighted sum over each token's experts, by `combined`."""
     view = skip_passthrough(node.args[0])
     axes = node.args[1]
     if not isinstance(axes, list | tuple) or [*axes] != [1]:
@@ -146,5 +146,5 @@ def _combine(graph: fx.Graph, node: fx.Node) -> None:
 
 
 def _with_addends(node: fx.Node) -> list[fx.Node]:
-    """Return a node, and its operands if it is a sum."""
+    """Return a node and, if it is computed from sums, those sums."""
     return [node, *(operand for operand in node.all_input_nodes if name_of(node).startswith("add"))]

@@ -1,4 +1,4 @@
-"""Pattern fusion on the graph of a module."""
+"""Application of all pattern fusions to a traced module's graph."""
 
 from __future__ import annotations
 

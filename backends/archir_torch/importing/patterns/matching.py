@@ -1,4 +1,4 @@
-"""Helpers of pattern matching: names, operands and shapes of nodes in torch's graph."""
+"""Helpers for pattern matching: names, operands and shapes of nodes in torch's graph."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ PASSTHROUGH = {
     "type_as",
     "lift_fresh_copy",
 }
-"""Operators that return their operand in evaluation."""
+"""Operators that return their operand unchanged in evaluation."""
 
 
 def name_of(node: Any) -> str:
-    """Return an operator's name: `aten.conv2d.default` is `conv2d`; "" if the node is not a call."""
+    """Return the name of a node's operator without overload: `conv2d` for `aten.conv2d.default`.
+
+    Returns "" if it is not a call.
+    """
     if not isinstance(node, fx.Node) or node.op != "call_function":
         return ""
     schema = getattr(node.target, "_schema", None)
@@ -35,7 +38,7 @@ def name_of(node: Any) -> str:
 
 
 def insert_call(graph: fx.Graph, before: fx.Node, like: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
-    """Insert a call before a node, with the module of the node `like`."""
+    """Insert a call before a node and return its node, which gets the module of the node `like`."""
     with graph.inserting_before(before):
         node = graph.call_function(target, args, kwargs)
     node.meta["nn_module_stack"] = like.meta.get("nn_module_stack")
@@ -43,14 +46,14 @@ def insert_call(graph: fx.Graph, before: fx.Node, like: fx.Node, target: Any, *a
 
 
 def skip_passthrough(node: Any) -> Any:
-    """Skip operators that return their operand."""
+    """Return the first operand node that is not the result of an operator in PASSTHROUGH."""
     while name_of(node) in PASSTHROUGH:
         node = node.args[0]
     return node
 
 
 def operands_of(node: Any, operator: str) -> Iterator[tuple[Any, Any]]:
-    """Yield the operands of a sum or product in both orders; nothing for other operators."""
+    """Yield the two operands of a node in both orders if it is a call of `operator`; nothing otherwise."""
     node = skip_passthrough(node)
     if name_of(node).removesuffix("_") == operator and not node.kwargs and len(node.args) == 2:
         first, second = map(skip_passthrough, node.args)
@@ -59,12 +62,12 @@ def operands_of(node: Any, operator: str) -> Iterator[tuple[Any, Any]]:
 
 
 def shape_of(node: Any) -> tuple[int, ...]:
-    """Return the shape of a tensor; () for anything else."""
+    """Return the shape of a node's tensor; () for anything else."""
     return tuple(getattr(node.meta.get("val"), "shape", ())) if isinstance(node, fx.Node) else ()
 
 
 def record_scalars(graph: fx.Graph, constants: Mapping[str, Tensor]) -> None:
-    """Record the nodes whose value is one known number: stored scalars, and scalars computed from them.
+    """Record the values of nodes that are known numbers: stored scalars, and scalars computed from these.
 
     `constants` are stored tensors by node name.
     """
@@ -90,11 +93,11 @@ SCALARS: dict[str, Callable[..., Tensor]] = {
     "rsqrt": torch.rsqrt,
     "neg": torch.neg,
 }
-"""Functions of operators on scalars."""
+"""Function that computes an operator on known scalars, by operator name."""
 
 
 def scalar_value(node: Any) -> float | None:
-    """Return the known value of a scalar operand; None if it is unknown."""
+    """Return the value of a scalar operand, or None if it is not known."""
     if isinstance(node, fx.Node):
         recorded: float | None = node.meta.get("number")
         return recorded

@@ -1,1 +1,1 @@
-"""Compiled CPU kernels for the operations between convolutions, which need fewer passes over memory than torch's."""
+"""Compiled CPU kernels that replace torch's operations between convolutions with fewer passes over memory."""

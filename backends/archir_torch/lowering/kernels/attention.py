@@ -1,4 +1,4 @@
-"""Windowed attention of feature maps that saves only its operands for the backward pass."""
+"""Windowed attention on feature maps that saves only its operands for the backward pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archir_torch.lowering.kernels.library import call_kernel, empty_map, to_cha
 def window_attention(
     query: Tensor, key: Tensor, value: Tensor, table: Tensor | None, heads: int, kernel: int
 ) -> Tensor:
-    """Compute softmax(query . (key + table)) over the keys of each pixel's window, applied to its values.
+    """Compute softmax(query . (key + table)) over the keys in the window around each pixel, applied to their values.
 
     Zero padding around the map takes part in the softmax. query, key [N, C, H, W] and value [N, D, H, W] are
     channels-last; table [C, kernel * kernel]; result [N, D, H, W].

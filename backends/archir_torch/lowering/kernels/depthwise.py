@@ -1,4 +1,4 @@
-"""Depthwise convolution of a feature map, with a norm and an activation of its input computed while it is read."""
+"""Depthwise convolution of a feature map; a norm and an activation before it are applied while the map is read."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from archir_torch.lowering.kernels.library import call_kernel, empty_map, to_cha
 from archir_torch.lowering.kernels.norm import NO_NORM, Norm
 
 Geometry = tuple[int, ...]
-"""Sizes of a windowed operation, in the order of `Geometry` in `source/depthwise.h`: images, height, width, channels,
-height and width of the result, height and width of the filter, stride, dilation, padding rows above, padding columns on
-the left."""
+"""Sizes of a windowed operation, in the field order of `Geometry` in `source/depthwise.h`.
+
+They are: images, height, width, channels, output height, output width, filter height, filter width, stride, dilation,
+rows of padding above, columns of padding on the left.
+"""
 
 
 def window_geometry(x: Tensor, kernel: tuple[int, int], stride: int, dilation: int, pads: tuple[int, ...]) -> Geometry:
-    """Return the geometry of a filter over a map [N, C, H, W]; `pads` are left, right, top, bottom."""
+    """Return the geometry of a filter applied to a map [N, C, H, W]; `pads` are left, right, top, bottom."""
     images, channels, height, width = x.shape
     left, right, top, bottom = pads
     out_height = (height + top + bottom - dilation * (kernel[0] - 1) - 1) // stride + 1
@@ -27,7 +29,8 @@ def window_geometry(x: Tensor, kernel: tuple[int, int], stride: int, dilation: i
 
 
 def has_output(geometry: Geometry) -> bool:
-    """True if the result is not empty. Otherwise torch's operation is called, which raises the error."""
+    """Return True if the result has at least one pixel. Otherwise callers use torch's operation, which raises the
+    error."""
     return min(result_shape(geometry)) > 0
 
 
@@ -37,7 +40,7 @@ def result_shape(geometry: Geometry) -> tuple[int, int, int, int]:
 
 
 def depthwise(x: Tensor, norm: Norm | None, activation: int, weight: Tensor, geometry: Geometry) -> Tensor:
-    """Convolve activation(norm(x)), channels-last, with depthwise filters [C, 1, h, w]."""
+    """Convolve activation(norm(x)), a channels-last map, with depthwise filters [C, 1, h, w]."""
     norm = norm or NO_NORM
     y: Tensor = apply_function(
         _Depthwise, x, weight, norm.weight, norm.bias, norm.mean, norm.inverse, activation, geometry

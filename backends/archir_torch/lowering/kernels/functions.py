@@ -1,4 +1,5 @@
-"""Helpers for `torch.autograd.Function`s: a typed call, and backward passes that are differentiable once."""
+"""Helpers for `torch.autograd.Function`s: a typed call, and a decorator for backward passes without second
+derivatives."""
 
 from __future__ import annotations
 
@@ -15,13 +16,15 @@ Gradients = TypeVar("Gradients")
 
 
 def apply_function(function: type[Function], *arguments: object) -> Any:
-    """Apply an autograd function to its arguments; it returns a tensor or a tuple of tensors."""
+    """Apply an autograd function to its arguments. The result is a tensor or a tuple of tensors."""
     return function.apply(*arguments)
 
 
 def first_order(backward: Callable[..., Gradients]) -> Callable[..., Gradients]:
-    """Decorator for a backward pass without second-order gradients: requests for them raise ArchError (A1109) instead
-    of giving wrong results."""
+    """Decorator for a backward pass without second-order gradients.
+
+    Raises ArchError (A1109) if second-order gradients are requested, which would otherwise be wrong without notice.
+    """
 
     @wraps(backward)
     def run(ctx: Any, *gradients: Any) -> Gradients:

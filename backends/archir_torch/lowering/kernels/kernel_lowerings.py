@@ -1,8 +1,8 @@
-"""Kernel versions of lowerings, for networks that train with compiled kernels.
+"""Variants of lowerings that call compiled CPU kernels, for training.
 
-Norms and activations become lazy tensors (`LazyNormAct`) that their consumer computes while it reads them; additions
-collect their terms (`LazySum`). Lowerings without a kernel version get materialized tensors. Kernels are assigned to
-operations here, never to networks.
+Norms and activations become lazy tensors (`LazyNormAct`), which the consuming kernel computes while it reads them;
+additions collect their terms (`LazySum`). A lowering without a kernel variant gets materialized tensors. Kernels are
+chosen by operation only, never by network.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Function = Callable[..., Any]
 
 
 def kernel_lowering(function: Function) -> Function:
-    """Return the version of a lowering that accepts lazy tensors, and may return one."""
+    """Return the kernel variant of a lowering: it accepts lazy tensors, and its result may be lazy."""
     if isinstance(function, partial):  # a lazy consumer may still read the operand, so that it must not be overwritten
         keywords = {name: value for name, value in function.keywords.items() if name != "inplace"}
         return partial(kernel_lowering(function.func), *function.args, **keywords)
@@ -45,7 +45,7 @@ def kernel_lowering(function: Function) -> Function:
 
 @cache
 def _materializing(function: Function) -> Function:
-    """Wrap a function that does not accept lazy tensors: materialize its operands."""
+    """Wrap a function that does not accept lazy tensors, so that its operands are materialized first."""
 
     @wraps(function)
     def run(*operands: Any, **keywords: Any) -> Any:
@@ -189,4 +189,4 @@ KERNELS: dict[Function, Function] = {
     pool.max_pool: _max_pool,
     pool.avg_pool: _avg_pool,
 }
-"""Kernel version of each lowering that has one."""
+"""Kernel variants by lowering function; lowerings without a variant are missing."""

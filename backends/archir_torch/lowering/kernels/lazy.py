@@ -1,6 +1,7 @@
-"""Lazy feature maps: norms, activations, depthwise convolutions and weighted sums that are not computed yet.
+"""Lazy feature maps: norms, activations, depthwise convolutions and weighted sums whose computation is deferred.
 
-A consumer either computes a lazy map while it reads it, or materializes it, which happens once.
+A consumer either fuses the computation of a lazy map into its own kernel, or materializes the map. A map is
+materialized at most once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from archir_torch.lowering.kernels.sums import Term, weighted_sum
 
 
 class LazyNormAct:
-    """Lazy tensor: activation(norm(x)), where the norm is optional."""
+    """Lazy tensor: activation(norm(x)); the norm may be missing."""
 
     __slots__ = ("_result", "activation", "deferred", "norm", "x")
 
@@ -33,19 +34,21 @@ class LazyNormAct:
         return self.x.shape
 
     def materialize(self) -> Tensor:
-        """Return the map, computed once."""
+        """Return the map; it is computed at the first call."""
         if self._result is None:
             self._result = apply_norm(self.x, self.norm, self.activation)
         return self._result
 
     def make_shareable(self) -> LazyNormAct | Tensor:
-        """Return a value for several consumers: materialized if it has a norm, so that its gradient is computed
-        once."""
+        """Return a value that several consumers may read.
+
+        A value with a norm is materialized, so that the gradient of the norm is computed only once.
+        """
         return self.materialize() if self.norm is not None else self
 
 
 class LazyDepthwise:
-    """Lazy tensor: depthwise convolution of a lazy map."""
+    """Lazy tensor: depthwise convolution whose operand is a lazy map."""
 
     __slots__ = ("_result", "filter", "geometry", "map")
 
@@ -59,19 +62,19 @@ class LazyDepthwise:
         return torch.Size(result_shape(self.geometry))
 
     def materialize(self) -> Tensor:
-        """Return the result, computed once."""
+        """Return the convolved map; it is computed at the first call."""
         if self._result is None:
             source = self.map
             self._result = depthwise(source.x, source.norm, source.activation, self.filter, self.geometry)
         return self._result
 
     def make_shareable(self) -> Tensor:
-        """Return the materialized result for several consumers."""
+        """Return the materialized result, which several consumers may read."""
         return self.materialize()
 
 
 class MapWithStatistics:
-    """Materialized map whose mean and variance per channel are known, for a batch norm after it."""
+    """Materialized map together with its mean and variance per channel, which a following batch norm uses."""
 
     __slots__ = ("deferred", "map", "mean", "variance")
 
@@ -88,12 +91,15 @@ class MapWithStatistics:
         return self.map
 
     def make_shareable(self) -> Tensor:
-        """Return the map alone for several consumers: a norm may defer its gradient only if it is the only consumer."""
+        """Return the map without its statistics, for several consumers.
+
+        A norm may defer its gradient only if it is the map's only consumer.
+        """
         return self.map
 
 
 class LazySum:
-    """Lazy tensor: weighted sum of maps and of norms of maps."""
+    """Lazy tensor: weighted sum whose terms are maps or batch-normalised maps."""
 
     __slots__ = ("_result", "terms")
 
@@ -108,17 +114,17 @@ class LazySum:
 
     @property
     def is_materialized(self) -> bool:
-        """Whether the sum was computed already."""
+        """Whether the sum has already been computed."""
         return self._result is not None
 
     def materialize(self) -> Tensor:
-        """Return the sum, computed once."""
+        """Return the sum; it is computed at the first call."""
         if self._result is None:
             self._result = weighted_sum(self.terms)
         return self._result
 
     def make_shareable(self) -> Tensor:
-        """Return the materialized sum for several consumers."""
+        """Return the materialized sum, which several consumers may read."""
         return self.materialize()
 
 
@@ -127,18 +133,17 @@ LAZY = LazyNormAct, LazyDepthwise, MapWithStatistics, LazySum
 
 
 def materialize(value: Any) -> Any:
-    """Return the tensor of a lazy tensor; other values are returned as they are."""
+    """Return the tensor that a lazy tensor stands for; other values are returned unchanged."""
     return value.materialize() if isinstance(value, LAZY) else value
 
 
 def make_shareable(value: Any) -> Any:
-    """Return a value that several consumers may read; values that are not lazy are returned as they are."""
+    """Return a value that several consumers may read; values that are not lazy are returned unchanged."""
     return value.make_shareable() if isinstance(value, LAZY) else value
 
 
 def representative(value: Any) -> Tensor:
-    """Return a materialized tensor with the dtype and number of axes of a value that may be lazy, without computing
-    it."""
+    """Return a tensor with the dtype and rank of a value that may be lazy, without computing the value."""
     match value:
         case LazySum(terms=terms):
             return terms[0].x
@@ -150,7 +155,7 @@ def representative(value: Any) -> Tensor:
 
 
 def as_term(value: Any, scale: Tensor | None = None) -> Term:
-    """Return a value as a term of a weighted sum; a lazy norm without activation stays lazy."""
+    """Convert a value to a term of a weighted sum. A lazy norm without an activation stays lazy."""
     if isinstance(value, LazyNormAct) and value.activation == NONE and value._result is None:
         return Term(value.x, value.norm, scale, value.deferred)
     return Term(to_channels_last(materialize(value)), None, scale)

@@ -1,7 +1,7 @@
-"""Shared library of the kernels, compiled once for each machine and kept in the user's cache.
+"""Shared library of the CPU kernels, compiled once per machine and kept in the user's cache directory.
 
-The kernels are plain C++ without torch's headers, so that compilation takes seconds. They are called with the addresses
-of tensors. Sizes are arguments: no network needs another compilation.
+The kernels are plain C++ without torch's headers, so that compilation takes seconds. They receive the addresses of
+tensors. Sizes are run-time arguments: no network requires recompilation.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from archir.diagnostics.errors import ArchError, fail
 from archir.utils import files
 
 SOURCE = Path(__file__).parent / "source"
-"""Folder of the C++ source."""
+"""Directory with the C++ source of the kernels."""
 FLAGS = ("-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
-"""Compiler flags that are the same for all machines."""
+"""Compiler flags that do not depend on the machine."""
 PRECISIONS = {torch.float32: "f32", torch.float64: "f64"}
-"""Suffixes of the kernels' names, by the dtypes that have kernels."""
+"""Suffixes of the kernels' names, by dtype; other dtypes have no kernels."""
 
 
 def compiler() -> str:
-    """Return the name of the C++ compiler to use; empty if there is none."""
+    """Return the command name of the C++ compiler; empty if none is installed."""
     for name in (os.environ.get("CXX", ""), "g++", "clang++"):
         if name and shutil.which(name):
             return name
@@ -51,13 +51,16 @@ def unavailable_reason() -> str:
 
 
 def library_folder() -> Path:
-    """Return the folder where compiled libraries are kept."""
+    """Return the directory in which compiled libraries are stored."""
     return files.cache_folder() / "kernels"
 
 
 @cache
 def load_library() -> ctypes.CDLL:
-    """Load the library, compiled if necessary. Raises ArchError (A1109) if it cannot be compiled or stored."""
+    """Load the kernel library; compile it first if necessary.
+
+    Raises ArchError (A1109) if it cannot be compiled or stored.
+    """
     try:
         path = build_library()
         try:
@@ -70,7 +73,7 @@ def load_library() -> ctypes.CDLL:
 
 
 def is_built() -> bool:
-    """True if this machine has compiled the library already."""
+    """Return True if the library has already been compiled on this machine."""
     try:
         return _path(compiler(), _flags()).exists()
     except OSError:
@@ -78,7 +81,7 @@ def is_built() -> bool:
 
 
 def build_library() -> Path:
-    """Return the path of the library, compiled if this machine has not compiled it yet."""
+    """Return the path of the library; compile it first if that has not been done on this machine."""
     name, flags = compiler(), _flags()
     path = _path(name, flags)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -116,14 +119,16 @@ def _machine_flags() -> list[str]:
 
 
 def _openmp_flags() -> list[str]:
-    """Return flags for the OpenMP library that torch itself uses: with two libraries, threads of each would wait for
-    the other's."""
+    """Return the flags that link the OpenMP library of torch itself.
+
+    With two OpenMP libraries, the threads of each would wait for those of the other.
+    """
     torch_libraries = sorted((Path(torch.__file__).parent / "lib").glob("libgomp*"))
     return ["-fopenmp", *map(str, torch_libraries[:1])] if sys.platform == "linux" else []
 
 
 def _key(name: str, flags: Sequence[str]) -> str:
-    """Return a hash of all that a library depends on: the source, the compiler, the flags and the processor."""
+    """Return a hash that identifies a compiled library: of the source, the compiler, the flags and the processor."""
     digest = hashlib.sha256()
     for path in sorted(SOURCE.iterdir()):
         digest.update(path.read_bytes())
@@ -156,7 +161,7 @@ ARGUMENTS = {
     "pool_forward": "ppnnpn",
     "pool_backward": "pppnnpn",
 }
-"""Argument types of each kernel: p for an address, n for an integer, d for a double."""
+"""Signature of each kernel as a string: p for an address, n for an integer, d for a double."""
 _KINDS: dict[str, type[ctypes.c_void_p | ctypes.c_int64 | ctypes.c_double]] = {
     "p": ctypes.c_void_p,
     "n": ctypes.c_int64,
@@ -166,16 +171,16 @@ _KINDS: dict[str, type[ctypes.c_void_p | ctypes.c_int64 | ctypes.c_double]] = {
 
 @cache
 def kernel_function(name: str, dtype: torch.dtype) -> Callable[..., None]:
-    """Return the kernel of this name for a dtype."""
+    """Return the C function of a kernel, by kernel name and dtype."""
     kernel = load_library()[f"{name}_{PRECISIONS[dtype]}"]
     kernel.argtypes, kernel.restype = [_KINDS[kind] for kind in ARGUMENTS[name]], None
     return kernel
 
 
 def call_kernel(name: str, dtype: torch.dtype, *arguments: Any) -> None:
-    """Run a kernel for a dtype.
+    """Call a kernel's variant for a dtype.
 
-    Tensors are passed as addresses, None as the null address, and tuples as arrays.
+    Tensors are passed as addresses, None as the null pointer, and tuples as arrays of addresses and integers.
     """
     values = [
         argument.data_ptr()
@@ -189,15 +194,16 @@ def call_kernel(name: str, dtype: torch.dtype, *arguments: Any) -> None:
 
 
 def address_array(values: Sequence[Any]) -> Any:
-    """Return numbers and addresses as an array of 64-bit integers."""
+    """Convert integers and tensors (by address) to a C array of 64-bit integers."""
     numbers = [value.data_ptr() if isinstance(value, torch.Tensor) else value or 0 for value in values]
     return (ctypes.c_int64 * len(numbers))(*numbers)
 
 
 def has_kernels(*tensors: torch.Tensor | None) -> bool:
-    """True if there are kernels for the first tensor, a map [N, C, H, W], together with the others; None is skipped.
+    """Return True if kernels can process these tensors together; None is ignored.
 
-    They must be plain CPU tensors of the same dtype, with gradients enabled and without autocast.
+    The first tensor must be a non-empty map [N, C, H, W]. All must be plain CPU tensors of the same dtype. Gradients
+    must be enabled, and autocast must be off.
     """
     first, *others = [tensor for tensor in tensors if tensor is not None]
     return (
@@ -212,11 +218,11 @@ def has_kernels(*tensors: torch.Tensor | None) -> bool:
 
 
 TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter)
-"""Tensor classes that kernels accept; their subclasses are not accepted."""
+"""Exact classes of tensors that kernels accept; subclasses are not accepted."""
 
 
 def to_channels_last(x: torch.Tensor) -> torch.Tensor:
-    """Return a map in channels-last memory format."""
+    """Convert a map to channels-last memory format."""
     return x.contiguous(memory_format=torch.channels_last)
 
 

@@ -1,4 +1,4 @@
-"""Batch norm with the statistics of the batch, and the activation after it."""
+"""Batch norm in training mode (statistics of the batch), with the activation after it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from archir_torch.lowering.kernels.functions import apply_function, first_order
 from archir_torch.lowering.kernels.library import call_kernel, empty_map, to_channels_last
 
 NONE, RELU, RELU6, HARD_SWISH = range(4)
-"""Codes of activations, as in `source/activations.h`."""
+"""Integer codes of the activations, as in `source/activations.h`."""
 
 
 class Norm(NamedTuple):
-    """Batch norm of a map: its statistics per channel [C], through which gradients flow, and its weight and bias.
+    """Parameters of a batch norm: statistics of the batch [C], through which gradients flow, weight and bias.
 
-    Without statistics, x is passed through unchanged.
+    If there are no statistics, x is passed through unchanged.
     """
 
     mean: Tensor | None
     inverse: Tensor | None
-    """1 / standard deviation."""
+    """Reciprocal of the standard deviation, [C]."""
     weight: Tensor | None
     bias: Tensor | None
 
 
 class DeferredGradient:
-    """Transfer of a norm's gradient from the norm's consumer to the operation that produced the norm's input.
+    """Coefficients that pass part of a norm's gradient from the norm's consumer to the producer of the norm's input.
 
-    It is used if the norm is the only consumer of that input y. The gradient of y is first + second g + third y, where
-    the three coefficients have a value per channel and g is the gradient of the norm's output. The consumer of the norm
-    passes g to the producer of y, and the coefficients through this object: the sum is computed where it is read, and
-    never written.
+    It is used if the norm is the only consumer of its input y. The gradient of y is a + b g + c y, with the gradient g
+    of the norm's output and coefficients a, b and c per channel. The norm's consumer hands g to the producer of y as if
+    it were the gradient of y, and the coefficients through this object. The producer computes the sum while it reads g,
+    so that the sum is never stored.
     """
 
     __slots__ = ("coefficients", "gradient_address")
@@ -43,12 +43,15 @@ class DeferredGradient:
         self.gradient_address = 0
 
     def allocate(self, gradient: Tensor) -> Tensor:
-        """Return a new tensor [3, C] for the coefficients that belong to a gradient g."""
+        """Return a new tensor [3, C] for the coefficients that complete the gradient g of the norm's output."""
         self.coefficients, self.gradient_address = gradient.new_empty(3, gradient.shape[1]), gradient.data_ptr()
         return self.coefficients
 
     def take(self, gradient: Tensor) -> Tensor | None:
-        """Return the coefficients for a gradient, once; None if the gradient is complete already."""
+        """Return the coefficients that complete a gradient, and forget them; None if the gradient is complete already.
+
+        Raises RuntimeError if the coefficients belong to another tensor: then the norm was not the only consumer.
+        """
         coefficients, self.coefficients = self.coefficients, None
         if coefficients is not None and gradient.data_ptr() != self.gradient_address:
             raise RuntimeError("the input of a norm that defers its gradient was read by another operation, too")
@@ -56,14 +59,14 @@ class DeferredGradient:
 
 
 NO_NORM = Norm(None, None, None, None)
-"""Norm that passes x through unchanged."""
+"""Placeholder for a missing norm: x is passed through unchanged."""
 
 
 def norm_of_batch(
     x: Tensor, running_mean: Tensor, running_var: Tensor, weight: Tensor | None, bias: Tensor | None,
     eps: float, momentum: float,
 ) -> Norm:  # fmt: skip
-    """Return the norm of a channels-last map, with the statistics of the batch; running statistics are updated."""
+    """Return the batch norm of a channels-last map with the map's own statistics, and update the running statistics."""
     channels = x.shape[1]
     mean, inverse = x.new_empty(2, channels).unbind()
     call_kernel(
@@ -76,7 +79,7 @@ def norm_from_statistics(
     mean: Tensor, variance: Tensor, pixels: int, running_mean: Tensor, running_var: Tensor, weight: Tensor | None,
     bias: Tensor | None, eps: float, momentum: float,
 ) -> Norm:  # fmt: skip
-    """Return the norm of a map whose mean and variance are given; running statistics are updated."""
+    """Return the batch norm of a map with this mean and variance, and update the running statistics."""
     inverse = torch.empty_like(mean)
     running = running_mean, running_var
     call_kernel("statistics", mean.dtype, mean, variance, pixels, len(mean), eps, momentum, inverse, *running)
@@ -117,5 +120,5 @@ class _ApplyNorm(torch.autograd.Function):
 
 
 def _size(x: Tensor) -> tuple[int, int]:
-    """Return the number of pixels of all images, and of channels."""
+    """Return the number of pixels over all images, and the number of channels."""
     return x.numel() // x.shape[1], x.shape[1]

@@ -1,4 +1,4 @@
-"""Average and max pooling; max pooling saves its input for the backward pass, average pooling nothing."""
+"""Average and max pooling. Only max pooling saves its input for the backward pass."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from archir_torch.lowering.kernels.library import call_kernel, empty_map, to_cha
 
 
 def pool_windows(x: Tensor, geometry: Geometry, *, is_max: bool, count_padding: bool = False) -> Tensor:
-    """Return the maximum (`is_max`) or the mean of each window of a channels-last map; with `count_padding`, zeros
-    around the map count in the mean."""
+    """Return the maximum (`is_max`) or the mean of each window of a channels-last map.
+
+    With `count_padding`, the zeros around the map count in the mean.
+    """
     y: Tensor = apply_function(_Pool, x, geometry, is_max, count_padding)
     return y
 

@@ -1,4 +1,4 @@
-"""A depthwise convolution followed by a pointwise one, whose intermediate map is neither written nor saved."""
+"""Depthwise convolution fused with the pointwise convolution after it; the map between them is never stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from archir_torch.lowering.kernels.library import call_kernel, empty_map, to_cha
 from archir_torch.lowering.kernels.norm import NO_NORM, DeferredGradient, Norm
 
 MAX_CHANNELS = 256
-"""Maximum number of channels: with more, the matrix product dominates, and other libraries compute it faster."""
+"""Maximum number of channels of the fused kernel.
+
+With more channels, the matrix product dominates, which other libraries compute faster.
+"""
 
 
 def separable(
@@ -21,10 +24,11 @@ def separable(
     geometry: Geometry,
     weight: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, DeferredGradient]:  # fmt: skip
-    """Convolve activation(norm(x)) with depthwise filters [C, 1, h, w], then with pointwise ones [outputs, C, 1, 1].
+    """Convolve activation(norm(x)) with depthwise filters [C, 1, h, w], then with pointwise filters [outputs, C,
+    1, 1].
 
-    Returns the result, its mean and variance [outputs], and the transfer through which a norm after it may defer its
-    gradient; `deferred` is that transfer of the norm before it.
+    Returns the result, its mean and variance [outputs], and the `DeferredGradient` that a norm after this operation may
+    use; `deferred` is the `DeferredGradient` of the norm before it.
     """
     norm, output_deferred = norm or NO_NORM, DeferredGradient()
     norm_arguments = norm.weight, norm.bias, norm.mean, norm.inverse, activation

@@ -1,4 +1,5 @@
-"""Weighted sums of maps and of norms of maps in one pass over memory; the gradients of all terms take two."""
+"""Weighted sums of maps and of batch-normalised maps: one pass over memory, and two for the gradients of all
+terms."""
 
 from __future__ import annotations
 
@@ -14,17 +15,17 @@ from archir_torch.lowering.kernels.norm import DeferredGradient, Norm
 
 
 class Term(NamedTuple):
-    """Term of a weighted sum: scale * norm(x). If `scale` is None it is 1; if `norm` is None, norm(x) is x."""
+    """Term of a weighted sum: scale * norm(x). A missing `scale` is 1; a missing `norm` leaves x unchanged."""
 
     x: Tensor
     norm: Norm | None = None
     scale: Tensor | None = None
     deferred: DeferredGradient | None = None
-    """Transfer through which the norm may defer its gradient."""
+    """Object through which the norm may defer its gradient to the producer of x."""
 
 
 def weighted_sum(terms: Sequence[Term]) -> Tensor:
-    """Compute the sum of terms of equal shapes, all channels-last."""
+    """Compute the sum of terms. All maps have the same shape and are channels-last."""
     operands: list[Tensor | None] = []
     for x, norm, scale, _ in terms:
         operands += [x, *(norm or (None,) * 4), scale]
@@ -33,7 +34,7 @@ def weighted_sum(terms: Sequence[Term]) -> Tensor:
 
 
 _OPERANDS_PER_TERM = 6
-"""Number of operands per term: the map, mean, 1 / standard deviation, weight, bias, scale."""
+"""Number of operands per term: map, mean, 1 / standard deviation, weight, bias, scale."""
 
 
 class _Sum(torch.autograd.Function):
@@ -83,7 +84,8 @@ class _Sum(torch.autograd.Function):
 
 
 def _saved_operands(operands: Sequence[Tensor | None], needs_gradient: Sequence[bool]) -> list[Tensor | None]:
-    """Return the operands to save for the backward pass: a map is not saved if its term is just added."""
+    """Return the operands to save for the backward pass; None for the maps of terms that have neither norm nor
+    scale."""
     saved: list[Tensor | None] = []
     for start in range(0, len(operands), _OPERANDS_PER_TERM):
         term = operands[start : start + _OPERANDS_PER_TERM]

@@ -1,4 +1,4 @@
-"""Lowering rules, one file for each family of operations, as in `archir.ops`. Importing this package registers all
+"""Lowering rules, one file per family of operations, as in `archir.ops`. Importing this package registers all
 rules."""
 
 from archir.plugins.bundled import import_all

@@ -1,4 +1,4 @@
-"""Rules of element-wise functions of one tensor, and of sums and softmax along an axis."""
+"""Lowering rules of element-wise functions with one operand, and of sums and softmax along an axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of operations on several tensors: arithmetic, comparisons, concatenation and matrix products."""
+"""Lowering rules of operations with several operands: arithmetic, comparisons, concatenation, matrix products."""
 
 from __future__ import annotations
 

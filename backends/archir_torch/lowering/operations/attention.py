@@ -1,4 +1,4 @@
-"""Rules of attention (without its projections) and of rotary position embeddings."""
+"""Lowering rules of attention (without its projections) and of rotary position embeddings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def attention(
 
 
 def _repeat_heads(x: Tensor, axis: int, heads: int, times: int) -> Tensor:
-    """Repeat each head `times` times, next to each other."""
+    """Repeat each head `times` times; the copies of a head are adjacent."""
     split = x.unflatten(axis, (heads, 1, -1))
     sizes = [-1] * split.dim()
     sizes[axis + 1] = times
@@ -56,7 +56,10 @@ def _repeat_heads(x: Tensor, axis: int, heads: int, times: int) -> Tensor:
 
 
 def _bias(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, window: int | None) -> Tensor:
-    """Return the bias that is added to the logits: half of the lowest finite number for keys that are masked."""
+    """Return the bias that is added to the attention logits.
+
+    Masked keys get half of the lowest finite number of the dtype, so that the sum with a logit stays finite.
+    """
     lowest = torch.finfo(query.dtype).min / 2  # half, so that the sum with a logit stays finite
     if mask is None:
         bias = query.new_zeros(())

@@ -1,4 +1,4 @@
-"""Rules of gates and of convolutions whose kernels are computed."""
+"""Lowering rules of gates, and of convolutions whose kernels are computed by the network."""
 
 from __future__ import annotations
 

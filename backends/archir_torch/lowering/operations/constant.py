@@ -1,4 +1,4 @@
-"""Rules of tensors that are the same for every sample, and of position numbers."""
+"""Lowering rules of constant tensors and position numbers, which are the same for every sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of convolutions and linear maps."""
+"""Lowering rules of convolutions and linear layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of embeddings, gathers and other operations on integers."""
+"""Lowering rules of embeddings, gathers and other operations on integers."""
 
 from __future__ import annotations
 

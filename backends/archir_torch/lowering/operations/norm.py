@@ -1,4 +1,4 @@
-"""Rules of normalisation."""
+"""Lowering rules of normalisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of pooling and of reductions over an axis."""
+"""Lowering rules of pooling and of reductions over an axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of operations that sample random numbers in training."""
+"""Lowering rules of operations that use random numbers in training, such as dropout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of operations that change the height and width of feature maps."""
+"""Lowering rules of operations that change the height and width of feature maps."""
 
 from __future__ import annotations
 

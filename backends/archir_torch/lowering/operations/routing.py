@@ -1,4 +1,4 @@
-"""Rules of top-k selection and mixtures of experts."""
+"""Lowering rules of top-k selection and mixtures of experts."""
 
 from __future__ import annotations
 

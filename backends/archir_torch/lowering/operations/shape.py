@@ -1,4 +1,4 @@
-"""Rules of operations that move data, and of learned tensors."""
+"""Lowering rules of operations that only rearrange elements, and of learned tensors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""ONNX operators as functions of torch that compute the same in evaluation. Shapes and axes are constant arrays.
+"""Functions that compute ONNX operators with torch, as in evaluation mode. Shapes and axes are constant arrays.
 
-Importing this package registers the functions of all its files.
+Importing this package registers the functions of all its modules.
 """
 
 from archir.plugins.bundled import import_all

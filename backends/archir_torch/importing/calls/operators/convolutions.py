@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions."""
+"""ONNX convolutions and transposed convolutions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archir_torch.importing.calls.operators.windows import pad_axes, window
 
 @onnx_operator("Conv")
 def conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, **attributes: Any) -> Tensor:
-    """Convolution along one, two or three axes."""
+    """Convolve along one, two or three spatial axes."""
     axes = weight.dim() - 2
     strides, dilations, before, after = window(x, attributes, list(weight.shape[2:]))
     if before != after:
@@ -26,7 +26,7 @@ def conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, **attributes: An
 
 @onnx_operator("ConvTranspose")
 def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, **attributes: Any) -> Tensor:
-    """Transposed convolution of maps."""
+    """Apply a transposed convolution to feature maps."""
     strides, dilations, before, after = window(x, {**attributes, "auto_pad": "NOTSET"}, list(weight.shape[2:]))
     if (
         before != after

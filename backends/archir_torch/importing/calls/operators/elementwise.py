@@ -1,4 +1,4 @@
-"""Element-wise operators of one or several tensors."""
+"""Element-wise ONNX operators, with one or several operands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archir_torch.importing.calls.operators.registry import OPERATORS, Operator,
 
 
 def _register_unary(name: str, function: Operator) -> None:
-    """Register the function of an operator without attributes."""
+    """Register a torch function for a unary ONNX operator without attributes."""
     OPERATORS[name] = lambda x, **_: function(x)
 
 
@@ -28,31 +28,31 @@ for _name, _function in dict[str, Operator]({
 
 @onnx_operator("Dropout")
 def dropout(x: Tensor, *_: Any, **attributes: Any) -> Tensor:
-    """Dropout, which returns its operand in evaluation."""
+    """Return the operand: dropout has no effect in evaluation."""
     return x
 
 
 @onnx_operator("Elu")
 def elu(x: Tensor, alpha: float = 1.0, **_: Any) -> Tensor:
-    """x where positive, alpha (exp(x) - 1) elsewhere."""
+    """Return x where it is positive, and alpha * (exp(x) - 1) elsewhere."""
     return F.elu(x, alpha)
 
 
 @onnx_operator("LeakyRelu")
 def leaky_relu(x: Tensor, alpha: float = 0.01, **_: Any) -> Tensor:
-    """x where positive, alpha x elsewhere."""
+    """Return x where it is positive, and alpha * x elsewhere."""
     return F.leaky_relu(x, alpha)
 
 
 @onnx_operator("Gelu")
 def gelu(x: Tensor, approximate: str = "none", **_: Any) -> Tensor:
-    """x times the cumulative distribution function of the normal distribution."""
+    """Return x times the standard normal cumulative distribution function of x."""
     return F.gelu(x, approximate=approximate)
 
 
 @onnx_operator("HardSigmoid")
 def hard_sigmoid(x: Tensor, alpha: float = 0.2, beta: float = 0.5, **_: Any) -> Tensor:
-    """alpha x + beta, clamped to 0 and 1."""
+    """Return alpha * x + beta, clamped to the range from 0 to 1."""
     if abs(alpha - 1 / 6) < 1e-6 and abs(beta - 0.5) < 1e-6:
         return F.hardsigmoid(x)
     return torch.clamp(x * alpha + beta, 0.0, 1.0)
@@ -60,13 +60,13 @@ def hard_sigmoid(x: Tensor, alpha: float = 0.2, beta: float = 0.5, **_: Any) -> 
 
 @onnx_operator("PRelu")
 def prelu(x: Tensor, slope: Tensor, **_: Any) -> Tensor:
-    """x where positive, x times a trained slope elsewhere."""
+    """Return x where it is positive, and x times a trained slope elsewhere."""
     return F.prelu(x, slope.reshape(-1))
 
 
 @onnx_operator("Clip")
 def clip(x: Tensor, low: Any = None, high: Any = None, **attributes: Any) -> Tensor:
-    """Clamp to a lower and an upper bound."""
+    """Clamp to an optional lower and upper bound."""
     bounds = [
         attributes.get(name) if bound is None else constant_number(bound)
         for name, bound in (("min", low), ("max", high))
@@ -85,7 +85,11 @@ def cast(x: Tensor, to: int = 1, **_: Any) -> Tensor:
 
 @onnx_operator("Softmax", "LogSoftmax")
 def softmax(x: Tensor, axis: int | None = None, version: int = 13, **attributes: Any) -> Tensor:
-    """Softmax or its logarithm: over all axes from `axis` on before version 13, over one axis since."""
+    """Apply softmax or log-softmax.
+
+    Before operator set 13, it normalizes over all axes from `axis` on together; from 13 on, over the single axis
+    `axis`.
+    """
     function = F.log_softmax if attributes["named"] == "LogSoftmax" else F.softmax
     if version >= 13:
         return function(x, -1 if axis is None else axis)
@@ -101,7 +105,7 @@ def softmax(x: Tensor, axis: int | None = None, version: int = 13, **attributes:
 
 
 def _binary(function: Operator) -> Operator:
-    """Return the function of an operator with two operands and no attributes."""
+    """Return the function of an operator that has two operands and no attributes."""
     return lambda a, b, **_: function(a, b)
 
 
@@ -115,14 +119,14 @@ for _name, _binary_function in dict[str, Operator]({
 
 @onnx_operator("Pow")
 def power(x: Tensor, exponent: Any, **_: Any) -> Tensor:
-    """Power with a constant exponent."""
+    """Raise to a constant exponent."""
     power = constant_number(exponent)
     return torch.square(x) if power == 2 else torch.pow(x, power)
 
 
 @onnx_operator("Sum")
 def sum_(first: Tensor, *others: Tensor, **_: Any) -> Tensor:
-    """Sum of tensors, added one after the other."""
+    """Add up tensors one after the other."""
     for other in others:
         first = first + other
     return first
@@ -130,7 +134,7 @@ def sum_(first: Tensor, *others: Tensor, **_: Any) -> Tensor:
 
 @onnx_operator("Max", "Min")
 def max_or_min(*xs: Tensor, named: str = "Max", **_: Any) -> Tensor:
-    """Element-wise maximum or minimum of tensors."""
+    """Return the element-wise maximum or minimum of tensors."""
     result: Tensor = xs[0]
     for other in xs[1:]:
         result = (torch.maximum if named == "Max" else torch.minimum)(result, other)
@@ -139,5 +143,5 @@ def max_or_min(*xs: Tensor, named: str = "Max", **_: Any) -> Tensor:
 
 @onnx_operator("Where")
 def where(mask: Tensor, a: Tensor, b: Tensor, **_: Any) -> Tensor:
-    """a where the mask holds, b elsewhere."""
+    """Return a where the mask is true, and b elsewhere."""
     return torch.where(mask, a, b)

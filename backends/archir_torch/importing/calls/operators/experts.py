@@ -1,4 +1,4 @@
-"""Layers of experts, which fusion creates from many ONNX operators."""
+"""Linear layers with experts and their weighted sum; fusion creates these operators from many ONNX operators."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from archir_torch.importing.patterns import experts
 def expert_linear(x: Tensor, chosen: Tensor, *stored: Tensor, count: int, **_: Any) -> Tensor:
     """Multiply each row by the matrix of its expert.
 
-    x are rows [samples, N, D] or [samples, N * k, D], `chosen` the experts [samples, N, k], `stored` the matrices of
-    all experts and then their biases, if any.
+    x has rows [samples, N, D], or [samples, N * k, D] with one row per selected expert. `chosen` are expert indices
+    [samples, N, k]. `stored` lists the matrices of all experts, followed by their biases, if any.
     """
     rows = x.repeat_interleave(chosen.shape[2], 1) if x.shape[1] == chosen.shape[1] else x
     weight = torch.stack(stored[:count]).transpose(1, 2)
@@ -27,6 +27,6 @@ def expert_linear(x: Tensor, chosen: Tensor, *stored: Tensor, count: int, **_: A
 
 @onnx_operator("CombineExperts")
 def combine_experts(rows: Tensor, gates: Tensor, **_: Any) -> Tensor:
-    """Sum the rows [samples, N * k, D] of each token, weighted by gates [samples, N, k]."""
+    """Sum the k rows of each token, [samples, N * k, D], weighted by the gates [samples, N, k]."""
     result: Tensor = experts.combined(rows.reshape(*gates.flatten(0, 1).shape, -1), gates.flatten(0, 1))
     return result.reshape(*gates.shape[:2], -1)

@@ -1,4 +1,4 @@
-"""Operators that move numbers and compute none."""
+"""ONNX operators that rearrange or repeat elements without computing new numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from archir_torch.importing.calls.operators.windows import pad_axes
 def reshape(
     x: Tensor, shape: Any = None, allowzero: int = 0, batch: int = 1, fixed: bool = False, **attributes: Any
 ) -> Tensor:
-    """Reshape; in files with a fixed batch size of 1, a leading 1 means the batch."""
+    """Reshape a tensor. In files with a fixed batch size of 1, a leading size of 1 stands for the batch."""
     target = constant_ints(attributes.get("given_shape") if shape is None else shape)
     target = [x.shape[i] if size == 0 and not allowzero else size for i, size in enumerate(target)]
     if fixed and x.shape[0] == batch and target and target[0] == 1:
@@ -29,7 +29,7 @@ def reshape(
 
 @onnx_operator("Flatten")
 def flatten(x: Tensor, axis: int = 1, **_: Any) -> Tensor:
-    """Merge all axes except the batch."""
+    """Merge all axes from `axis` on, by default all but the batch axis."""
     if axis % x.dim() != 1:
         return x.reshape(int(np.prod(x.shape[:axis])), -1)
     return x.flatten(1)
@@ -73,7 +73,7 @@ def concat(*xs: Tensor, axis: int = 1, **_: Any) -> Tensor:
 
 @onnx_operator("Split")
 def split(x: Tensor, sizes: Any = None, axis: int = 0, outputs: int = 1, **attributes: Any) -> Any:
-    """Split along an axis, into equal parts by default."""
+    """Split along an axis, by default into equal parts."""
     size_list = sizes if sizes is not None else attributes.get("given_split")
     size = x.shape[axis]
     lengths = (
@@ -107,7 +107,7 @@ def slice_(
 
 @onnx_operator("Gather")
 def gather(x: Tensor, at: Any, axis: int = 0, batch: int = 1, **attributes: Any) -> Tensor:
-    """Rows of a table at computed positions, or constant positions of an axis."""
+    """Look up rows of a table at computed indices, or take constant positions of an axis."""
     if isinstance(at, Tensor):
         if isinstance(x, torch.nn.Parameter) and axis == 0 and x.dim() == 2:
             return F.embedding(at, x)
@@ -132,7 +132,7 @@ def gather(x: Tensor, at: Any, axis: int = 0, batch: int = 1, **attributes: Any)
 
 @onnx_operator("Expand")
 def expand(x: Tensor, shape: Any, batch: int = 1, fixed: bool = False, **_: Any) -> Tensor:
-    """Broadcast to a shape."""
+    """Broadcast a tensor to a shape."""
     target = constant_ints(shape)
     if fixed and target and target[0] == 1 and x.shape[0] == batch and len(target) == x.dim():
         target[0] = batch
@@ -143,7 +143,7 @@ def expand(x: Tensor, shape: Any, batch: int = 1, fixed: bool = False, **_: Any)
 def pad(
     x: Tensor, pads: Any = None, value: Any = None, axes: Any = None, mode: str = "constant", **attributes: Any
 ) -> Tensor:
-    """Pad with a number or with the tensor's own positions."""
+    """Pad with a number, or by reflecting or repeating the tensor's elements."""
     amounts = constant_ints(attributes.get("given_pads") if pads is None else pads)
     fill = constant_number(attributes.get("value", 0.0) if value is None else value)
     dims = constant_ints(axes) if axes is not None else list(range(x.dim()))
@@ -156,7 +156,7 @@ def pad(
 
 
 def _pad_by_own(x: Tensor, before: list[int], after: list[int], mode: str) -> Tensor:
-    """Pad with the tensor's own positions: reflected, or repeated at the edge."""
+    """Pad with elements of the tensor: reflected, or repeated from the edge."""
     modes = {"reflect": "reflect", "edge": "replicate"}
     first_padded = next((i for i, amounts in enumerate(zip(before, after, strict=True)) if any(amounts)), x.dim())
     if mode not in modes or first_padded == 0 or (first_padded == 1 and x.dim() != 2):

@@ -1,4 +1,4 @@
-"""Normalization."""
+"""ONNX normalization operators."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ def batch_norm(
     x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, var: Tensor, epsilon: float = 1e-5, momentum: float = 0.9,
     **_: Any,
 ) -> Tensor:  # fmt: skip
-    """Batch norm by stored statistics, of which a training step keeps the share `momentum`."""
+    """Normalize by stored statistics.
+
+    In ONNX, `momentum` is the share of the old statistics that a training step keeps.
+    """
     return F.batch_norm(x, mean, var, scale, shift, False, 1 - momentum, epsilon)
 
 
 @onnx_operator("InstanceNormalization")
 def instance_norm(x: Tensor, scale: Tensor, shift: Tensor, epsilon: float = 1e-5, **_: Any) -> Tensor:
-    """Normalize each channel of each sample."""
+    """Normalize each channel of each sample separately."""
     return F.instance_norm(x, weight=scale, bias=shift, eps=epsilon)
 
 
@@ -41,7 +44,7 @@ def layer_norm(
 def group_norm(
     x: Tensor, scale: Tensor, shift: Tensor, num_groups: int = 1, epsilon: float = 1e-5, version: int = 21, **_: Any
 ) -> Tensor:
-    """Normalize over groups of channels."""
+    """Normalize each group of channels of each sample."""
     if scale.shape[0] != x.shape[1]:  # one number per group before version 21
         scale, shift = (parameter.repeat_interleave(x.shape[1] // num_groups) for parameter in (scale, shift))
     return F.group_norm(x, num_groups, scale, shift, epsilon)

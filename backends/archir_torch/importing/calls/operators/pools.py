@@ -1,4 +1,4 @@
-"""Pooling and reductions."""
+"""ONNX pooling and reduction operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archir_torch.importing.calls.operators.windows import pad_axes, window
 
 @onnx_operator("MaxPool")
 def max_pool(x: Tensor, kernel_shape: list[int] | None = None, ceil_mode: int = 0, **attributes: Any) -> Tensor:
-    """Maximum of each window."""
+    """Return the maximum of each window."""
     kernel = kernel_shape or []
     strides, dilations, before, after = window(x, attributes, kernel)
     if any(dilation != 1 for dilation in dilations):
@@ -30,7 +30,7 @@ def max_pool(x: Tensor, kernel_shape: list[int] | None = None, ceil_mode: int = 
 def avg_pool(
     x: Tensor, kernel_shape: list[int] | None = None, ceil_mode: int = 0, count_include_pad: int = 0, **attributes: Any
 ) -> Tensor:
-    """Mean of each window."""
+    """Return the mean of each window."""
     kernel = kernel_shape or []
     strides, dilations, before, after = window(x, attributes, kernel)
     if any(dilation != 1 for dilation in dilations):
@@ -56,9 +56,9 @@ def avg_pool(
 def _rounds_up(
     x: Tensor, kernel: list[int], strides: list[int], before: list[int], after: list[int], ceil: bool
 ) -> bool:
-    """Return whether rounding up output sizes is equivalent to more padding after than before.
+    """Return the `ceil_mode` with which torch's equal padding gives the output size of uneven padding.
 
-    Raises RuleError if neither rounding up nor rounding down is.
+    Raises RuleError if neither rounding mode gives that size on all axes.
     """
     if before == after:
         return ceil
@@ -77,19 +77,19 @@ def _rounds_up(
 
 @onnx_operator("GlobalAveragePool")
 def global_avg_pool(x: Tensor, **_: Any) -> Tensor:
-    """Mean of each channel."""
+    """Return the mean of each channel, with spatial axes of size 1."""
     return x.mean(list(range(2, x.dim())), keepdim=True)
 
 
 @onnx_operator("GlobalMaxPool")
 def global_max_pool(x: Tensor, **_: Any) -> Tensor:
-    """Maximum of each channel."""
+    """Return the maximum of each channel, with spatial axes of size 1."""
     return x.amax(list(range(2, x.dim())), keepdim=True)
 
 
 @onnx_operator("ReduceMean", "ReduceSum", "ReduceMax")
 def reduce(x: Tensor, axes: Any = None, keepdims: int = 1, named: str = "ReduceMean", **attributes: Any) -> Tensor:
-    """Mean, sum or maximum over axes."""
+    """Reduce axes to their mean, sum or maximum."""
     axis_list = axes if axes is not None else attributes.get("given_axes")
     dims = constant_ints(axis_list) if axis_list is not None else list(range(x.dim()))
     if not dims:

@@ -1,4 +1,4 @@
-"""Matrix products and attention."""
+"""ONNX matrix products, attention and einsum."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from archir_torch.importing.calls.operators.registry import onnx_operator
 
 @onnx_operator("MatMul")
 def matmul(a: Tensor, b: Tensor, **_: Any) -> Tensor:
-    """Matrix product; a linear layer if the second operand is a trained matrix."""
+    """Multiply matrices; if the second operand is a trained matrix, apply a linear layer."""
     return F.linear(a, b.t()) if isinstance(b, torch.nn.Parameter) and b.dim() == 2 else torch.matmul(a, b)
 
 
 @onnx_operator("Linear")
 def linear(x: Tensor, weight: Tensor, bias: Tensor, **_: Any) -> Tensor:
-    """Product with a stored matrix [in, out] plus a stored bias, fused from two ONNX operators."""
+    """Multiply by a stored matrix [in, out] and add a stored bias.
+
+    Fusion creates this operator from two ONNX operators.
+    """
     return F.linear(x, weight.t(), bias)
 
 
@@ -28,7 +31,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, **_: Any) -> Tensor:
 def gemm(
     a: Tensor, b: Tensor, c: Tensor | None = None, alpha: float = 1.0, beta: float = 1.0, **attributes: Any
 ) -> Tensor:
-    """alpha a b + beta c."""
+    """Return alpha * a b + beta * c, where a b is a matrix product."""
     if attributes.get("transA"):
         raise RuleError("products over the batch axis are not supported")
     weight = b if attributes.get("transB") else b.t()
@@ -40,7 +43,7 @@ def gemm(
 
 @onnx_operator("Attention")
 def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *more: Any, **attributes: Any) -> Tensor:
-    """Attention of tokens [samples, N, heads * d] or [samples, heads, N, d]."""
+    """Apply attention to tokens [samples, N, heads * d] or [samples, heads, N, d]."""
     if any(operand is not None for operand in more) or attributes.get("softcap"):
         raise RuleError("attention with a cache or with softcap is not supported")
     is_packed = q.dim() == 3
@@ -62,5 +65,5 @@ def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *more
 
 @onnx_operator("Einsum")
 def einsum(*xs: Tensor, equation: str = "", **_: Any) -> Tensor:
-    """Einsum: products that are summed over named axes."""
+    """Apply an einsum equation."""
     return torch.einsum(equation, *xs)

@@ -1,4 +1,4 @@
-"""Recurrent layers, whose gates are reordered from ONNX's order to torch's."""
+"""ONNX recurrent layers; weights are reordered, as ONNX and torch order gates differently."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from archir.diagnostics.errors import RuleError
 from archir_torch.importing.calls.operators.registry import onnx_operator
 
 ORDERS = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
-"""Positions of torch's gates in ONNX."""
+"""For each kind of layer, the positions in ONNX of torch's gates, in torch's order."""
 ACTIVATIONS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
-"""Activations of each direction, in lower case, as far as they are supported."""
+"""Supported activations of a direction, in lower case, by kind of layer."""
 
 
 @onnx_operator("LSTM", "GRU", "RNN")
@@ -24,8 +24,10 @@ def recurrent(
     cells: Any = None, peepholes: Any = None, *, direction: str = "forward", layout: int = 0, hidden_size: int = 0,
     named: str = "LSTM", **attributes: Any,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Return the outputs [N, directions, samples, width] of a recurrent layer for tokens [N, samples, D], and its last
-    states."""
+    """Apply a recurrent layer to tokens [N, samples, D].
+
+    Returns the outputs [N, directions, samples, width] and the last states.
+    """
     activations = [name.casefold() for name in attributes.get("activations") or ACTIVATIONS[named]]
     is_standard = activations == ACTIVATIONS[named] * (len(activations) // len(ACTIVATIONS[named]))
     is_standard = is_standard and not attributes.get("clip") and not attributes.get("input_forget")
@@ -59,6 +61,6 @@ def recurrent(
 
 
 def _reorder_gates(weight: Tensor, order: Sequence[int]) -> Tensor:
-    """Reorder the gates of a weight."""
+    """Reorder the gates of a weight from ONNX's order to torch's."""
     gates = weight.chunk(len(order))
     return torch.cat([gates[place] for place in order]) if len(order) > 1 else weight

@@ -1,4 +1,4 @@
-"""Registry of the functions of ONNX operators, and helpers that these share."""
+"""Registry of the functions that compute ONNX operators, and helpers that they share."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from torch import Tensor
 from archir.diagnostics.errors import RuleError
 
 Operator = Callable[..., Any]
-"""Function of an operator."""
+"""Function that computes an ONNX operator."""
 OPERATORS: dict[str, Operator] = {}
-"""Functions by operator: they take operands, then attributes by name, and `version`, the version of the operator set.
+"""Function by ONNX operator. It takes the operands, the attributes by name, and the operator set's `version`.
 
-Parameters annotated `Any` receive constants as arrays, all others as tensors.
+Constants are passed as arrays to parameters annotated with `Any`, and as tensors to all others.
 """
 
 
 def onnx_operator(*names: str) -> Callable[[Operator], Operator]:
-    """Return a decorator that registers a function for ONNX operators."""
+    """Return a decorator that registers a function for the named ONNX operators."""
 
     def register(function: Operator) -> Operator:
         for name in names:
@@ -32,21 +32,21 @@ def onnx_operator(*names: str) -> Callable[[Operator], Operator]:
 
 
 def constant_ints(value: Any) -> list[int]:
-    """Return constant integers as a list. Raises RuleError if they depend on the input."""
+    """Convert a constant operand to a list of integers. Raises RuleError if it depends on the network's input."""
     if isinstance(value, Tensor):
         raise RuleError("sizes or positions that depend on the input are not supported")
     return [int(item) for item in np.asarray(value).reshape(-1)]
 
 
 def constant_number(value: Any) -> float:
-    """Return a constant number. Raises RuleError if it depends on the input."""
+    """Convert a constant operand to a number. Raises RuleError if it depends on the network's input."""
     if isinstance(value, Tensor):
         raise RuleError("a parameter that depends on the input is not supported")
     return float(np.asarray(value).reshape(-1)[0])
 
 
 def takes_tensors(name: str, count: int) -> list[bool]:
-    """Return, for each of `count` operands, whether the operator's function takes it as a tensor."""
+    """Return, for each of a call's `count` operands, whether the operator's function takes it as a tensor."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     parameters = [
         parameter for parameter in inspect.signature(OPERATORS[name]).parameters.values() if parameter.kind in kinds

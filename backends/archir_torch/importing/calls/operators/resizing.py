@@ -1,4 +1,4 @@
-"""Resizing of maps."""
+"""ONNX operators that resize feature maps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archir_torch.importing.calls.operators.registry import constant_ints, onnx_
 
 @onnx_operator("DepthToSpace")
 def depth_to_space(x: Tensor, blocksize: int, mode: str = "DCR", **_: Any) -> Tensor:
-    """Move blocks of channels to pixels."""
+    """Rearrange groups of channels into blocks of pixels."""
     if mode == "CRD":
         return F.pixel_shuffle(x, blocksize)
     b, c, h, w = x.shape
@@ -26,7 +26,7 @@ def depth_to_space(x: Tensor, blocksize: int, mode: str = "DCR", **_: Any) -> Te
 def resize(
     x: Tensor, *operands: Any, named: str = "Resize", mode: str = "nearest", version: int = 13, **attributes: Any
 ) -> Tensor:
-    """Resize a map to sizes or by scales."""
+    """Resize a feature map to given sizes or by scale factors."""
     scales: Any = attributes.get("scales")
     sizes: Any = None
     if named == "Upsample" or version < 11:

@@ -1,4 +1,4 @@
-"""Top-k, argmax, cumulative sums, and lookups at positions that differ between samples."""
+"""Top-k, argmax, cumulative sums, and lookups at indices that differ between samples."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from archir_torch.importing.calls.operators.registry import constant_ints, onnx_
 
 @onnx_operator("TopK")
 def top_k(x: Tensor, k: Any = None, axis: int = -1, largest: int = 1, **attributes: Any) -> Any:
-    """The largest numbers along an axis, and their positions."""
+    """Return the k largest numbers along an axis, and their positions."""
     count = constant_ints(attributes["k"] if k is None else k)[0]
     return torch.topk(x, count, axis, bool(largest))
 
 
 @onnx_operator("ArgMax")
 def arg_max(x: Tensor, axis: int = 0, keepdims: int = 1, select_last_index: int = 0, **_: Any) -> Tensor:
-    """Position of the largest number along an axis."""
+    """Return the position of the largest number along an axis."""
     if select_last_index:
         raise RuleError("select_last_index is not supported")
     return torch.argmax(x, axis, bool(keepdims))
@@ -28,7 +28,7 @@ def arg_max(x: Tensor, axis: int = 0, keepdims: int = 1, select_last_index: int 
 
 @onnx_operator("CumSum")
 def cum_sum(x: Tensor, axis: Any, exclusive: int = 0, reverse: int = 0, **_: Any) -> Tensor:
-    """Cumulative sums along an axis."""
+    """Return cumulative sums along an axis."""
     if exclusive or reverse:
         raise RuleError("exclusive or reversed cumulative sums are not supported")
     return torch.cumsum(x, constant_ints(axis)[0])
@@ -36,7 +36,7 @@ def cum_sum(x: Tensor, axis: Any, exclusive: int = 0, reverse: int = 0, **_: Any
 
 @onnx_operator("GatherND")
 def gather_nd(x: Tensor, at: Any, batch_dims: int = 0, **_: Any) -> Tensor:
-    """Rows of each sample at computed positions of its first axis."""
+    """Return the rows of each sample at computed indices of the sample's first axis."""
     if not isinstance(at, Tensor) or batch_dims != 1 or at.shape[-1] != 1 or x.dim() < 2:
         raise RuleError("lookups are supported only along the first axis of each sample")
     indices = at.squeeze(-1)

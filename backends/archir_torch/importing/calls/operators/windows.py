@@ -1,4 +1,4 @@
-"""Positions and padding of the windows of convolutions and pools."""
+"""Window geometry of ONNX convolutions and pools: strides, dilations and padding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 def window(
     x: Tensor, attributes: dict[str, Any], kernel: list[int]
 ) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Return strides, dilations, and the padding before and after each axis."""
+    """Return strides, dilations, padding before and padding after, each with one number per spatial axis."""
     axes = len(kernel)
     strides = attributes.get("strides") or [1] * axes
     dilations = attributes.get("dilations") or [1] * axes
@@ -31,6 +31,6 @@ def window(
 
 
 def pad_axes(x: Tensor, before: list[int], after: list[int], value: float = 0.0) -> Tensor:
-    """Pad the last axes with a number, before and after."""
+    """Pad the last axes with a constant, by `before` and `after` positions per axis."""
     flat = [size for pair in zip(before[::-1], after[::-1], strict=True) for size in pair]
     return F.pad(x, flat, value=value) if any(flat) else x

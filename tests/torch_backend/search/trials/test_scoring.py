@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import archir
-import archir_torch
+import archir_torch.data
 from archir.costs.latencies.measurement import spearman
 from archir.recipes.training import Training
 from archir.runs import Trial
@@ -107,7 +107,7 @@ def test_proxies_are_those_of_the_scorer(supernet: Job, monkeypatch: pytest.Monk
     phase = supernet.phase.model_copy(update={"training": Training(batch=50)})
     score, halved = scored_by(replace(supernet, phase=phase), kind="proxies", proxies=list(names))
     assert len(halved.data.train) == 50
-    monkeypatch.setattr(archir_torch, "minibatch", lambda *arguments, **options: halved.data.train)
+    monkeypatch.setattr(archir_torch.data, "minibatch", lambda *arguments, **options: halved.data.train)
     wanted = archir.scorer(names, seed=supernet.seed)
     for architecture in list(supernet.space.enumerate())[::9]:
         assert score(architecture, 1.0) == wanted(supernet.space.specialize(architecture))

@@ -51,7 +51,7 @@ def shrink(
     `net` is an .arch file with a single network, and `weights` is the safetensors file with its weights. `budget`
     states bounds such as `"macs <= 0.5x"`, joined by `and`. `folder` is the folder of the run; if the same run was
     already started there, it is continued. `space` is a file whose largest architecture is the network; by default,
-    `open_network(net, choose)` turns the network into such a space. `settings` are the fields of
+    `open_network` turns the network into such a space, as `choose` says. `settings` are the fields of
     `archir.reuse.shrinking.Plan`.
 
     Channels are sorted by importance. The space's shared weights are refitted, or trained with the full network as

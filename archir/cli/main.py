@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from errno import EPIPE
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,12 +15,6 @@ from archir import __version__
 from archir.cli.output import ARGUMENTS
 from archir.diagnostics.errors import ArchError, Interrupted, fail
 from archir.diagnostics.escaping import escape_unprintable
-from archir.diagnostics.hints import suggest
-from archir.utils.files import protect_outputs
-
-if TYPE_CHECKING:
-    from archir.diagnostics.errors import ArchError
-
 
 _PROGRAMS = (".arch", ".toml")
 """Suffixes of programs and recipes. Their folders are searched for the modules that `--plugin` names."""
@@ -130,6 +124,8 @@ class LazyCommands(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Return the command to call; for an unknown name, suggest a similar one."""
         if args and args[0] not in _COMMANDS:
+            from archir.diagnostics.hints import suggest
+
             hint = renamed_hint(args[0]) if args[0] in RENAMED else suggest(args[0], _COMMANDS)
             ctx.fail(f"there is no command '{args[0]}'{f'; {hint}' if hint else ''}")
         if args and args[0] == "compare" and any(word.endswith(".toml") for word in args):
@@ -147,6 +143,8 @@ class LazyCommands(click.Group):
         An ArchError is printed and exits with 1, an interruption that can be resumed exits with 130, and an internal
         error with 70 (INTERNAL_ERROR_EXIT).
         """
+        from archir.utils.files import protect_outputs  # `--help` does without it
+
         as_json = "--json" in ctx.args
         try:
             try:

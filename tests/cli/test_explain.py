@@ -92,7 +92,7 @@ def test_all_that_is_explained_is_listed() -> None:
     assert {*KNOWN, *KEYWORDS, *codes(), *(name.rpartition(".")[2] for name in BLOCKS)} <= set(names)
     assert all(said.strip() for found in list_topics().values() for _, said in found)
     assert (
-        "prelu              x where positive, a learned slope for each channel times x elsewhere (He et al. 2015)\n"
+        "prelu              x where it is positive, elsewhere x times a learned slope for each channel (He et al. 2015)\n"
         in text
     )
 

@@ -116,7 +116,9 @@ def test_all_that_there_is_is_known(schema: dict[str, Any]) -> None:
 
 def test_settings_are_explained(schema: dict[str, Any]) -> None:
     definitions = schema["definitions"]
-    assert definitions["SandwichOptions"]["properties"]["drawn"]["description"].startswith("Number of architectures")
+    assert definitions["SandwichOptions"]["properties"]["drawn"]["description"].startswith(
+        "Number of uniformly sampled architectures"
+    )
     assert (
         definitions["Phase"]["properties"]["augment"]["description"] == "Augmentation that replaces the one in `data`."
     )

@@ -1,4 +1,7 @@
-"""Progress bars of long operations, on a terminal or in a notebook; none where the output cannot be redrawn."""
+"""Progress bars of long operations, on a terminal or in a notebook.
+
+No bars are shown if the output cannot be redrawn.
+"""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def from_onnx(
 ) -> Imported:
     """Import an ONNX file: `from_onnx("model.onnx")`.
 
-    The first axis of every input is the sample axis, whether its size in the file is 1 or open. `shapes` gives, by
-    input name, the sizes of the other axes of inputs whose sizes are open in the file: `{"image": (3, 224, 224)}`. With
+    The first axis of every input is the sample axis, whether the file gives it size 1 or a dynamic size. `shapes`
+    gives, by input name, the sizes of the other axes of inputs with dynamic sizes: `{"image": (3, 224, 224)}`. With
     `partial`, operations that archir cannot express are tolerated: the largest part of the network without them is
     imported, and `problems` of the result lists what was left out. The import is compared with the file in onnxruntime
     on a random sample generated from `seed`.

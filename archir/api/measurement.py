@@ -40,7 +40,7 @@ BENCHES = {
     "cpu": ("torch", "cpu"), "cuda": ("torch", "cuda"),
     "onnxruntime-cpu": ("onnx", "cpu"), "onnxruntime-cuda": ("onnx", "cuda"),
 }  # fmt: skip
-"""Backend, and the backend's own device name, by the device name used in latency tables."""
+"""Maps each device name of latency tables to a backend, and to the name of the device in that backend."""
 
 
 def bench(

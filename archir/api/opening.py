@@ -1,5 +1,7 @@
-"""Elastic spaces of trained networks: numbers in the program become choices, with the network as largest
-architecture."""
+"""Elastic spaces made from trained networks: numbers in the program are replaced by choices.
+
+The original network is the largest architecture of such a space.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ __all__ = ["Opened", "open_network"]
 class Opened:
     """Elastic space made from a network.
 
-    `text` is the space's program: that of the network, with numbers replaced by choices. `space` is the space, and
-    `full` its architecture that equals the network. `opened` lists the new choices; `left` lists the numbers that
-    stayed constant, with the reasons.
+    `text` is the program of the space: the network's program, with numbers replaced by choices. `space` is the loaded
+    space, and `full` is the architecture of this space that equals the network. `opened` lists the new choices; `left`
+    lists the numbers that did not become choices, with the reasons.
     """
 
     text: str
@@ -60,15 +62,15 @@ class Opened:
 def open_network(path: str | Path, choose: str = ",".join(KINDS), *, where: str | None = None) -> Opened:
     """Create an elastic space from a network by turning numbers of its program into choices.
 
-    `path` is `"net.arch"`, or `"nets.arch:name"`. `choose` is a comma-separated list of what becomes a choice:
-    `widths`, `depths`, `heads`, `kernels`, `ratios`. Each may be followed by fractions of the trained value or, for
-    kernels, by sizes: `"widths=0.5,0.75,1,kernels=3,5"`. With `operators`, calls with weights get alternatives: no
-    operation, or a separable convolution. Only scopes that match the pattern `where` are changed.
+    `path` is `"net.arch"`, or `"nets.arch:name"`. `choose` is a comma-separated list of the kinds of numbers that
+    become choices: `widths`, `depths`, `heads`, `kernels`, `ratios`. Each kind may be followed by fractions of the
+    trained value or, for kernels, by sizes: `"widths=0.5,0.75,1,kernels=3,5"`. With `operators`, calls with weights get
+    alternatives: no operation, or a separable convolution. Only scopes that match the pattern `where` are changed.
 
     Every architecture is checked, and the network is proved to be the largest one. Returns an `Opened`. Raises
     ArchError: A3211 (invalid `choose`), A3212 (no number can become a choice), A3213 (the program has choices already),
     A3214 (the network is not the largest architecture of the result), A3230 (no scope matches `where`), A3231 (no
-    consistent set of choices was found in 200 rounds), and errors in the file.
+    consistent set of choices was found in 200 attempts), and errors in the file.
     """
     from archir.language.elastic.elastic_space import make_elastic
     from archir.spaces.space import Space

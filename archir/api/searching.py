@@ -64,8 +64,9 @@ def train(
 
     If `folder` is given, checkpoints are written there, and `resume` continues an interrupted training. `device` is by
     default a GPU if there is one; `threads` is the number of CPU threads. `progress` receives a call for every step and
-    epoch; `True` shows a progress bar. Training starts from random weights, or from the safetensors file `weights`; the
-    file `names` then maps weight names of the network to those of that file (docs/search.md).
+    epoch; `True` shows a progress bar. Training starts from random weights or, if `weights` is given, from the weights
+    in this safetensors file. If that file uses other weight names than the network, the file `names` maps the names of
+    the network to those of the weights file (docs/search.md).
 
     Returns the module with the final weights, and a `Result` with the measures of every epoch. Raises ArchError: A11xx
     (invalid data or settings), A0902 (the weights do not fit), A2220 (invalid name map).

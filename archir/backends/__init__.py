@@ -49,9 +49,9 @@ def unlowered(
 ) -> list[Diagnostic]:
     """Return a diagnostic for each node that a backend cannot lower.
 
-    `rules` are the operations for which the backend has lowering rules, `backend` is its name in messages.
-    Reported are operations without a rule (A0904) and choices (A0901), except relaxed choices if `mixtures` is
-    set, and all choices if `choices` is set.
+    `rules` are the operations for which the backend has lowering rules, `backend` is its name in messages. Diagnostics
+    report operations without a lowering rule (A0904) and choices (A0901). Relaxed choices are accepted if `mixtures` is
+    set, and all choices are accepted if `choices` is set.
     """
     problems = []
     for number in sorted(reachability_conditions(graph)):

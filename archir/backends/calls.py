@@ -1,5 +1,7 @@
-"""A network in another format as a list of operator calls: one backend reads it from a file, another executes
-it."""
+"""List of operator calls that represents a network in another format.
+
+One backend reads such a list from a file; another backend executes it.
+"""
 
 from __future__ import annotations
 

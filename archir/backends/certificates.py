@@ -2,9 +2,9 @@
 verification.
 
 A certificate has the SHA-256 of the model's files, the method and software versions of the verification, and
-the network's outputs for reproducible inputs. It also contains its own SHA-256. It shows that files belong
-together and are intact, but it is not a signature: its author is unknown. It is therefore trusted only as to
-the files whose hashes it has, and never causes code to be run.
+the network's outputs for reproducible inputs. It also contains its own SHA-256. A certificate shows that files belong
+together and are intact, but it is not a signature: its author is unknown. A certificate is therefore trusted only
+for files whose hashes it contains, and never causes code to be run.
 """
 
 from __future__ import annotations

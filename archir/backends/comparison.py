@@ -20,12 +20,13 @@ _MIN_SCALE = 1e-12
 
 @dataclass(frozen=True)
 class Difference:
-    """Largest absolute difference between outputs, and largest difference relative to the largest magnitude of the
-    output.
+    """Largest absolute difference between outputs, and largest difference relative to the output's magnitude.
 
-    Values that are NaN on both sides, or the same infinity, count as equal: the logarithm of a negative number is
-    NaN in either implementation. Both differences are NaN, which exceeds every tolerance, if a value is finite on
-    one side only, or if an output has no finite value at all, so that nothing was compared.
+    The magnitude is the largest absolute value of the output.
+
+    Values that are NaN on both sides, or the same infinity, count as equal: for example, the logarithm of a negative
+    number is NaN in both implementations. If a value is finite on one side only, or if an output has no finite value at
+    all, so that nothing was compared, both differences are NaN. A NaN difference counts as exceeding every tolerance.
     """
 
     absolute: float = 0.0

@@ -37,7 +37,7 @@ class Program:
     weights: Mapping[str, Array]
     sources: Mapping[str, Source]
     leftover: Mapping[str, Array | None]
-    """Source tensors that have elements outside of all weights; None if a tensor cannot be stored in a file."""
+    """Source tensors with elements that belong to no weight; None if such a tensor cannot be stored in a file."""
 
     @property
     def lines(self) -> int:
@@ -64,11 +64,11 @@ def leftover_path(names: Path) -> Path:
 
 
 def save(imported: Imported, program: Path, origin: str = "") -> Saved:
-    """Write an import: `net.arch`, `net.safetensors`, `net.import.json` and, if needed, `net.import.safetensors`.
+    """Write an import to `net.arch`, `net.safetensors`, `net.import.json` and `net.import.safetensors`.
 
-    The last file has the source tensors with elements outside of all weights. If any file cannot be written, none
-    is. `origin` describes the source. Raises ArchError: A0809 (a file exists that archir did not write), and
-    errors of decompiling.
+    `net.import.safetensors` is written only if needed; it holds the source tensors with elements that belong to no
+    weight. If one of the files cannot be written, none is written. `origin` describes the source. Raises ArchError:
+    A0809 (a file exists that archir did not write), and errors of decompiling.
     """
     require_import_replaceable(program)
     result = program_of(imported)
@@ -122,8 +122,7 @@ def _import_names(imported: Imported, decompiled: DecompiledProgram) -> dict[str
 
 
 def read_map(path: Path) -> tuple[dict[str, Source], list[str]]:
-    """Read a map: the origins of weights by name, and the names of source tensors with elements outside of all
-    weights.
+    """Read a map file: the origin of each weight by name, and the source tensors with elements in no weight.
 
     Raises ArchError (A3204) if the file is invalid.
     """
@@ -154,11 +153,11 @@ def _parse_source(entry: Mapping[str, Any]) -> Source:
 def to_source_tensors(
     weights: Mapping[str, Array], sources: Mapping[str, Source], leftover: Mapping[str, Array | None]
 ) -> dict[str, Array]:
-    """Convert weights back to the tensors of the source, with its names and shapes; elements outside of weights come
-    from `leftover`.
+    """Convert weights back to the tensors of the source, with the source's names and shapes.
 
-    Raises ArchError (A3204) with a diagnostic for every weight that cannot be converted: the architecture must be
-    the imported one, and weights that were computed during import must be unchanged.
+    Elements of source tensors that belong to no weight are taken from `leftover`. Raises ArchError (A3204) with a
+    diagnostic for every weight that cannot be converted: the architecture must be the imported one, and weights that
+    were computed during import must be unchanged.
     """
     problems = []
     missing, more = sources.keys() - weights.keys(), weights.keys() - sources.keys()
@@ -201,8 +200,10 @@ def _is_equal(a: Array, b: Array) -> bool:
 
 
 def _moved_shape(source: Source) -> tuple[int, ...]:
-    """Return the shape of a weight after applying its moves to the source tensor. Raises ValueError if a move is
-    invalid."""
+    """Return the shape of a weight after its moves (layout operations) are applied to the source tensor.
+
+    Raises ValueError if a move is invalid.
+    """
     shape = source.shape
     for kind, numbers in source.moves:
         if kind == "permute":

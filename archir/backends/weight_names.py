@@ -34,8 +34,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class NameMap:
-    """Map of weight names as a set of rules, all of which apply. A weight that matches none has the same name in
-    file and network."""
+    """Map of weight names, defined by a set of renaming rules that all apply.
+
+    A weight that matches no rule has the same name in the file and in the network.
+    """
 
     rules: tuple[Rule, ...] = ()
 

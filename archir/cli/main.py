@@ -97,9 +97,10 @@ RENAMED = {
     "--limit": ("--max-work", ", with 80 units of work for each node"),
     "--use": ("--min-budget-fraction", ""),
 }
-"""Current names of renamed commands and options, by the former name, with the end of the hint; for one release.
+"""Renamed commands and options: maps each former name to the current name and the end of the hint.
 
-An option without a command stands for those of all commands that have the current one.
+Former names are listed for one release. An entry for an option without a command applies to every command that has
+the option's current name.
 """
 
 

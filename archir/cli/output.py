@@ -100,7 +100,7 @@ def resumable(command: Callable[[], str]) -> Iterator[None]:
 
 
 def repeat_command(*more: str) -> str:
-    """Return the current command line, with those of the options `more` appended that it does not contain."""
+    """Return the current command line, extended by those options in `more` that it does not contain yet."""
     arguments = click.get_current_context().find_root().meta[ARGUMENTS]
     return shlex.join(["archir", *arguments, *(option for option in more if option not in arguments)])
 

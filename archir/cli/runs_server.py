@@ -18,7 +18,7 @@ HOST = "127.0.0.1"
 RELOAD_SECONDS = 5
 """Seconds between two automatic reloads of a page."""
 MAX_DIGITS = 6
-"""Number of digits that the number of a run in a URL must stay below."""
+"""Exclusive upper bound on the number of digits of a run number in a URL."""
 _STYLE = (
     ":root{color-scheme:light dark}body{margin:24px auto;max-width:1100px;padding:0 14px;font:15px/1.5 system-ui,"
     "sans-serif;overflow-wrap:anywhere}table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:5px "

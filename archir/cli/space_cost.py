@@ -25,7 +25,10 @@ T = TypeVar("T")
 
 
 def extremes(space: Space, as_json: bool) -> None:
-    """Print the minimum and maximum of each cost over all architectures; if one is not known exactly, an interval."""
+    """Print the minimum and maximum of each cost over all architectures.
+
+    An extreme that is not known exactly is printed as an interval.
+    """
     size, satisfying = _count_within_budget(lambda: space.size), _count_within_budget(lambda: space.satisfying)
     kept = _count_within_budget(space.count) if space.has_cost_bounds else None
     with fresh_budget(3):  # the costs of nodes, which everything below reads

@@ -32,8 +32,7 @@ def source_of_columns(
     names: Mapping[str, Sequence[str]],
     source_name: str,
 ) -> Source:
-    """Convert a data set to a source. It is given as a table of columns for training and, optionally, a held-out
-    one.
+    """Convert tables of columns to a source: one table for training and, optionally, a held-out one.
 
     Columns are matched to inputs by name; a single input also takes the only column that fits its type. `targets`
     are column names, by default `label` or the only column that is not an input. `names` maps columns to their

@@ -34,7 +34,11 @@ def match_inputs(source: Source, inputs: Inputs, source_name: str) -> Source:
 
 
 def _by_input_name(arrays: Mapping[str, Raw], inputs: Inputs, source_name: str) -> dict[str, Raw]:
-    """Return the arrays by input name: a single array for a single input, others matched by name."""
+    """Return the arrays by input name.
+
+    If there is one array and one input, the array's name is ignored; otherwise, arrays must have the names of the
+    inputs.
+    """
     if len(arrays) == len(inputs) == 1:
         (array,) = arrays.values()
         return {inputs[0].name: _fit_array(array, inputs[0], source_name)}

@@ -55,8 +55,8 @@ def read(data: Any, source_name: str) -> Source:
 def call_function(name: str) -> Source:
     """Read the data set that the function `MODULE:FUNCTION` returns.
 
-    The module must already have been imported, by someone who trusts it, so that a name in a recipe from
-    elsewhere does not run code. Raises ArchError (A1115), also if the function raises or takes more than
+    The module must have been imported already, by a caller who trusts it. Otherwise, a function name in a recipe from
+    an unknown source could execute code. Raises ArchError (A1115), also if the function raises or takes more than
     MAX_SECONDS.
     """
     module, _, attribute = name.partition(":")
@@ -102,8 +102,10 @@ def _time_limit(name: str) -> Iterator[None]:
 
 
 def _to_part(data: Any, source_name: str) -> Part:
-    """Convert a Python object to a part: named arrays, a pair of arrays, or a dataset. Raises ArchError (A1102,
-    A1115)."""
+    """Convert named arrays, a pair of arrays, or a dataset to one part (training or held-out) of a source.
+
+    Raises ArchError (A1102, A1115).
+    """
     if isinstance(data, Mapping) or _is_array(data):
         source = (
             read(data, source_name)

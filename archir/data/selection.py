@@ -76,11 +76,11 @@ def limit_rows(labels: Indices, limit: int | None, seed: int) -> Indices:
 def split_for_search(
     labels: Indices, share: float, seed: int, rows: Indices | None = None, min_gap: int | None = None
 ) -> tuple[Indices, Indices]:
-    """Split the training samples of a search into rows for training weights and rows for selecting architectures.
+    """Split a search's training samples into rows for training weights and rows for selecting architectures.
 
-    `share` is the fraction for weights; the seeded split is stratified by class. For time series (with
-    `min_gap`), the first samples are for weights, and `rows` are the positions of the samples in the series.
-    Raises ArchError (A1113) if either side would be empty.
+    `share` is the fraction of samples on which weights are trained; the seeded split is stratified by class. For time
+    series (with `min_gap`), weights are trained on the first samples, and `rows` are the indices of the samples in the
+    series. Raises ArchError (A1113) if either set of rows would be empty.
     """
     count, everything = round(share * len(labels)), np.arange(len(labels))
     if 0 < count < len(labels) and min_gap is not None:
@@ -94,6 +94,9 @@ def split_for_search(
 
 
 def split_by_time(rows: Indices, count: int, min_gap: int) -> tuple[Indices, Indices]:
-    """Split ascending rows by time: indices of the first `count` rows, and of all rows at least `min_gap` after the
-    last of them."""
+    """Split ascending rows by time; return two arrays of indices.
+
+    The first has the indices of the first `count` rows. The second has the indices of all rows that come at least
+    `min_gap` after the last of these.
+    """
     return np.arange(count), (rows >= rows[count - 1] + min_gap).nonzero()[0]

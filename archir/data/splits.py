@@ -21,10 +21,11 @@ from archir.utils.seeds import permutation_stream
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Subset of the rows of a part.
+    """Subset of the rows of a part (the training or held-out samples of a source).
 
-    `inputs` are the raw inputs of the whole part, `targets` those of the subset only. `labelled`: the only target
-    is a label. For time series, rows at least `min_gap` apart share no values; otherwise it is None.
+    `inputs` are the raw inputs of the whole part; `targets` are the targets of the subset only. `labelled` is True if
+    the only target is a label. For time series, rows at least `min_gap` apart share no values; for other data,
+    `min_gap` is None.
     """
 
     inputs: Mapping[str, Raw]

@@ -89,10 +89,10 @@ def _is_closed(subject: Subject, choice: Choice, alternative: int) -> bool:
 def canonical_form(
     subject: Subject, choice: Choice, alternative: int, selects: Sequence[NodeId]
 ) -> CanonicalForm | None:
-    """Return the canonical form of an alternative's results at the given `Select` nodes; nodes outside it become
-    inputs.
+    """Return the canonical form of an alternative's results at the given `Select` nodes.
 
-    None if they depend on other choices, or use weights that nodes outside the alternative share.
+    Nodes outside the alternative become inputs. Returns None if the results depend on other choices, or use weights
+    that are shared with nodes outside the alternative.
     """
     graph, inside = subject.graph, subject.owned_nodes.get((choice.path, alternative), set())
     roots = [_selected(subject, select, alternative) for select in selects]
@@ -127,8 +127,7 @@ def _selected(subject: Subject, select: NodeId, outcome: int) -> NodeId:
 
 
 def _dependencies(subject: Subject, roots: Sequence[NodeId], inside: set[NodeId]) -> list[NodeId]:
-    """Return, operands first, the nodes in `inside` on which the roots depend, and the nodes outside that those read
-    directly."""
+    """Return the nodes in `inside` on which the roots depend, operands first, and their outside operands."""
     nodes: set[NodeId] = set()
     stack = list(roots)
     while stack:

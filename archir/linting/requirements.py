@@ -18,8 +18,8 @@ from archir.spaces.space import Space
 def idle_requirements(subject: Subject) -> Iterator[Diagnostic]:
     """A1408: warn about a `require`, or an operand of `and` in one, that every architecture satisfies.
 
-    In a loop, it must be satisfied in all iterations. Requirements that mention a parameter of the net are left
-    out, since other parameter values may need them.
+    A `require` in a loop is reported only if every architecture satisfies it in all iterations. Requirements that
+    mention a parameter of the net are not reported, since they may exclude architectures for other parameter values.
     """
     space = Space(subject.graph)
     wheres = [constraint.condition for constraint in subject.graph.constraints if constraint.keyword == "where"]

@@ -89,8 +89,10 @@ def unlike_shapes(subject: Subject) -> Iterator[Diagnostic]:
 
 
 def _odd_alternative(subject: Subject, choice: Choice) -> tuple[int, int] | None:
-    """Return the outcome of the alternative with a different shape, and the outcome of another one; None if there is
-    none."""
+    """Return the outcome of the alternative with a different shape, and the outcome of one of the others.
+
+    Returns None if there is no such alternative.
+    """
     selects = subject.selects.get(choice.path, [])
     if choice.k is not None or not selects:
         return None
@@ -111,8 +113,10 @@ def _odd_alternative(subject: Subject, choice: Choice) -> tuple[int, int] | None
 
 
 def _operand_types_outside(subject: Subject, select: NodeId, path: str, outcome: int) -> set[TensorType]:
-    """Return the types of the nodes outside an alternative that it reads; if it is itself an outside node, the type
-    of that."""
+    """Return the types of the nodes outside an alternative that the alternative reads.
+
+    If the alternative's result is itself an outside node, return the type of that node.
+    """
     graph, op = subject.graph, subject.graph[select].op
     assert isinstance(op, Select)
     pending, seen, types = [graph.operands(select)[op.cases[outcome]]], set(), set()

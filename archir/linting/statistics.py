@@ -15,7 +15,7 @@ from archir.ops.norm import BatchNorm
 def shared_statistics(subject: Subject) -> Iterator[Diagnostic]:
     """A1405: warn about a batch norm whose operand is chosen from the results of different operations.
 
-    In a supernet, its running statistics mix those of all alternatives and suit none of them.
+    In a supernet, the running statistics of such a batch norm mix those of all alternatives and are wrong for each one.
     """
     graph = subject.graph
     norms: dict[str, list[tuple[NodeId, NodeId, list[str]]]] = {}

@@ -101,7 +101,10 @@ class Subject:
         return list(choices.values())
 
     def searched(self, choice: Choice, purpose: Purpose) -> bool:
-        """Return True if a choice is searched in the given way: the whole space is, or the choice has that tag."""
+        """Return True if a choice is searched in the given way.
+
+        This holds if the whole space is searched in this way, or if the choice has the tag of this name.
+        """
         return self.purpose == purpose or purpose in choice.tags
 
     def holds_for(self, condition: Value, choice: Choice, alternative: int) -> bool:

@@ -192,8 +192,7 @@ def _union(first: CostRange | None, second: CostRange | None) -> Any:
 
 
 def _is_integer_choice(choice: Choice) -> bool:
-    """Return True if a choice selects one of several integers, such as depths, which say how often a part is
-    repeated."""
+    """Return True if a choice selects one of several integers, such as the number of repetitions of a block."""
     return choice.k is None and all(isinstance(label, int) for label in choice.alternatives)
 
 

@@ -14,11 +14,12 @@ from archir.linting.subject import Subject, more_note
 
 
 def unused_choices(subject: Subject) -> Iterator[Diagnostic]:
-    """A1403: warn about a choice with a single outcome, or on which no node, constraint or other effective choice
-    depends.
+    """A1403: warn about a choice without effect.
 
-    A single outcome is fine if the same source line also makes choices with more: the first node of a cell may
-    have only two inputs to choose two of.
+    Such a choice has a single outcome, or affects no node, no constraint and no other effective choice.
+
+    There is no warning about a single outcome if the same source line also makes choices with several outcomes. For
+    example, the first node of a cell that chooses two of its inputs may have only two inputs.
     """
     graph = subject.graph
     used = subject.attribute_choices | subject.selects.keys()

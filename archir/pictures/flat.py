@@ -28,8 +28,10 @@ def flatten(outline: Outline, depth: int) -> FlatPicture:
 
 
 def _visible(box: Box, opened: frozenset[int]) -> Iterator[tuple[int, int]]:
-    """For each box at or below a box, yield its number and the number of the visible, collapsed box that represents
-    it."""
+    """Yield, for a box and each box inside it, the box's number and the number of the box that represents it.
+
+    A box is represented by the visible, collapsed box that contains it, which may be the box itself.
+    """
     if box.number in opened:
         for part in box.parts:
             yield from _visible(part, opened)

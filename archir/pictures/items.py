@@ -26,8 +26,10 @@ Details = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Leaf box of a picture, inside the box with path `place`; `reads` are the indices of its inputs in the list of
-    items."""
+    """Leaf box of a picture.
+
+    `place` is the path of the box that contains the item; `reads` are the indices of its inputs in the list of items.
+    """
 
     place: Path
     name: str
@@ -94,7 +96,7 @@ class _Collector:
         self.counted_scopes: set[str] = set()
         self.readers = self._readers()
         self.shown: set[str] = set()
-        """Paths of the choices between tensors all of whose alternatives have boxes."""
+        """Paths of those choices between tensors for which every alternative has a box."""
 
     def collect(self) -> None:
         """Collect items for all nodes, outputs, and choices between values."""
@@ -114,7 +116,10 @@ class _Collector:
         return len(self.items) - 1
 
     def _readers(self) -> dict[NodeId, frozenset[Path]]:
-        """For each node, return the paths of the boxes in which it is read, looking through select nodes."""
+        """For each node, return the paths of the boxes in which it is read.
+
+        A select node does not count as a reader; its own readers count instead.
+        """
         readers: dict[NodeId, set[Path]] = {number: set() for number in self.graph}
         for number in self.graph.outputs.values():
             readers[number].add(())
@@ -235,7 +240,10 @@ class _Collector:
         )
 
     def _make_alternative(self, source: int, place: Path, name: str) -> None:
-        """Turn the item that is the only operation of an alternative into that alternative, inside the choice box."""
+        """Turn an item, which is the only operation of an alternative, into the box of that alternative.
+
+        The item is moved into the choice box.
+        """
         item = self.items[source]
         lines = item.lines if item.title == name else (item.title, *item.lines)
         self.items[source] = replace(
@@ -243,8 +251,10 @@ class _Collector:
         )
 
     def _choice_scope(self, choice: Choice, alternatives: Iterable[tuple[Item, str]]) -> Path | None:
-        """Return the scope that contains all alternatives of a choice, derived from the scopes of the items; None if
-        none matches."""
+        """Return the scope that contains all alternatives of a choice, derived from the scopes of the items.
+
+        Returns None if no scope matches.
+        """
         last = split(choice.path)[-1:]
         for item, name in alternatives:
             path = (*item.place, item.name)

@@ -117,7 +117,7 @@ def outcomes(choice: Choice, selected: list[int]) -> str:
 
 
 def taken(choice: Choice) -> str:
-    """Say how many alternatives a choice selects, and of how many: `7 alternatives`, `2 of 3 alternatives`."""
+    """Format how many alternatives a choice selects: `7 alternatives` (one of 7) or `2 of 3 alternatives`."""
     return ("" if choice.k is None else f"{choice.k} of ") + counted(len(choice.alternatives), "alternative")
 
 

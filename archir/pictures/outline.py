@@ -86,8 +86,10 @@ class Outline:
     """Legend of the cost colours: (CSS class, meaning) pairs; empty if boxes are not coloured."""
 
     def opened(self, depth: int) -> frozenset[int]:
-        """Return the numbers of the boxes to expand for a depth; in the picture of a block, the block itself is no
-        level."""
+        """Return the numbers of the boxes to expand so that `depth` levels are visible.
+
+        In the picture of a block, the box of the block itself does not count as a level.
+        """
         return self.root.opened(depth + self.is_block)
 
 

@@ -23,9 +23,9 @@ SWEEPS, WORK = 24, 200_000
 """Maximum number of position-improving passes, and of slot visits in all passes together, so that large graphs
 get fewer passes."""
 PULL = (1.0, 0.001, 4.0)
-"""Attraction between connected slots: two parts; a part and a passing edge; two passing edges.
+"""Strength of attraction between connected slots: two parts; a part and a passing edge; two passing edges.
 
-Parts that directly follow each other get aligned, and edges that pass through rows get straight.
+The attraction aligns parts that directly follow each other, and straightens edges that pass through rows.
 """
 
 
@@ -196,11 +196,10 @@ def _min_distances(order: Plan, sizes: Sequence[float], row: Sequence[int]) -> l
 
 
 def _spread(targets: Sequence[float], weights: Sequence[float], distances: Sequence[float]) -> list[float]:
-    """Return the slot positions with the least weighted squared distance to the targets that keep order and minimum
-    distances.
+    """Return the slot positions that are closest to the targets and keep the order and the minimum distances.
 
-    After the distances are subtracted, this is isotonic regression, solved with the pool-adjacent-violators
-    algorithm.
+    Closeness is measured by the weighted sum of squared distances. After the minimum distances are subtracted, the
+    problem is isotonic regression, which the pool-adjacent-violators algorithm solves.
     """
     pools: list[tuple[float, float, int]] = []
     offset = 0.0

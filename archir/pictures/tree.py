@@ -95,8 +95,10 @@ def _order(part: Part) -> Iterator[int]:
 
 
 def cut(contents: Inventory, path: Path) -> None:
-    """Reduce the contents to the box at `path`: outside items that it reads become inputs, results read outside
-    become outputs."""
+    """Reduce the contents to the box at `path`.
+
+    Items outside the box that it reads become inputs; results of the box that are read outside become outputs.
+    """
     items = contents.items
     inside = [number for number, item in enumerate(items) if item.place[: len(path)] == path]
     members = set(inside)
@@ -126,7 +128,7 @@ def cut(contents: Inventory, path: Path) -> None:
 
 
 def simplify(part: Part, contents: Inventory) -> None:
-    """Remove each box with a single part that represents neither a block nor a choice."""
+    """Remove each box that has only one part, unless the box represents a block or a choice."""
     for inner in part.parts:
         simplify(inner, contents)
     parts = []
@@ -140,8 +142,10 @@ def simplify(part: Part, contents: Inventory) -> None:
 
 
 def _is_trivial(part: Part, contents: Inventory) -> bool:
-    """Return True if a box merely wraps its single part. If it is an alternative with one operation, also rename the
-    operation."""
+    """Return True if a box merely wraps its single part.
+
+    Side effect: if the box is an alternative whose single part is an operation, the operation takes over its name.
+    """
     if part.item is not None or len(part.parts) != 1 or part.path in contents.choices:
         return False
     child = part.parts[0]
@@ -182,9 +186,9 @@ def walk(part: Part) -> Iterator[Part]:
 
 
 def break_cycles(root: Part, contents: Inventory) -> None:
-    """Dissolve boxes on cycles, that is, those that edges leave and enter again.
+    """Dissolve each box that lies on a cycle: a path of edges leaves the box and enters it again.
 
-    Such cycles arise from nodes that were merged across blocks and belong to none of them.
+    Such cycles arise from nodes that were merged across blocks and belong to none of these blocks.
     """
     import networkx as nx
 

@@ -1,4 +1,4 @@
-"""Recipes of searches: phases, which choices each phase searches, and which data it uses.
+"""Recipes of searches: the phases, the choices that each phase searches, and the data that it uses.
 
-A recipe names strategies and objectives; the backend implements them, and trains and scores.
+A recipe names strategies and objectives. The backend implements them: it trains networks and scores architectures.
 """

@@ -1,4 +1,4 @@
-"""Consistency of data splits: all phases of a recipe that search must split the same samples in the same way."""
+"""Consistency of data splits: all searching phases of a recipe must split the same samples in the same way."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from archir.recipes.parsing import RecipeFile
 from archir.recipes.recipe import Phase, Recipe
 
 UsesAllSamples = Callable[[Phase], bool]
-"""Predicate on phases: True if the strategy trains on all training samples. Searches train weights on a part of
-them."""
+"""Predicate on phases: True if the phase's strategy trains on all training samples.
+
+Strategies that search train weights on only a part of the training samples.
+"""
 
 
 def check_same_split(recipe_file: RecipeFile, uses_all_samples: UsesAllSamples) -> None:
@@ -41,8 +43,8 @@ def check_same_split(recipe_file: RecipeFile, uses_all_samples: UsesAllSamples) 
 def before_searches(recipe: Recipe, uses_all_samples: UsesAllSamples) -> set[str]:
     """Return the phases that must not train on all training samples, although their strategy would.
 
-    A later search on the same data starts from their weights or distils from their network; they must not train
-    on the samples by which that search selects.
+    These are phases from whose weights a later search on the same data starts, or whose network the search distils.
+    They must not train on the samples by which the search selects architectures.
     """
     searched: dict[str, set[str]] = {phase.name: set() for phase in recipe.phase}
     for phase in reversed(recipe.phase):

@@ -45,8 +45,10 @@ class Trials:
         self._superseded = {_trial_key(old.architecture, old.budget): old for old in superseded if old.status == "done"}
 
     def before(self, architecture: Mapping[str, Any], budget: float) -> Trial | None:
-        """Return the successful trial of an architecture with that budget from before the phase was restarted; None if
-        there is none."""
+        """Return an architecture's successful trial with this budget from before the restart of the phase.
+
+        Returns None if there is no such trial.
+        """
         return self._superseded.get(_trial_key(architecture, budget)) if self._superseded else None
 
     def put(self, trial: Trial) -> None:

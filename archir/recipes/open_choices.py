@@ -1,4 +1,4 @@
-"""Open choices, which a phase searches, and the outcomes of the choices that it fixes."""
+"""Open choices (the choices that a phase searches), and the outcomes of the choices that a phase fixes."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def matching_paths(space: Space, patterns: Sequence[str]) -> set[str]:
 
 
 def open_paths(space: Space, open_: Sequence[str] | None, labels: Mapping[str, Any]) -> set[str]:
-    """Return the paths of the open choices: those that match the patterns `open_`; if None, those that no pattern in
-    `labels` matches.
+    """Return the paths of the open choices, which are the choices to search.
 
-    Raises ArchError (A2203) for a pattern that matches no choice.
+    These are the choices that match a pattern in `open_` or, if `open_` is None, the choices that match no pattern in
+    `labels`. Raises ArchError (A2203) for a pattern that matches no choice.
     """
     if open_ is not None:
         return matching_paths(space, open_)

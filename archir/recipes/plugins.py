@@ -47,7 +47,7 @@ def load(recipe_file: RecipeFile, folder: Path) -> None:
 
 
 def may_call(name: str) -> bool:
-    """Return True if a name may be used: a `MODULE:NAME` if its module is allowed, any other name always."""
+    """Return True if a name may be used: a `MODULE:NAME` only if its module is allowed, any other name always."""
     module, colon, _ = name.partition(":")
     return not colon or loading.is_allowed(module)
 
@@ -76,7 +76,8 @@ def import_named(source: object, *objectives: Mapping[str, Any]) -> None:
 def require_loaded(recipe: Recipe, run: Run | None = None) -> None:
     """Raise ArchError (A3105) if a recipe, or the `run` to be resumed, needs modules that are not loaded.
 
-    Whoever resumes a run must name its modules: run folders may come from strangers and cause no imports.
+    The user who resumes a run must name its modules explicitly: a run folder may come from an untrusted source, so that
+    resuming it must not import the modules that it names.
     """
     needed = dict.fromkeys([*(name for name, _ in named_modules(recipe)), *(recorded_modules(run) if run else ())])
     missing = [name for name in needed if not loading.is_allowed(name)]

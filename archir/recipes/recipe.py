@@ -29,7 +29,7 @@ class DataSettings(Settings):
     classes: int | None = Field(default=None, ge=2, le=MAX_COUNT)
     """Number of classes to keep; they are sampled with the seed."""
     weights: float = Field(default=0.5, gt=0, lt=1)
-    """Fraction of the training samples on which a search trains weights; it selects architectures by the others."""
+    """Fraction of the training samples on which a search trains weights; the rest select architectures."""
     augment: Augment = Augment()
 
 
@@ -39,18 +39,18 @@ def is_external(name: str) -> bool:
 
 
 class Start(Settings):
-    """What a phase takes over from earlier phases, which are given by name."""
+    """Results of earlier phases from which a phase starts; the earlier phases are given by name."""
 
     alphas: str | None = None
     """Phase whose final architecture parameters initialise those of this phase."""
     architecture: str | None = None
     """Phase whose architecture this phase trains; a search takes the outcomes of its fixed choices from it."""
     weights: str | None = None
-    """Phase whose weights initialise those with the same names and shapes; from a supernet, the part that the
-    architecture uses.
+    """Phase whose weights initialise those with the same names and shapes.
 
-    A path containing `/` refers to another run: `runs/other` or `runs/other:PHASE`. A path ending in
-    `.safetensors` is a weights file: `teacher.safetensors`.
+        If that phase trained a supernet, the weights that the architecture uses are extracted. A path containing `/`
+        refers to another run: `runs/other` or `runs/other:PHASE`. A path ending in `.safetensors` is a weights file:
+        `teacher.safetensors`.
     """
     trials: str | None = None
     """Phase whose trials and scores are used."""
@@ -71,10 +71,12 @@ class Start(Settings):
     """
     refit: Count | None = None
     """Number of samples for merging removed channels into kept ones when an architecture is extracted from a
-    supernet.
+        supernet.
 
-    With them, the removed channels are predicted from the kept ones by least squares; the prediction is folded
-    into the weights that read them, so that the architecture approximates the largest one.
+        If set, the removed channels are predicted from the kept ones by least squares on these samples. The prediction
+        is
+        folded into the weights that read the removed channels, so that the extracted architecture approximates the
+        largest one.
     """
 
     @model_validator(mode="after")
@@ -92,7 +94,7 @@ class Start(Settings):
 
     @property
     def phases(self) -> dict[str, str]:
-        """Names of the phases, runs or files that are taken over, by setting."""
+        """Names of the phases, runs or files from which the phase starts, by the setting that names them."""
         names = {name: getattr(self, name) for name in ("alphas", "architecture", "weights", "trials")}
         return {name: value for name, value in names.items() if value is not None}
 
@@ -127,7 +129,7 @@ class Evaluate(Settings):
     """TOML file that assigns table columns to choices and measures. Default: the table's path with the suffix
     `.toml`."""
     measures: Annotated[tuple[str, ...], ListAsTuple] = ()
-    """Measures to read (default: all); candidates are compared by the first."""
+    """Measures to read (default: all); candidates are compared by the first measure."""
 
 
 class Phase(Settings):

@@ -89,8 +89,10 @@ def trained_on(path: Path) -> list[str] | None:
 
 
 def describe_training_data(run: Run, recipe: Recipe, phase: Phase) -> str | None:
-    """Describe what the weights in a phase's initial weights file were trained on; None if it does not start from a
-    file."""
+    """Describe the data on which the weights in a phase's initial weights file were trained.
+
+    Returns None if the phase does not start from a file.
+    """
     if not (phase.start.weights or "").endswith(".safetensors"):
         return None
     sources = trained_on(run.folder / start_files(recipe, phase)[0])

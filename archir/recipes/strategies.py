@@ -49,14 +49,17 @@ class StrategyKind(Generic[Job, Strategy]):
     options: type[Settings]
     make: Callable[[Job, Any], Strategy]
     divides: bool = False
-    """Whether it can shard its weights across processes (`training.sharding`)."""
+    """Whether the strategy can shard its weights across processes (`training.sharding`)."""
     uses_all_samples: bool = False
-    """Whether it trains on all training samples; a search trains on a part and selects architectures by the rest."""
+    """Whether the strategy trains on all training samples.
+
+        A search, in contrast, trains weights on some of the samples and selects architectures by the others.
+    """
     orders: bool = False
-    """Whether it can sort the channels of its initial weights by importance (`start.order`)."""
+    """Whether the strategy can sort the channels of its initial weights by importance (`start.order`)."""
     refits: bool = False
-    """Whether it extracts architectures from a supernet and can merge removed channels into kept ones
-    (`start.refit`)."""
+    """Whether the strategy extracts architectures from a supernet and can merge removed channels into kept ones
+        (`start.refit`)."""
     gives: frozenset[str] | None = None
     """Outputs from which later phases can start: a subset of `alphas`, `architecture`, `weights`, `supernet` and
     `trials`.
@@ -64,7 +67,7 @@ class StrategyKind(Generic[Job, Strategy]):
     None if the strategy does not declare them.
     """
     scores: Callable[[Any], bool] = lambda options: True
-    """Function of the options that returns True if a strategy that tries candidates scores any of them."""
+    """For strategies that try candidates: function of the options that returns True if candidates are scored."""
 
 
 class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
@@ -107,10 +110,10 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
         return self.kind_of(phase).uses_all_samples
 
     def table_of(self, recipe: Recipe, phase: Phase) -> Evaluate | None:
-        """Return the benchmark table in which a phase looks up candidates; None if it tries none or scores them
-        otherwise.
+        """Return the benchmark table in which a phase looks up candidates.
 
-        Raises ArchError (A2253) if the phase requests a table but neither it nor the recipe names one.
+        Returns None if the phase tries no candidates, or scores them in another way. Raises ArchError (A2253) if the
+        phase requests a table but neither the phase nor the recipe names one.
         """
         if not issubclass(self.kind_of(phase).options, TrialOptions):
             return None
@@ -123,7 +126,10 @@ class Strategies(Registry[str, StrategyKind[Job, Strategy]]):
         return table if wanted or asked is None else None
 
     def check_tables(self, recipe_file: RecipeFile) -> None:
-        """Raise ArchError (A2253) if a benchmark table is not used by any phase, (A2202) for unknown strategies."""
+        """Raise ArchError (A2253) if no phase uses a benchmark table that the recipe names.
+
+        Raises ArchError (A2202) if a strategy is unknown.
+        """
         recipe = recipe_file.recipe
         for number, phase in enumerate(recipe.phase):
             with recipe_file.document.with_span("phase", number, "strategy"):

@@ -31,9 +31,9 @@ Momentum = Annotated[float, Field(ge=0, lt=1)]
 class Optimizer(Settings):
     """An optimizer and its learning-rate schedule. Times are in epochs.
 
-    The rate rises linearly to `lr` during `warmup_epochs`. Afterwards, it falls to `lr_min` along a cosine or a
-    straight line, is multiplied by `gamma` at each of the `milestones`, or stays constant, depending on
-    `schedule`. With `schedule_by="epoch"`, it changes only between epochs.
+    The rate rises linearly to `lr` during `warmup_epochs`. Afterwards, depending on `schedule`, the rate falls to
+    `lr_min` along a cosine or a straight line, is multiplied by `gamma` at each of the `milestones`, or stays constant.
+    With `schedule_by="epoch"`, the rate changes only between epochs.
     """
 
     kind: Literal["sgd", "adam", "adamw"] = "sgd"
@@ -129,7 +129,7 @@ class Training(Settings):
     """Arithmetic precision. `auto` is bf16 on GPUs that support it, otherwise float32."""
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     drop_path: Literal["constant", "linear"] = "constant"
-    """Schedule of drop-path rates. `linear` increases them per epoch from 0 to the rates in the net."""
+    """Schedule of drop-path rates. `linear` increases them per epoch from 0 to the rates given in the net."""
     ema: float | None = Field(default=None, gt=0, lt=1)
     """Decay per step of the exponential moving average of the weights. If set, the average is evaluated in place of
     the weights."""

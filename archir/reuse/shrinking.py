@@ -1,8 +1,9 @@
 """Shrinks a trained network: writes a recipe for a space whose largest architecture is that network.
 
-The recipe has ordinary phases. `full` measures the unmodified network. `elastic` trains the space's shared
-weights, with the network as teacher; or else `shared` shares the weights without training. `search` looks for
-an architecture within the budget, `cut` extracts it, and `tuned` trains it further.
+The recipe has ordinary phases. `full` measures the unmodified network. Then `elastic` trains the space's shared
+weights, with the network as teacher; without such training, a phase `shared` takes its place, which only shares the
+network's weights. `search` looks for an architecture within the budget, `cut` extracts it, and `tuned` trains it
+further.
 """
 
 from __future__ import annotations

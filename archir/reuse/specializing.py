@@ -1,9 +1,8 @@
-"""Networks within several budgets, all with the weights of one supernet: writes a recipe that starts from the
-supernet's run.
+"""Derives networks for several budgets from one supernet, by a recipe that starts from the supernet's run.
 
-Each budget has two phases: a search with the supernet's weights on the validation samples, and a phase that
-extracts the weights and measures batch-norm statistics. These are ordinary phases, so that everything that
-runs support works here too.
+For each budget, the recipe has two phases: a search that scores architectures with the supernet's weights on the
+validation samples, and a phase that extracts the weights and measures batch-norm statistics. Both are ordinary
+phases, so that everything that runs support is available for them.
 """
 
 from __future__ import annotations
@@ -68,10 +67,10 @@ def prepare(source: str, bounds: Sequence[str], options: Mapping[str, Any], fold
 
 
 def prepare_single_changes(source: str, options: Mapping[str, Any], folder: Path) -> Path:
-    """Write a recipe that scores each single change to another alternative with a supernet's weights; return its
-    path.
+    """Write a recipe that scores every single replacement of an alternative, with a supernet's weights.
 
-    Parameters and errors: see `prepare`.
+    Returns the path of the recipe.
+    Parameters and errors are those of `prepare`.
     """
     supernet = _copy_supernet(source, folder)
     start = {"weights": supernet.weights}

@@ -25,8 +25,8 @@ a phase."""
 def teacher_files(phase: Phase, folder: Path) -> dict[str, Content]:
     """Return the files to copy into the run for a phase's teachers: programs below `space/`, and weights.
 
-    Relative paths start in `folder`, that of the recipe. Raises ArchError: A2206 (a program is outside of it),
-    A2207 (a weights file does not exist), and errors in the programs.
+    Relative paths are resolved in `folder`, the recipe's folder. Raises ArchError: A2206 (a program is outside of this
+    folder), A2207 (a weights file does not exist), and errors in the programs.
     """
     files: dict[str, Content] = {}
     for settings in _file_teachers(phase):

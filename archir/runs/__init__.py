@@ -1,5 +1,6 @@
-"""Runs: folders that store the state and results of a search. They are consistent at all times, so that runs can
-be resumed.
+"""Runs: folders that store the state and results of a search.
+
+A run can be resumed, because its folder is consistent at all times.
 
     with Run.create(folder, "digits", {"recipe.toml": text, "space/net.arch": text}, environment()) as run:
         phase = run.phase("search")
@@ -10,7 +11,7 @@ be resumed.
         run.write({"best.json": text, "report.html": page(report)}) # results, written atomically
         run.finish()
 
-    with Run.resume(folder) as run:                                 # verified, locked; open writes are completed
+    with Run.resume(folder) as run:                                 # verified, locked; interrupted writes are completed
         checkpoint = run.phase("search").last()                     # None, or state and verified bytes
 
     run = Run.open(folder)                                          # verified, read-only; any number of readers

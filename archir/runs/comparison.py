@@ -23,7 +23,7 @@ class Comparison:
 
     `settings` are the settings that differ, by key; `results` are score, parameters and MACs. If only the seed
     differs, `score_over_seeds` is the mean score with its sample standard deviation ("" if there are too few
-    scores); otherwise None.
+    scores); otherwise, `score_over_seeds` is None.
     """
 
     names: Sequence[str]

@@ -1,7 +1,7 @@
-"""Extends runs: a run continues with changed settings; some phases lose their results but reuse their trials.
+"""Extends runs with changed settings; some phases lose their results but reuse their trials.
 
 The extensions of a run are stored in `extensions.json`. The files of the run change atomically. The journal,
-which is append-only, is updated afterwards; if the process is killed in between, the next resume updates it.
+which is append-only, is updated afterwards; if the process is killed before that update, the next resume performs it.
 """
 
 from __future__ import annotations

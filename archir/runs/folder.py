@@ -27,7 +27,10 @@ STAGING = ".staging"
 _CHUNK = 1 << 20
 """Size in bytes of the chunks in which files are read."""
 LIVE_JOURNAL = {JOURNAL + suffix for suffix in ("", "-wal", "-shm")}
-"""Files of a journal that is open for writing; they are not hashed as files, since each row has a hash."""
+"""Files of a journal that is open for writing.
+
+The manifest has no SHA-256 of these files, since every row has its own hash.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class Folder:
     def commit(self, files: Mapping[str, Content], remove: Iterable[str] = (), **changes: Any) -> None:
         """Atomically write files, remove others, and change manifest fields.
 
-        `changes` are manifest fields; `entries` among them replaces the manifest's list of files to start from.
+        `changes` are the new values of manifest fields. If they include `entries`, the commit starts from this list of
+        files instead of the manifest's list.
         """
         self.apply()
         old, sequence = self.manifest, self.manifest.sequence + 1
@@ -104,7 +108,7 @@ class Folder:
             path.unlink(missing_ok=True)
 
     def location(self, name: str) -> Path:
-        """Return the path that holds the content of a file now: in the staging folder or final."""
+        """Return the path where a file's content is currently stored: in the staging folder, or its final path."""
         staged = self.manifest.pending.get(name)
         if staged is not None and (path := self.path / STAGING / staged).exists():
             return path
@@ -131,7 +135,10 @@ class Folder:
         return problems + [Problem(name, "A1805", "does not belong to the run") for name in self._unlisted()]
 
     def _problem(self, name: str, entry: Entry, grows: bool) -> Problem | None:
-        """Return the problem with a file, or None if it is intact; check again if a writer moved it meanwhile."""
+        """Return the problem with a file, or None if it is intact.
+
+        The check is repeated if a writer moved the file in the meantime.
+        """
         path = self.location(name)
         problem = _problem(name, path, entry, grows)
         moved = self.location(name) != path  # moved by a writer in the meantime
@@ -198,8 +205,10 @@ def entry_of_bytes(data: bytes) -> Entry:
 
 
 def _problem(name: str, path: Path, entry: Entry, grows: bool) -> Problem | None:
-    """Compare a file with its manifest entry; return the problem, or None if it is intact. With `grows`, it may be
-    longer."""
+    """Compare a file with its manifest entry; return the problem, or None if the file is intact.
+
+    With `grows`, the file may be longer than its entry says.
+    """
     if not os.path.lexists(path):
         return Problem(name, "A1804", "is missing")
     if path.is_symlink() or not path.is_file():

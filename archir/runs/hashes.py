@@ -1,8 +1,7 @@
-"""Hashes of the files that a training wrote, stored in `hashes.json` of its folder; that file also contains its
-own hash.
+"""Hashes of the files that a training wrote, stored in `hashes.json` in the folder of the training.
 
-Searches use a manifest with atomic updates instead. In the folder of a training, files are written one at a
-time, followed by their hashes.
+`hashes.json` also contains its own hash. Searches use a manifest with atomic updates instead. In the folder of a
+training, files are written one at a time, followed by their hashes.
 """
 
 from __future__ import annotations

@@ -60,10 +60,10 @@ _SCHEMA = [
 
 @dataclass(frozen=True)
 class Trial:
-    """Scoring of an architecture, which is running, done or failed. `hash` is the canonical hash; `id` counts from 0
-    per phase.
+    """Evaluation of an architecture. Its status is running, done or failed.
 
-    Infinite and NaN scores are stored as None.
+    `hash` is the canonical hash of the architecture; `id` counts trials from 0 in each phase. Infinite and NaN scores
+    are stored as None.
     """
 
     id: int
@@ -88,7 +88,7 @@ class Journal:
         self._superseded: dict[str, list[Trial]] = {}
 
     def put(self, phase: str, kind: Kind, key: str, content: Mapping[str, Any]) -> None:
-        """Append a row, unless it equals the current one; it is on disk when this returns."""
+        """Append a row, unless it equals the current row with the same key; the row is on disk when `put` returns."""
         assert self._connection is not None, "the run was opened for reading only"
         plain = plain_json(content)
         if self.rows(phase, kind).get(key) == plain:
@@ -233,10 +233,10 @@ def _damage_errors(path: Path) -> Iterator[None]:
 
 
 def read(folder: Path, anchor: Anchor, sealed: bool) -> Journal:
-    """Read the journal of a run. Raises ArchError (A1806) if rows were changed, or rows that the manifest counts are
-    missing.
+    """Read the journal of a run.
 
-    `sealed`: the journal is closed, a single file.
+    `sealed` means that the journal was closed and consists of a single file. Raises ArchError (A1806) if rows were
+    changed, or if rows that the manifest counts are missing.
     """
     path, journal = folder / JOURNAL, Journal()
     if not path.exists() and not anchor.rows:

@@ -1,5 +1,7 @@
-"""Lock on the folder of a run, for one writer at a time. The operating system releases it if the process ends
-for any reason."""
+"""Lock on the folder of a run, which ensures that only one process writes to it.
+
+The operating system releases the lock when the process that holds it ends for any reason.
+"""
 
 from __future__ import annotations
 

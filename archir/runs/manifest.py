@@ -64,10 +64,10 @@ class Anchor(_StrictModel):
 class Manifest(_StrictModel):
     """List of the files of a run. A commit takes effect at the moment the manifest is replaced.
 
-    New contents are put into the staging folder before the manifest that names them is written (`pending`: name
-    -> staged file), and moved afterwards; while a staged file exists, it is the valid version. Files in `removed`
-    may still exist. While a run is being written, its journal is not in `files`; `journal` then records the rows
-    that it must have at least.
+    A commit writes new contents to the staging folder, then writes the manifest that lists them (`pending`: name ->
+    staged file), and then moves them to their final paths; while a staged file exists, it is the valid version. Files
+    in `removed` may still exist. While a run is being written, its journal is not in `files`; instead, `journal`
+    records the rows that the journal must at least contain.
     """
 
     format: Literal[1] = 1

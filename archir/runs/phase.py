@@ -41,7 +41,7 @@ class Checkpoint:
 
 
 class RunStore(Protocol):
-    """What a phase needs of its run."""
+    """Interface through which a phase accesses its run."""
 
     @property
     def files(self) -> Folder:

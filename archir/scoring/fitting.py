@@ -36,8 +36,8 @@ def fit_scores(
 ) -> Scores:
     """Fit a ridge regression on outcomes and, with `pairs`, on pairs of outcomes; return it as scores.
 
-    `made` of the result contains the rank correlation between the given scores and the predictions for held-out folds.
-    Raises ArchError (A3323) if there are too few architectures or too many features.
+    The provenance record `made` of the result contains the rank correlation between the given scores and the
+    predictions for held-out folds. Raises ArchError (A3323) if there are too few architectures or too many features.
     """
     if len(scores) < MIN_ARCHITECTURES:
         raise fail("A3323", f"scores must be fitted to at least {MIN_ARCHITECTURES} architectures, not {len(scores)}")

@@ -1,8 +1,9 @@
-"""Scores by replacing one outcome at a time in a reference architecture: the score is the resulting difference.
+"""Scores obtained by replacing one outcome at a time in a reference architecture.
 
-Puzzle scores blocks in this way (Bercovich et al. 2024, section 3), with one evaluation for each alternative. A choice
-that is inactive in the reference is scored in an already scored architecture in which it is active, which then serves
-as its reference.
+The score of an outcome is the difference that its substitution makes. Puzzle scores blocks in this way (Bercovich et
+al. 2024, section 3), with one evaluation for each alternative. If a choice is inactive in the reference, its outcomes
+are substituted into an already scored architecture in which the choice is active; this architecture then serves as
+the reference.
 """
 
 from __future__ import annotations
@@ -62,9 +63,10 @@ def replacement_scores(
     score: Callable[[Sequence[Architecture]], Sequence[float]],
     provenance: Mapping[str, Any] | None = None,
 ) -> Scores:
-    """Return scores that are differences from a reference.
+    """Return scores that are differences from a reference architecture.
 
-    `score` evaluates architectures, and greater values are better. `provenance` is added to `made` of the result.
+    `score` evaluates architectures, and greater values are better. `provenance` is added to `made`, the provenance
+    record of the result.
     """
     all_replacements = replacements(space, reference)
     bases = dict.fromkeys(replacement.reference.codes for replacement in all_replacements)

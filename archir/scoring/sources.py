@@ -1,7 +1,4 @@
-"""Sources of scores: architecture parameters of a search, trials of a phase, a cost, or a function.
-
-The search is a differentiable one.
-"""
+"""Sources of scores: parameters learned by a differentiable search, trials of a phase, a cost, a function."""
 
 from __future__ import annotations
 
@@ -78,11 +75,12 @@ def log_probability_scores(space: Space, logits: Mapping[str, Sequence[float]], 
 
 
 def scores_from_run(source: str, space: Space, score: str, pairs: bool = False) -> Scores:
-    """Return scores from the trials of one phase of a run: a fitted model, or differences from a reference.
+    """Return scores computed from the trials of one phase of a run.
 
-    They are differences if the phase's strategy is `replace_one`, else a linear or (with `pairs`) pairwise model.
-    Greater values of `score` are better; losses and errors are negated. `source` is a run, or `RUN:PHASE`; the default
-    is the last phase with trials. Raises ArchError (A3323, A3324).
+    If the phase's strategy is `replace_one`, the scores are differences from a reference architecture; otherwise, they
+    are the coefficients of a fitted model, which is linear or, with `pairs`, pairwise. Greater values of `score` are
+    better; losses and errors are negated. `source` is a run, or `RUN:PHASE`; the default is the last phase with trials.
+    Raises ArchError (A3323, A3324).
     """
     run, phase_name = _open_source(source)
     phases = [(phase, run.phase(phase.name).trials()) for phase in recipe_of_run(run).recipe.phase]
@@ -107,10 +105,11 @@ def scores_from_trials(
     one_by_one: bool | None = None,
     pairs: bool = False,
 ) -> Scores:
-    """Return scores from trials: differences from the reference if they are replacements of it, else a fitted model.
+    """Return scores computed from trials.
 
-    `is_maximized` says whether greater values of the score are better, and `one_by_one` whether the trials are
-    replacements; if it is None, this is detected. Raises ArchError (A3323, A3324).
+    If the trials are single replacements in a reference architecture, the scores are differences from this reference;
+    otherwise, a model is fitted. `is_maximized` says whether greater values of the score are better. `one_by_one` says
+    whether the trials are such replacements; None detects it. Raises ArchError (A3323, A3324).
     """
     completed = [trial for trial in trials if trial.status == "done" and trial.scores.get(score) is not None]
     if not completed:
@@ -128,9 +127,10 @@ def copied_scores_path(name: str) -> str:
 
 
 def scores_from_cost(space: Space, cost: str) -> Scores:
-    """Return negated costs as scores: each outcome alone is replaced in the largest architecture.
+    """Return negated costs as scores: each outcome is substituted, on its own, into the largest architecture.
 
-    `made` contains the rank correlation between scores and cost over sampled architectures. Raises ArchError (A1604).
+    The provenance record `made` of the result contains the rank correlation between scores and cost over sampled
+    architectures. Raises ArchError (A1604).
     """
 
     def scored(samples: Sequence[Architecture]) -> list[float]:
@@ -146,7 +146,10 @@ def scores_from_cost(space: Space, cost: str) -> Scores:
 def scores_from_function(
     space: Space, function: Callable[[Architecture], float], provenance: Mapping[str, Any]
 ) -> Scores:
-    """Return scores by a function of architectures: each outcome alone is replaced in the largest architecture."""
+    """Return scores by a function of architectures.
+
+    Each outcome is substituted, on its own, into the largest architecture, and the result is scored.
+    """
     return replacement_scores(
         space, largest(space), lambda several: [function(architecture) for architecture in several], provenance
     )

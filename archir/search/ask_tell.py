@@ -38,7 +38,7 @@ class Search(ABC):
         self.proposals = Proposals(space, seed)
         self.rng = self.proposals.rng
         self.scored: list[ScoredCandidate] = []
-        """All candidates that did not fail: batch by batch, by id within a batch."""
+        """All candidates that did not fail, ordered by batch, and by id within a batch."""
         self._asked_count = 0
         self._pending: list[Candidate] = []
 
@@ -52,8 +52,10 @@ class Search(ABC):
         """Maximum number of batches of the search."""
 
     def learn(self, scored: Sequence[ScoredCandidate]) -> None:
-        """Record the candidates of a batch that did not fail, in id order. Strategies override it to update their
-        state."""
+        """Record the successfully scored candidates of a batch, in id order.
+
+        Strategies override this method to update their state.
+        """
         self.scored += scored
 
     def left(self, count: int) -> int:

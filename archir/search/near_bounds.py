@@ -60,11 +60,11 @@ class CostBounds(Settings):
 def restrict(space: Space, bounds: str, min_fraction: float) -> Space:
     """Restrict a space to architectures that satisfy `bounds` and cost at least `min_fraction` of one of them.
 
-    `bounds` is a text such as `macs <= 0.5x and params < 1M`. Of several upper bounds, the one with the most
-    architectures close to it is used; to a bound that the others imply, none comes close. If fewer than 1,000
-    architectures reach the fraction, it is lowered in steps of 0.1. If a bound is not a plain range of a cost
-    that is summed over nodes, such as one on peak memory, the bounds apply without a minimum cost. Raises
-    ArchError (A1603) if no architecture satisfies the bounds.
+    `bounds` is a text such as `macs <= 0.5x and params < 1M`. If there are several upper bounds, the minimum applies to
+    the bound with the most architectures close to it (a bound that the others imply has none). If fewer than 1,000
+    architectures reach the fraction, the fraction is lowered in steps of 0.1. If a bound is not a plain range of a cost
+    that is summed over nodes, such as a bound on peak memory, the bounds apply without a minimum cost. Raises ArchError
+    (A1603) if no architecture satisfies the bounds.
     """
     within = space.where(bounds)
     if not min_fraction or not within.bounds.has_only_ranges:

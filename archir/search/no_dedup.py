@@ -1,5 +1,7 @@
-"""Spaces without deduplication: architectures with different choices count as different, even if they compute
-the same function."""
+"""Spaces without deduplication.
+
+Architectures with different choices count as different, even if they compute the same function.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ from archir.spaces.space import Space
 
 
 class NoDedupSpace(Space):
-    """Space in which equivalent architectures are not deduplicated: the canonical hash is just the list of outcomes.
+    """Space without deduplication of equivalent architectures: the canonical hash is the list of outcomes.
 
-    Benchmark tables need this: they have one entry per architecture, and equivalent networks in them were trained
-    and timed separately. Anywhere else, scoring both would be wasted work.
+    Benchmark tables need this: they have one entry per architecture, and equivalent networks in them were trained and
+    timed separately. For other scorers, it would be wasted work to score several equivalent architectures.
     """
 
     def canonical(self, architecture: Architecture) -> str:

@@ -22,8 +22,10 @@ milliseconds. In larger spaces, sampling ends instead."""
 
 
 class Proposals:
-    """Creates the candidates of a search, deduplicated: of architectures with equal canonical hash, only the first
-    becomes one."""
+    """Creates the candidates of a search without duplicates.
+
+    Of several architectures with the same canonical hash, only the first becomes a candidate.
+    """
 
     def __init__(self, space: Space, seed: int) -> None:
         self.space = space

@@ -103,7 +103,7 @@ class Bounds:
         return kept
 
     def check(self) -> None:
-        """Raise ArchError (A1603) if no architecture satisfies one of the bounds, or all together.
+        """Raise ArchError (A1603) if no architecture satisfies some bound, or if none satisfies all bounds.
 
         The hint gives the nearest existing cost.
         """
@@ -124,7 +124,7 @@ class Bounds:
             raise fail("A1603", f"no architecture has {text}", bounds[0].span, hint)
 
     def _check_single(self, bound: Constraint) -> None:
-        """Raise ArchError (A1603) if no cost can satisfy a bound that is not a range, given the limits of the cost."""
+        """Raise ArchError (A1603) if the cost's limits make it impossible to satisfy a bound that is not a range."""
         if self._is_range(bound) or bound.condition is not True:
             return
         name, unit = str(bound.cost), " ns" if latency_file(str(bound.cost)) else ""
@@ -140,7 +140,10 @@ class Bounds:
             raise fail("A1603", f"no architecture has {bound.text}", bound.span, f"{name} is {between}")
 
     def count(self, everything: int) -> tuple[int, int]:
-        """Return a lower and an upper bound of how many of `everything` architectures satisfy all bounds on costs."""
+        """Return lower and upper limits on the number of architectures that satisfy all bounds on costs.
+
+        `everything` is the number of all architectures, including those that violate the bounds.
+        """
         if not self.ranges:
             return everything if self.has_only_ranges else 0, everything
         if not self.is_countable:
@@ -168,7 +171,10 @@ _POSSIBLE: dict[str, Callable[[int, int, int, int], bool]] = {
     "==": lambda low, high, least, most: low <= most and high >= least,
     "!=": lambda low, high, least, most: not low == high == least == most,
 }
-"""By relation, whether it holds between some number from `low` to `high` and some number from `least` to `most`."""
+"""For each relation, a function that decides whether the relation holds for some numbers in two ranges.
+
+The left number ranges from `low` to `high`, the right number from `least` to `most`.
+"""
 _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,

@@ -35,9 +35,9 @@ def complete(space: Space, fixed: FixedOutcomes, rng: random.Random, policy: Pol
 def largest(space: Space, fixed: FixedOutcomes | None = None, by: str = "macs") -> Architecture:
     """Return the architecture within all bounds that has the highest cost `by`.
 
-    Among equals, it is the one with the last outcomes. If outcomes are fixed and the most expensive architecture with
-    them violates the bounds, the fixed outcomes are ignored: the result is then the most expensive of many samples.
-    Raises ArchError (A0510, A1603).
+    Of several architectures with the same cost, the one with the last outcomes is returned. If outcomes are fixed and
+    the most expensive architecture with them violates the bounds, the fixed outcomes are ignored, and the most
+    expensive of many samples is returned. Raises ArchError (A0510, A1603).
     """
     return _extreme(space, fixed or {}, by, -1)
 
@@ -45,9 +45,9 @@ def largest(space: Space, fixed: FixedOutcomes | None = None, by: str = "macs") 
 def smallest(space: Space, fixed: FixedOutcomes | None = None, by: str = "macs") -> Architecture:
     """Return the architecture within all bounds that has the lowest cost `by`.
 
-    Among equals, it is the one with the first outcomes. If outcomes are fixed and the cheapest architecture with them
-    violates the bounds, the fixed outcomes are ignored: the result is then the cheapest of many samples. Raises
-    ArchError (A0510, A1603).
+    Of several architectures with the same cost, the one with the first outcomes is returned. If outcomes are fixed and
+    the cheapest architecture with them violates the bounds, the fixed outcomes are ignored, and the cheapest of many
+    samples is returned. Raises ArchError (A0510, A1603).
     """
     return _extreme(space, fixed or {}, by, 1)
 

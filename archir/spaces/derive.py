@@ -47,8 +47,8 @@ If a choice is missing, its alternatives are equally strong.
 MAX_COMPARED = 20_000
 """Maximum number of architectures that are compared if exact optimisation within the bounds is impossible.
 
-It is if bounds are not on sums of costs, or if the decision-diagram size limit is exceeded. If the space has no more
-architectures, all are compared.
+Exact optimisation is impossible if a bound is not on a sum of costs, or if the size limit of decision diagrams is
+exceeded. If the space has at most this many architectures, all of them are compared.
 """
 MIN_STRENGTH = 1e-30
 """Minimum strength, to which smaller ones are raised.
@@ -208,7 +208,7 @@ class _Derivation:
         return str(choice.alternatives[alternative]) in self.exclude
 
     def _outcomes(self, choice: Choice, taken: Sequence[_Candidate]) -> list[int]:
-        """Return the outcomes of a choice whose subsets contain all taken alternatives."""
+        """Return those outcomes of a choice (subsets of its alternatives) that contain all taken alternatives."""
         wanted = {candidate.alternative for candidate in taken}
         return [outcome for outcome, subset in enumerate(choice.subsets) if wanted <= set(subset)]
 
@@ -314,7 +314,7 @@ class _Derivation:
     def _search_within(self, bounds: Space) -> Architecture:
         """Return the architecture with the smallest loss among those within the bounds.
 
-        If there are too many, only many samples and their neighbours are compared.
+        If there are too many architectures, only many samples and their neighbours are compared.
         """
         unbounded = bounds.unbounded
         is_small = unbounded.satisfying <= MAX_COMPARED

@@ -199,7 +199,7 @@ def _pair_text(first: OperationText | None, second: OperationText | None) -> tup
 def _scope_of(graph: Graph, number: NodeId) -> str:
     """Return the scope of a node.
 
-    If it has none, return an input's label, a `select`'s choice, or the name of the operation.
+    For a node without scope, return the label of an input, the choice of a `select`, or the name of the operation.
     """
     node = graph[number]
     if node.scope:

@@ -40,11 +40,11 @@ def sandwich(
 
 
 def fair(space: Space, rng: random.Random) -> list[Architecture]:
-    """Return architectures in which all alternatives of a choice occur equally often (Chu et al. 2021, FairNAS).
+    """Return architectures with equal frequencies of a choice's alternatives (Chu et al. 2021, FairNAS).
 
-    The number of architectures is the number of alternatives; if that differs between choices, the least common
-    multiple, at most `MAX_FAIR_ARCHITECTURES`. Where a choice is not active in some of the architectures, its
-    frequencies may differ.
+    The number of architectures is the number of alternatives per choice. If choices differ in their number of
+    alternatives, it is the least common multiple of these numbers, but at most `MAX_FAIR_ARCHITECTURES`. If a choice is
+    not active in some of the architectures, the frequencies of its alternatives may differ.
     """
     count = min(MAX_FAIR_ARCHITECTURES, lcm(*(choice.outcome_count for choice in space.choices)))
     rows = {choice.path: _permuted_outcomes(choice, count, rng) for choice in space.choices}

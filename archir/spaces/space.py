@@ -37,7 +37,10 @@ if TYPE_CHECKING:  # counting and sampling need no costs, and no hashes
     from archir.spaces.bounds import Bounds
 
 MAX_PROOF_STEPS = 200
-"""Maximum number of steps in the search for one satisfying architecture; after that, all are counted instead."""
+"""Maximum number of steps in the search for an architecture that satisfies the constraints.
+
+If the search needs more steps, all architectures that satisfy the constraints are counted instead.
+"""
 MAX_TRIES = 10_000
 """Maximum number of consecutive samples that violate bounds on costs or repeat earlier samples."""
 MAX_COUNTED = 50_000
@@ -395,10 +398,10 @@ class Space:
     def sample_unique(
         self, n: int, seed: int | random.Random = 0, policy: Policy = "architectures"
     ) -> list[Architecture]:
-        """Return `n` sampled architectures that all compute different functions, in the order in which they are
-        sampled.
+        """Return `n` sampled architectures that all compute different functions, in sampling order.
 
-        Raises ArchError (A1009) if there are fewer, or if the others are too rare to be found by sampling.
+        Raises ArchError (A1009) if the space has fewer than `n` such architectures, or if the missing ones are too rare
+        to be found by sampling.
         """
         rng = seed if isinstance(seed, random.Random) else random.Random(seed)
         sampled: set[Architecture] = set()
@@ -521,10 +524,10 @@ class Space:
         self.bounds.check()
 
     def count(self) -> tuple[int, int]:
-        """Return a lower and an upper bound of the number of architectures that satisfy all constraints.
+        """Return lower and upper limits on the number of architectures that satisfy all constraints.
 
-        They are equal, and exact, unless costs have too many different totals, bounds are not all ranges, or a size
-        limit is exceeded.
+        The two limits are equal, and the number is exact, unless costs have too many different totals, some bounds are
+        not ranges, or a size limit is exceeded.
         """
         everything, bounds = self.satisfying, self.bounds
         if not (bounds.has_only_ranges and bounds.is_countable) and everything <= MAX_COUNTED:

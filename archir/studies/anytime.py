@@ -65,9 +65,9 @@ class GroundTruth:
 
     @cached_property
     def scale(self) -> tuple[float, float]:
-        """Best value in the table, and the difference between the median and the best value, for a single objective.
+        """Best value in the table, and difference between median and best value, for a single objective.
 
-        They define a regret of 0 (best value) and of 1 (median).
+        Regret is measured on this scale: it is 0 for the best value and 1 for the median.
         """
         column = self.values[np.isfinite(self.values[:, 0]), 0]
         best = float(column.min())

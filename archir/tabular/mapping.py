@@ -57,7 +57,10 @@ class Measure(Settings):
 
     @property
     def budgets(self) -> list[tuple[float, str]]:
-        """Columns with the fraction of the longest training that each is for, shortest first."""
+        """Columns of the measure, shortest training first.
+
+        Each column has the fraction of the longest training to which its values belong.
+        """
         if self.column is not None:
             return [(1.0, self.column)]
         numbers = sorted((int(name), column) for name, column in self.epochs.items())

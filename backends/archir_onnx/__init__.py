@@ -83,13 +83,13 @@ class OnnxBackend:
         providers: Sequence[str] | None = None,
         **options: Any,
     ) -> Report:
-        """Write a model file, check it, and compare it with the function `reference`, if given. Raises ArchError.
+        """Write a model file, check it, and compare it with the function `reference`, if given.
 
         The network is first simplified by `archir.passes.deploy`, unless `deployed` is False; `options` are the export
-        options (see `archir_onnx.lowering.export_options`). The comparison uses random inputs and the batches of
-        network inputs in `real`, on the execution `providers` (by default all available ones). With `certified`, a
-        certificate `NAME.onnx.json` is written beside the model. Existing files are replaced only if everything
-        succeeds.
+        options (see `archir_onnx.lowering.export_options`). The model and `reference` are compared on random inputs and
+        on the batches of network inputs in `real`, on the execution `providers` (by default all available ones). With
+        `certified`, a certificate `NAME.onnx.json` is written beside the model. Existing files are replaced only if
+        everything succeeds. Raises ArchError.
         """
         export_options = make_options(**options)
         inputs = ranged_inputs(graph)
@@ -131,7 +131,7 @@ class OnnxBackend:
         return check_certificate(path, providers)
 
     def interface(self, path: Path) -> Interface:
-        """Return the inputs and outputs of a model's network, leaving out the model's own preprocessing.
+        """Return the inputs and outputs of the network in a model file, without the model's own preprocessing.
 
         Raises ArchError (A0916, A2801).
         """
@@ -160,9 +160,9 @@ class OnnxBackend:
         return quantize(path, output, samples, mode=mode, keep=keep, max_loss=max_loss)
 
     def describe(self, path: Path) -> dict[str, Any]:
-        """Return facts about a model file: producer, opset, number of nodes, inputs, outputs, metadata.
+        """Return a description of a model file: producer, opset, number of nodes, inputs, outputs, metadata.
 
-        Raises ArchError (A0916) if it is not a valid model.
+        Raises ArchError (A0916) if the file is not a valid model.
         """
         model = external.load_model(path)
 
@@ -191,16 +191,18 @@ class OnnxBackend:
     ) -> tuple[Calls, bool]:
         """Return the operator calls of a model file, and whether the model is fixed to a batch size of 1.
 
-        `shapes` gives the shapes, without the batch axis, of inputs whose sizes are open in the file. `partial` allows
-        importing a part of the model. Raises ArchError (A0916, A3202).
+        `shapes` gives the shapes, without the batch axis, of inputs that have axes of dynamic size in the file.
+        `partial` allows importing a part of the model. Raises ArchError (A0916, A3202).
         """
         from archir_onnx.reading.model_calls import read_calls
 
         return read_calls(path, shapes, partial)
 
     def run(self, path: Path, inputs: Arrays) -> dict[str, NDArray[Any]]:
-        """Run a model file on arrays by input name; return its outputs by name. Raises ArchError (A0914) if that
-        fails."""
+        """Run a model file on arrays by input name; return its outputs by name.
+
+        Raises ArchError (A0914) if the model cannot be run.
+        """
         return run(session(path), {name: np.asarray(x) for name, x in inputs.items()})
 
     def run_part(
@@ -219,10 +221,10 @@ class OnnxBackend:
         )
 
     def prepared(self, network: Graph | Path, path: Path) -> Path:
-        """Return a model file to benchmark with `runs`.
+        """Return the path of a model file that `runs` can benchmark.
 
-        An existing file is validated and returned as it is. A graph is written to `path` with random weights. Raises
-        ArchError (A0916, and all errors of `write`).
+        If `network` is a file, the file is validated and its path is returned. If `network` is a graph, a model with
+        random weights is written to `path`. Raises ArchError (A0916, and all errors of `write`).
         """
         from archir_onnx.measuring.latency import random_weights
 
@@ -234,23 +236,22 @@ class OnnxBackend:
         return path
 
     def runs(self, path: Path, *, device: str = "cpu", batch: int = 1, threads: int = 1) -> OnnxRuns:
-        """Prepare a model file for benchmarking (see `archir.backends.speed`) on the device `cpu`, `cuda` or
-        `tensorrt`."""
+        """Load a model file for benchmarking (see `archir.backends.speed`) on `cpu`, `cuda` or `tensorrt`."""
         from archir_onnx.measuring.speed import OnnxRuns
 
         return OnnxRuns(path, device, batch, threads)
 
     def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[OnnxBench]:
-        """Return a context manager that prepares the device `cpu` or `cuda` for timing operations.
+        """Return a context manager that sets up the device `cpu` or `cuda` for timing operations.
 
-        `threads` is by default one per core.
+        `threads` is the number of CPU threads, by default one per core.
         """
         from archir_onnx.measuring.latency import bench
 
         return bench(device, batch, threads)
 
     def devices(self) -> list[tuple[str, str, str]]:
-        """Return rows for `archir doctor`: onnxruntime's execution providers, and whether each works."""
+        """Return the rows of `archir doctor` about onnxruntime's execution providers and whether each works."""
         providers = onnxruntime.get_available_providers()
         rows = [
             ("onnxruntime is built for", ", ".join(name.removesuffix("ExecutionProvider") for name in providers), "")
@@ -270,7 +271,7 @@ class OnnxBackend:
 
 
 def _own_sizes(graph: Graph, options: ExportOptions) -> dict[str, int]:
-    """Return the sizes of open axes at which certificates are computed, which are those in the net itself."""
+    """Return the sizes of dynamic axes for which certificates are computed: the sizes declared in the net."""
     own = {"tokens": token_count(graph)} if "tokens" in options.dynamic else {}
     shapes = [graph[number].op.infer().shape for number in graph.inputs.values()]
     for shape in shapes:

@@ -66,7 +66,7 @@ class TorchBackend:
         return modules.lower(graph, generator=torch.Generator().manual_seed(seed))
 
     def supernet(self, graph: Graph, *, seed: int = 0, sharing: Sharing = "heads") -> SuperNetwork:
-        """Create a supernet: a module for a whole space with shared weights, generated from a seed.
+        """Create a supernet, which is a module for a whole space with shared weights, initialised from a seed.
 
         `sharing` selects which channels of the full attention a narrower attention uses: with "heads", the first
         channels of each head; with "leading", the first channels over all heads. Raises ArchError (A0904).
@@ -109,7 +109,7 @@ class TorchBackend:
         """Export a network as a torch package, compare it with the module, and write its certificate beside it.
 
         The network is first transformed by `archir.passes.deploy`, unless `deployed` is False. An existing file at the
-        path is kept if the package cannot be created or computes something else. Raises ArchError (A0907, A0913).
+        path is kept if the package cannot be created or its outputs differ. Raises ArchError (A0907, A0913).
         """
         from archir_torch.export import package
         from archir_torch.export.certificate import certify
@@ -136,9 +136,10 @@ class TorchBackend:
     def import_module(
         self, module: nn.Module, example: Any, *, name: str | None = None, partial: bool = False, seed: int = 0
     ) -> Imported:
-        """Import a torch module: return its graph and weights, after comparing them with the module on random inputs.
+        """Import a torch module: return its graph and weights, after comparing them with the module.
 
-        With `partial`, the largest part that archir supports is imported. Raises ArchError (A3201 to A3203).
+        With `partial`, only the largest part of the module that archir supports is imported. Raises ArchError (A3201 to
+        A3203).
         """
         from archir.language.decompiler.spelling import snake
         from archir_torch.importing import capture, proof  # torch.export takes a while to load
@@ -156,8 +157,9 @@ class TorchBackend:
     ) -> Imported:  # fmt: skip
         """Import a network that another backend read from a file as operator calls: return its graph and weights.
 
-        They are compared with `reference`, which computes the file's outputs (see `archir_torch.importing.calls`). With
-        `partial`, the largest part that archir supports is imported. Raises ArchError (A0916, A3201 to A3203).
+        The imported network is compared with `reference`, which computes the file's outputs (see
+        `archir_torch.importing.calls`). With `partial`, only the largest part that archir supports is imported. Raises
+        ArchError (A0916, A3201 to A3203).
         """
         from archir_torch.importing.calls import importer
 
@@ -168,7 +170,8 @@ class TorchBackend:
     ) -> float:
         """Return the largest difference between a module and a graph with the given weights, on random inputs.
 
-        It is relative to the largest magnitude of an output. Raises ArchError (A3203) if it exceeds rounding errors.
+        The difference is relative to the largest magnitude of an output. Raises ArchError (A3203) if it exceeds
+        rounding errors.
         """
         from archir_torch.importing import proof
 
@@ -222,9 +225,9 @@ class TorchBackend:
 
         `data` is a source for `archir_torch.data.load`; `settings` are the fields of
         `archir_torch.search.single.Settings`. The default `device` is a GPU if there is one. With several processes
-        under `torchrun`, the first one writes the folder, which must be visible to all of them. `start` is a file of
-        initial weights, and `names` maps its names to those of the network. `threads` is the number of CPU threads.
-        Raises ArchError (A11xx, A0902, A2220).
+        under `torchrun`, the first process writes the output folder, which must be visible to all processes. `start` is
+        a file of initial weights, and `names` maps names in that file to names in the network. `threads` is the number
+        of CPU threads. Raises ArchError (A11xx, A0902, A2220).
         """
         from archir.data.inputs import inputs_of
         from archir.recipes.plugins import import_named
@@ -284,9 +287,9 @@ class TorchBackend:
         self, recipe: Path, *, overrides: Mapping[str, str] | None = None, device: str | None = None,
         executor: str | None = None, trust_code: bool = False,
     ) -> Mapping[str, Any]:  # fmt: skip
-        """Run the checks that `search` makes before training, and return what each phase would do.
+        """Run the checks that `search` makes before training, and return what each phase of the recipe would do.
 
-        Modules that the recipe names are imported only with `trust_code`. Raises ArchError if a check fails.
+        Modules named by the recipe are imported only with `trust_code`. Raises ArchError if a check fails.
         """
         from archir_torch.search import run  # compiling needs none of it
 
@@ -295,7 +298,8 @@ class TorchBackend:
     def recipe_kinds(self) -> Mapping[str, Mapping[str, type[Checked]]]:
         """Return the settings classes of all strategies and objectives, by name.
 
-        The class of a strategy has the fields of its `options`, that of an objective the fields beside `kind`.
+        The settings class of a strategy has the fields of its `options` in a recipe; the settings class of an objective
+        has the fields beside `kind`.
         """
         self.complete()
         from archir_torch.objectives import OBJECTIVES
@@ -321,8 +325,7 @@ class TorchBackend:
         return samples(source, interface, objective=objective, training=training, seed=seed, judged=judged)
 
     def complete(self) -> None:
-        """Import all modules that register strategies and the like, so that listings of registered names are
-        complete."""
+        """Import all modules that register names, such as strategies, so that listings of names are complete."""
         from archir_torch.search import run  # noqa: F401
 
     @property
@@ -376,14 +379,16 @@ class TorchBackend:
     def runs(
         self, network: Graph, *, device: str = "cpu", batch: int = 1, threads: int = 1, compiled: bool = False
     ) -> TorchRuns:
-        """Prepare a network without choices for benchmarking (see `archir.backends.speed`)."""
+        """Build a network without choices for benchmarking (see `archir.backends.speed`)."""
         from archir_torch.measuring.speed import TorchRuns
 
         return TorchRuns(network, device, batch, threads, compiled)
 
     def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[TorchBench]:
-        """Return a context manager that prepares `cpu` or `cuda` for timing; `threads` defaults to torch's own
-        number."""
+        """Return a context manager that sets up `cpu` or `cuda` for timing operations.
+
+        `threads` is the number of CPU threads, by default torch's own.
+        """
         from archir_torch.measuring.latency import bench
 
         return bench(device, batch, threads)
@@ -395,7 +400,7 @@ class TorchBackend:
     def runner(self, module: Network) -> Callable[[Arrays], dict[str, NDArray[Any]]]:
         """Return a function that runs the module, in evaluation mode, on arrays by name.
 
-        Open sizes may differ between calls.
+        The sizes of dynamic axes may differ between calls.
         """
 
         def run(inputs: Arrays) -> dict[str, NDArray[Any]]:
@@ -417,4 +422,4 @@ class TorchBackend:
 
 
 BACKEND = TorchBackend()
-"""The backend's single instance, found by the entry point."""
+"""Single instance of the backend, to which the package's entry point refers."""

@@ -174,7 +174,10 @@ class _Exporter:
         return [Repeat(Sequence((_gap(mode, word and first, joined), choice)), least, endless)]
 
     def _part(self, child: Any, mode: str) -> Part:
-        """Convert a symbol to a literal, a group of alternatives, or a reference to the rule of a rule or terminal."""
+        """Convert a symbol to a literal, a group of alternatives, or a reference to the exported rule.
+
+        Rules and terminals of the lark grammar are both exported as rules.
+        """
         text = _literal(child)
         if text is not None:
             return Literal(text)
@@ -269,7 +272,8 @@ def _is_word_char(char: str) -> bool:
 def _gap(mode: str, needed: bool, joined: bool) -> Ref:
     """Return a reference to the rule for whitespace between two parts.
 
-    `needed` is True if both parts are words at the gap; `joined` is True if a line may be broken there.
+    `needed` is True if whitespace is required, because words on both sides would otherwise merge; `joined` is True if a
+    line may be broken there.
     """
     if mode == _INSIDE:
         return Ref("spaces-in" if needed else "space-in")
@@ -302,7 +306,7 @@ def _is_terminal(child: Any, name: str) -> bool:
 def _optional(child: Any) -> tuple[Tree[Token], int, bool] | None:
     """Return the body of an optional or repeated symbol, its minimum count, and whether it has no maximum.
 
-    None for others.
+    Returns None for other symbols.
     """
     if not isinstance(child, Tree):
         return None

@@ -1,6 +1,6 @@
-"""Textual notations of the exported grammar.
+"""Textual notations of the exported grammar: EBNF and GBNF.
 
-They are the EBNF of the W3C's XML recommendation (section 6), and the GBNF of llama.cpp.
+EBNF is the notation of the W3C's XML recommendation (section 6); GBNF is the notation of llama.cpp.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class _Rule:
     missing: int
     """Number of Nones, for absent optional children, after the last kept child."""
     unwraps: bool
-    """True if the rule's value is its child, should the rule have exactly one child."""
+    """True if a rule with exactly one child has this child as its value."""
     passes: bool
     """True if the rule always has exactly one child, which is its value."""
 
@@ -128,9 +128,9 @@ class Reader:
     def read(self, text: str, builder: object, begin: int = 0, end: int | None = None) -> Any:
         """Parse a text, or its part `begin:end`, and return the value that a builder creates for it.
 
-        For each rule, the builder's method with the rule's name is called with the rule's place, which is (0, 0) for a
-        rule without characters, and its children. Raises NotReadError for syntax errors, and whatever the layout filter
-        and the builder raise.
+        For each rule, the builder's method with the rule's name is called with the rule's place (its start and end
+        offset) and its children. The place is (0, 0) if the rule matched no characters. Raises NotReadError for syntax
+        errors, and any exception that the layout filter or the builder raises.
         """
         end = len(text) if end is None else end
         actions, passed, last = self._actions, self._passed, self._last

@@ -120,7 +120,7 @@ def test_settings_are_explained(schema: dict[str, Any]) -> None:
         "Number of uniformly sampled architectures"
     )
     assert (
-        definitions["Phase"]["properties"]["augment"]["description"] == "Augmentation that replaces the one in `data`."
+        definitions["Phase"]["properties"]["augment"]["description"] == "Augmentation; it replaces the one in `data`."
     )
 
 

@@ -1,5 +1,8 @@
-"""Sources given as named arrays: the name of an array tells whether it is an input or a target, and of which
-part."""
+"""Sources given as named arrays.
+
+The name of an array determines whether it holds inputs or targets, and whether it belongs to the training part or
+to the held-out part.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ _HINT = (
 
 
 def source_of_arrays(arrays: Arrays, source_name: str) -> Source:
-    """Build a source from named arrays: `x`, `images` and names starting with `x_` are inputs; `y`, `labels` and
-    `y_` targets.
+    """Build a source from named arrays.
 
-    The suffixes `_train` and `_test` give the part. An array `labels` must contain class numbers. `source_name`
-    names the source in messages. Raises ArchError (A1102).
+    `x`, `images` and names that start with `x_` are inputs; `y`, `labels` and names that start with `y_` are targets.
+    The suffixes `_train` and `_test` select the training or the held-out part. An array `labels` must contain class
+    numbers. `source_name` names the source in messages. Raises ArchError (A1102).
     """
     parts_by_name: dict[str, tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]] = {}
     for name, array in arrays.items():

@@ -11,8 +11,8 @@ from archir.diagnostics.errors import fail
 def require_package(package: str, extra: str, feature: str) -> Any:
     """Import an optional package.
 
-    `extra` is the extra of archir that installs it; `feature` names in messages what needs it. Raises ArchError
-    (A1112), with the install command as a hint, if it is not installed.
+    `extra` is the extra of archir that installs the package; `feature` is the text that messages use for the feature
+    that needs it. Raises ArchError (A1112), with the install command as a hint, if the package is not installed.
     """
     try:
         return importlib.import_module(package)

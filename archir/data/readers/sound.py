@@ -95,8 +95,8 @@ def _read_wav(
 def _fit_frames(frames: NDArray[np.float32], net_input: Input, name: Path | str) -> NDArray[np.float32]:
     """Convert frames [n, channels] to the shape of an input.
 
-    They are truncated or padded with silence; channels are averaged to mono, or mono is repeated. Raises
-    ArchError (A1103) if the channel counts do not fit.
+    The frames are truncated or padded with silence. Several channels are averaged to mono, or mono is repeated for each
+    channel. Raises ArchError (A1103) if the channel counts do not fit.
     """
     length, *channel_axis = net_input.type.shape
     channels, frame_channels = channel_axis[0] if channel_axis else 1, frames.shape[1]

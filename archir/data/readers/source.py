@@ -29,7 +29,7 @@ bytes (64 MiB)."""
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One part of a source: raw inputs and targets by name, each with one row per sample."""
+    """Training or held-out part of a source: raw inputs and targets by name, each with one row per sample."""
 
     inputs: Mapping[str, Raw]
     targets: Mapping[str, NDArray[Any]]
@@ -47,9 +47,9 @@ def image_part(pixels: Raw, labels: NDArray[np.int64]) -> Part:
 class Source:
     """Data set: training samples, held-out samples (None if the source defines none), and class names.
 
-    `classes` is () unless the only target is a label. For time series, samples are in temporal order, and two
-    samples of a part share no values if they are at least `min_gap` rows apart; such parts are split by time,
-    others at random.
+    `classes` is () unless the only target is a label. For time series, the samples are in temporal order, and two
+    samples of a part share no values if they are at least `min_gap` rows apart. Parts of time series are split by time,
+    all other parts at random.
     """
 
     train: Part
@@ -105,7 +105,7 @@ def classes_of(*parts: Part, are_labels: bool = False) -> tuple[str, ...]:
 def check_labels(display_name: str, labels: NDArray[Any], classes: int | None = None) -> NDArray[np.int64]:
     """Check labels [n] and return them as int64.
 
-    Raises ArchError (A1102) unless they are integers from 0 and less than `classes` (default: MAX_CLASSES).
+    Raises ArchError (A1102) unless all labels are integers with 0 <= label < `classes` (default: MAX_CLASSES).
     """
     if not np.issubdtype(labels.dtype, np.integer) or labels.ndim != 1 or len(labels) == 0:
         raise fail(

@@ -152,7 +152,7 @@ def _is_integer(cell: Any) -> bool:
 
 
 def _features(cells: Sequence[Any], words: list[str] | None, name: str, source_name: str) -> NDArray[np.float32]:
-    """Return a column as float32 input features: [n, 1] if numeric, one-hot [n, words] for strings."""
+    """Return a column as float32 input features: [n, 1] if numeric, one-hot [n, distinct strings] otherwise."""
     if words is None:
         return np.array([float(cell) for cell in cells], np.float32)[:, None]
     if len(words) > MAX_WORDS:

@@ -14,7 +14,7 @@ from archir.runs.report.contents import ChoiceProbabilities
 _BLUE = b"\x2b\x95\xe3"
 """RGB colour of the pixels."""
 _MAX_COLUMNS = 300
-"""Maximum number of heat map columns; of more epochs, evenly spaced ones are shown."""
+"""Maximum number of heat map columns. If there are more epochs, evenly spaced epochs are shown."""
 
 
 def probability_range(weighings: Sequence[ChoiceProbabilities]) -> tuple[float, float]:

@@ -40,13 +40,13 @@ class Importance:
 def choice_importances(
     trials: Sequence[tuple[Mapping[str, Any], float]], larger: bool, seed: int = 0
 ) -> list[Importance]:
-    """Return the importance of each choice, most important first; [] for fewer than `MIN_TRIALS` trials or equal
-    scores.
+    """Return the importance of each choice, most important first.
 
-    Trials are grouped by the outcome of one choice; those in which it is inactive form a group of their own.
-    Importance is the fraction of the variance that is between groups, corrected for what random groups would have
-    (epsilon squared, the main effects of an analysis of variance). Intervals are bootstrap intervals, centred at
-    the estimate. `larger`: larger scores are better.
+    Returns [] if there are fewer than `MIN_TRIALS` trials, or if all scores are equal. For each choice, trials are
+    grouped by its outcome; trials in which the choice is inactive form a group of their own. Importance is the fraction
+    of the variance that lies between groups, corrected by the fraction expected for random groups (epsilon squared, the
+    main effects of an analysis of variance). Intervals are bootstrap intervals, centred at the estimate. `larger` is
+    True if larger scores are better.
     """
     scores = np.array([score for _, score in trials])
     if len(trials) < MIN_TRIALS or not scores.std() > 0:
@@ -70,7 +70,7 @@ def choice_importances(
 
 
 def _explained(codes: NDArray[np.int64], scores: NDArray[np.float64], groups: int) -> float:
-    """Return the fraction of the variance that is between groups, corrected for the expectation with random groups."""
+    """Return the fraction of variance that lies between groups, corrected by that expected for random groups."""
     counts = np.bincount(codes, minlength=groups)
     occupied = int((counts > 0).sum())
     total = float(((scores - scores.mean()) ** 2).sum())
@@ -82,7 +82,7 @@ def _explained(codes: NDArray[np.int64], scores: NDArray[np.float64], groups: in
 
 
 def importance_section(importances: Sequence[Importance], values: Sequence[float], score: str, text: Any) -> str:
-    """Return the HTML section on importance; if there is none, it gives the reason.
+    """Return the HTML section on the importance of choices, or on why importance cannot be estimated.
 
     `values` are the scores of all trials; `text(score, value)` formats a score.
     """

@@ -1,5 +1,7 @@
-"""Builds architectures from outcomes that another library picks, one choice at a time; inactive choices are not
-asked for."""
+"""Builds architectures from outcomes that another library picks, one choice at a time.
+
+The library is not asked for the outcomes of inactive choices.
+"""
 
 from __future__ import annotations
 

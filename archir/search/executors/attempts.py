@@ -41,8 +41,10 @@ def error_line(error: BaseException) -> str:
 
 
 def prepare(work: Work) -> tuple[Score | None, Ready]:
-    """Prepare the work in this process; return the scoring function, or None if that raised, and the message to
-    send."""
+    """Prepare the work in this process.
+
+    Returns the scoring function (None if preparing raised an exception) and the message to send to the parent.
+    """
     try:
         return work.prepare(), Ready(worker_name())
     except (Exception, SystemExit) as error:

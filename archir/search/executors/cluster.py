@@ -197,9 +197,9 @@ def _quiet_environment() -> Iterator[None]:
 
 @contextmanager
 def _kept_sigterm_handler() -> Iterator[None]:
-    """Context manager that finally restores the SIGTERM handler.
+    """Context manager that restores the previous SIGTERM handler at its end.
 
-    If there was none before, Ray's handler stays, which shuts this process down cleanly.
+    If there was no handler before, Ray's handler stays, which shuts this process down cleanly.
     """
     handler = signal.getsignal(signal.SIGTERM)
     try:

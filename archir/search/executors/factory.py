@@ -18,8 +18,10 @@ from archir.search.executors.supervised import Supervised
 
 
 class LocalExecutor:
-    """Executor that scores in this process. It supports no time limit, since a task could be stopped only with the
-    process."""
+    """Executor that scores in this process.
+
+    It supports no time limit, since a task cannot be stopped without ending the whole process.
+    """
 
     def __init__(self) -> None:
         self._work: Work | None = None

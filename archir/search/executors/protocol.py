@@ -14,11 +14,11 @@ Score = Callable[[Any], Mapping[str, float]]
 
 
 class Work(Protocol):
-    """What the workers of an executor do. If workers are separate processes, the work and its tasks must be
-    picklable.
+    """Work of an executor: prepares a worker and returns the function that scores tasks.
 
-    Scores must depend only on the work and the task. Worker processes set `OMP_NUM_THREADS` to their number of
-    cores; `prepare` must set everything else that affects rounding. Arrays in the work may be read-only.
+    If workers are separate processes, the work and its tasks must be picklable. Scores must depend only on the work and
+    the task. Worker processes set `OMP_NUM_THREADS` to their number of cores; `prepare` must set everything else that
+    affects rounding. Arrays in the work may be read-only.
     """
 
     def prepare(self) -> Score:
@@ -52,8 +52,10 @@ Outcome = Done | Failed
 
 
 class Executor(Protocol):
-    """Context manager that scores tasks. Workers live until it is closed; they prepare again only for a different
-    work object."""
+    """Context manager that scores tasks.
+
+    Workers live until the executor is closed. They call `Work.prepare` again only if `run` gets a different `Work`.
+    """
 
     def run(self, work: Work, tasks: Sequence[tuple[str, Any]]) -> Generator[Outcome, None, None]:
         """Yield one outcome per task, in order of completion. A task is a pair: a key, and the argument of the scoring

@@ -1,8 +1,8 @@
-"""Local search: moves to a better neighbour as long as there is one, then restarts from a random architecture.
+"""Local search: moves to better neighbours as long as there are any, then restarts at random.
 
-White et al. 2021, Local Search is State of the Art for Neural Architecture Search Benchmarks, algorithm 1.
-There, all neighbours are scored before moving to the best; here, the search moves as soon as a batch of
-neighbours has a better one.
+White et al. 2021, Local Search is State of the Art for Neural Architecture Search Benchmarks, algorithm 1. The paper
+scores all neighbours before moving to the best one; this implementation moves as soon as a batch of neighbours
+contains a better one.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ class Nsga2Options(Settings):
 class Nsga2(Search):
     """NSGA-II for several objectives.
 
-    The first generation is random; later ones are children of the survivors. These are the first fronts and, of
-    the front that fits only in part, the candidates with the largest crowding distances.
+    The first generation is random; later ones are children of the survivors. All candidates of the first fronts
+    survive, as long as a whole front fits; from the next front, those with the largest crowding distances survive.
     """
 
     batch_name = "generation"

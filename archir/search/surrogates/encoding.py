@@ -47,8 +47,10 @@ class Encoding:
 
     @cached_property
     def _tables(self) -> list[Floats | None]:
-        """For each choice, the vectors of its outcomes [outcomes + 1, k], with a last row for inactive; None if too
-        large."""
+        """For each choice, the vectors of its outcomes [outcomes + 1, k]; the last row is for an inactive choice.
+
+        The entry of a choice is None if its table would be too large.
+        """
         return [
             np.stack([_vector(choice, outcome) for outcome in (*range(choice.outcome_count), -1)])
             if choice.outcome_count * len(choice.alternatives) <= MAX_TABLE_CELLS

@@ -1,6 +1,6 @@
 """Answers of the optimiser: the best architectures with a proof, or bounds that contradict each other.
 
-If the time limit is reached, they are the best architectures found and a bound on the optimum.
+If the time limit is reached, an answer has the best architectures found so far, and a bound on the optimum.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ _ANY = "params"
 
 @dataclass(frozen=True)
 class ConflictingBound:
-    """A bound that contradicts others, and the nearest feasible cost if the others stay; None if not found in time."""
+    """A bound that contradicts other bounds, and the nearest feasible cost.
+
+    This is the feasible cost nearest to the bound's limit if all other bounds are kept; it is None if it was not found
+    within the time limit.
+    """
 
     bound: Constraint
     nearest_cost: int | None
@@ -40,9 +44,10 @@ class ConflictingBound:
 class Answer(Tabular):
     """The best `architectures` in order, with their `values`; no other architecture is better than `bound`.
 
-    `proved` is True if this is proved to be optimal. If it is proved that no architecture is within the bounds,
-    `architectures` is empty and `conflict` has bounds that contradict each other. `is_minimal` is True if leaving out
-    any one of these bounds leaves some architecture, and False if this was not known before the time limit.
+    `proved` is True if the answer is proved to be optimal. If it is proved that no architecture is within the bounds,
+    `architectures` is empty, and `conflict` has bounds that contradict each other. `is_minimal` is True if this
+    conflict is minimal: without any one of its bounds, some architecture is within the others. `is_minimal` is False if
+    that was not established within the time limit.
     """
 
     objective: Objective
@@ -102,10 +107,10 @@ def optimize(
     fixed: Mapping[str, int] | None = None,
     seconds: float | None = None,
 ) -> Answer:
-    """Return the best architectures of a space within its bounds on costs: `best` of them, in order.
+    """Return the `best` best architectures of a space within its bounds on costs, in order.
 
     `fixed` has outcomes of choices by path, `seconds` is the time limit. Raises ArchError: A1601, A1602 (a size limit
-    is exceeded), A1604 (unknown cost), A3302 (a bound that cannot be optimised under).
+    is exceeded), A1604 (unknown cost), A3302 (optimisation does not support a bound of this form).
     """
     end = None if seconds is None else monotonic() + seconds
 
@@ -154,7 +159,8 @@ class _Optimizing:
     def _feasible_optimum(self, bounds: Sequence[Constraint]) -> Optimum:
         """Search for an architecture within the bounds, of which there must be at least one.
 
-        The sum of the first bound is minimised within the others; the search stops once it is within its limit.
+        The search minimises the sum on which the first bound is set, within the other bounds. It stops as soon as the
+        sum satisfies the first bound.
         """
         problem = self._problem(Objective(_ANY), bounds)
         assert problem.network is not None
@@ -171,7 +177,7 @@ class _Optimizing:
     def _conflict(self) -> tuple[tuple[ConflictingBound, ...], bool]:
         """Return bounds that contradict each other, and whether they are known to be minimal.
 
-        They are minimal if leaving out any one of them leaves some architecture.
+        They are minimal if, without any one of them, some architecture is within the others.
         """
         kept, fewest = list(self.bounds), True
         for bound in self.bounds:
@@ -189,9 +195,9 @@ class _Optimizing:
         return tuple(needed), fewest
 
     def _nearest_cost(self, bound: Constraint, others: Sequence[Constraint]) -> int | None:
-        """Return the feasible cost nearest to a bound's limit if `others` stay.
+        """Return the feasible cost that is nearest to the limit of a bound if the bounds `others` are kept.
 
-        None if it is not found within the time limit.
+        Returns None if it is not found within the time limit.
         """
         if bound.condition is not True or not isinstance(bound.limit, int):
             return None

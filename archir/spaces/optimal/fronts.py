@@ -220,9 +220,10 @@ class _FrontTrace:
         return Point(answer.best, (answer.values[0], int(self.space.account.at(codes, [self.cost])[self.cost][0])))
 
     def _spread(self, best: Point, points: int) -> list[int]:
-        """Return evenly spaced limits of the second cost.
+        """Return evenly spaced limits on the second cost.
 
-        They start at its value at the optimum of the first objective, and end at its best value.
+        The first limit is the second cost of the architecture that is optimal in the first objective; the last limit is
+        the minimum of the second cost.
         """
         answer = optimize(self.space, self.second, 1, self.fixed)
         cost_range = best.values[1], int(answer.values[0])

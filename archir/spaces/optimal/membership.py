@@ -27,10 +27,10 @@ TIME_LIMIT = 20.0
 class Membership:
     """The architecture that computes the same function as a network, or None.
 
-    `largest` is True if it is the architecture with the most multiply-accumulates. `proved` is True if all
-    architectures that could be the network were compared. If none is, `closest` is the architecture, among those
-    compared, that has the most operations in common with the network, and `differences` lists, by scope, the operations
-    of the network and of the architecture that differ.
+    `largest` is True if it is the architecture with the most multiply-accumulates. `proved` is True if every
+    architecture that could equal the network was compared. If no architecture equals the network, `closest` is the
+    compared architecture that has the most operations in common with the network, and `differences` lists, by scope,
+    the operations in which the two differ.
     """
 
     architecture: Architecture | None

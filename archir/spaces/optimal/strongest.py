@@ -23,7 +23,7 @@ When it is reached, `strongest` returns the best architecture found, and `requir
 UNSUPPORTED_CODES = ("A1601", "A1602", "A3302")
 """Codes of the errors that say that exact optimisation within the bounds is impossible.
 
-Bounds may not be on sums of costs, or a size limit may be exceeded.
+The reason is a bound that is not on a sum of costs, or an exceeded size limit.
 """
 
 

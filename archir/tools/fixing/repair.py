@@ -115,7 +115,10 @@ def _score(problems: Sequence[Diagnostic]) -> Score:
 
 
 def _candidate_names(text: str, problem: Diagnostic) -> list[str]:
-    """Return names and numbers that may be meant at an error: those of the file, nearest first, then all operations."""
+    """Return candidate replacements for the text at an error.
+
+    They are the names and numbers of the file, nearest first, followed by the names of all operations.
+    """
     offset = problem.span.start if problem.span is not None else 0
     nearby = sorted(
         (token for token in code_tokens(text) if token.kind in ("name", "number")),

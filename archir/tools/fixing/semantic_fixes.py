@@ -26,7 +26,7 @@ _MAX_CANDIDATES = 60
 def candidates(source: Source, problem: Diagnostic, names: list[str]) -> list[Change]:
     """Return candidate changes that may fix an error of a file, the most likely first.
 
-    `names` are the names that may have been meant at the position of the error.
+    `names` are candidate replacements for the name at the position of the error.
     """
     text, span = source.text, problem.span
     changes = []

@@ -46,7 +46,7 @@ _PLACEHOLDER = "x_"
 
 
 def candidates(text: str, problem: Diagnostic, names: list[str]) -> list[Change]:
-    """Return changes with which the top-level item that contains the error parses, the most likely first.
+    """Return changes after which the top-level item with the error can be parsed, the most likely first.
 
     `names` are the names to try where a name is missing.
     """

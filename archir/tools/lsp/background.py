@@ -32,7 +32,8 @@ class InterruptedWorkError(Exception):
 class BackgroundWorker:
     """Runs long-running work in one background thread.
 
-    Neither thread takes locks: while work is running, the event loop's thread must not call archir.
+    Neither the background thread nor the event loop's thread uses locks. Therefore, the event loop's thread must not
+    call archir while background work is running.
     """
 
     def __init__(self) -> None:

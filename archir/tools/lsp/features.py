@@ -27,7 +27,10 @@ T = TypeVar("T")
 CHECK_DELAY = 0.25
 """Seconds from the last keystroke until the full check starts, which proves shapes."""
 RESUME_DELAY = 0.02
-"""Seconds from an interruption until the interrupted work restarts; not at once, since requests come in bursts."""
+"""Seconds from an interruption until the interrupted work restarts.
+
+The work does not restart at once, since requests come in bursts.
+"""
 DEBOUNCE = 0.002
 """Seconds from a keystroke until names are checked. Another keystroke within this time cancels the check."""
 MAX_FIXES = 3

@@ -14,7 +14,10 @@ from archir.tools.lsp.occurrences import Occurrence
 from archir.tools.lsp.view import View
 
 _RULES = {"Result": "infer", "Weights": "weights", "Multiply-accumulates": "macs"}
-"""Headings under which the docstrings of an operation's rules are shown, with the name of each rule's method."""
+"""Documented rules of an operation: the heading of each, and the name of the method that implements it.
+
+The docstring of the method is shown under the heading.
+"""
 KEYWORDS = {
     "net": "a network or a search space of networks, with inputs and outputs: `net tiny(width = 16) { ... }`",
     "block": "a reusable part, called like an operation: `block unit(x, width) { return x |> conv(width) |> relu }`",

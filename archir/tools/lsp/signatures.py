@@ -129,7 +129,7 @@ def signature_at(view: View, offset: int) -> Signature | None:
 def _is_piped(text: str, name: str, arguments: list[Token], offset: int) -> bool:
     """Return whether a pipe passes a value to the call.
 
-    That is the case if `|>` precedes the call, or the colon or arrow of an alternative.
+    A value is passed if the call follows `|>`, or the colon or arrow of an alternative.
     """
     begin = arguments[0].start if arguments else offset
     before = text[:begin].rstrip().removesuffix("(").rstrip().removesuffix(name).rstrip()

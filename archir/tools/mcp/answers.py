@@ -76,8 +76,8 @@ class FixAnswer(TextAnswer):
 class CountAnswer(Answer):
     """Answer of `count`: exact numbers of architectures, as strings, which may exceed JSON's number range.
 
-    `size` is the number of all architectures, `within` that of architectures that satisfy requirements and bounds: a
-    single number, or a lower and an upper bound if the number is not known exactly.
+    `size` is the number of all architectures. `within` is the number of architectures that satisfy requirements and
+    bounds: a single number, or a lower and an upper limit if the number is not known exactly.
     """
 
     net: str | None = None

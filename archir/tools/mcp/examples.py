@@ -118,7 +118,10 @@ _BODIES = {
     output result = where(greater(a, b), a, b)
 """,
 }
-"""Handwritten net bodies by operation or block, where tensors and the values in `_ARGUMENTS` are not enough."""
+"""Handwritten net bodies, by operation or block, for which automatic examples do not work.
+
+Automatic examples use only tensors and the values in `_ARGUMENTS` as arguments.
+"""
 _HELPER_BLOCKS = {
     "scan": "block added_up(token, state) {\n return linear(token, 32) + linear(state, 32) |> tanh\n}",
     "stacked_cells": "block plain(a, b, affine, settings) {\n return a + sep_conv_3x3(b)\n}\n\n"

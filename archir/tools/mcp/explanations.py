@@ -88,7 +88,8 @@ def standard_libraries() -> dict[str, Module]:
 def _hint(name: str) -> str:
     """Return a hint for an unknown name.
 
-    It is the archir equivalent of a torch name, a similar name, or how to list all names.
+    The hint names the archir equivalent if the name is known from torch, or else a similar name; if there is neither,
+    it says how to list all names.
     """
     if _CODE.fullmatch(name):
         return "`archir explain` lists all"

@@ -68,9 +68,10 @@ class Session:
         return tuple(self._handlers)
 
     def ask(self, kind: str, fields: Any) -> Answer:
-        """Return the answer to a request; if the text or its bounds have errors, these are in `problems`.
+        """Return the answer to a request.
 
-        Raises RequestError if the request is malformed.
+        Errors of the text or of its bounds are reported in the answer's field `problems`. Raises RequestError if the
+        request is malformed.
         """
         if kind not in self._handlers:
             raise RequestError(f"there are no requests of kind `{kind}`")
@@ -172,7 +173,10 @@ class Session:
         return {"costs": {name: cost_histogram(space, name) for name in COSTS}}
 
     def _within(self, request: RequestFields) -> Answer:
-        """Answer with bounds on the number of architectures within given cost bounds, and the number without these."""
+        """Answer with limits on the number of architectures within given cost bounds, and the total number.
+
+        The total number is counted without these bounds.
+        """
         space = self._space(request)
         least, most = count_within(space, request.bounds(COSTS))
         return {"least": str(least), "most": str(most), "of": str(space.satisfying)}

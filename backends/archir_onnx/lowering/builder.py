@@ -26,9 +26,9 @@ class Builder:
     """Builder of an ONNX graph: collects nodes and constants.
 
     Nodes are named `scope/Operator`; equal constants are stored once. `scope`, `type` and `types` describe the
-    operation being lowered: its scope, the type of its result, and the types of its operands. If image sizes are open,
-    the heights and widths in these types are only those of the net itself; rules then take the actual sizes from a
-    tensor, the parameter `like` of `reshape`.
+    operation being lowered: its scope, the type of its result, and the types of its operands. If the model accepts
+    any image size ("sizes are open"), the heights and widths in these types are only those declared in the net;
+    lowering rules then take the actual sizes from a tensor, the parameter `like` of `reshape`.
     """
 
     def __init__(self, options: ExportOptions, inputs: Sequence[str]) -> None:
@@ -89,14 +89,18 @@ class Builder:
         return self.constant(values, self.options.dtype)
 
     def weight(self, name: str, array: NDArray[Any]) -> str:
-        """Store a trained tensor under its state-dict name; return the name. Raises ArchError (A0931) if it
-        overflows."""
+        """Store a trained tensor under its state-dict name; return the name.
+
+        Raises ArchError (A0931) if the tensor overflows the model's precision.
+        """
         self.arrays.setdefault(name, self.options.cast(name, array))
         return name
 
     def as_constant(self, name: str) -> str:
-        """Move an untrained tensor into a `Constant` node; return its name. Large or shared ones remain
-        initializers."""
+        """Move an untrained tensor into a `Constant` node; return its name.
+
+        Large or shared tensors stay initializers.
+        """
         array = self.arrays[name]
         if name in self.shared_weights or array.nbytes > MAX_CONSTANT_BYTES:
             return name
@@ -105,7 +109,8 @@ class Builder:
     def transposed_weight(self, name: str) -> str:
         """Return the name of a weight's transpose.
 
-        It is computed at export, unless other operations need the weight unchanged; then a `Transpose` node is added.
+        The transpose is computed at export, unless other operations need the weight unchanged; then a `Transpose` node
+        is added.
         """
         if name in self.shared_weights:
             return self.node("Transpose", name, perm=[1, 0])
@@ -115,7 +120,8 @@ class Builder:
     def weight_slice(self, name: str, position: int) -> str:
         """Return the name of the slice of a weight at a position of its first axis.
 
-        It is computed at export, unless other operations need the weight unchanged; then a `Gather` node is added.
+        The slice is computed at export, unless other operations need the weight unchanged; then a `Gather` node is
+        added.
         """
         if name in self.shared_weights:
             return self.node("Gather", name, self.constant(position), axis=0)
@@ -132,7 +138,7 @@ class Builder:
         return self._once((like,), self.scope, lambda: self.node("Shape", like, start=2))
 
     def _once(self, key: tuple[object, ...], scope: str, make: Callable[[], str]) -> str:
-        """Return the name of the tensor with this key; on first use, it is created in the given scope."""
+        """Return the name of the tensor with this key; on first use, the tensor is created in the given scope."""
         if key not in self._shared_shapes:
             before, self.scope = self.scope, scope
             self._shared_shapes[key] = make()
@@ -142,8 +148,8 @@ class Builder:
     def shape(self, dims: Sequence[int], like: str | None = None, batch: bool = False) -> str:
         """Return the name of a tensor that holds the shape [batch, *dims].
 
-        If sizes are open, the last two of `dims` are replaced by those of the map `like`. With `batch`, the first
-        element is the batch size, otherwise 0, which `Reshape` interprets as unchanged.
+        If the model accepts any image size, the last two of `dims` are replaced by the height and width of the map
+        `like`. With `batch`, the first element is the batch size, otherwise 0, which `Reshape` interprets as unchanged.
         """
         resized = like is not None and self.options.has_open_sizes
         if not (resized or (batch and "batch" in self.options.dynamic)):
@@ -156,7 +162,8 @@ class Builder:
     def reshape(self, x: str, *dims: int, like: str | None = None) -> str:
         """Reshape all axes except the batch axis. One of `dims` may be -1 and is then inferred.
 
-        If sizes are open, the last two of `dims` are replaced by those of the map `like`.
+        If the model accepts any image size, the last two of `dims` are replaced by the height and width of the map
+        `like`.
         """
         return self.node("Reshape", x, self.shape(dims, like))
 
@@ -196,7 +203,7 @@ class Builder:
         return self.node("Slice", x, self.constant([start]), self.constant([end]), self.constant([axis]))
 
     def tokens(self, kind: TensorType) -> int:
-        """Return the number of tokens to pass to `reshape`: -1 (inferred) if sizes are open."""
+        """Return the number of tokens to pass to `reshape`; -1 (inferred) if the model accepts inputs of any size."""
         return -1 if self.options.has_open_sizes else kind.shape[0]
 
     def split_heads(self, x: str, heads: int, kind: TensorType) -> str:
@@ -211,7 +218,7 @@ class Builder:
     def merge_heads(self, x: str, kind: TensorType, like: str) -> str:
         """Merge heads (inverse of `split_heads`) into a result of type `kind`.
 
-        If it is a map, it gets the size of `like`.
+        If the result is a map, it gets the height and width of `like`.
         """
         if kind.rank == 2:
             return self.reshape(self.transpose(x, 0, 2, 1, 3), self.tokens(kind), kind.channels)

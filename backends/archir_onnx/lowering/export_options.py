@@ -1,4 +1,4 @@
-"""Export options of ONNX models: opset, precision, open axes, and inputs that the model normalises itself."""
+"""Export options of ONNX models: opset, precision, dynamic axes, and normalisation inside the model."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ OPSETS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26
 Precision = Literal["float32", "float16", "bfloat16"]
 """Data type of weights and of computations."""
 Attention = Literal["auto", "decomposed", "standard", "fused"]
-"""Form in which attention over all positions is exported; see `ExportOptions`."""
+"""Form in which attention over all positions is exported; the values are explained in `ExportOptions`."""
 ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 AXES = ("batch", "height", "width", "tokens")
-"""Names of the axes whose sizes can be left open."""
+"""Names of the axes that can be exported with dynamic size."""
 
 _DTYPES: dict[Precision, type[Any]] = {
     "float32": np.float32,
@@ -56,13 +56,14 @@ class PixelNormalization(Normalization):
 class ExportOptions:
     """Export options, which are independent of the network.
 
-    `precision` is the data type of weights and computations; inputs and outputs stay float32. `dynamic` names the axes
-    whose sizes are left open, out of `batch`, `height`, `width` and `tokens`; if it does not contain `batch`, the batch
-    size is fixed to the field `batch`. Inputs in `scales` are passed to the model raw, and the model normalises them.
+    `precision` is the data type of weights and computations; inputs and outputs stay float32. `dynamic` names the
+    axes that are exported with dynamic size, out of `batch`, `height`, `width` and `tokens`; if `dynamic` does not
+    contain `batch`, the batch size is fixed to the field `batch`. Inputs in `scales` are passed to the model raw, and
+    the model normalises them.
 
     `attention` selects the form of attention over all positions: matrix products and a softmax (`decomposed`), the
-    `standard` operator of opset 23 and later, or onnxruntime's own `fused` operator, which no other runtime has. `auto`
-    selects whichever of the first two is faster on CPUs.
+    `standard` operator of opset 23 and later, or onnxruntime's own `fused` operator, which no other runtime has.
+    `auto` selects `decomposed` or `standard`, whichever is faster on CPUs.
     """
 
     opset: int = 23
@@ -80,7 +81,7 @@ class ExportOptions:
 
     @property
     def has_open_sizes(self) -> bool:
-        """True if heights, widths or numbers of tokens are left open, so that they may differ from those of the net."""
+        """True if height, width or the number of tokens is dynamic, so that actual sizes may differ from the net's."""
         return not {*self.dynamic} <= {"batch"}
 
     def problems(self) -> list[Diagnostic]:
@@ -115,11 +116,11 @@ class ExportOptions:
         return diagnostics
 
     def normalization_of(self, name: str) -> Normalization | None:
-        """Return how the model normalises an input itself, or None if it does not."""
+        """Return the normalisation that the model applies to an input, or None if the input is already normalised."""
         return self.scales.get(name, self.scales.get(""))
 
     def cast(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        """Convert a weight to the model's precision. Raises ArchError (A0931) if it overflows float16."""
+        """Convert a weight to the model's precision. Raises ArchError (A0931) if the weight overflows float16."""
         if array.dtype.kind != "f" or array.dtype == self.dtype:
             return array
         with np.errstate(over="ignore"):
@@ -131,7 +132,7 @@ class ExportOptions:
 
 
 DEFAULT_OPTIONS = ExportOptions()
-"""Default export options: float32, with an open batch size."""
+"""Default export options: float32, with a dynamic batch size."""
 
 
 MeanAndStd = tuple[Sequence[float], Sequence[float]]
@@ -144,8 +145,8 @@ def make_options(
 ) -> ExportOptions:  # fmt: skip
     """Create export options.
 
-    `pixels` is the mean and standard deviation of an image that is the only input. `scales` describes inputs by name:
-    `of` is "pixels" or "numbers", and `mean` and `std` are lists of numbers.
+    `pixels` is the mean and standard deviation of the only input, an image. `scales` maps input names to
+    descriptions: `of` is "pixels" or "numbers", and `mean` and `std` are lists of numbers.
     """
     classes = {"pixels": PixelNormalization, "numbers": Normalization}
     normalizations = {

@@ -20,7 +20,7 @@ from archir_onnx.lowering.export_options import ExportOptions, Normalization, Pi
 Arrays = Mapping[str, NDArray[Any]]
 
 _VALID_LIMIT = re.compile("[1-9][0-9]{0,11}")
-"""Pattern that valid limits of integer inputs in the metadata match."""
+"""Regular expression for valid upper limits of integer inputs in the metadata."""
 
 ELEMENT_TYPES = {
     "f32": TensorProto.FLOAT,
@@ -36,8 +36,9 @@ ELEMENT_TYPES = {
 def lower_input(g: Builder, name: str, kind: TensorType) -> str:
     """Add the preprocessing of an input; return the name of the value that the network reads.
 
-    The input is converted to the model's precision. If the model normalises it, it is also normalised, and images are
-    transposed to channels first. Raises ArchError (A0933) if an input to normalise has another number of channels.
+    The input is converted to the model's precision. If the model normalises the input itself, normalisation is added,
+    and images are transposed to channels first. Raises ArchError (A0933) if the number of channels of the input
+    differs from that of its normalisation.
     """
     g.scope = name
     scale = g.options.normalization_of(name)
@@ -74,7 +75,7 @@ def limit_metadata(inputs: Mapping[str, TensorType]) -> dict[str, str]:
 def input_limit(metadata: Mapping[str, str], name: str) -> int:
     """Return the exclusive upper limit of an integer input according to a model's metadata.
 
-    Returns 2 if it is missing or invalid.
+    Returns 2 if the limit is missing or invalid.
     """
     text = metadata.get(f"{_LIMIT_PREFIX}{name}", "")
     return int(text) if _VALID_LIMIT.fullmatch(text) else 2
@@ -103,7 +104,10 @@ def is_raw(metadata: Mapping[str, str], name: str) -> bool:
 
 
 def input_info(name: str, kind: TensorType, options: ExportOptions, tokens: int | None = None) -> onnx.ValueInfoProto:
-    """Return the declaration of an input; `tokens` is the net's own number of tokens if that axis is open."""
+    """Return the ONNX declaration of an input.
+
+    If the number of tokens is dynamic, `tokens` is the number declared in the net.
+    """
     if not isinstance(options.normalization_of(name), PixelNormalization):
         return _info(name, kind, options, tokens)
     channels, height, width = _dims(kind, options, None)
@@ -111,7 +115,7 @@ def input_info(name: str, kind: TensorType, options: ExportOptions, tokens: int 
 
 
 def output_info(name: str, kind: TensorType, options: ExportOptions) -> onnx.ValueInfoProto:
-    """Return the declaration of an output. Sizes that depend on open axes are left to shape inference."""
+    """Return the ONNX declaration of an output. Sizes that depend on dynamic axes are left to shape inference."""
     if options.has_open_sizes and (kind.rank > 1 or "tokens" in options.dynamic):
         return helper.make_tensor_value_info(name, ELEMENT_TYPES[kind.dtype], [_batch(options), *[None] * kind.rank])
     return helper.make_tensor_value_info(name, ELEMENT_TYPES[kind.dtype], [_batch(options), *kind.shape])
@@ -128,7 +132,7 @@ def _batch(options: ExportOptions) -> str | int:
 
 
 def _dims(kind: TensorType, options: ExportOptions, tokens: int | None) -> list[str | int]:
-    """Return the sizes of an input without the batch axis; open axes are given by name."""
+    """Return the sizes of an input without the batch axis; dynamic axes are given by name."""
     names = ("height", "width") if tokens is None else ("tokens",) * kind.rank
     dims: list[str | int] = [*kind.shape]
     for axis, name in zip(open_axes(kind, tokens), names, strict=False):
@@ -140,7 +144,7 @@ def _dims(kind: TensorType, options: ExportOptions, tokens: int | None) -> list[
 def _normalize(g: Builder, name: str, kind: TensorType, scale: Normalization) -> str:
     """Add the normalisation of an input; return the name of the result.
 
-    Raises ArchError (A0933) if the input has another type or number of channels than the normalisation.
+    Raises ArchError (A0933) if the type or the number of channels of the input does not fit the normalisation.
     """
     pixels, channels = isinstance(scale, PixelNormalization), len(scale.mean)
     if kind.dtype != "f32" or (pixels and kind.rank != 3) or kind.channels != channels:

@@ -65,8 +65,8 @@ def build(
 ) -> Model:
     """Build the ONNX model of a graph without choices. `weights` are arrays by state-dict name.
 
-    ONNX names are unique: if an output has the name of an input, it is called `NAME_output`, with `_output` repeated as
-    often as needed.
+    ONNX names are unique: an output that has the same name as an input is called `NAME_output`, with `_output`
+    repeated as often as needed.
 
     Raises ArchError: A0901, A0904, A0911 (the graph cannot be lowered), A0912 (weights are missing or have other
     shapes), A0931 (weights overflow float16), A0933 (an input cannot be normalised).
@@ -157,9 +157,9 @@ def _drop_unused(builder: Builder, outputs: list[str]) -> None:
 
 
 def _drop_copies(builder: Builder, outputs: list[str]) -> None:
-    """Remove an `Identity` node before an output if the node that computes the value has no other consumer.
+    """Remove an `Identity` node before an output if the node that computes its operand has no other consumer.
 
-    That node then writes the output itself.
+    The node that computes the operand then writes the output itself.
     """
     producers = {node.output[0]: node for node in builder.nodes if len(node.output) == 1}
     copies = {

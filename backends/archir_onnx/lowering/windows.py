@@ -1,6 +1,6 @@
 """Window attributes of operators, and sliding windows built from shifted copies of maps.
 
-Shifted copies copy whole rows, not single values.
+Shifted copies are fast, because whole rows are copied instead of single values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def shift_columns(g: Builder, x: str, kernel: int) -> str:
 
 
 def shift_rows(g: Builder, columns: str, rows: range, kernel: int) -> str:
-    """Shift the result of `shift_columns` vertically, for the given rows of the window: [B, C, kernel, rows, H, W]."""
+    """Shift the result of `shift_columns` by the given rows of the window: [B, C, kernel, rows, H, W]."""
     if not g.options.has_open_sizes:
         return g.node("Gather", columns, g.constant(np.asarray(rows)[:, None] + np.arange(g.type.shape[1])), axis=3)
     expanded = g.node("Unsqueeze", columns, g.constant([3]))

@@ -29,7 +29,7 @@ from archir_onnx.running.sessions import session
 
 
 class OnnxBench:
-    """Timing of networks on an onnxruntime device with a fixed batch size."""
+    """Timing of networks in onnxruntime on one device, with a fixed batch size."""
 
     def __init__(self, device: str, batch: int, threads: int) -> None:
         self._device, self._batch, self.threads = device, batch, threads
@@ -65,9 +65,9 @@ class OnnxBench:
 
 @contextmanager
 def bench(device: str, batch: int, threads: int | None) -> Iterator[OnnxBench]:
-    """Context manager that prepares a device for timing.
+    """Context manager that sets up a device for timing.
 
-    Sessions raise ArchError (A0914) if the device's execution provider is not available.
+    Creating a session raises ArchError (A0914) if the device's execution provider is not available.
     """
     yield OnnxBench(device, batch, threads or cores())
 

@@ -20,9 +20,9 @@ _NAMES = {"float": "float32", "double": "float64"}
 
 
 class OnnxRuns:
-    """Model file that is prepared for repeated runs on the same random inputs.
+    """Loaded model file that can be run repeatedly on the same random inputs.
 
-    Creating it raises ArchError: A0914 (the device's execution provider is missing), A1508 (unsupported input shapes).
+    Loading raises ArchError: A0914 (the device's execution provider is missing), A1508 (unsupported input shapes).
     """
 
     def __init__(self, path: Path, device: str, batch: int, threads: int) -> None:

@@ -18,7 +18,7 @@ from archir_onnx.lowering.interface import ELEMENT_TYPES, denormalize_inputs, in
 from archir_onnx.running.sessions import run
 
 BATCH = 64
-"""Batch size for models that do not fix it."""
+"""Batch size for models with a dynamic batch axis."""
 
 _DTYPES = {element: dtype for dtype, element in ELEMENT_TYPES.items() if dtype in ("f32", "i64", "i32", "bool")}
 """Dtype of samples by ONNX element type."""
@@ -28,8 +28,8 @@ _DTYPES = {element: dtype for dtype, element in ELEMENT_TYPES.items() if dtype i
 class ModelInterface:
     """Inputs and outputs of a model file.
 
-    `interface` has the types that the network takes; inputs in `raw` are normalised by the model itself. `batch` is
-    the fixed batch size, or None if it is open.
+    `interface` has the types that the network takes; `raw` names the inputs that the model normalises itself. `batch`
+    is the fixed batch size, or None if the batch axis is dynamic.
     """
 
     interface: Interface
@@ -40,7 +40,8 @@ class ModelInterface:
     def of(cls, model: onnx.ModelProto) -> ModelInterface:
         """Return the interface of a model.
 
-        Raises ArchError (A2801) if an input is not a batch of samples of one size, or batch sizes differ.
+        Raises ArchError (A2801) if an input is not a batch of samples of one size, or if inputs have different batch
+        sizes.
         """
         constants = {tensor.name for tensor in model.graph.initializer}
         metadata = {value_info.key: value_info.value for value_info in model.metadata_props}
@@ -66,8 +67,10 @@ class ModelInterface:
         return cls(interface, frozenset(raw), batches.pop() or None)
 
     def raw_input_options(self, samples: Samples) -> ExportOptions:
-        """Return export options that hold the normalisation of raw inputs. Raises ArchError (A2801) if it is
-        unknown."""
+        """Return export options that hold the normalisation of raw inputs.
+
+        Raises ArchError (A2801) if the normalisation is unknown.
+        """
         if unknown := sorted(self.raw - samples.scales.keys()):
             raise fail("A2801", f"the normalisation of `{unknown[0]}` is unknown")
         return make_options(scales={name: samples.scales[name] for name in self.raw})
@@ -92,7 +95,7 @@ def batches(
 def run_batches(
     runtime: Any, model_interface: ModelInterface, arrays: Arrays, samples: Samples
 ) -> dict[str, NDArray[Any]]:
-    """Run a session on all samples; return its outputs by name. Raises ArchError (A0914) if it fails."""
+    """Run a session on all samples; return its outputs by name. Raises ArchError (A0914) if the session fails."""
     chunks: dict[str, list[NDArray[Any]]] = {}
     for batch, count in batches(model_interface, arrays, samples):
         for name, array in run(runtime, dict(batch)).items():

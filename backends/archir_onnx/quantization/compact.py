@@ -1,7 +1,7 @@
 """Size reduction of int8 models; in a small model, names of values would take most of the bytes.
 
-The model computes the same results, and onnxruntime fuses as many int8 layers as before. It recognises only certain
-node patterns, so some zero points are kept although they could be omitted.
+The reduced model computes the same results, and onnxruntime fuses as many int8 layers as before. onnxruntime
+recognises only certain node patterns, so some zero points are kept although they could be omitted.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _share_bias_scales(graph: onnx.GraphProto) -> None:
 
 
 def _drop_zero_points(graph: onnx.GraphProto) -> None:
-    """Remove zero points that are 0 from biases and from convolution weights."""
+    """Remove the zero points of biases and convolution weights where the zero point is 0."""
     element_types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     weights = {node.input[1] for node in graph.node if node.op_type in _CONVOLUTIONS}
     zero_tensors = {tensor.name for tensor in graph.initializer if not numpy_helper.to_array(tensor).any()}

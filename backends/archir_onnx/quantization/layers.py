@@ -78,7 +78,7 @@ _HALF_TYPES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 def layers(model: onnx.ModelProto) -> list[Layer]:
     """Return the layers of a model in order.
 
-    Raises ArchError (A2802) if there are none, or if the model is already quantised.
+    Raises ArchError (A2802) if there are no layers, or if the model is already quantised.
     """
     if quantised_operators := sorted({node.op_type for node in model.graph.node} & QUANTISED_OPERATORS):
         raise fail(

@@ -82,9 +82,9 @@ def _bytes(message: onnx.NodeProto | onnx.FunctionProto) -> int:
 
 
 def _expressions(graph: onnx.GraphProto) -> Iterator[Expression]:
-    """Yield an expression for each node of a graph: the node, and the operand nodes that only it uses.
+    """Yield an expression per node of a graph: the node, and its operand nodes without other consumers.
 
-    Such operand nodes quantise, dequantise, or multiply constant scales.
+    Only operand nodes that quantise, dequantise, or multiply constant scales are included.
     """
     producers = {node.output[0]: node for node in graph.node if node.op_type in _ABSORBED and not node.domain}
     readers = Counter(name for node in graph.node for name in node.input)

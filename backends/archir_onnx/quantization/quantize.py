@@ -1,4 +1,4 @@
-"""Conversion of a float32 model to int8, with a report of the loss (`archir quantize`)."""
+"""Conversion of a float32 model to int8, with a report of the lost accuracy (`archir quantize`)."""
 
 from __future__ import annotations
 
@@ -33,22 +33,25 @@ Mode = Literal["auto", "static", "dynamic"]
 """Quantisation mode: `static` (calibrated activation ranges), `dynamic` (ranges computed at run time) or `auto`."""
 
 TOLERANCE = 0.05
-"""Relative tolerance of int8 certificates: a last-bit difference of a float may change its level, one of 255."""
+"""Relative tolerance of int8 certificates.
+
+A difference in the last bit of a float may round to the next of the 255 quantisation levels.
+"""
 
 MIN_OPSET = 13
-"""Minimum opset; it introduced one scale per channel."""
+"""Minimum opset of models to quantise: the first opset that supports one scale per channel."""
 
 _ROUNDING = 1e-9
-"""Allowed excess over the maximum loss, to absorb rounding errors."""
+"""Amount by which the loss may exceed the maximum loss, to absorb rounding errors."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A layer in the report. `why` is the reason why it stayed in float, or None if it is in int8.
+    """Report entry for one layer. `why` is the reason why the layer stayed in float, or None if it is in int8.
 
-    `error` is the relative error of the layer's output in the int8 model, and `snr` the same error as a signal-to-noise
-    ratio in decibels. `alone` is the relative error of the network's output if only this layer is in int8, or None if
-    it was not measured.
+    `error` is the relative error of the layer's output in the int8 model, and `snr` the same error as a
+    signal-to-noise ratio in decibels. `alone` is the relative error of the network's output if only this layer is in
+    int8, or None if it was not measured.
     """
 
     name: str
@@ -64,10 +67,10 @@ class Row:
 class Quantised:
     """Result of a quantisation.
 
-    `before` and `after` are the objective's measures on `held_out` samples, the criterion first; empty if nothing was
-    measured. `chosen` is the number of other held-out samples, which determined the layers that returned to float, if
-    any. `training` is the number of samples that calibrated the activation ranges, and `rounds` the number of attempts
-    with fewer int8 layers.
+    `before` and `after` are the objective's measures on `held_out` samples, the criterion first; both are empty if
+    nothing was measured. `chosen` is the number of other held-out samples, on which the layers to return to float
+    were selected. `training` is the number of training samples that calibrated the activation ranges, and `rounds`
+    the number of attempts with fewer int8 layers.
     """
 
     mode: ResolvedMode
@@ -77,7 +80,7 @@ class Quantised:
     after: Mapping[str, float]
     criterion: str | None
     loss: float
-    """Loss of the criterion: in points if the criterion is a fraction, otherwise in percent of its value before."""
+    """Loss of the criterion: in points for a fraction, otherwise in percent of the float model's value."""
     training: int
     held_out: int
     chosen: int
@@ -164,7 +167,7 @@ def _fix_weights(model: onnx.ModelProto) -> None:
 
 
 def _criterion_loss(evaluator: Evaluator, before: Mapping[str, float], after: Mapping[str, float]) -> float:
-    """Return the loss of the criterion, in points or percent; infinite if its value is no longer finite."""
+    """Return the loss of the criterion, in points or percent; infinite if the criterion is no longer finite."""
     name = evaluator.criterion
     decrease = 100 * (before[name] - after[name] if evaluator.larger else after[name] - before[name])
     loss = decrease if is_fraction(name) else decrease / max(abs(before[name]), 1e-12)
@@ -175,7 +178,7 @@ def _criterion_loss(evaluator: Evaluator, before: Mapping[str, float], after: Ma
 class _FloatLayerSearch:
     """Search for the layers that must stay in float.
 
-    `in_float` are the layers found so far, and `rounds` is the number of attempts.
+    `in_float` lists the layers found so far, and `rounds` is the number of attempts.
     """
 
     quantizer: Quantizer
@@ -229,7 +232,7 @@ class _FloatLayerSearch:
 
 
 def _write_results(result: Quantised, original: onnx.ModelProto, model: onnx.ModelProto, output: Path) -> Quantised:
-    """Write model, certificate and report; before they are kept, onnxruntime must be able to run the written model."""
+    """Write model, certificate and report, and keep these files only if onnxruntime can run the written model."""
     model.producer_name, model.producer_version = original.producer_name, original.producer_version
     metadata = {entry.key: _compact_json(entry.value) for entry in original.metadata_props}
     held_out = {name: [value, result.after[name]] for name, value in result.before.items()}

@@ -1,8 +1,9 @@
 """Int8 quantisation with `onnxruntime.quantization`: number formats, ranges and options.
 
-Activations are uint8; weights are int8 restricted to 7 bits, with one scale per output channel. On CPUs without VNNI,
-onnxruntime multiplies with VPMADDUBSW, which adds two products in 16 bits with saturation: with 7 bits,
-2 * 255 * 64 < 2^15 cannot saturate, with 8 bits it can. Integer sums are therefore exact, and the same on every CPU.
+Activations are uint8; weights are int8 restricted to 7 bits, with one scale per output channel. On CPUs without
+VNNI, onnxruntime multiplies with VPMADDUBSW, which adds two products in 16 bits with saturation. With 7-bit
+weights, 2 * 255 * 64 < 2^15, so the sum cannot saturate; with 8-bit weights it can. Integer sums are therefore
+exact, and the same on every CPU.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from archir.diagnostics.errors import fail
 from archir_onnx.quantization.layers import CONVOLUTIONS, PRODUCTS, ResolvedMode, layers
 
 _CLAMPS = ("Relu", "Clip")
-"""Operators that quantisation can absorb, as the range of a uint8 activation already clamps it."""
+"""Operators that quantisation can absorb, because the range of uint8 activations has the same effect."""
 
 
 class Quantizer:
     """Quantises a float32 model, repeatedly and with different sets of layers.
 
     Activation ranges are calibrated only once. `calibration_inputs` are batches of model inputs for calibration;
-    `folder` is for temporary files.
+    `folder` is where temporary files are written.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ MAX_SAMPLES = 2 * BATCH
 """Maximum number of training samples on which quantisation errors are measured."""
 
 _ERROR_BATCH = 8
-"""Batch size for runs that return the outputs of all layers; small, as these outputs take memory."""
+"""Batch size for runs that return the outputs of all layers; small, to save memory."""
 
 
 def relative_error(actual: NDArray[Any], expected: NDArray[Any]) -> float:
@@ -40,9 +40,9 @@ def layer_errors(
     model_interface: ModelInterface,
     samples: Samples,
 ) -> dict[str, float]:
-    """Return the relative error of each layer's output in the quantised model, including earlier layers' errors.
+    """Return the relative error of each layer's output in the quantised model, with earlier layers' errors.
 
-    It must be called before `compact`, which renames the layers' outputs.
+    Must be called before `compact`, which renames the layers' outputs.
     """
     pair = [_with_layer_outputs(model, layers) for model in (floating, quantised)]
     squared_errors, squared_values = np.zeros(len(layers)), np.zeros(len(layers))
@@ -82,8 +82,9 @@ def _error_samples(samples: Samples) -> Arrays:
 def smallest_float_set(costs: Mapping[str, float], loses: Callable[[Sequence[str]], bool]) -> list[str] | None:
     """Return the most sensitive layers that must stay in float, as few as possible.
 
-    Returns None if that would be all layers. `loses` returns True if the loss is too large with the given layers in
-    float. It is called with the 1, 2, 4, ... most sensitive layers, and then by bisection: at most 2 log2(n) times.
+    Returns None if all layers would have to stay in float. `loses` takes the layers kept in float and returns True if
+    the loss is too large. `loses` is called with the 1, 2, 4, ... most sensitive layers, and then by bisection: at
+    most 2 log2(n) times.
     """
     by_sensitivity = sorted(costs, key=lambda name: -costs[name])
     low, high = 0, 1

@@ -50,9 +50,9 @@ def read_calls(
 ) -> tuple[Calls, bool]:
     """Return the operator calls of a model, and whether the model is fixed to a batch size of 1.
 
-    `shapes` gives the shapes, without the batch axis, of inputs whose sizes are open in the file. Unsupported operators
-    are recorded with a diagnostic; they are rejected later, together with operators that the importer does not know.
-    With `partial`, the types of all values are inferred.
+    `shapes` gives the shapes, without the batch axis, of inputs that have axes of dynamic size in the file.
+    Unsupported operators are recorded with a diagnostic; they are rejected later, together with operators that the
+    importer does not know. With `partial`, the types of all values are inferred.
 
     The operands, results and attributes of every node are checked against the operator's schema.
 

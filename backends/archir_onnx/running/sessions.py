@@ -26,10 +26,10 @@ _FILL_OPERATORS = {"ConstantOfShape", "Expand", "Range", "Tile", "RandomNormal",
 
 
 def misplaced_nodes(runtime: Any, providers: Sequence[str], model: Path | bytes) -> list[str]:
-    """Return the nodes that were placed on a provider that was not requested, as `operator name`.
+    """Return the nodes, as `operator name`, that were placed on a provider that was not requested.
 
-    Nodes that compute shapes are left out: onnxruntime deliberately runs them on the CPU, since they would otherwise
-    have to wait for the GPU.
+    Nodes that compute shapes are left out: onnxruntime deliberately runs them on the CPU, because the CPU needs the
+    shapes and would otherwise have to wait for the GPU.
     """
     proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model, load_external_data=False)
     shape_node_names = shape_nodes(proto.graph)
@@ -78,7 +78,7 @@ _RECORD = "session.record_ep_graph_assignment_info"
 _CAN_RECORD = hasattr(onnxruntime.InferenceSession, "get_provider_graph_assignment_info")
 """True if this onnxruntime version can report the placement of nodes.
 
-Older ones can only forbid any CPU fallback.
+Older versions can only forbid any CPU fallback.
 """
 
 NO_KERNEL = "onnxruntime lacks a kernel"
@@ -88,8 +88,8 @@ NO_KERNEL = "onnxruntime lacks a kernel"
 def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int = 0) -> Any:
     """Create an onnxruntime session on exactly the given providers.
 
-    Raises ArchError (A0914) if that is not possible. By default, onnxruntime silently falls back to the CPU for nodes
-    that CUDA does not support. Here, that is an error, except for nodes that compute shapes.
+    Raises ArchError (A0914) if such a session cannot be created. By default, onnxruntime silently falls back to the
+    CPU for nodes that CUDA does not support. Here, such a fallback is an error, except for nodes that compute shapes.
     """
     if missing := next(
         (name for name in providers if name not in available_providers() and missing_requirement(name)), None
@@ -132,8 +132,8 @@ def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int
 def _preload() -> None:
     """Load the CUDA libraries installed by pip, which onnxruntime does not search for.
 
-    Importing torch also loads them. onnxruntime only prints a message about missing libraries. It is suppressed here,
-    since creating a session gives a better error.
+    Importing torch also loads these libraries. onnxruntime only prints a message if libraries are missing; the
+    message is suppressed here, since creating a session then raises a better error.
     """
     preload = getattr(onnxruntime, "preload_dlls", None)
     if preload is not None:
@@ -178,7 +178,10 @@ def missing_requirement(provider: str) -> str:
 
 
 def run(runtime: Any, inputs: Arrays, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
-    """Run a session; return all outputs by name, or only those in `names`. Raises ArchError (A0914) if it fails."""
+    """Run a session; return all outputs by name, or only those in `names`.
+
+    Raises ArchError (A0914) if the session fails.
+    """
     output_names = [*names] if names is not None else [output.name for output in runtime.get_outputs()]
     try:
         return dict(zip(output_names, map(np.asarray, runtime.run(output_names, dict(inputs))), strict=True))

@@ -36,8 +36,8 @@ def certify(
     """Write the certificate of a model and return its path.
 
     The certified outputs are those of `reference`, or by default those of onnxruntime. `tolerance` is the maximum
-    difference allowed in later verifications, relative to the largest magnitude of an output. `sizes` are the sizes of
-    open axes for which outputs are computed; the batch size is 1 unless `sizes` contains it.
+    difference allowed in later verifications, relative to the largest magnitude of an output. `sizes` maps the names
+    of dynamic axes to the sizes for which outputs are computed; the batch size is 1 unless `sizes` contains it.
     """
     model = external.load_model(path)
     inputs = probe_inputs(model, sizes)

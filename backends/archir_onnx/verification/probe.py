@@ -31,7 +31,7 @@ def probe_inputs(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, 
 
 
 def input_shapes(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, list[int]]:
-    """Return the shapes of a model's inputs, with `sizes` for open axes by name; other open axes get size 1."""
+    """Return the shapes of a model's inputs. Dynamic axes get the size in `sizes` (by axis name), or 1."""
     return {
         value_info.name: [
             sizes.get(dim.dim_param, 1) if dim.dim_param else dim.dim_value

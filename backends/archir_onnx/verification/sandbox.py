@@ -103,7 +103,7 @@ def run_sandboxed(
 def _ask_child(child: subprocess.Popen[str], request: str) -> str | None:
     """Send a request to the child process; return its answer, or None if the time limit is exceeded.
 
-    The child's standard input stays open until the answer arrives, since the child exits when it is closed.
+    The child's standard input stays open until the answer arrives, because the child exits when its input is closed.
     """
     questions, child.stdin = child.stdin, None
     assert questions is not None

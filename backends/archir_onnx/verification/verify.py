@@ -23,9 +23,10 @@ from archir_onnx.running.sessions import CPU, NO_KERNEL, available_providers, ru
 
 
 def required_opset(model: onnx.ModelProto, kind: str = "tensor(bfloat16)") -> tuple[int, list[str]]:
-    """Return the lowest opset at which all of a model's operators support `kind`, and those that need a newer opset.
+    """Return the lowest opset at which all of a model's operators support `kind`.
 
-    Operators that never support `kind` are ignored. Returns 0 and no operators if the model's own opset suffices.
+    Also returns the operators that need a newer opset than the model's own. Operators that never support `kind` are
+    ignored. Returns 0 and no operators if the model's own opset suffices.
     """
     own_opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     first_opset = {
@@ -56,7 +57,7 @@ TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Maximum difference from the reference, relative to the largest magnitude of an output, by precision."""
 TOLERANCE = TOLERANCES["float32"]
 _BATCHES = (1, 3)
-"""Batch sizes that are tested if the batch axis is open."""
+"""Batch sizes that are tested if the batch axis is dynamic."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def verify(
 
 
 def _sessions(path: Path, options: ExportOptions, providers: Sequence[str] | None) -> tuple[list[Any], str]:
-    """Return one session per provider, and a text that says why other providers could not be used.
+    """Return one session per provider, and a text that says why the remaining providers could not be used.
 
     If `providers` is None, all available ones that support the model are used.
     """

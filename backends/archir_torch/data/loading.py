@@ -30,9 +30,9 @@ def load(
     independently of the seed.
 
     `classes` is the number of classes to sample; samples of other classes are left out. `limit` is the maximum number
-    of samples in the training part and in the held-out part. `weights` is the fraction of the training part that trains
-    weights in a search. The seed decides which classes and samples these are. Integer targets that look like class
-    labels are treated as numbers unless `labelled` is set. Raises ArchError (A11xx).
+    of samples in the training part and in the held-out part. `weights` is the fraction of the training part on which
+    a search trains network weights. The seed determines the selected classes and samples. Integer targets that look
+    like class labels are treated as numbers unless `labelled` is set. Raises ArchError (A11xx).
     """
     specs = as_inputs(size)
     train, held_out, names = selected(source, specs, seed=seed, limit=limit, classes=classes, labelled=labelled)
@@ -58,8 +58,8 @@ def load(
 def minibatch(source: Any, size: InputSpec, count: int, *, seed: int = 0) -> Split:
     """Sample `count` rows of the training part of a source with a seed, in the form that a net takes.
 
-    They are normalised by the mean and standard deviation of the source at its own resolution; only the sampled rows
-    are resized. Raises ArchError (A11xx).
+    The samples are normalised by the mean and standard deviation of the source at its own resolution; only the
+    sampled rows are resized. Raises ArchError (A11xx).
     """
     specs = as_inputs(size)
     train, rows = sample_rows(source, specs, count, seed)
@@ -83,7 +83,7 @@ def _moments(raw: Pixels, spec: Input, raw_size: tuple[int, ...] | None = None) 
 
 
 def _are_pixels(raw: Raw) -> bool:
-    """Return True if raw images are encoded files, unsigned bytes, or real numbers from 0 to 1."""
+    """Return True if raw inputs are images: encoded files, unsigned bytes, or real numbers from 0 to 1."""
     return isinstance(raw, EncodedImages) or raw.dtype == np.uint8 or bool(raw.min() >= 0 and raw.max() <= 1)
 
 

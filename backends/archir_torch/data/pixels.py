@@ -26,8 +26,10 @@ MAX_FLOAT_BYTES = 64 << 20
 """Maximum size in bytes of an input that is stored as float32; larger uint8 data are converted row by row on
 request."""
 MAX_STORED_BYTES = 1 << 30
-"""Maximum size in bytes of decoded images that are kept in memory, as uint8; above it, images are decoded on
-request."""
+"""Maximum size in bytes of decoded images that are kept in memory (uint8).
+
+Larger sets of images are decoded on request.
+"""
 _CHUNK = 1024
 """Number of rows processed at a time."""
 _STATISTICS_ROWS = 4096
@@ -48,7 +50,8 @@ class Pixels(Protocol):
     def to(self, device: Device) -> Pixels:
         """Return the same samples such that indexing returns tensors on `device`.
 
-        Row indices must be on that device too, or on the device in the attribute `reads_on` if there is one.
+        Row indices must also be on `device`, unless the samples have the attribute `reads_on`, which names another
+        device.
         """
 
 
@@ -60,7 +63,7 @@ def reads_on(pixels: Pixels, device: Device) -> torch.device:
 
 @dataclass(frozen=True, eq=False)
 class RowSubset:
-    """Subset of other samples, by row."""
+    """Subset of other samples, selected by row."""
 
     pixels: Pixels
     rows: Tensor
@@ -154,7 +157,7 @@ def _to_device(samples: Tensor, device: Device) -> Tensor:
 def read_rows(pixels: Raw, rows: Tensor) -> Pixels:
     """Read rows of raw samples into memory.
 
-    If they exceed `MAX_STORED_BYTES`, returns samples that are read or decoded on request instead.
+    If the rows exceed `MAX_STORED_BYTES`, returns samples that are read or decoded on request instead.
     """
     if isinstance(pixels, np.memmap) and len(rows) * pixels[:1].nbytes > MAX_STORED_BYTES:
         return RowSubset(MemoryMapped(pixels), rows)

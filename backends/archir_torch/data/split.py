@@ -18,8 +18,8 @@ from archir_torch.data.pixels import Device, Pixels, select_rows
 class Split:
     """Part of the samples: inputs and targets by name, with the inputs in the order of the net.
 
-    `inputs[name][rows]` are samples of one input: for images, normalised float32 [n, C, H, W]. `rows` are the row
-    numbers of the samples in their part of the source, None if unknown.
+    `inputs[name][rows]` are samples of one input: for images, normalised float32 [n, C, H, W]. `rows` holds the row
+    number of each sample in its part of the source; None if the row numbers are unknown.
     """
 
     inputs: Mapping[str, Pixels]
@@ -73,8 +73,9 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Training samples and held-out samples. `classes` are the class names if the only target is a label, else
-    empty.
+    """Training samples and held-out samples.
+
+    `classes` lists the class names if the only target is a class label; otherwise it is empty.
 
     Floating-point inputs are normalised by the statistics of the training part: by input name in `scales`; `mean` and
     `std` are those of the first input. A search divides the training part again, reproducibly by `seed`: the fraction
@@ -117,7 +118,7 @@ def describe_data(source: Any, seed: int, data: Data) -> dict[str, Any]:
     """Return a JSON description of the training data, with what is needed to use the network: normalisation and
     classes.
 
-    `source` is empty in it if the data came from a Python object.
+    `source` is empty in the description if the data came from a Python object.
     """
     label = str(source) if isinstance(source, str | PurePath) else ""
     return {

@@ -93,7 +93,7 @@ def verify_package(path: Path, devices: Sequence[str] = ("cpu",), trust: str | N
 
 @contextmanager
 def _trusted_copy(path: Path, digest: str) -> Iterator[Path]:
-    """Context manager that copies a file to a private folder, where nobody can replace it after the check.
+    """Context manager that copies a file to a private folder, so that nobody can replace it after the check.
 
     Raises ArchError (A0920) unless the file has the given SHA-256.
     """

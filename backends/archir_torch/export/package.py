@@ -48,8 +48,8 @@ _METADATA = "archir.json"
 class Report:
     """Result of comparing a package with its network.
 
-    `absolute` and `relative` are the largest differences over all outputs and batch sizes, `batches` are the batch
-    sizes that were compared, and `files` is the package.
+    `absolute` and `relative` are the largest differences over all outputs and batch sizes, `batches` lists the batch
+    sizes that were compared, and `files` holds the path of the package.
     """
 
     form: PackageFormat
@@ -71,7 +71,7 @@ class Report:
 def deployed_module(graph: Graph, weights: Arrays) -> Network:
     """Return the module of a network with the given weights, after applying `deploy`.
 
-    That removes operations that have an effect only in training.
+    `deploy` removes operations that have an effect only in training.
     """
     graph, arrays = deploy(graph, weights)
     module = lower(graph)
@@ -94,7 +94,7 @@ def write(
 
 
 def _export_program(module: Network, examples: Sequence[Tensor]) -> ExportedProgram:
-    """Trace a module with `torch.export`, with an open batch size. Raises ArchError (A0907) if that fails."""
+    """Trace a module with `torch.export`, with a dynamic batch size. Raises ArchError (A0907) if tracing fails."""
     batch = Dim("batch", min=1, max=MAX_BATCH)
     training = module.training
     module.eval()
@@ -117,7 +117,7 @@ def _save(program: ExportedProgram, path: Path, metadata: Mapping[str, str]) -> 
 
 
 def _compile_package(program: ExportedProgram, path: str, metadata: Mapping[str, str]) -> None:
-    """Compile a program with AOTInductor into a package. Raises ArchError (A0907) if that fails."""
+    """Compile a program with AOTInductor into a package. Raises ArchError (A0907) if compilation fails."""
     from torch._inductor import aoti_compile_and_package
 
     try:

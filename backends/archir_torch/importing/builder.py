@@ -1,4 +1,4 @@
-"""Graph under construction during an import: nodes with scopes, weights with sources, layout changes."""
+"""Builder of the graph that an import creates: adds nodes, finds scopes and weights, and converts layouts."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MAX_COPIES = 64
 class Builder:
     """Builds the graph of an import; the import functions of torch operators add nodes through it.
 
-    `module` is the path of the module whose operator is currently imported; `leaf` is True if that is one of torch's
-    own layers. `batch` is the atom of the batch axis (see `layout`).
+    `module` is the path of the torch module whose operator is currently imported; `leaf` is True if that module is
+    one of torch's own layers. `batch` is the atom of the batch axis (see `layout`).
     """
 
     def __init__(self, name: str, batch: int) -> None:
@@ -129,8 +129,8 @@ class Builder:
     def concat(self, nodes: Sequence[NodeId], axis: int) -> NodeId:
         """Concatenate nodes along an axis, reusing the concatenation of the longest prefix of the nodes.
 
-        Dense blocks concatenate growing lists of nodes, so each of their concatenations becomes one of the previous
-        result and a new tensor.
+        Dense blocks concatenate growing lists of nodes, so each concatenation can be computed from the previous one and
+        a new tensor.
         """
         prefix = next((k for k in range(len(nodes), 1, -1) if (axis, *nodes[:k]) in self._concats), 0)
         parts = (self._concats[axis, *nodes[:prefix]], *nodes[prefix:]) if prefix else tuple(nodes)
@@ -145,7 +145,8 @@ class Builder:
     def node(self, value: Value) -> NodeId:
         """Return the node of a value.
 
-        A constant becomes a parameter node, or literal numbers if it is small and either integer or zero and untrained.
+        A constant becomes a parameter node. It becomes literal numbers if it is small, and either consists of integers
+        or is untrained and zero.
         """
         if not isinstance(value.node, Constant):
             return value.node
@@ -180,8 +181,8 @@ class Builder:
     def with_base(self, value: Value, base: Axes) -> Value:
         """Return the value with another base, which must consist of the same atoms.
 
-        Raises Unsupported if that is impossible. The base of a value is the layout of its node in archir (see
-        `layout`).
+        Raises Unsupported if the value cannot be converted. The base of a value is the layout of its node in archir
+        (see `layout`).
         """
         if value.base == base:
             return value
@@ -197,7 +198,7 @@ class Builder:
     def _materialize(self, value: Value, atoms: Sequence[Atom]) -> Value:
         """Materialise the copies of an expanded value along the given atoms by concatenation.
 
-        Raises Unsupported if too many.
+        Raises Unsupported if there are too many copies.
         """
         for atom in atoms:
             if atom is self.batch or atom.size > MAX_COPIES:
@@ -376,7 +377,7 @@ def _flat(axes: Axes) -> list[Atom]:
 
 
 def _permutation(old: Axes, new: Axes) -> tuple[int, ...] | None:
-    """Return the permutation that reorders the axes `old` to `new`; None if there is none."""
+    """Return the permutation that reorders the axes `old` to `new`; None if no permutation does."""
     remaining = list(range(len(old)))
     order = []
     for axis in new:

@@ -174,7 +174,7 @@ def _for_batch(x: Tensor) -> Tensor:
 
 
 def _writes_into_views(graph: fx.Graph) -> bool:
-    """Return whether a graph writes in place into views, which `run_decompositions` must then remove."""
+    """Return whether a graph writes into views in place; such writes must be removed by `run_decompositions`."""
     views = {"view", "slice", "select", "transpose", "permute", "unsqueeze", "narrow", "split", "chunk", "t", "expand"}
     for node in graph.nodes:
         if node.op == "call_function" and name_of(node).endswith("_") and not name_of(node).endswith("__"):
@@ -189,10 +189,11 @@ def _writes_into_views(graph: fx.Graph) -> bool:
 def import_module(
     module: nn.Module, example: Inputs, name: str = "network", partial: Callable[[Part], None] | None = None
 ) -> Imported:
-    """Import a module as a graph and weights. Raises ArchError (A3201, A3202) with all unsupported operators.
+    """Import a module as a graph and weights.
 
-    If `partial` is given, unsupported operators are cut out and the largest supported part is returned. `partial` is
-    then called with that part and the places where it was cut.
+    Raises ArchError (A3201, A3202) with all unsupported operators. If `partial` is given, unsupported operators are
+    cut out instead, and the largest supported part of the module is returned. `partial` is then called with this part
+    and the values at which it was cut.
     """
     _require_valid(module, example)
     training = {child: child.training for child in module.modules()}
@@ -240,7 +241,7 @@ def _require_valid(module: Any, example: Any) -> None:
 
 
 def _aliases(module: nn.Module) -> dict[str, list[str]]:
-    """Return the tensors that occur several times in a state dict: by each of their names, all names."""
+    """Return, for each name of a tensor that has several names in a state dict, the list of all its names."""
     groups: dict[object, list[str]] = {}
     for name, tensor in module.state_dict().items():
         if not isinstance(tensor, Tensor):  # an extra state
@@ -358,7 +359,8 @@ class _Importer:
     def run(self) -> Imported:
         """Translate the program.
 
-        Without `partial`, raises ArchError (A3202) with all problems. With `partial`, they are listed in the result.
+        Without `partial`, raises ArchError (A3202) with all problems. With `partial`, the problems are listed in the
+        result.
         """
         self._placeholders()
         for node in self.graph.nodes:
@@ -519,9 +521,9 @@ class _Importer:
             return self._report_problem(node, f"unsupported arguments ({type(error).__name__})")
 
     def _check_result(self, node: fx.Node, result: Any) -> Any:
-        """Return the result of an import function, with the dtype that torch gives it.
+        """Return the result of an import function, with the dtype that the result has in torch.
 
-        Raises Unsupported if its shape differs from torch's.
+        Raises Unsupported if the shape differs from the shape in torch.
         """
         expected = node.meta.get("val")
         if not isinstance(result, Value) or not isinstance(expected, Tensor):
@@ -555,9 +557,10 @@ class _Importer:
         return self._cut_out(node)
 
     def _cut_out(self, node: fx.Node) -> Any:
-        """Return the value to use for the results of a node that cannot be imported: inputs of the part, or MISSING.
+        """Return the value to use for the results of a node that cannot be imported.
 
-        MISSING is returned if no part is wanted. Otherwise, the values that the node reads become outputs of the part.
+        If a part of the module may be imported, the results become inputs of the part, and the values that the node
+        reads become outputs of the part. Otherwise the value is MISSING.
         """
         if not self.partial or node.op == "output":
             return MISSING
@@ -581,8 +584,10 @@ class _Importer:
             self.part_outputs[label] = ((node, None), value)
 
     def _add_part_input(self, node: fx.Node, value: Any, index: int | None) -> Any:
-        """Create an input of the imported part for a result of a cut-out node. Returns MISSING if it cannot be an
-        input."""
+        """Create an input of the imported part for a result of a cut-out node.
+
+        Returns MISSING if the result cannot be an input.
+        """
         dtype = DTYPES.get(value.dtype) if isinstance(value, Tensor) else None
         if dtype in (None, "bool") or not value.dim() or value.shape[0] != BATCH:
             return MISSING

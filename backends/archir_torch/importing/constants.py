@@ -26,8 +26,8 @@ class StoredTensor(NamedTuple):
 class Constant:
     """Tensor that does not depend on the network's inputs, with its origin.
 
-    If `moves` (reshapes, permutations and slices) produce it from a parameter or buffer, that is its `origin`; if it
-    was computed, `computed` describes how.
+    If the tensor is derived from a parameter or buffer by `moves` (reshapes, permutations and slices), `origin` is
+    that parameter or buffer. If the tensor was computed in another way, `computed` describes how.
     """
 
     tensor: Tensor

@@ -32,10 +32,10 @@ TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def create_module(name: str, arguments: Mapping[str, Any], state: Path | None = None) -> nn.Module:
-    """Import `package.module:callable`, call it with `arguments`, and return the torch module it creates.
+    """Import `package.module:callable`, call it with `arguments`, and return the torch module that it creates.
 
-    The package may be in the current folder. `state` is a file with a state dict to load. Raises ArchError (A3101,
-    A3102, A3205).
+    The package may be in the current folder. `state` is a file with a state dict to load into the module. Raises
+    ArchError (A3101, A3102, A3205).
     """
     module_name, colon, attribute = name.partition(":")
     if not colon or not attribute:
@@ -107,8 +107,8 @@ def _load_state(module: nn.Module, path: Path) -> None:
 def example_inputs(inputs: Sequence[str]) -> Any:
     """Create example inputs of one sample from specifications.
 
-    These are `3x224x224`, `i64:128` or, by name, `input_ids=i64:128`. Returns a tuple of tensors, or a dict if the
-    specifications have names. Raises ArchError (A3205).
+    A specification has the form `3x224x224`, `i64:128` or, with a name, `input_ids=i64:128`. Returns a tuple of
+    tensors, or a dict if the specifications have names. Raises ArchError (A3205).
     """
     tensors: list[tuple[str | None, Tensor]] = []
     for text in inputs:

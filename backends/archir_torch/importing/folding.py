@@ -55,7 +55,7 @@ def fold_call(name: str, target: Callable[..., Any], args: Sequence[Any], kwargs
 def _moved_constant(name: str, x: Constant, args: Sequence[Any], result: Tensor) -> Constant | None:
     """Return the result of a reshape, permutation or identity as a constant with its origin.
 
-    None for other operators.
+    Returns None for other operators.
     """
     rank = x.tensor.dim()
     if name in IDENTITIES:
@@ -75,9 +75,10 @@ def _moved_constant(name: str, x: Constant, args: Sequence[Any], result: Tensor)
 
 
 def _views(target: Callable[..., Any], x: Constant, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Move]:
-    """Return the positions of an operator's results in `x` if they are views of it; otherwise an empty list.
+    """Return the offset, shape and strides of each result of an operator as a view of `x`.
 
-    Every element of `x` must be in at most one position of a view, so expanded views do not count.
+    Returns an empty list if the results are not views of `x`. Expanded views, in which several positions share an
+    element of `x`, do not count as views.
     """
     schema = getattr(target, "_schema", None)
     if schema is None or any(view.alias_info is None or view.alias_info.is_write for view in schema.returns):
@@ -126,7 +127,7 @@ FILL_VALUES: dict[str, float | None] = {
 }  # fmt: skip
 """Number with which an operator fills a tensor of known shape, by operator.
 
-Returns None if an argument gives the number.
+None means that an argument of the operator gives the number.
 """
 
 

@@ -14,7 +14,7 @@ from archir.language.decompiler.spelling import RESERVED
 def output_labels(outputs: Any) -> dict[str, Any]:
     """Return a module's results by output label.
 
-    These are the tensors at the top level of the returned structure, or if there are none, all nested ones.
+    The results are the tensors at the top level of the returned structure or, if there are none, all nested tensors.
     """
     if isinstance(outputs, Mapping):
         pairs = [(str(key), value) for key, value in outputs.items() if not isinstance(value, Mapping | list | tuple)]

@@ -43,7 +43,8 @@ Axes = tuple[Axis, ...]
 class Value:
     """Torch tensor with the given `axes`, whose data is an archir node or constant with the axes `base`.
 
-    Along atoms that are in `axes` but not in `base`, the tensor is a copy. The batch is always such an atom.
+    Along atoms that are in `axes` but not in `base`, all slices of the torch tensor are equal copies of the data. The
+    batch is always such an atom.
     """
 
     node: NodeId | Constant
@@ -88,7 +89,7 @@ def with_new_atoms(value: Value, batch: Atom) -> Value:
 
 
 def merge_atoms(value: Value, batch: Atom) -> Value:
-    """Return the value with pairs of atoms merged that occur only directly after each other."""
+    """Return the value with two atoms merged into one if they always occur directly after each other."""
     while True:
         after: dict[Atom, set[Atom | None]] = {}
         before: dict[Atom, set[Atom | None]] = {}
@@ -147,7 +148,7 @@ def regroup(value: Value, shape: Sequence[int], batch: Atom) -> Value:
 
 
 def base_without_batch(axes: Axes, batch: Atom) -> Axes:
-    """Return the base with the same layout as torch's axes, without the batch."""
+    """Return torch's axes without the batch, for use as a base with the same layout."""
     return tuple(tuple(atom for atom in axis if atom is not batch) for axis in axes if axis != (batch,))
 
 

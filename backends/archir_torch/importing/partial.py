@@ -64,7 +64,10 @@ def largest_component(graph: Graph, types: Mapping[NodeId, TensorType]) -> Graph
 
 @dataclass(frozen=True)
 class Cuts:
-    """Places where a part was cut out: the results in torch's graph, by label of the part's inputs and outputs."""
+    """Values at which a part was cut out of a module.
+
+    These are results in torch's graph, by label of the part's inputs and outputs.
+    """
 
     inputs: Mapping[str, NodeResult]
     outputs: Mapping[str, tuple[NodeResult, Value]]
@@ -121,6 +124,6 @@ def _recorded(results: Mapping[fx.Node, Any], place: NodeResult) -> Tensor:
 
 
 def _batch_first(tensor: Tensor, value: Value, batch: Atom) -> Tensor:
-    """Move the batch axis of a tensor to the front, or add a batch axis if it has none."""
+    """Move the batch axis of a tensor to the front; a tensor without a batch axis gets one."""
     positions: Sequence[int] = [i for i, axis in enumerate(value.axes) if axis == (batch,)]
     return tensor.movedim(positions[0], 0) if positions else tensor.expand(batch.size, *tensor.shape)

@@ -70,7 +70,7 @@ def max_difference(
 def require_equal(module: nn.Module, network: Network, graph: Graph, example: Any, generator: torch.Generator) -> float:
     """Return the largest difference between a module and its import.
 
-    Raises ArchError (A3203) if it exceeds TOLERANCE.
+    Raises ArchError (A3203) if the difference exceeds TOLERANCE.
     """
     worst = max_difference(module, network, graph, example, generator)
     if not worst <= TOLERANCE:
@@ -110,9 +110,9 @@ def special_integers(graph: Graph) -> list[int]:
 
 
 def random_integers(type_: TensorType, special: Sequence[int], generator: torch.Generator) -> Tensor:
-    """Return random integers below the type's limit, some of which are replaced by those in `special`.
+    """Return random integers below the type's limit; some of them are replaced by integers from `special`.
 
-    If the type has no limit, return a mask of 0 and 1 that begins with 1.
+    If the type has no limit, returns a mask of 0 and 1 that begins with 1.
     """
     shape = (SAMPLES, *type_.shape)
     dtype = torch.int64 if type_.dtype == "i64" else torch.int32

@@ -1,8 +1,8 @@
 """Depthwise convolutions with faster gradients on CPUs.
 
-oneDNN computes the forward pass of depthwise convolutions fast, but it is slow at their gradients if the convolution
-is strided or dilated or has filters wider than three pixels: oneDNN then takes 5 to 50 times as long as the gradients
-in this module. These are composed of convolutions for which oneDNN has fast kernels.
+oneDNN computes the forward pass of depthwise convolutions fast, but their gradients slowly if the convolution is
+strided or dilated or has filters wider than three pixels: oneDNN then takes 5 to 50 times as long as this module.
+The gradients in this module are composed of convolutions for which oneDNN has fast kernels.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def _same_conv(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
 
 
 def _undo_stride(gradient: Tensor, stride: int, shape: torch.Size) -> Tensor:
-    """Scatter the gradient of a strided result to shape `shape`, that of the result at stride 1.
+    """Scatter the gradient of a strided result to `shape`, which is the shape of the result at stride 1.
 
-    The new gradient is zero except at every `stride`-th pixel.
+    The scattered gradient is zero except at every `stride`-th pixel.
     """
     if stride == 1:
         return gradient

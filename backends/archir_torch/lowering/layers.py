@@ -19,8 +19,8 @@ from archir.ops.windows import collapse_sizes
 class Argument:
     """Argument in a layer's constructor call.
 
-    It is passed by keyword if `keyword`, and left out if its value equals `default`; a `default` of None means that the
-    argument is always passed.
+    The argument is passed by keyword if `keyword` is True, and left out if its value equals `default`; a `default` of
+    None means that the argument is always passed.
     """
 
     name: str

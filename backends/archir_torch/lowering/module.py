@@ -58,7 +58,7 @@ class Layer(WeightHolder):
         super().__init__()
         self.function, self.attributes, self.takes_training = function, attributes, takes_training
         self.uses_kernels = False
-        """Whether the function is replaced by its compiled-kernel variant, if it has one."""
+        """Whether the layer runs the compiled-kernel variant of its function, if the function has one."""
 
     def add_weight(self, name: str, weight: Weight, generator: torch.Generator | None) -> None:
         """Register a weight as a parameter or buffer, with its initial value."""
@@ -109,11 +109,11 @@ def call_layer(layer: nn.Module, operands: Sequence[Any], **run: Any) -> Any:
 class SharedLayerCall:
     """Function that uses the weights of another node's layer.
 
-    The layer is looked up in its parent at each call, since it may have been replaced.
+    The layer is looked up in its parent module at each call, since another module may have replaced it.
     """
 
     accepts_lazy = True
-    """Marks that operands may be lazy: the layer selects the kernel."""
+    """Marks that operands may be lazy: the layer chooses between its function and the compiled kernel."""
 
     def __init__(self, ref: ChildRef, function: Callable[..., Tensor], attributes: Mapping[str, Any]) -> None:
         self.ref, self.function, self.attributes = ref, function, attributes
@@ -131,9 +131,9 @@ class ScopeModule(nn.Module):
 
 
 class Step:
-    """Computation of one node: a function, or, if that is None, a call of the submodule `name` of `parent`.
+    """Computation of one node: `function` or, if that is None, a call of the submodule `name` of `parent`.
 
-    The submodule is looked up at each call, since it may have been replaced.
+    The submodule is looked up at each call, since another module may have replaced it.
     """
 
     __slots__ = ("frees", "function", "is_shared", "name", "parent", "reads", "takes_batch", "writes")
@@ -147,8 +147,10 @@ class Step:
         self.frees: tuple[int, ...] = ()
         self.takes_batch = False
         self.is_shared = False
-        """Whether several steps read the result. Then a lazy result is made shareable, so that it is computed only
-        once."""
+        """Whether several steps read the result.
+
+        A lazy result is then made shareable, so that it is computed only once.
+        """
 
     def run(self, values: Sequence[Any], batch: int) -> Any:
         """Compute the node's result from the values in the slots; `batch` is the number of samples."""
@@ -162,7 +164,7 @@ class Step:
 class Hierarchy(nn.Module):
     """Module whose submodules form the tree of the net's scopes.
 
-    The state dict uses the scopes' names, even if a submodule cannot have that name in Python.
+    The state dict uses the names of the scopes, even those that Python does not allow as names of submodules.
     """
 
     def __init__(self) -> None:
@@ -218,8 +220,10 @@ class Network(Hierarchy):
         types = infer(graph)
         self._expected = expected_inputs({name: types[number] for name, number in inputs.items()})
         self.open_sizes = False
-        """Whether inputs of other sizes than the net's are accepted. The operations were checked for the net's sizes
-        only."""
+        """Whether inputs may have other sizes than declared in the net.
+
+        The operations were checked only for the declared sizes.
+        """
         paths, layers = _create_layers(graph, types, generator)
         refs = self._attach(layers)
         for number in graph:
@@ -257,7 +261,7 @@ class Network(Hierarchy):
                 step.function = kernel_lowering(step.function)
 
     def _prepare_inputs(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
-        """Convert inputs to channels-last if kernels run."""
+        """Convert inputs to channels-last memory format if compiled kernels are used."""
         if not (self._uses_kernels and self.training and torch.is_grad_enabled()):
             return inputs
         return [to_channels_last(x) if x.dim() == 4 and x.device.type == "cpu" else x for x in inputs]
@@ -287,7 +291,7 @@ class Network(Hierarchy):
 def _calls_function(ref: ChildRef, function: Callable[..., Tensor], attributes: Mapping[str, Any]) -> bool:
     """Return True if calling the module at `ref` applies this function with these attributes.
 
-    This also holds for a module that replaced a layer.
+    The module at `ref` may be the node's layer or a module that replaced it.
     """
     module, name = ref
     layer = module._modules[name]
@@ -297,12 +301,11 @@ def _calls_function(ref: ChildRef, function: Callable[..., Tensor], attributes: 
 def _create_layers(
     graph: Graph, types: Types, generator: torch.Generator | None
 ) -> tuple[dict[NodeId, Path], dict[Path, Layer]]:
-    """Create a layer for each node with weights or a training mode; return the layer path of each node, and layers
-    by path.
+    """Create a layer for each node with weights or a training mode.
 
-    Nodes with the same scope share a layer. If scopes were merged into one node, each of these scopes has a layer, and
-    the
-    node's path is that of the first.
+    Returns the layer path of each node, and the layers by path. Nodes with the same scope share a layer. If several
+    scopes were merged into one node, each of these scopes has a layer, and the path of the node is that of the first
+    scope.
     """
     layers: dict[Path, Layer] = {}
     paths: dict[NodeId, Path] = {}
@@ -328,9 +331,9 @@ def _create_layers(
 
 
 def _split_weight(weight: Weight, merged: MergedScopes | None) -> Weight:
-    """Return the weight of each single scope from the weight of the node into which scopes were merged.
+    """Split the weight of a node into which scopes were merged; return the weight of each scope.
 
-    `merged` is None if the node has one scope only; then the weight is unchanged.
+    `merged` is None if the node has only one scope; then the weight is returned unchanged.
     """
     if merged is None or merged.is_shared:
         return weight
@@ -358,7 +361,8 @@ def _set_frees(steps: list[Step], outputs: tuple[int, ...]) -> None:
 def _may_overwrite(graph: Graph, number: NodeId) -> bool:
     """Return True if a node may overwrite its operand in place.
 
-    It must be the only consumer, and the gradient of the operation that produced the operand must not need its value.
+    The node must be the operand's only consumer, and the gradient of the operation that produced the operand must not
+    need the operand's value.
     """
     (operand,) = graph.operands(number)
     if operand in graph.outputs.values() or len(graph.consumers(operand)) != 1:

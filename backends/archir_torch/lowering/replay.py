@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 CALLS_BEFORE_RECORDING = 5
-"""Number of eager calls of a kind before the next one is recorded.
+"""Number of eager calls with the same key before the next such call is recorded as a CUDA graph.
 
 Recording rarely pays off for calls that happen once per epoch.
 """
@@ -33,10 +33,9 @@ RECORDING = threading.Lock()
 class GraphedNetwork:
     """Function that runs a network by CUDA graph replay in training on a GPU, and eagerly otherwise.
 
-    The caller ensures three conditions, and passes `possible=True` if they hold: the gradients of a call are computed
-    before the next call; gradients are not accumulated over calls (the next replay overwrites them); and weights change
-    in
-    place only.
+    The caller passes `possible=True` if three conditions hold: the gradients of a call are computed before the next
+    call; gradients are not accumulated over calls, because the next replay overwrites them; and weights are only
+    changed in place.
 
     Call it as `network(*inputs)`, or for mixtures as `network(*inputs, weights={name: [n]}, active=...)` (see
     `MixedNetwork`).
@@ -45,7 +44,7 @@ class GraphedNetwork:
     def __init__(self, network: nn.Module, *, possible: bool = True) -> None:
         self.network, self.possible = network, possible
         self.refused = ""
-        """Reason why recording failed, after which all calls are eager; empty if none failed."""
+        """Reason why recording failed, after which all calls are eager; empty if no recording failed."""
         self._call_counts: dict[Any, int] = {}
         self._records: dict[Any, Callable[..., Any]] = {}
         self._pool: Any = None
@@ -88,7 +87,7 @@ class GraphedNetwork:
         return has_gradients or any(tensor.requires_grad for tensor in tensors)
 
     def _record(self, key: Any, call: _Call, tensors: tuple[Tensor, ...], still: bool) -> None:
-        """Record a call as a CUDA graph, or set `refused` if that is impossible.
+        """Record a call as a CUDA graph, or set `refused` if the call cannot be recorded.
 
         Buffers and the random state are restored afterwards.
         """
@@ -142,8 +141,7 @@ def _call_key(tensors: tuple[Tensor, ...], names: tuple[str, ...] | None, still:
 
 
 def _replay_problem(call: _Call, samples: tuple[Tensor, ...]) -> str:
-    """Run the forward and backward pass once; return the reason why a CUDA graph cannot replay them, empty if one
-    can."""
+    """Run the forward and backward pass once; return why a CUDA graph cannot replay them, or "" if it can."""
     mode = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -168,7 +166,7 @@ def on_host(tensor: Tensor) -> bool:
 class _HostReads(TorchDispatchMode):
     """Dispatch mode that collects operations that read CPU tensors.
 
-    These cannot be part of a CUDA graph: a replay would use the values at the time of recording.
+    Such operations cannot be part of a CUDA graph, because a replay would use the values at the time of recording.
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from archir.utils.files import open_regular, write_atomic
 def save_weights(module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = "") -> None:
     """Write a module's state dict, with text metadata, to a safetensors file.
 
-    With `scope`, only the weights under that scope are written, and their names lose its prefix.
+    With `scope`, only the weights under that scope are written, without the scope as a prefix of their names.
     """
     prefix = state_name(scope, "")
     state = {
@@ -35,7 +35,7 @@ def save_weights(module: nn.Module, path: Path, metadata: Mapping[str, str] | No
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors by name, and the metadata.
+    """Return the tensors in a safetensors file by name, and the file's metadata.
 
     Raises ArchError (A0905) if the file is not a valid safetensors file.
     """
@@ -49,9 +49,8 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 def load_weights(module: nn.Module, path: Path, names: NameMap | None = None) -> dict[str, str]:
     """Load the weights in a file into a module, and return the file's metadata.
 
-    `names`, if given, renames the weights in the file. Raises ArchError: A0902 for each weight that is missing,
-    unexpected or of the wrong shape, A2220 for a name map that
-    does not match the weights in the file.
+    `names`, if given, maps weight names in the file to names in the module. Raises ArchError: A0902 for each weight
+    that is missing, unexpected or of the wrong shape, A2220 if `names` does not match the weights in the file.
     """
     tensors, metadata = read_weights(path)
     state = module.state_dict()
@@ -76,9 +75,10 @@ def shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
 
 
 def _with_sorted_metadata(data: bytes) -> bytes:
-    """Return the content of a safetensors file with its metadata sorted, so that it is the same in every process.
+    """Return the content of a safetensors file with sorted metadata, so that it is the same in every process.
 
-    The safetensors library writes metadata in an order that varies between processes.
+    Without sorting, the content would vary, because the safetensors library writes metadata in a different order in
+    each process.
     """
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])

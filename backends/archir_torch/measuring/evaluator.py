@@ -26,7 +26,7 @@ MAX_HELD_OUT = 16
 class Evaluator:
     """Evaluates models that are functions of arrays, by an objective on held-out samples.
 
-    `names` are the names of the inputs; `labelled` says whether the only target is a class label.
+    `names` lists the names of the inputs; `labelled` is True if the only target is a class label.
     """
 
     task: Task

@@ -94,8 +94,8 @@ def bench(device: str, batch: int, threads: int | None) -> Iterator[TorchBench]:
 def random_input(tensor_type: TensorType, batch: int, generator: torch.Generator) -> Tensor:
     """Return a random batch of an input.
 
-    Floating-point inputs are standard normal. Integer inputs are uniform below the type's limit, or 0 and 1 if it has
-    none.
+    Floating-point inputs are standard normal. Integer inputs are uniform below the type's limit or, if the type has
+    no limit, 0 and 1.
     """
     shape, dtype = (batch, *tensor_type.shape), _DTYPES[tensor_type.dtype]
     if dtype.is_floating_point:

@@ -41,7 +41,7 @@ class ClassificationSettings(TaskSettings):
 
 @objective("classification")
 class Classification(Supervised):
-    """Cross-entropy of the first output with class labels, or with class probabilities if images are mixed."""
+    """Cross-entropy of the first output with class labels, or with class probabilities after mixup or CutMix."""
 
     model = ClassificationSettings
     settings: ClassificationSettings
@@ -53,8 +53,7 @@ class Classification(Supervised):
         self.measures = tuple(TopAccuracy(count) for count in self.settings.top)
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """Return the node of the output that is compared with the labels, and that of `auxiliary` if its loss has a
-        weight."""
+        """Return the node of the output to compare with the labels, and that of `auxiliary` if its loss is used."""
         return super().reads(graph) | ({AUXILIARY: output_node(graph, AUXILIARY)} if self.settings.auxiliary else {})
 
     def check(self, graph: Graph, data: Data) -> None:

@@ -124,11 +124,11 @@ class ContextAutoregression(Objective):
 
 
 def masks(count: int, height: int, width: int, seed: int, device: torch.device | str = "cpu") -> Tensor:
-    """Sample masks [count, 1, height, width] (bool): unions of random boxes that cover at most a quarter of each
-    image.
+    """Sample masks [count, 1, height, width] (bool): unions of random boxes.
 
     Side lengths are uniform from an eighth to a quarter of the image's side (4 to 8 of 32 pixels); positions are
-    uniform within the image. Boxes are added until the next one would exceed the limit; there are at most 16.
+    uniform within the image. Boxes are added until the next box would make the mask cover more than a quarter of the
+    image; there are at most 16 boxes.
     """
     uniforms = torch.rand(4, count, MAX_BOXES, generator=seeded(seed, "masks")).to(device)
     rows = _interval_masks(uniforms[0], uniforms[1], height)[..., :, None]
@@ -154,12 +154,11 @@ def _interval_masks(length_number: Tensor, start_number: Tensor, size: int) -> T
 
 
 def decoder(encoded: tuple[int, ...], image: tuple[int, ...], generator: torch.Generator) -> nn.Sequential:
-    """Build a decoder from a map [C, h, w] to an image: stages that double the size and halve the channels, then a
-    3 x 3 conv.
+    """Build a decoder from a map [C, h, w] to an image.
 
-    A stage is nearest-neighbour upsampling, a 3 x 3 convolution, batch norm and ReLU. The last stage upsamples to the
-    size
-    of the image, which may be less than twice its input.
+    The decoder consists of stages that double the size and halve the channels, and a final 3 x 3 convolution. A stage
+    is nearest-neighbour upsampling, a 3 x 3 convolution, batch norm and ReLU. The last stage upsamples to the size of
+    the image, which may be less than twice the size of the stage's input.
     """
     channels, height, width = encoded
     stages = math.ceil(math.log2(max(image[1] / height, image[2] / width)))

@@ -19,17 +19,18 @@ from archir_torch.objectives.objective import OBJECTIVES, Objective
 def create(name: str, settings: Mapping[str, Any], *, folder: Path | None = None) -> Objective:
     """Create an objective with its settings; `name` is a registered name or `MODULE:CLASS`.
 
-    Relative paths in the settings start at `folder`. Raises ArchError: A1901 (there is no such objective), A1109
-    (invalid settings).
+    Relative paths in the settings are resolved against `folder`. Raises ArchError: A1901 (there is no such
+    objective), A1109 (invalid settings).
     """
     kind = kind_of(name)
     return kind(parse_settings(kind.model, settings), folder)
 
 
 def check_settings(table: Mapping[str, Any], prefix: str, span_of: SpanOf) -> None:
-    """Check the settings of an objective, a table with its `kind`, without creating the objective.
+    """Check the settings of an objective without creating the objective.
 
-    Raises the errors that `create` would raise, with the source span of the setting.
+    The settings are a table that contains the `kind` of the objective. Raises the errors that `create` would raise,
+    with the source span of the setting.
     """
     settings = {key: value for key, value in table.items() if key not in ("kind", "phase")}
     try:
@@ -40,8 +41,10 @@ def check_settings(table: Mapping[str, Any], prefix: str, span_of: SpanOf) -> No
 
 
 def kind_of(name: str) -> type[Objective]:
-    """Return the class of an objective, by registered name or `MODULE:CLASS`. Raises ArchError (A1901) if there is
-    none."""
+    """Return the class of an objective, by registered name or `MODULE:CLASS`.
+
+    Raises ArchError (A1901) if there is no such objective.
+    """
     if ":" in name:
         return _class_in_module(name)
     kind = OBJECTIVES.find(name)
@@ -51,8 +54,10 @@ def kind_of(name: str) -> type[Objective]:
 
 
 def _class_in_module(name: str) -> type[Objective]:
-    """Return the class `MODULE:CLASS` from a module that is already imported. Raises ArchError (A1901) if there is
-    none."""
+    """Return the class `MODULE:CLASS` from a module that is already imported.
+
+    Raises ArchError (A1901) if there is no such class.
+    """
     module, _, attribute = name.partition(":")
     if not loading.is_allowed(module):
         text = f"`{name}` is an objective of a module that was not imported"

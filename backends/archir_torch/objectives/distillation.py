@@ -98,9 +98,8 @@ class Distillation(Objective):
 def divergence(student: Tensor, teacher: Tensor, form: str, temperature: float) -> Tensor:
     """Return the element-wise divergence between predictions [n, ...] of student and teacher.
 
-    For `form = "classes"`, the divergence is summed over the class axis, which is kept with size 1. The class axis is 1
-    in
-    vectors and maps, and the last one in tokens.
+    For `form = "classes"`, the divergence is summed over the class axis, which is kept with size 1. The class axis is
+    axis 1 in vectors and maps, and the last axis in tokens.
     """
     if form == "numbers":
         return (student - teacher).square() / 2

@@ -23,11 +23,11 @@ from archir_torch.objectives.teacher import StageSettings, Teacher, stage_node
 
 @objective("feature_transfer")
 class FeatureTransfer(Objective):
-    """Squared difference between the teacher's hidden values and a linear map of the student's, averaged over
-    stages.
+    """Squared difference between the teacher's hidden values and a linear map of the student's hidden values.
 
-    It is relative to the teacher's squared values. The linear maps, one per stage, are trained along with the student.
-    A student with fewer channels than the maximum uses the corresponding part of a map.
+    The difference is divided by the teacher's squared values, and averaged over stages. The linear maps, one per
+    stage, are trained along with the student. A student with fewer channels than the maximum uses the corresponding
+    part of a linear map.
     """
 
     model = StageSettings

@@ -1,8 +1,8 @@
-"""Measures on held-out samples, computed from sums over samples, so that the result does not depend on the
-batching.
+"""Measures on held-out samples.
 
-A measure compares an output with a target, both for a batch. Class measures treat each position separately: outputs
-are [n, classes, ...], targets [n, ...]; targets below 0 are ignored.
+Measures are computed from sums over samples, so that the result does not depend on the batching. A measure
+compares an output with a target, both for a batch. Class measures treat each position separately: outputs are [n,
+classes, ...], targets [n, ...]; targets below 0 are ignored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Measure(ABC):
     compares: ClassVar[TargetKind | None] = None
     """Kind of target for which the measure is defined; None for all kinds."""
     needs_all_samples: ClassVar[bool] = False
-    """True if the value is not a function of sums, as for average precision.
+    """True if the value cannot be computed from sums over samples; an example is average precision.
 
     `sums` then returns a row for each sample in the batch [n, ...], and `figure` gets the rows of all samples.
     """
@@ -70,7 +70,8 @@ def measure(kind: M_) -> M_:
 def measures_of(names: Sequence[str], compared: TargetKind | None = None) -> tuple[Measure, ...]:
     """Return the measures with these names, for targets of the kind `compared`.
 
-    Raises ArchError (A1904) if there is no measure of a name, or if it is defined for another kind of target.
+    Raises ArchError (A1904) if no measure has one of the names, or if the measure is defined for another kind of
+    target.
     """
     for name in names:
         measure = MEASURES.find(name)
@@ -150,7 +151,7 @@ class Bits(CrossEntropy):
 
 @measure
 class Accuracy(Ratio):
-    """Fraction of positions at which the class has the largest logit, without ignored positions."""
+    """Fraction of positions, excluding ignored ones, at which the target class has the largest logit."""
 
     name, larger = "accuracy", True
     compares = "classes"
@@ -163,7 +164,7 @@ class Accuracy(Ratio):
 
 @measure
 class PixelAccuracy(Accuracy):
-    """Fraction of pixels at which the class has the largest logit, without ignored pixels."""
+    """Fraction of pixels, excluding ignored ones, at which the target class has the largest logit."""
 
     name = "pixel_accuracy"
 
@@ -322,7 +323,7 @@ class AbsoluteError(Measure):
 class Determination(Measure):
     """Coefficient of determination R^2, averaged over the numbers in a target.
 
-    For each number it is 1 - sum of squared errors / sum of squared deviations of the targets from their mean.
+    For each number, R^2 is 1 - sum of squared errors / sum of squared deviations of the targets from their mean.
     """
 
     name, larger = "r2", True
@@ -336,7 +337,7 @@ class Determination(Measure):
         return torch.stack([(output.double().flatten(1) - y).square().sum(0), y.sum(0), y.square().sum(0)])
 
     def figure(self, sums: Tensor, samples: int) -> float:
-        """Return the mean R^2 over the numbers whose targets are not constant; NaN if all are."""
+        """Return the mean R^2 over the numbers whose targets vary between samples; NaN if no targets vary."""
         errors, total, squares = sums
         deviations = squares - total.square() / samples
         varies = deviations > 1e-12 * squares.clamp(min=1e-300)

@@ -52,18 +52,19 @@ class Batch(Protocol):
 
 
 class Objective(nn.Module, ABC):
-    """Base class of objectives: which outputs a task reads, what it feeds to the network, its loss and its measures.
+    """Base class of objectives, which define the outputs to read, the network's inputs, a loss and measures.
 
     `reads`, `check` and `prepare` are called once, in this order. Afterwards the network has the outputs that `reads`
-    named (see `archir.passes.expose`). Modules that are trained along with the network, such as a decoder, are
-    submodules of the objective. Random numbers must depend on `seed` only: `inputs`, `loss` and `measure` get the same
-    seed for the same batch.
+    returned (see `archir.passes.expose`). Modules that are trained along with the network, such as a decoder, are
+    submodules of the objective. Random numbers must depend on `seed` only: `inputs`, `loss` and `measure` get the
+    same seed for the same batch.
 
-    A subclass that has settings sets `model` to their class; relative paths in the settings start at `folder`.
+    A subclass that has settings sets `model` to the class of these settings; relative paths in the settings are
+    resolved against `folder`.
     """
 
     model: ClassVar[type[Settings]] = Settings
-    """Class of the settings that a recipe may set."""
+    """Class of the objective's settings in a recipe."""
     criterion: str = "loss"
     """Name of the measure that decides which of two networks is better."""
     larger: bool = False
@@ -71,8 +72,10 @@ class Objective(nn.Module, ABC):
     measures: Sequence[Measure] = ()
     """Measures in addition to the loss. They compare the first output with the first target."""
     compares: ClassVar[TargetKind | None] = None
-    """Kind of the target; with "numbers", integer targets are not class labels, and data are not stratified by
-    class."""
+    """Kind of the target.
+
+    With "numbers", integer targets are not class labels, and data are not stratified by class.
+    """
 
     def __init__(self, settings: Settings | None = None, folder: Path | None = None) -> None:
         super().__init__()
@@ -89,9 +92,10 @@ class Objective(nn.Module, ABC):
         choices."""
 
     def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
-        """Create the modules that are trained along with the network, for a graph with the outputs that `reads` named.
+        """Create the modules that are trained along with the network.
 
-        Raises ArchError (A1903) if an output does not have the shape that they need.
+        The graph has the outputs that `reads` returned. Raises ArchError (A1903) if an output does not have the shape
+        that these modules need.
         """
 
     def inputs(self, batch: Batch, seed: int) -> Tensor | tuple[Tensor, ...]:
@@ -135,7 +139,7 @@ class Objective(nn.Module, ABC):
     def declared(self) -> bool:
         """True if `directions` is known to have every name that `measure` returns.
 
-        It is False for a subclass that overrides `measure` but not `directions`.
+        False for a subclass that overrides `measure` but not `directions`.
         """
         kind = type(self)
         return kind.measure is Objective.measure or kind.directions is not Objective.directions
@@ -158,7 +162,7 @@ def objective(name: str) -> Callable[[O_], O_]:
 
 
 def network_inputs(objective: Objective, batch: Batch, seed: int) -> tuple[Tensor, ...]:
-    """Return the network inputs that an objective makes of a batch, always as a tuple."""
+    """Return the network inputs that an objective computes from a batch, always as a tuple."""
     inputs = objective.inputs(batch, seed)
     return (inputs,) if isinstance(inputs, Tensor) else inputs
 
@@ -196,8 +200,11 @@ class CombinedObjective(Objective):
         return torch.stack([part.loss(outputs, batch, seed) for part in self.parts]).sum()
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
-        """Return the sums of all objectives by measure name; a name that is taken gets a prefix, such as `also1_` for
-        objective 1."""
+        """Return the sums of all objectives by measure name.
+
+        If several objectives have a measure of the same name, later ones get a prefix, such as `also1_` for objective
+        1.
+        """
         sums: dict[str, Tensor] = {}
         for number, part in enumerate(self.parts):
             for name, value in part.measure(outputs, batch, seed).items():
@@ -247,10 +254,10 @@ def output_node(graph: Graph, name: str) -> NodeId:
 
 
 def image_shape(graph: Graph, data: Data, reason: str) -> tuple[int, ...]:
-    """Return the shape [C, H, W] of the images in the data. `reason` begins the error message: which objective
-    needs images.
+    """Return the shape [C, H, W] of the images in the data.
 
-    Raises ArchError (A1116) if the net has several inputs, or if its input is not an image.
+    Raises ArchError (A1116) if the net has several inputs, or if its input is not an image. `reason` begins the error
+    message and says which objective needs images.
     """
     shape = tuple(data.train.pixels[torch.tensor([0])].shape[1:])
     if len(data.train.inputs) != 1 or len(shape) != 3:
@@ -262,7 +269,7 @@ def image_shape(graph: Graph, data: Data, reason: str) -> tuple[int, ...]:
 def output_shape(graph: Graph, name: str, rank: int) -> tuple[int, ...]:
     """Return the shape of an output without the batch axis.
 
-    Raises ArchError (A1903) if the shape has another rank than `rank`, or depends on choices.
+    Raises ArchError (A1903) if the rank of the output is not `rank`, or if its shape depends on choices.
     """
     kind: TensorType = infer(graph)[graph.outputs[name]]
     if kind.rank != rank or kind.is_varying:

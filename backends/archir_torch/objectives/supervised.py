@@ -20,9 +20,8 @@ from archir_torch.objectives.objective import Batch, Objective, Outputs, output_
 class TaskSettings(Settings):
     """Settings of supervised tasks.
 
-    `output` and `target` name what is compared, by default the first output and the first target. The loss is
-    multiplied by `weight`. `criterion` is the measure by which networks are compared; `measures` are additional
-    measures.
+    `output` and `target` name the output and the target to compare, by default the first ones. The loss is multiplied
+    by `weight`. `criterion` is the measure by which networks are compared; `measures` are additional measures.
     """
 
     output: str | None = None
@@ -62,8 +61,8 @@ class Supervised(Objective):
     def target(self, data: Data) -> Tensor:
         """Return the target of all samples: training samples first, then held-out ones.
 
-        Raises ArchError (A1116) if the data have no such target, or if it differs in shape or dtype between the two
-        parts.
+        Raises ArchError (A1116) if the data have no such target, or if the shape or dtype of the target differs between
+        training and held-out samples.
         """
         targets, name = data.train.targets, self.settings.target
         if not targets:

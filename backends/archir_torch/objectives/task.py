@@ -43,9 +43,10 @@ class Task:
         self._last = (-1, 0)
 
     def loss(self, call: Call, batch: Batch, index: int) -> Tensor:
-        """Return the loss of a batch at step `index`; repeated calls in a step are the next parts of the batch.
+        """Return the loss of a batch at step `index`.
 
-        Each part has its own seed.
+        A step may be divided into parts; each further call with the same `index` gets the next part and uses a seed of
+        its own.
         """
         step, part = self._last
         self._last = (index, part + 1 if step == index else 0)

@@ -1,4 +1,4 @@
-"""Teacher networks: they get the inputs of the student, and are neither trained nor saved."""
+"""Teacher networks, which get the same inputs as the student and are neither trained nor saved."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ NamedOutputs = Mapping[str, Tensor]
 
 
 class TeacherCache:
-    """Cache of teacher outputs by sample. The key is a hash of the sample's values, regardless of its batch and
-    position."""
+    """Cache of teacher outputs by sample, keyed by a hash of the sample's values.
+
+    The key does not depend on the batch of the sample or its position in the batch.
+    """
 
     def __init__(self) -> None:
         self._outputs: dict[bytes, dict[str, Tensor]] = {}
@@ -118,7 +120,10 @@ class StageSettings(TeacherSettings):
 
 
 class Teacher:
-    """Teacher network defined by settings; relative paths in them start at `folder`."""
+    """Teacher network that is defined by settings.
+
+    Relative paths in the settings are resolved against `folder`.
+    """
 
     def __init__(self, settings: TeacherSettings, folder: Path | None) -> None:
         self._settings, self._folder = settings, folder or Path()
@@ -161,7 +166,7 @@ class Teacher:
     def __call__(self, batch: Batch) -> Outputs:
         """Return the teacher's values for a batch by their names in the student.
 
-        They are computed once per batch, even if several students are trained on it.
+        The values are computed once per batch, even if several students are trained on the batch.
         """
         if self._last is None or self._last[0] is not batch:
             inputs = tuple(batch.inputs.values())
@@ -182,7 +187,7 @@ class Teacher:
 def stage_node(graph: Graph, name: str) -> NodeId:
     """Return the node of an output, or the last node in a scope such as `layers[3]`.
 
-    Raises ArchError (A1902) if there is neither.
+    Raises ArchError (A1902) if there is neither an output nor a scope of this name.
     """
     if name in graph.outputs:
         return graph.outputs[name]

@@ -1,9 +1,8 @@
-"""Saliency proxies, adapted from pruning: the influence of weights and channels on the loss or on the output.
+"""Saliency proxies, adapted from pruning: the influence of weights and channels on the loss or output.
 
 Scores of weights are summed over trained tensors with two or more dimensions: weights of convolutions and linear
-layers, and learned embeddings. `loss` is the mean cross-entropy of the first output, unless the trial sets a
-criterion.
-"Section" refers to Abdelfattah et al. 2021.
+layers, and learned embeddings. `loss` is the mean cross-entropy of the first output, unless `Trial.criterion`
+defines another loss. "Section" refers to Abdelfattah et al. 2021.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def _smooth(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
 def synflow(trial: Trial) -> float:
     """Return the sum over weights of |weight * dR/dweight| (section 3.2; Tanaka et al. 2020, algorithm 1).
 
-    R is the sum of the first output for an input of ones, with all weights replaced by their absolute values. It is
+    R is the sum of the first output for an input of ones, with all weights replaced by their absolute values. R is
     computed in float64 and without batch norms, as in the reference implementation of section 3.2. Other norms are
     kept: they act on single samples, and without them the products in attention and gates overflow. Raises ArchError
     (A1111) if an input is an integer tensor.
@@ -102,10 +101,11 @@ def _without_batch_norm(out: Graph, node: Node, operands: tuple[NodeId, ...]) ->
 
 @proxy
 def fisher(trial: Trial) -> float:
-    """Return the Fisher information of channels, summed over the results z of all convolutions and linear layers.
+    """Return the Fisher information of channels, summed over all convolutions and linear layers.
 
-    For a channel it is the mean over samples of (sum over positions of z * dloss/dz)^2 / 2, times the channel's number
-    of weights (section 3.2; Theis et al. 2018; Turner et al. 2020).
+    For a channel, the Fisher information is the mean over samples of (sum over positions of z * dloss/dz)^2 / 2,
+    times the channel's number of weights, where z is the layer's result (section 3.2; Theis et al. 2018; Turner et
+    al. 2020).
 
     The papers sum over channels, without the number of weights. The implementation of section 3.2, and with it
     published results, gives each weight the score of its channel and sums over weights.

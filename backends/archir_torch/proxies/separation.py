@@ -18,13 +18,12 @@ RECTIFIERS = (
 
 @proxy
 def jacob_cov(trial: Trial) -> float:
-    """Return how weakly the input gradients of the outputs correlate between samples (section 3.2; Mellor et al.
-    2020, v1).
+    """Return how weakly the input gradients of the outputs correlate between samples.
 
-    The score is -sum(log(v + k) + 1 / (v + k)) over the eigenvalues v of the gradients' correlation matrix, with k =
-    1e-5.
-    It is minus infinity if the gradient of a sample is constant, because its correlation with others is then undefined.
-    Raises ArchError (A1111) if an input is an integer tensor.
+    Source: section 3.2; Mellor et al. 2020, v1. The score is -sum(log(v + k) + 1 / (v + k)) over the eigenvalues v of
+    the gradients' correlation matrix, with k = 1e-5. The score is minus infinity if the gradient of a sample is
+    constant, because the correlation of that gradient with others is then undefined. Raises ArchError (A1111) if an
+    input is an integer tensor.
     """
     images, *others = trial.inputs
     if not images.is_floating_point():
@@ -47,12 +46,13 @@ def jacob_cov(trial: Trial) -> float:
 
 @proxy
 def naswot(trial: Trial) -> float:
-    """Return log |det K|, where K[i, j] is the number of units that are both on or both off for samples i and j.
+    """Return log |det K|, where K[i, j] is the number of units in the same state for samples i and j.
 
     Source: Mellor et al. 2021, "Neural Architecture Search without Training", section 3, equation 2. A unit is an
-    element of a rectifier's operand (see `RECTIFIERS`: ReLU and its successors, not sigmoids); it is on if it is
-    positive. An element that two rectifiers read counts twice, as in the authors' implementation. The score is minus
-    infinity if two samples have the same units on. Raises ArchError (A1111) if there are no units.
+    element of a rectifier's operand (see `RECTIFIERS`: ReLU and its successors, not sigmoids). A unit is on if the
+    element is positive, otherwise off. An element that two rectifiers read counts twice, as in the authors'
+    implementation. The score is minus infinity if two samples have the same units on. Raises ArchError (A1111) if
+    there are no units.
     """
     tapped = trial.with_taps(lambda op: isinstance(op, RECTIFIERS), operands=True)
     with torch.no_grad():

@@ -25,9 +25,8 @@ from archir_torch.lowering.rules import RULES
 class Trial:
     """Network without choices, with its weights by name and a minibatch of inputs.
 
-    `network` creates modules that share no state with `weights` or with each other. So a proxy may change a module
-    (modes,
-    running statistics, gradients, weights) without affecting the others.
+    `network` creates modules that share no state with `weights` or with each other. A proxy may therefore change a
+    module (modes, running statistics, gradients, weights) without affecting other proxies.
     """
 
     graph: Graph
@@ -54,10 +53,12 @@ class Trial:
         return replace(self, graph=rebuild(self.graph, step))
 
     def with_taps(self, wanted: Callable[[Op], bool], operands: bool = False) -> Trial:
-        """Return the trial of a network with additional outputs: the results of all nodes whose operation is `wanted`.
+        """Return the trial of a network with additional outputs.
 
-        With `operands`, the first operands of these nodes are the additional outputs instead. They follow the first
-        output of the network; all other outputs are dropped. A value that two nodes read appears twice.
+        These are the results of all operations for which `wanted` is True. With `operands`, the first operands of these
+        operations are the additional outputs instead. The outputs are then the first output of the network and the
+        additional ones; all other outputs are dropped. A value that several of the operations read appears several
+        times.
         """
         graph = rebuild(self.graph, copy_node)
         nodes = [number for number in graph if wanted(graph[number].op)]
@@ -79,7 +80,10 @@ class Trial:
 
     @cached_property
     def weight_gradients(self) -> tuple[tuple[Tensor, Tensor], ...]:
-        """Pairs of a scored weight and the loss gradient with respect to it; computed once for all proxies."""
+        """Pairs of a scored weight and the gradient of the loss with respect to this weight.
+
+        The gradients are computed once for all proxies.
+        """
         network = self.network()
         weights = list(scored_weights(network))
         gradients = torch.autograd.grad(self.loss(self.outputs(network)[0]), weights, materialize_grads=True)

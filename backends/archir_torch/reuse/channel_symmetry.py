@@ -1,8 +1,8 @@
 """Channel permutations under which an operation is equivariant, found by numerical tests.
 
 What an operation declares is only a hypothesis. A symmetry is accepted if it holds for random numbers in double
-precision: the operation, applied to permuted operands, returns the permuted result. Channels without an accepted
-symmetry stay in place.
+precision, that is, if the operation, applied to permuted operands, returns the permuted result. Channels without
+an accepted symmetry keep their positions.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ class Claim:
     """Hypothesis that certain channels can be permuted together without changing the operation's result.
 
     `channel_sets` are sets of ports whose channels are permuted in the same way. The channels of every port are split
-    into
-    `chunks` equal chunks. With `inside`, channels may be permuted within a chunk, differently in each chunk. With
-    `across`,
-    whole chunks may be permuted.
+    into `chunks` equal chunks. With `inside`, the channels within a chunk may be permuted, differently in each chunk.
+    With `across`, whole chunks may be permuted.
     """
 
     channel_sets: tuple[tuple[Port, ...], ...]
@@ -91,10 +89,9 @@ class OperationProbe:
     # operations that only move numbers
 
     def movement_groups(self) -> list[Group] | None:
-        """Return the groups of channels that move together, if the operation only copies elements from operands to the
-        result.
+        """Return the groups of channels that move together, for an operation that only copies elements.
 
-        Returns None for other operations, and if groups with equal signatures are not interchangeable.
+        Returns None for all other operations, and if groups with equal signatures are not interchangeable.
         """
         if (
             self.weights
@@ -243,8 +240,8 @@ def reorder_weight(
 ) -> Tensor:
     """Permute the channels of a weight.
 
-    If one axis covers the channels of a single chunk only, each chunk along the other axis is permuted on it
-    separately.
+    If one axis covers only the channels of a single chunk, that axis is permuted separately for each chunk along the
+    other axis.
     """
     for axis, role in enumerate(roles):
         order = {"result": result, "operand": operand}.get(role)

@@ -34,9 +34,9 @@ class Trained:
 
     @cached_property
     def made(self) -> dict[NodeId, Tensor]:
-        """Weights of each output channel, [C, numbers], for each node with a weight that produces channels.
+        """Weights of each output channel, [C, numbers], by node; nodes without such weights are missing.
 
-        Such nodes are convolutions and linear layers, for example.
+        Nodes with such weights are, for example, convolutions and linear layers.
         """
         types, rows_by_node = infer(self.graph), {}
         for number in self.graph:
@@ -53,11 +53,10 @@ class Trained:
         return rows_by_node
 
     def seen(self, gradients: bool = False) -> dict[NodeId, list[tuple[Tensor, Tensor]]]:
-        """Return activations and their loss gradients for each node in `made`: a pair of tensors [C, everything else]
-        per batch.
+        """Return activations and their loss gradients for each node in `made`, as one pair of tensors per batch.
 
-        Without `gradients`, the gradients are zeros. Raises ArchError (A2221) if there are no batches, or no loss for
-        the gradients.
+        Both tensors have the shape [C, everything else]. Without `gradients`, the gradients are zeros. Raises ArchError
+        (A2221) if there are no batches, or no loss for the gradients.
         """
         if not self.batches or (gradients and self.loss is None):
             raise fail("A2221", "this measure of importance needs samples, and there are none", None, "`l1` needs none")
@@ -103,7 +102,7 @@ def importance(function: Importance) -> Importance:
 
 
 def measure_of(name: str) -> Importance:
-    """Return the measure of importance with this name. Raises ArchError (A2221) if there is none."""
+    """Return the measure of importance with this name. Raises ArchError (A2221) if there is no such measure."""
     measure = IMPORTANCES.find(name)
     if measure is None:
         raise fail("A2221", f"there is no importance measure `{name}`", None, IMPORTANCES.hint(name))

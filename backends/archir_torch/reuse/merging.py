@@ -1,10 +1,10 @@
 """Merging of removed channels into kept ones.
 
-A least-squares fit over samples predicts the removed channels linearly from the kept ones at the same position (He,
-Zhang and Sun 2017, section 3.2, who also fit the taps of kernels). The prediction is folded into the weights that
-read
-the channels, so that an extracted network starts close to the full one without training. From the samples, only the
-inner products between channels are needed; they are the same for all networks that may be extracted.
+A least-squares fit over samples predicts the removed channels linearly from the kept ones at the same position
+(He, Zhang and Sun 2017, section 3.2, who also fit the taps of kernels). The prediction is folded into the weights
+that read the channels, so that an extracted network starts close to the full one without training. The samples
+are needed only for the inner products between channels, which are the same for all networks that may be
+extracted.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _RIDGE = 1e-14
 """Ridge regularisation relative to the sum of squares of all kept channels: the rounding error of float32
 activations."""
 _SMALL_SAMPLE_RIDGE = 1e-3
-"""Additional ridge regularisation relative to the channels' mean square, for samples with at most one row per
-channel.
+"""Additional ridge regularisation relative to the channels' mean square, for at most one row per channel.
 
-With more rows it decreases with the fourth power of the ratio of channels to rows.
+If the samples have more rows than there are channels, the regularisation decreases with the fourth power of the
+ratio of channels to rows.
 """
 
 
@@ -54,7 +54,7 @@ class Merging:
     computed."""
 
     def __init__(self, trained: Trained, cut: Container[str] | None = None) -> None:
-        """Compute the inner products. `cut` holds the names of the weights that may be sliced; by default all.
+        """Compute the inner products. `cut` lists the weights that may be sliced, by name; by default all.
 
         Raises ArchError: A2221 (there are no samples), A2225 (the inner products take too much memory).
         """
@@ -81,10 +81,10 @@ class Merging:
                 self._rows[node] += rows.shape[1]
 
     def weights(self, parts: Mapping[str, WeightSlice]) -> dict[str, Tensor]:
-        """Return the merged weights of an extracted network by name: those that read fewer channels than in the full
-        network.
+        """Return the merged weights of an extracted network by name.
 
-        `parts` holds the positions that the extracted network uses along each axis of its weights.
+        These are the weights that read fewer channels than in the full network. `parts` maps weight names to the
+        positions that the extracted network uses along each axis of the weight.
         """
         merged = {}
         for name, (_, axis, node) in self._readers.items():
@@ -124,11 +124,10 @@ class Merging:
 
 
 def _channels_by_unit(units: ChannelUnits, node: NodeId) -> Tensor:
-    """Return the channels of a node by unit, [units, channels per unit]; a unit is a set of channels that move
-    together.
+    """Return the channels of a node by unit, [units, channels per unit].
 
-    The channels of a unit hold the same feature at different positions. If units differ in size, or if there is only
-    one, each channel has a row of its own.
+    A unit is a set of channels that move together; its channels hold the same feature at different positions. If
+    units differ in size, or if there is only one unit, each channel has a row of its own.
     """
     rows = [unit.places[node] for unit in units.units if node in unit.places]
     if len(rows) == 1 or len({len(row) for row in rows}) > 1:
@@ -164,8 +163,10 @@ def activations(trained: Trained, nodes: Container[NodeId]) -> Iterator[dict[Nod
 
 @importance
 def energy(trained: Trained) -> Mapping[NodeId, Tensor]:
-    """Return the mean square of each channel over samples, measured where weights read it, after activations and
-    norms."""
+    """Return the mean square of each channel over samples.
+
+    It is measured where weights read the channel, after activations and norms.
+    """
     units = ChannelUnits(expand(trained.graph))
     sums: dict[NodeId, Tensor] = {}
     counts: dict[NodeId, int] = {}
@@ -197,11 +198,10 @@ def channel_readers(units: ChannelUnits) -> list[WeightReader]:
 
 
 def _multiplying_weights(probe: OperationProbe) -> tuple[tuple[str, int], ...]:
-    """Return the weights of an operation that multiply and sum the channels of the first operand, each with its
-    channel axis.
+    """Return the weights of an operation that multiply and sum the channels of the first operand.
 
-    A channel that is a linear combination of others can then be removed: the same combination is added to their
-    weights.
+    Each weight is returned with its channel axis. A channel that is a linear combination of other channels can be
+    removed if the same combination of its weights is added to the weights of the others.
     """
     width = probe.width(0)
     if width < 2 or not probe.operands[0].is_floating:

@@ -25,10 +25,9 @@ MAX_DIFFERENCE = 1e-5
 def order_channels(trained: Trained, measure: str) -> dict[str, Tensor]:
     """Return the weights with channels reordered by importance, the most important first.
 
-    Heads, groups and the channels within them are reordered as far as this does not change what the network computes,
-    which is tested. Raises ArchError (A2221) if there is no such measure, if it needs samples and there are none, or if
-    the
-    reordered network computes something else.
+    Heads, groups and the channels within them are reordered as far as the network still computes the same, which is
+    tested. Raises ArchError (A2221) if there is no such measure, if the measure needs samples and there are none, or
+    if the reordered network computes something else.
     """
     score = measure_of(measure)
     graph = expand(trained.graph)
@@ -64,7 +63,7 @@ def order_channels(trained: Trained, measure: str) -> dict[str, Tensor]:
 def _check_same_outputs(graph: Graph, before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
     """Check that a network computes the same with two sets of weights, on random inputs in double precision.
 
-    Raises ArchError (A2221) if it does not.
+    Raises ArchError (A2221) if the outputs differ.
     """
     inputs = [torch.from_numpy(array) for array in random_inputs(ranged_inputs(graph), 2, seed=0).values()]
     results = []

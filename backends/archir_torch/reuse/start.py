@@ -30,10 +30,10 @@ MAX_BATCHES = 4
 
 
 def order_start_weights(job: Job, graph: Graph, weights: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Return the weights of a network with channels reordered by the measure `start.order`; unchanged if it is not
-    set.
+    """Return the weights of a network with channels reordered by the measure `start.order`, if it is set.
 
-    Samples come from the data that train weights in the phase. Raises ArchError (A2221) if weights are missing.
+    If `start.order` is not set, the weights are returned unchanged. The measure uses the samples that train weights
+    in the phase. Raises ArchError (A2221) if weights are missing.
     """
     measure = job.phase.start.order
     if measure is None:
@@ -48,10 +48,9 @@ def order_start_weights(job: Job, graph: Graph, weights: Mapping[str, Tensor]) -
 
 
 def make_merging(job: Job, model: SuperNetwork) -> Merging | None:
-    """Return the merging of removed channels for architectures extracted from a supernet; None if `start.refit` is
-    not set.
+    """Return the object that merges removed channels for architectures extracted from a supernet.
 
-    Raises ArchError (A2225) if it takes too much memory.
+    Returns None if `start.refit` is not set. Raises ArchError (A2225) if merging takes too much memory.
     """
     samples = job.phase.start.refit
     if samples is None:

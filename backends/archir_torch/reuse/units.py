@@ -36,7 +36,7 @@ class Unit:
 
 
 class ChannelUnits:
-    """Units of channels in a graph without choices whose composite operations are expanded."""
+    """Units of channels that move together, in a graph without choices whose composite operations are expanded."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.types = graph, infer(graph)
@@ -58,11 +58,11 @@ class ChannelUnits:
         return x.channels if x.rank and x.is_floating else 0
 
     def _pin(self, number: NodeId) -> None:
-        """Keep the channels of a node in place, by giving each a label of its own."""
+        """Keep the channels of a node in place, by giving each channel a label of its own."""
         self._labels += [((number, i), (number, i)) for i in range(self.width(number))]
 
     def _add_node(self, number: NodeId) -> None:
-        """Join the channels that an operation moves together; pin them if no symmetry holds."""
+        """Join the channels that an operation moves together; pin the channels if the operation has no symmetry."""
         node, operands = self.graph[number], self.graph.operands(number)
         if isinstance(node.op, Input) or node.scope in self.graph.merged_scopes:
             for pinned in (number, *operands):
@@ -90,10 +90,10 @@ class ChannelUnits:
             self._labels.append((places[0], (number, "form", signature(group))))
 
     def _add_claim(self, number: NodeId, claim: Claim) -> None:
-        """Join the channels of an accepted claim.
+        """Join the channels that an accepted claim permutes together.
 
-        Channels that must stay in their chunk are labelled by chunk, those that must keep their position in it by
-        position.
+        Channels that must stay in their chunk are labelled by chunk; channels that must keep their position within the
+        chunk are labelled by position.
         """
         self.claims[number] = claim
         operands = self.graph.operands(number)
@@ -156,12 +156,12 @@ class ChannelUnits:
     def channel_order(self, scores: Mapping[NodeId, NDArray[np.float64]]) -> dict[NodeId, NDArray[np.int64]]:
         """Return the new channel order of each node, as old positions: the most important channel first.
 
-        Channels are moved only as far as the network computes the same. Nodes without scores follow the order of the
-        others.
+        Channels are moved only as far as the network still computes the same. Nodes without scores follow the order of
+        the nodes with scores.
         """
         scores_by_unit = {id(unit): _score(unit, scores) for unit in self.units}
         moved_to = {id(unit): unit for unit in self.units}
-        """Unit that moves to the place of another unit, by the id of the latter."""
+        """Unit that moves to the place of another unit, keyed by the id of the unit whose place is taken."""
         for bundles in self._bundles():
             ranked = sorted(bundles, key=lambda bundle: -sum(scores_by_unit[id(unit)] for unit in bundle))
             for to, source in zip(bundles, ranked, strict=True):
@@ -179,10 +179,10 @@ class ChannelUnits:
         return orders
 
     def _bundles(self) -> list[list[list[Unit]]]:
-        """Return classes of interchangeable bundles. A bundle holds the units that chunks tie together, such as those
-        of a head.
+        """Return classes of interchangeable bundles.
 
-        Within a class, the units of all bundles are in corresponding order.
+        A bundle holds the units that chunks tie together, such as those of a head. Within a class, the units of all
+        bundles are in corresponding order.
         """
         links: nx.Graph[Chunk] = nx.Graph()
         for unit in self.units:
@@ -212,8 +212,10 @@ class ChannelUnits:
 
 
 def _find_symmetry(probe: OperationProbe) -> tuple[list[Group] | None, Claim | None]:
-    """Return the movement groups of an operation, or else its first claim that holds; both are None without a
-    symmetry."""
+    """Return the movement groups of an operation or, if it has none, the first of its claims that holds.
+
+    Both are None if the operation has no symmetry.
+    """
     if (groups := probe.movement_groups()) is not None:
         return groups, None
     return None, next((claim for claim in probe.claims() if probe.holds(claim)), None)
@@ -247,7 +249,7 @@ def _channels_by_node(units: Sequence[Unit]) -> dict[NodeId, list[tuple[int, Uni
 
 
 def _score(unit: Unit, scores: Mapping[NodeId, NDArray[np.float64]]) -> float:
-    """Return the mean score over those channels of a unit that have a score; 0 if none has."""
+    """Return the mean score of a unit, over those of its channels that have a score; 0 if no channel has one."""
     channel_scores = [
         float(scores[number][i]) for number, places in unit.places.items() if number in scores for i in places
     ]

@@ -42,13 +42,12 @@ class ComparisonSource(Protocol):
 
 
 def comparison_source(job: Job) -> ComparisonSource:
-    """Return what defines the comparison of candidates in a job: its table of results if it has one, else its
-    objective."""
+    """Return the object that defines how a job compares candidates: its table of results, else its objective."""
     return job.results if job.results is not None else objective_of(job.phase, job.folder)
 
 
 def with_default_objectives(options: Options, objective: ComparisonSource) -> Options:
-    """Return the options with scores that were left at their default replaced by the criterion of the objective."""
+    """Return the options with default scores replaced by the criterion of the objective."""
     set_fields = options.model_fields_set
     default = f"{objective.criterion}:{'max' if objective.larger else 'min'}"
     update: dict[str, object] = {}

@@ -21,9 +21,8 @@ from archir_torch.supernet.network import SuperNetwork
 def copy_matching(network: nn.Module, weights: Mapping[str, Tensor], renamed: RenamedWeights | None = None) -> int:
     """Copy the weights whose name and shape match weights of a network, and return how many were copied.
 
-    `renamed` is given if a map file renamed the weights. They must then match all weights of the network; otherwise
-    raises
-    ArchError (A0902) with every mismatch.
+    `renamed` is given if the weights were renamed by a map file (old name -> new name). Renamed weights must match
+    all weights of the network; otherwise ArchError (A0902) is raised with every mismatch.
     """
     state = network.state_dict()
     if renamed is not None and (problems := renamed.mismatches(shapes(state), shapes(weights))):

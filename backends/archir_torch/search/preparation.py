@@ -53,8 +53,8 @@ RECIPE, OVERRIDES, SPACE = "recipe.toml", "overrides.json", "space"
 class PreparedSearch:
     """Recipe and run of a search, ready to execute.
 
-    `folder` is the directory of the space files. `loaded` caches the data that were loaded last, `spaces` the spaces by
-    name and parameters.
+    `folder` is the directory of the space files. `loaded` caches the data that were loaded last, and `spaces` caches
+    spaces by name and parameters.
     """
 
     recipe: Recipe
@@ -62,7 +62,7 @@ class PreparedSearch:
     folder: Path
     device: str
     executor: str | None = None
-    """Executor that scores candidates in place of those that the phases name; None keeps the latter."""
+    """Executor that scores the candidates of all phases; None means that phases use their own executors."""
     missing_modules: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Modules that were not allowed to be imported, by the index of the phase that needs them.
 
@@ -81,8 +81,8 @@ def begin_search(
 ) -> PreparedSearch:  # fmt: skip
     """Create a new run for a recipe: copy its files, and check everything that can be checked before training.
 
-    If the recipe is not `trusted`, the modules that it names are not imported, and phases that need one of them are not
-    checked. Raises ArchError.
+    If the recipe is not `trusted`, the modules that it names are not imported, and phases that need these modules are
+    not checked. Raises ArchError.
     """
     recipe_file = read(path, overrides)
     recipe, with_span = recipe_file.recipe, recipe_file.document.with_span
@@ -157,8 +157,10 @@ def _table_files(recipe_file: RecipeFile, folder: Path) -> dict[str, Path]:
 
 
 def _check_map(phase: Phase, folder: Path) -> None:
-    """Check that a map file of weight names fits the weights from which a phase starts. Raises ArchError (A2220,
-    A0905)."""
+    """Check that the map file (old name -> new name) fits the weights from which a phase starts.
+
+    Raises ArchError (A2220, A0905).
+    """
     assert phase.start.map is not None
     assert phase.start.weights is not None
     weight_names.read(folder / phase.start.map).of(read_weights(folder / phase.start.weights)[0])
@@ -286,9 +288,10 @@ def recipe_file_of(run: Run) -> RecipeFile:
 
 
 def load_images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, space: Space) -> dict[Any, Data]:
-    """Load data for a space's inputs as the settings say, unless they are the last data loaded; return the cache.
+    """Load data for a space's inputs as the settings say; return the cache of loaded data.
 
-    The cache `loaded` holds one entry: new data replace the earlier ones.
+    Data that are in the cache `loaded` already are not loaded again. The cache holds only the data that were loaded
+    last.
     """
     input_specs = inputs_of(space.graph)
     key = (

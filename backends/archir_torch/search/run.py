@@ -51,11 +51,11 @@ def execute(
     recipe: Path | None, folder: Path, *, resume: bool, fall_back: bool, overrides: Mapping[str, str], device: str,
     callback: Callback | None, executor: str | None = None,
 ) -> Mapping[str, Any]:  # fmt: skip
-    """Begin or resume a run, complete it, and return its summary (in the first process). New settings extend a
-    resumed run.
+    """Begin or resume a run, complete it, and return its summary (in the first process).
 
-    The first process writes the run and the others read it, so its folder must be visible to all processes. Raises
-    ArchError, and Interrupted after SIGINT or SIGTERM, between steps, phases or results.
+    New settings extend a resumed run. The first process writes the run and the other processes read it, so the folder
+    of the run must be visible to all processes. Raises ArchError. After SIGINT or SIGTERM, raises Interrupted between
+    steps, phases or results.
     """
     with distributed.process_group(device) as own_device, interruptions() as interrupted:
         folder = Path(distributed.broadcast_text(str(folder)))
@@ -84,11 +84,11 @@ def execute(
 def dry_run(
     recipe: Path, overrides: Mapping[str, str], device: str, executor: str | None = None, trust_code: bool = False
 ) -> Mapping[str, Any]:
-    """Return what a recipe would do, by phase name, after all checks that `execute` makes before training.
+    """Return what each phase of a recipe would do, by phase name.
 
-    No files are left behind. Modules that the recipe names are imported only with `trust_code`. Without it, a phase
-    that needs a module which is not imported yet is not checked; `not_looked_at` lists the missing modules. Raises
-    ArchError.
+    First, all checks that precede training in `execute` are made. No files are left behind. Modules that the recipe
+    names are imported only with `trust_code`. Without `trust_code`, a phase that needs a module which is not imported
+    yet is not checked; `not_looked_at` lists the missing modules. Raises ArchError.
     """
     recipe_file = read(recipe, overrides)
     if not trust_code and not all(map(loading.is_allowed, recipe_file.recipe.plugins)):
@@ -185,7 +185,7 @@ def _reopened(search: PreparedSearch) -> PreparedSearch:
 def _run_phase(
     search: PreparedSearch, phase: Phase, outcomes: Mapping[str, Outcome], callback: Callback | None
 ) -> Outcome:
-    """Return the outcome of a phase. If the phase is not complete, run the rest of it first."""
+    """Return the outcome of a phase; if the phase is incomplete, first run its remaining epochs."""
     stored = search.run.phase(phase.name)
     space = space_of(search.recipe, phase, search.folder, search.spaces)
     if stored.done is not None:
@@ -293,7 +293,7 @@ def _create_job(search: PreparedSearch, phase: Phase, space: Space, outcomes: Ma
 
 
 def _record_objective(search: PreparedSearch, job: Job) -> None:
-    """Store in the run which measures a phase computes, and which one compares networks."""
+    """Store in the run which measures a phase computes, and by which of them networks are compared."""
     path = f"phases/{job.phase.name}/{OBJECTIVE}"
     if path not in search.run.files.manifest.files:
         objective = comparison_source(job)

@@ -56,10 +56,9 @@ class ScoringRequest:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Scoring work for executors (see `archir.search.executors.Work`): all that a worker needs, the same for every
-    worker.
+    """Scoring work for executors (see `archir.search.executors.Work`): the data that each worker needs.
 
-    `graph` is the graph of the full space as JSON.
+    The data are the same for every worker. `graph` is the graph of the full space as JSON.
     """
 
     scorer: Scorer
@@ -105,7 +104,7 @@ class Scoring:
     def job(self, space: Space) -> Job:
         """Return a job that trains on the samples for weights, and tests on a sample of the validation samples.
 
-        Both come from the training part of the data, which a search divides in two.
+        Both kinds of samples come from the training part of the data, which a search divides in two.
         """
         weights, validation = self.data.halves()
         data = replace(
@@ -205,11 +204,11 @@ def _table(work: Scoring, space: Space, options: Settings) -> Score:
 def sample_split(data: Data, split: Split, count: int | None, seed: int) -> Split:
     """Sample at most `count` samples of a split, stratified by class.
 
-    A prefix would not do, because sources may be sorted by class.
+    Taking the first samples would not suffice, because sources may be sorted by class.
     """
     return split.select(torch.from_numpy(limit_rows(data.strata(split).numpy(), count, seed)))
 
 
 def weight_arrays(weights: Mapping[str, torch.Tensor] | None) -> dict[str, NDArray[Any]]:
-    """Convert weights to arrays, which executors place in shared memory for their workers if they can."""
+    """Convert weights to arrays, which executors pass to their workers in shared memory where possible."""
     return {name: tensor.detach().cpu().numpy() for name, tensor in (weights or {}).items()}

@@ -143,13 +143,13 @@ def fit(
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> Result:
-    """Train a module, and return its metrics. `names` are the names of the module's outputs.
+    """Train a module, and return its metrics. `names` lists the names of the module's outputs.
 
     `objective` must be prepared for these outputs; by default it is created from the settings. With `folder`, a
-    checkpoint
-    is written after every epoch; with `resume`, training continues from it. A run that was interrupted and resumed ends
-    with the same weights as an uninterrupted one (bit for bit on the CPU). Raises ArchError: A1105 (the checkpoint is
-    corrupt), A1106 (it has other settings), A1107 (the loss diverged).
+    checkpoint is written after every epoch; with `resume`, training continues from that checkpoint. A run that was
+    interrupted and resumed ends with the same weights as an uninterrupted one (bit for bit on the CPU). Raises
+    ArchError: A1105 (the checkpoint is corrupt), A1106 (the checkpoint has other settings), A1107 (the loss
+    diverged).
     """
     objective = objective or objective_of(settings)
     task = Task(objective, names, seed=settings.seed, device=device)
@@ -167,7 +167,7 @@ def fit(
 
 
 class _NetworkTrainer:
-    """Trainable that trains a single network on its task."""
+    """Trainable (see `archir_torch.training.loop`) that trains a single network on its task."""
 
     steady = True
 
@@ -222,7 +222,7 @@ class _FolderCheckpointer:
         self._folder, self._settings, self._resume = folder, settings.model_dump(), resume
 
     def last(self) -> State | None:
-        """Return the state in the checkpoint; None if there is none or `resume` is not set.
+        """Return the state in the checkpoint; None if there is no checkpoint or `resume` is not set.
 
         Raises ArchError (A1106) if the checkpoint has other settings.
         """

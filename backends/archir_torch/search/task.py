@@ -39,14 +39,17 @@ class Task(task.Task):
     def sample_inputs(self, feed: Feed) -> Sequence[Tensor]:
         """Return typical network inputs of one forward pass.
 
-        These are the first batch, or its first part if gradients are accumulated over parts of a batch.
+        These are the inputs of the first batch or, if gradients are accumulated over parts of a batch, of its first
+        part.
         """
         return self.network_inputs(next(feed.batch(0).parts(self.job.phase.training.accumulate)))
 
 
 def objective_of(phase: Phase, folder: Path) -> Objective:
-    """Return the objective of a phase, combined with the additional ones in `also`; relative paths start at
-    `folder`."""
+    """Return the objective of a phase, combined with the additional objectives in `also`.
+
+    Relative paths are resolved against `folder`.
+    """
     first = _create_objective(phase, phase.objective, folder)
     added = [_create_objective(phase, settings, folder) for settings in phase.also]
     return CombinedObjective(first, *added) if added else first

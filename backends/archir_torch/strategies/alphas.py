@@ -165,7 +165,7 @@ class Alphas(nn.Module):
         return _sum_by_outcome(choice, logits[row, : len(choice.alternatives)]).softmax(0)
 
     def load(self, logits: Mapping[str, Sequence[float]]) -> None:
-        """Set logits by path; paths that are not open choices here are ignored."""
+        """Set logits by path; paths that are not open choices of this space are ignored."""
         with torch.no_grad():
             for path, values in logits.items():
                 if path in self._rows:

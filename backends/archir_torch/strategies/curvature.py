@@ -1,7 +1,8 @@
 """Dominant eigenvalue of the validation loss's Hessian with respect to the architecture parameters.
 
-If it grows fast, the derived architecture is unlikely to generalise. Zela et al. 2020 (Understanding and robustifying
-differentiable architecture search, section 4.3) stop the search in this case, and return to earlier parameters.
+If the eigenvalue grows fast, the derived architecture is unlikely to generalise. Zela et al. 2020 (Understanding
+and robustifying differentiable architecture search, section 4.3) stop the search in this case, and return to
+earlier parameters.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ def _hessian_product(loss: Callable[[], Tensor], parameters: Tensor, vector: Ten
 def rollback_epoch(values: Sequence[float], window: int = 5, back: int = 5, drop: float = 0.75) -> int | None:
     """Return the epoch to which to roll back if the eigenvalue has risen too fast, otherwise None.
 
-    It has if its mean over the `window` epochs that ended `back` epochs ago is less than `drop` times its current mean
-    over `window` epochs (section 4.3).
+    The eigenvalue has risen too fast if its mean over the `window` epochs that ended `back` epochs ago is less than
+    `drop` times its current mean over `window` epochs (section 4.3).
     """
     if len(values) < window + back:
         return None

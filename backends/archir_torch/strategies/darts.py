@@ -8,4 +8,7 @@ from archir_torch.strategies.relaxed import GIVES, Options, Relaxed
 
 @strategy("darts", Options, gives=GIVES)
 class Darts(Relaxed):
-    """DARTS. It is first-order by default; `order = 2` differentiates through an optimizer step of the weights."""
+    """DARTS, by default with a first-order gradient.
+
+    With `order = 2`, the gradient is computed through an optimizer step of the weights.
+    """

@@ -37,11 +37,11 @@ class ExactOptions(TrialOptions):
     minimize: str = ""
     """Cost to minimise."""
     best: Count = 1
-    """Number of best architectures to find. If there are several, `scorer` scores them, and the best score decides."""
+    """Number of best architectures to find. If more than one, `scorer` scores them, and the best score decides."""
     seconds: Positive = 600.0
     """Time limit in seconds. When it is reached, the best architectures found so far are used."""
     objective: str = "accuracy:max"
-    """Score by which candidates are compared; it also selects the score that is used from `start.trials`."""
+    """Score by which candidates are compared, and that is estimated from `start.trials`."""
 
     @model_validator(mode="after")
     def _check_goal(self) -> ExactOptions:
@@ -61,7 +61,7 @@ def _needs_scoring(options: ExactOptions) -> bool:
 
 @strategy("exact", ExactOptions, gives=GIVES, scores=_needs_scoring)
 def make(job: Job, options: ExactOptions) -> Strategy:
-    """Create the strategy. If only one architecture is asked for, it is scored only if the options name a scorer."""
+    """Create the strategy. A single best architecture is scored only if the options name a scorer."""
     scored = _needs_scoring(options)
     options = with_default_objectives(options, objective_of(job.phase, job.folder))
     return BestCandidates(job, options) if scored else Optimum(job, options)
@@ -80,7 +80,7 @@ class Optimum(Untrained):
 
 
 class BestCandidates(TrialStrategy):
-    """Strategy that scores the best architectures, in their order, as one batch."""
+    """Strategy that scores the best architectures as one batch, in order from the best."""
 
     def __init__(self, job: Job, options: ExactOptions) -> None:
         self.answer = find_best(job, options)

@@ -20,8 +20,7 @@ from archir.spaces.space import Space
 
 
 def missing_mean(space: Space, cost: str) -> Diagnostic | None:
-    """Return an error (A1604) if the expected value of a cost cannot be computed, because it is not additive; else
-    None."""
+    """Return an error (A1604) if a cost is not additive, and thus has no computable expected value; else None."""
     if cost in space.account.summed:
         return None
     hint = suggest(cost, space.account.summed) or f"costs are {', '.join(space.account.summed)}"
@@ -48,10 +47,9 @@ class ExpectedCost(nn.Module):
             self.register_buffer(f"table{len(self._axes) - 1}", values, persistent=False)
 
     def forward(self, probabilities: Mapping[str, Tensor]) -> Tensor:
-        """Return the expected cost in double precision. `probabilities` has those of the outcomes of each choice, by
-        path.
+        """Return the expected cost in double precision, for independent choices.
 
-        The choices are independent.
+        `probabilities` maps the path of each choice to the probabilities of its outcomes.
         """
         total = torch.tensor(self.constant, dtype=torch.double)
         for number, paths in enumerate(self._axes):

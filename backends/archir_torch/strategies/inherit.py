@@ -37,8 +37,10 @@ class InheritOptions(Settings):
 
 @strategy("inherit", InheritOptions, uses_all_samples=True, refits=True, gives=("architecture", "weights"))
 class Inherit:
-    """Strategy with one step, which recalibrates batch norms on the training data; evaluation is on the held-out
-    data."""
+    """Strategy whose only step recalibrates batch norms on the training data.
+
+    The network is evaluated on the held-out data.
+    """
 
     epochs, steps = 1, 1
 

@@ -55,7 +55,7 @@ _FIXED_HINT = "without `open`, all choices that `fixed` does not name are search
 class Entropy(Settings):
     """Weight of the mean entropy of choices in the loss of the architecture parameters.
 
-    It changes linearly over epochs from `first` to `last`.
+    The weight changes linearly over epochs from `first` to `last`.
     """
 
     first: Finite = 0.0
@@ -66,7 +66,7 @@ class Penalty(Settings):
     """Weight of the exact expected value of a cost in the loss of the architecture parameters.
 
     With a `target`, the penalty is the amount by which the expected cost exceeds the target, as a fraction of the
-    target. Otherwise it is the expected cost divided by its value at uniform probabilities.
+    target. Without a `target`, the penalty is the expected cost divided by its value at uniform probabilities.
     """
 
     cost: str = "macs"
@@ -87,15 +87,18 @@ class Options(Settings):
     """Options of all differentiable strategies."""
 
     order: Literal[1, 2] = 1
-    """Order of the gradient: with 2, it is taken through an optimizer step of the weights."""
+    """Order of the gradient; with 2, the gradient is computed through an optimizer step of the weights."""
     edges: Edges = "all"
     init: Init = "normal"
     alpha_warmup_epochs: NonNegative = 0.0
     """Number of epochs at the start in which only the weights are trained."""
     temperature: Annotated[tuple[Positive, Positive], ListAsTuple] = (1.0, 1.0)
-    """Temperature of the noise in the first and in the last epoch; it changes linearly from epoch to epoch."""
+    """Temperature of the noise in the first and in the last epoch; changes linearly from epoch to epoch."""
     partial: Count = 1
-    """Mixtures use 1/partial of the channels; the others bypass the mixture (Xu et al. 2020, PC-DARTS, section 3.2)."""
+    """Use 1/partial of the channels in mixtures; the other channels bypass the mixtures.
+
+    Source: Xu et al. 2020, PC-DARTS, section 3.2.
+    """
     tune: bool = False
     """Measure at the beginning of the phase which execution plan is fastest, and use it for the whole run.
 
@@ -114,7 +117,7 @@ class Options(Settings):
 class Relaxed:
     """Base class of differentiable strategies. A step trains the architecture parameters, then the weights.
 
-    Each is trained on batches from its own half of the training data.
+    The architecture parameters and the weights are each trained on batches from their own half of the training data.
     """
 
     sampling: Sampling = "softmax"
@@ -226,7 +229,7 @@ class Relaxed:
         return StepWorkload(self.epochs * self.steps, [call], [self.alphas.logits])
 
     def _create_feeds(self, job: Job) -> None:
-        """Create the feeds for weights and for architecture parameters, each on its own half of the training data."""
+        """Create two feeds, for weights and for architecture parameters, each with one half of the training data."""
         rank, size = distributed.world()
         settings = job.phase.data
         assert settings is not None
@@ -311,7 +314,7 @@ class Relaxed:
     ) -> Tensor:
         """Return this process's share of the mean loss over all processes.
 
-        Processes may have different numbers of samples, for which the batch's weight corrects.
+        The loss is multiplied by the weight of the batch, because processes may have different numbers of samples.
         """
         return self._loss(batch, sampled, index, freeze_weights=freeze_weights) * batch.weight
 

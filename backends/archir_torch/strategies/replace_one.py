@@ -1,7 +1,7 @@
-"""Scoring of single replacements: each alternative replaces the one in a reference architecture, one choice at
-a time.
+"""Scoring of single replacements in a reference architecture.
 
-Scores use inherited weights; `archir scores` turns them into tables.
+One choice at a time, each alternative replaces the alternative in the reference architecture. Scores use
+inherited weights; `archir scores` turns the scores into tables.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class ReplaceOptions(TrialOptions):
 class ReplaceOne(TrialStrategy):
     """Strategy that scores, in one batch, a reference architecture and all that differ from it in one choice.
 
-    The reference is the architecture from which the phase starts, or the one with the most multiply-accumulates.
+    The reference is the architecture from which the phase starts or, without one, the architecture with the most
+    multiply-accumulates.
     """
 
     def __init__(self, job: Job, options: ReplaceOptions) -> None:

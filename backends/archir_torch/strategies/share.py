@@ -25,16 +25,17 @@ class ShareOptions(Settings):
     """Options of `share`."""
 
     sharing: Sharing = "heads"
-    """Channels that a smaller attention uses: the first ones of each head (`heads`), or the first ones of all
-    (`leading`)."""
+    """Channels that a smaller attention uses.
+
+    With `heads`, these are the first channels of each head; with `leading`, the first channels over all heads.
+    """
 
 
 @strategy("share", ShareOptions, orders=True, gives=("weights", "supernet"))
 class Share(Untrained):
-    """Strategy that makes a trained network a supernet: it is the largest architecture, and others use parts of
-    its weights.
+    """Strategy that makes a trained network a supernet, without training.
 
-    Nothing is trained.
+    The trained network is the largest architecture; other architectures use parts of its weights.
     """
 
     def __init__(self, job: Job, options: ShareOptions) -> None:

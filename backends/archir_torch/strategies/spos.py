@@ -37,8 +37,10 @@ class Spos(Supernet):
         self.bounded_space = self.options.within(self.space)
 
     def evaluated_paths(self) -> Mapping[str, Architecture]:
-        """Return the architectures to evaluate: a fixed sample within the cost bounds, or, without bounds, largest and
-        smallest."""
+        """Return the architectures to evaluate.
+
+        With cost bounds, they are a fixed sample within the bounds; without bounds, the largest and the smallest.
+        """
         return {"": self.bounded_space.sample(0)} if self.options.where else super().evaluated_paths()
 
     def paths(self, rng: random.Random) -> Sequence[Architecture]:

@@ -39,8 +39,10 @@ class SupernetOptions(Settings):
     """Options common to all strategies that train a supernet."""
 
     sharing: Sharing = "heads"
-    """Channels that a smaller attention uses: the first ones of each head (`heads`), or the first ones of all
-    (`leading`)."""
+    """Channels that a smaller attention uses.
+
+    With `heads`, these are the first channels of each head; with `leading`, the first channels over all heads.
+    """
     evaluate_every: Count = 1
     """Number of epochs between evaluations of sample architectures, by default the largest and the smallest."""
     recalibrate: Amount = 4
@@ -115,12 +117,12 @@ class Supernet(ABC):
         return StepWorkload(self.epochs * self.steps, [call(path) for path in paths])
 
     def prepare(self) -> None:
-        """Hook for subclasses: prepare what `paths` needs. It is called after `space` is set."""
+        """Hook for subclasses: compute what `paths` needs. The hook is called after `space` is set."""
         self.bounded_space = self.space
 
     @abstractmethod
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
-        """Return the architectures to train in a step. They must depend on the generator only."""
+        """Return the architectures to train in a step. They must depend only on the random generator."""
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
         """Sum the gradients of all architectures and make one update. Return the mean of their losses."""
@@ -133,7 +135,8 @@ class Supernet(ABC):
     def _loss(self, path: Architecture, number: int, index: int, batch: Batch) -> Tensor:
         """Return the loss of one architecture.
 
-        It may include distillation from the first architecture, and, for the first architecture, a weight-decay term.
+        The loss may include distillation from the first architecture and, for the first architecture, a weight-decay
+        term.
         """
         predicted: list[Tensor] = []
 

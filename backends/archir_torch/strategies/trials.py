@@ -1,4 +1,4 @@
-"""Strategies of `archir.search` as recipe phases: they try candidates, one after the other or in batches."""
+"""Strategies of `archir.search` as recipe phases, which evaluate candidates one by one or in batches."""
 
 from __future__ import annotations
 
@@ -131,11 +131,11 @@ class TrialStrategy:
         return {"failed": float(sum(scores is None for scores in scores_by_candidate.values()))}
 
     def _score_batch(self, batch: Sequence[Candidate]) -> dict[int, Scores | None]:
-        """Return the scores of a batch, None for failed candidates. Candidates that are not in the journal are scored
-        and stored.
+        """Return the scores of a batch, None for failed candidates.
 
-        With several processes, each scores one candidate at a time, unless an executor of the first process scores all
-        of them. Raises Interrupted in all processes if one is interrupted.
+        Candidates that are not in the journal are scored and stored. With several processes, each process scores one
+        candidate at a time, unless an executor of the first process scores all candidates. Raises Interrupted in all
+        processes if one process is interrupted.
         """
         stored = self.job.trials.by_id
         missing = [
@@ -153,8 +153,10 @@ class TrialStrategy:
         return {candidate.id: self._scores_of(candidate) for candidate in batch}
 
     def _reuse_superseded(self, candidate: Candidate) -> bool:
-        """Reuse the scores from a trial of the same candidate before the phase was restarted. Return False if there is
-        none."""
+        """Reuse the scores from a trial of the same candidate before the phase was restarted.
+
+        Returns False if there is no such trial.
+        """
         trial = self.job.trials.before(dict(self.opened.completed(candidate.architecture)), candidate.budget)
         if trial is not None:
             self.job.trials.put(replace(trial, id=candidate.id, hash=candidate.hash))
@@ -163,7 +165,7 @@ class TrialStrategy:
     def _score_and_share(self, own_candidates: Sequence[Candidate]) -> None:
         """Score the candidates of this process, then exchange trials between all processes.
 
-        Raises Interrupted in all processes if one is interrupted.
+        Raises Interrupted in all processes if one process is interrupted.
         """
         label, trials = f"phase `{self.job.phase.name}`", self.job.trials
         own_trials: list[Trial] = []
@@ -185,8 +187,10 @@ class TrialStrategy:
         return {name: value for name, value in trial.scores.items() if value is not None}
 
     def _score_candidates(self, own_candidates: Sequence[Candidate], tried: list[Trial]) -> bool:
-        """Score candidates, and return True if an interrupt stopped this. The first process stores each trial at
-        once."""
+        """Score candidates, and return True if an interrupt stopped the scoring.
+
+        The first process stores each trial at once.
+        """
         if not own_candidates:
             return False
         assert self._workers is not None
@@ -254,8 +258,10 @@ class TrialStrategy:
         return Outcome(architecture=self.opened.completed(best.architecture), files=self._front())
 
     def _front(self) -> dict[str, str]:
-        """Return the Pareto front as files: a table, a picture and the architectures. There are none for a single
-        objective."""
+        """Return the Pareto front as files: a table, a picture and the architectures.
+
+        Returns no files if there is only one objective.
+        """
         objectives = self.search.objectives.each
         if len(objectives) < 2:
             return {}
@@ -294,7 +300,7 @@ def _dump_trials(trials: Sequence[Trial]) -> str:
 
 
 def _register(name: str, kind: StrategyKind) -> None:
-    """Register a strategy of `archir.search` as a strategy for phases; it takes the options of both."""
+    """Register a strategy of `archir.search` as a strategy for phases, with the options of both."""
     options: Any = type(f"{kind.options.__name__}OfTrials", (TrialOptions, kind.options), {"__module__": __name__})
 
     def scores(settings: TrialOptions) -> bool:

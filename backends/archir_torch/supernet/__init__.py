@@ -1,5 +1,7 @@
-"""Spaces as torch modules: supernets (the architecture is an argument) and mixtures (their weights are an
-argument)."""
+"""Spaces as torch modules: supernets and mixtures.
+
+Supernets take the architecture as an argument; mixtures take the mixture weights as an argument.
+"""
 
 from archir.recipes.supernet import Sharing
 from archir_torch.supernet.network import SuperNetwork, extract

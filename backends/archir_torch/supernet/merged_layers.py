@@ -22,19 +22,22 @@ class MergedLayers:
     """Base class of functions that run the layers of all scopes that were merged into one node."""
 
     accepts_lazy = True
-    """Marks that operands may be lazy: the layers select the kernel."""
+    """Marks that operands may be lazy: each layer chooses between its function and the compiled kernel."""
 
     def __init__(self, refs: Sequence[ChildRef]) -> None:
         self.refs = refs
 
     def layers(self) -> list[Layer]:
-        """Return the current layers. Modules that replaced a layer are left out."""
+        """Return the current layers, without modules that replaced a layer."""
         modules = [parent._modules[name] for parent, name in self.refs]
         return [layer for layer in modules if isinstance(layer, Layer)]
 
 
 class IdenticalLayers(MergedLayers):
-    """Layers that compute the same result: only the first one runs, and its buffers are copied to the others."""
+    """Layers that compute the same result, so that only the first layer runs.
+
+    The buffers of the first layer are copied to the other layers.
+    """
 
     def __call__(self, x: Any) -> Any:
         """Return the common result of the layers."""
@@ -93,13 +96,13 @@ class ChunkedFunction:
 
 
 def chunk_if_sliced(graph: Graph, number: NodeId, function: Callable[..., Tensor]) -> Any:
-    """Return the function of a node; it is wrapped to return chunks if all consumers of the node are equal slices."""
+    """Return the function of a node, wrapped to return chunks if all consumers of the node are equal slices."""
     count = _chunk_count(graph, number)
     return ChunkedFunction(function, count) if count else function
 
 
 def chunk_index(graph: Graph, number: NodeId) -> int | None:
-    """Return which chunk of its operand a slice node reads, as an index; None if the operand is not chunked."""
+    """Return the index of the chunk of its operand that a slice node reads; None if the operand is not chunked."""
     (operand,) = graph.operands(number)
     op = graph[number].op
     if not isinstance(op, Slice) or op.stop is None or not _chunk_count(graph, operand):

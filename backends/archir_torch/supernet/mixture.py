@@ -1,7 +1,8 @@
 """Relaxed graphs as modules; the mixture weights are an argument of each call.
 
-If a term of a mixture is the result of a batch norm, its mixture weight is multiplied into the scale of the norm. So
-neither the weighted result nor the tensors for its gradient are computed or saved. Sums are accumulated in place.
+If a term of a mixture is the result of a batch norm, its mixture weight is multiplied into the scale of the norm.
+Therefore the weighted result and the tensors for its gradient are neither computed nor saved. Sums are
+accumulated in place.
 """
 
 from __future__ import annotations
@@ -43,13 +44,15 @@ up."""
 class MixedNetwork(Network):
     """Network with mixtures: `forward(*inputs, weights=...)`.
 
-    With `active`, terms with zero weight are skipped, and so are steps whose only consumers are such terms.
+    With `active`, the network skips terms with zero weight, and steps whose only consumers are such terms.
     """
 
     def __init__(self, graph: Graph, generator: torch.Generator | None = None, *, fold_norms: bool = True) -> None:
         self.layout: torch.memory_format | None = None
-        """Memory format to which 4-d inputs are converted and which later maps inherit. None leaves inputs
-        unchanged."""
+        """Memory format to which 4-d inputs are converted, and which later maps inherit.
+
+        None leaves inputs unchanged.
+        """
         self._norms: dict[NodeId, ChildRef] = {}
         self._refs: dict[Path, ChildRef] = {}
         self._fold_norms = fold_norms
@@ -189,7 +192,7 @@ class MixStep(Step):
         return [slot for slot, factors in zip(self.reads, self.factors, strict=True) if _has_weight(factors, active)]
 
     def run_mix(self, values: Sequence[Any], term_weights: Sequence[Tensor], active: Active | None, batch: int) -> Any:
-        """Compute the sum; it is zero if no term has a weight.
+        """Compute the sum; if no term has a weight, the sum is zero.
 
         If the weights have a higher precision than the tensors, the sum is rounded only once.
         """
@@ -200,7 +203,7 @@ class MixStep(Step):
     def _can_use_kernels(self, values: Sequence[Any], term_weights: Sequence[Tensor], active: Active | None) -> bool:
         """Return True if kernels can sum up the terms.
 
-        This must be decided before the norms run, since running them updates their running statistics.
+        Must be called before the norms run, since running the norms updates their running statistics.
         """
         terms = [
             (values[slot], term_weights[index] if factors else None)
@@ -311,10 +314,10 @@ def _weight_count(graph: Graph, name: str) -> int:
 
 
 def lower_mixed(graph: Graph, *, generator: torch.Generator | None = None, fold_norms: bool = True) -> MixedNetwork:
-    """Lower a relaxed graph to a module. With `fold_norms`, mixture weights are multiplied into the batch norms
-    before them.
+    """Lower a relaxed graph to a module.
 
-    Raises ArchError (A0901, A0904) with a diagnostic for every node that cannot be lowered.
+    With `fold_norms`, the weight of a mixture term is multiplied into the batch norm that computes the term. Raises
+    ArchError (A0901, A0904) with a diagnostic for every node that cannot be lowered.
     """
     problems = unlowered(graph, RULES, "torch", mixtures=True)
     if problems:

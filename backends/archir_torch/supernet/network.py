@@ -59,9 +59,9 @@ class LargestWeights(WeightHolder):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Computation of a node for fixed outcomes of the choices on which it depends.
+    """Computation of a node for fixed outcomes of the choices on which the node depends.
 
-    `slices` holds the part of each weight that it uses; None stands for the whole weight.
+    `slices` holds the part of each weight that the computation uses; None stands for the whole weight.
     """
 
     function: Callable[..., Tensor]
@@ -102,7 +102,10 @@ class PlanStep:
     writes: NodeId
     frees: tuple[NodeId, ...]
     is_shared: bool
-    """Whether several steps read the result. Then a lazy result is made shareable, so that it is computed only once."""
+    """Whether several steps read the result.
+
+    A lazy result is then made shareable, so that it is computed only once.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,7 @@ class SuperNetwork(Hierarchy):
         }  # fmt: skip
         self._inputs = frozenset(graph.inputs.values())
         self.open_sizes = False
-        """Whether inputs of other sizes than the architecture's are accepted."""
+        """Whether inputs may have other sizes than the architecture's own inputs."""
         self._uses_kernels = False
         self._replacements: dict[Callable[..., Tensor], Callable[..., Tensor]] = {}
         self._plans: OrderedDict[tuple[int, ...], ExecutionPlan] = OrderedDict()

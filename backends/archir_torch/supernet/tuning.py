@@ -27,7 +27,7 @@ Batch = Literal["auto"] | bool
 _MAX_TIME_RATIO = 0.98
 """Maximum ratio of new to old time for which a change to the plan is kept.
 
-It is below 1, so that measurement noise alone does not make the plan more complex.
+The ratio is below 1, so that measurement noise alone does not make the plan more complex.
 """
 
 
@@ -83,12 +83,11 @@ def tuned(
     rounds: int = 3,
     say: Callable[[str], object] = lambda text: None,
 ) -> tuple[MixedNetwork, Plan]:
-    """Lower a relaxed graph to a module with the fastest plan; return both. `inputs` are a batch of the usual size
-    and device.
+    """Lower a relaxed graph to a module with the fastest plan; return the module and the plan.
 
-    Plans are timed in the `precision` of training, so two calls may choose different plans: to continue training, pass
-    the earlier plan as `plan`. `layout` and `batch` fix parts of the plan in advance. `say` is called with a line of
-    text for each measurement.
+    `inputs` are a batch of the usual size, on the device used for training. Plans are timed in the `precision` of
+    training, so two calls may choose different plans: to continue training, pass the earlier plan as `plan`. `layout`
+    and `batch` fix parts of the plan in advance. `say` is called with a line of text for each measurement.
     """
     if plan is None:
         with torch.random.fork_rng([inputs[0].device] if inputs[0].is_cuda else []):
@@ -106,7 +105,7 @@ def _fastest(
     rounds: int,
     say: Callable[[str], object],
 ) -> Plan:
-    """Return the fastest plan by greedy search: a change is kept if it makes the best plan so far faster."""
+    """Return the fastest plan by greedy search, which keeps a change if the plan becomes faster by it."""
     best = Plan(channels_last=layout == "channels_last", batch=batch is True)
     network = lower_with_plan(graph, best, dense=dense).to(inputs[0].device)
     for candidate in _changes(best, network, inputs, layout, batch):

@@ -1,7 +1,7 @@
-"""Checkpoints in a folder: tensors as safetensors; all else as JSON, with the SHA-256 of the tensors and of
-the JSON.
+"""Checkpoints in a folder: tensors as safetensors, all other state as JSON.
 
-The JSON is written last and names the tensor file of its epoch, so that there is one complete checkpoint at any time.
+The JSON contains the SHA-256 of the tensors and of the JSON itself. It is written last and names the tensor file
+of its epoch, so that one complete checkpoint exists at any time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def write(folder: Path, epoch: int, tensors: dict[str, Tensor], metadata: dict[s
 
 
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Read the last checkpoint in a folder: tensors and record; None if there is none.
+    """Read the last checkpoint in a folder: tensors and record; None if the folder has no checkpoint.
 
     Raises ArchError (A1105) if the checkpoint is corrupt.
     """

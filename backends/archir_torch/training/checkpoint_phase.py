@@ -18,15 +18,15 @@ _SUFFIX = "safetensors"
 class PhaseCheckpointer:
     """Checkpointer that stores states and metrics in a phase of a run.
 
-    If the run is open for reading, only `last` can be used. `extra_metrics` is called after each epoch; TensorBoard
-    shows its values in addition to the epoch's metrics.
+    If the run is open read-only, only `last` can be used. `extra_metrics` is called after each epoch and returns
+    values that TensorBoard shows in addition to the epoch's metrics.
     """
 
     def __init__(self, phase: Phase, extra_metrics: Callable[[], Mapping[str, float]] = dict) -> None:
         self.phase, self._extra_metrics = phase, extra_metrics
 
     def last(self) -> State | None:
-        """Return the last saved state; None if there is none.
+        """Return the last saved state; None if no state was saved.
 
         Raises ArchError: A1803 (the checkpoint was changed after it was written), A0905 (its tensors cannot be read).
         """

@@ -22,10 +22,10 @@ MAX_BUCKET_BYTES = 2**25
 
 
 SLOW_TIMEOUT = timedelta(days=365)
-"""Timeout for waits in which other processes may work for long.
+"""Timeout for waits during which other processes may work for a long time.
 
-Scoring a generation of candidates may take hours, whereas a training step of minutes indicates a fault. If a process
-exits in the meantime, the others end at once.
+Scoring a generation of candidates may take hours, whereas a training step that takes minutes indicates a fault.
+If a process exits while others wait for it, they end at once.
 """
 
 
@@ -101,7 +101,7 @@ def process_group(device: str) -> Iterator[str]:
 def _drain() -> None:
     """Wait until gloo's threads have released all tensors.
 
-    They need the Python interpreter for that, which may be about to exit.
+    To release tensors, the threads need the Python interpreter, which may be about to exit.
     """
     if world().size > 1:
         dist.barrier()
@@ -168,11 +168,10 @@ def gather_texts(text: str) -> list[str]:
 
 @contextmanager
 def barrier_with_error(work: str) -> Iterator[bool]:
-    """Context manager for work that is divided among processes: on exit, each process waits for all others to
-    finish.
+    """Context manager for work that is divided among processes; on exit, each process waits for all others.
 
-    Yields True in the first process. The work may take as long as SLOW_TIMEOUT. If it fails in one process, ArchError
-    (A1705) is raised in the processes where it succeeded; the process that failed reports the cause.
+    Yields True in the first process. The work may take as long as SLOW_TIMEOUT. If the work fails in one process,
+    ArchError (A1705) is raised in the processes where it succeeded; the process that failed reports the cause.
     """
     succeeded = False
     try:
@@ -220,14 +219,16 @@ def _device_types() -> list[str]:
 def _collective_device() -> torch.device:
     """Return the device for small messages to all processes.
 
-    It is the CPU if the group supports it, because the processes then do not wait for a GPU.
+    This is the CPU if the group supports it, because the processes then do not wait for a GPU.
     """
     return torch.device(_device_types()[0])
 
 
 def _to_collective_device(tensor: Tensor) -> Tensor:
-    """Move a tensor to a device that the process group supports; it stays where it is if its own device is
-    supported."""
+    """Move a tensor to a device that the process group supports.
+
+    A tensor that is already on a supported device is not moved.
+    """
     return tensor if tensor.device.type in _device_types() else tensor.to(_collective_device())
 
 

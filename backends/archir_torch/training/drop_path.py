@@ -1,4 +1,4 @@
-"""Schedule of drop-path rates: they grow during training."""
+"""Schedule of drop-path rates, which grow during training."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from archir_torch.lowering.rules import RULES
 class DropPaths:
     """Scales the rates of all `drop_path` layers in a network.
 
-    The rates grow in proportion to the epoch, as in the code of DARTS (Liu et al. 2019), after Zoph et al. (2018). They
-    are set once per epoch, because a compiled network is recompiled when they change.
+    The rates grow in proportion to the epoch, as in the code of DARTS (Liu et al. 2019), after Zoph et al. (2018).
+    The rates are set only once per epoch, because a compiled network is recompiled whenever they change.
     """
 
     def __init__(self, module: nn.Module) -> None:

@@ -30,11 +30,11 @@ from archir_torch.training.augment import (
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch of samples: inputs by the net's input names, targets by name, and class probabilities [n, classes]
-    after mixing.
+    """Batch of samples: inputs, targets, and class probabilities after mixup or CutMix.
 
-    Inputs are in the order of the net. `weight` is the factor of the batch's mean loss. It is 1, except for a part of a
-    batch, or if this process has more or fewer samples than the others.
+    Inputs are by the net's input names, in the order of the net; targets are by name; the class probabilities are [n,
+    classes]. `weight` is the factor by which the mean loss of the batch is multiplied. It is 1, except for a part of
+    a batch, or if this process has more or fewer samples than the other processes.
     """
 
     inputs: Mapping[str, Tensor]
@@ -101,10 +101,10 @@ class Feed:
 
     `batch(index)` depends on the seed and the index only. With several processes (`world`), each gets batches of
     `batch` samples; together they get the batches of a single process with batch size `batch * world`. The last batch
-    of an epoch may be smaller; if it has a single sample, or fewer samples than processes, it is skipped. If inputs are
-    computed on access, the next batch is prepared in a thread while the current one is used. `classes` is the number of
-    classes of mixed targets, by default inferred from the labels. Raises ArchError (A1701) if there are fewer samples
-    than processes.
+    of an epoch may be smaller; if it has a single sample, or fewer samples than processes, it is skipped. If inputs
+    are computed on access, the next batch is loaded in a thread while the current one is used. `classes` is the
+    number of classes of targets after mixup or CutMix, by default inferred from the labels. Raises ArchError (A1701)
+    if there are fewer samples than processes.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class Feed:
 def split_range(count: int, shares: int) -> list[tuple[int, int]]:
     """Split `count` items into `shares` consecutive ranges; return the begin and end of each.
 
-    If they cannot be equal, the first ranges have one item more.
+    If the ranges cannot be equally long, the first ranges have one item more.
     """
     size, larger = divmod(count, shares)
     stops = [size * (i + 1) + min(i + 1, larger) for i in range(shares)]

@@ -1,8 +1,7 @@
-"""Decision on compiled CPU kernels for training (`training.compile`): fixed by the setting, or measured with
-`auto`.
+"""Decision on compiled CPU kernels for training (`training.compile`): explicit, or measured with `auto`.
 
-A measured decision depends on timing, and kernels round differently. It is therefore stored, so that a resumed run
-uses it again.
+A measured decision depends on timing, and results with and without kernels differ by rounding. The decision is
+therefore stored, so that a resumed run makes the same one.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ MAX_TIME_RATIO = 0.95
 ROUNDS = 3
 """Number of timing rounds; in each round, both variants run once."""
 MIN_STEPS = 20 * 2 * (ROUNDS + 1)
-"""Minimum number of training steps for which it is worth measuring.
+"""Minimum number of training steps for which kernels are timed.
 
-With fewer steps, the measurement would take more than a twentieth of the training time.
+With fewer steps, the timing would take more than a twentieth of the training time.
 """
 
 
@@ -99,7 +98,7 @@ def _obstacle(training: Training, device: str) -> str:
 def _decide(network: Trained, steps: StepWorkload[Trained], training: Training) -> Mapping[str, Any]:
     """Return whether to use kernels, and why.
 
-    The time that they save in all remaining steps is weighed against the time to compile them.
+    The time that kernels save in all remaining steps is weighed against the time to compile them.
     """
     count = steps.count * training.accumulate
     if count < MIN_STEPS:

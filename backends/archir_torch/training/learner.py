@@ -30,12 +30,11 @@ class Update(NamedTuple):
 
 
 class Learner:
-    """Trains the parameters of a module, or named tensors such as architecture parameters, and no other tensors.
+    """Trains only the parameters of a module, or only named tensors such as architecture parameters.
 
-    `exclude`: parameters of the module to leave out, because another learner trains them. All processes start with the
-    tensors of the first process and average their gradients. An update depends on the step's index and on `state()`,
-    which
-    is the complete state of a learner. Raises ArchError (A1704) if no tensor requires gradients.
+    `exclude` lists parameters of the module to leave out, because another learner trains them. All processes start
+    with the tensors of the first process and average their gradients. An update depends on the step's index and on
+    `state()`, which is the complete state of a learner. Raises ArchError (A1704) if no tensor requires gradients.
     """
 
     def __init__(
@@ -81,9 +80,10 @@ class Learner:
     ) -> Update:  # fmt: skip
         """Minimise a loss by one optimizer step.
 
-        The loss is a tensor, a function without arguments, or a function of a batch. The latter is called once for each
-        part of the batch over which gradients are accumulated. Of a sequence of functions, the sum is minimised; they
-        are evaluated one after the other, so that the peak memory is that of a single function.
+        The loss is a tensor, a function without arguments, or a function of a batch. A function of a batch is called
+        once for each part of the batch over which gradients are accumulated. If the loss is a sequence of functions,
+        their sum is minimised; they are evaluated one after the other, so that the peak memory is that of a single
+        function.
         """
         self.optimizer.zero_grad(set_to_none=True)
         if isinstance(loss, Tensor):
@@ -140,7 +140,7 @@ class Learner:
     def _update_average(self, step: int) -> None:
         """Update the moving average of the weights.
 
-        Its decay is at most (1 + step) / (10 + step), so that it adapts faster at the start.
+        The decay of the average is at most (1 + step) / (10 + step), so that the average adapts faster at the start.
         """
         assert self._decay is not None
         decay = min(self._decay, (1 + step) / (10 + step))
@@ -219,10 +219,10 @@ class Learner:
 
 
 def can_replay(training: Training, paths: DropPaths) -> bool:
-    """Return True if a GPU may replay the forward and backward pass of a step as a CUDA graph (see
-    `GraphedNetwork`).
+    """Return True if a GPU may replay the forward and backward pass of a step as a CUDA graph.
 
-    Gradients must come from a single call, drop-path rates must be constant, and there must be one process only.
+    Gradients must come from a single call, drop-path rates must be constant, and there must be only one process (see
+    `GraphedNetwork`).
     """
     single_process = distributed.world().size == 1 and training.sharding == "none"
     constant_rates = training.drop_path == "constant" or not paths

@@ -28,12 +28,12 @@ MAX_LOSS_RATIO = 1e3
 
 
 class Trainable(Protocol):
-    """Protocol of an object that the loop trains: its steps depend on the step index, its state and torch's global
-    generators.
+    """Protocol of an object that the loop trains.
 
-    Within a step, the global generators differ between processes: random numbers that must be equal in all processes
-    must come from elsewhere. Optional attributes: `steady` is True if all steps run operations on the same shapes;
-    `unit` is the name of an epoch, such as "generation".
+    A step depends on its index, the object's state and torch's global generators. Within a step, the global
+    generators differ between processes: random numbers that must be equal in all processes must come from elsewhere.
+    Optional attributes: `steady` is True if all steps run operations on the same shapes; `unit` is what an epoch is
+    called, such as "generation".
     """
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
@@ -55,8 +55,8 @@ class Trainable(Protocol):
 class Checkpointer(Protocol):
     """Protocol of storage for checkpoints and metrics.
 
-    With several processes, only the first one calls `save` and `record`, with full tensors. If the checkpointer has an
-    attribute `together` that is True, all processes call them, each with its own shards.
+    With several processes, only the first process calls `save` and `record`, with full tensors. If the checkpointer
+    has an attribute `together` that is True, all processes call `save` and `record`, each with its own shards.
     """
 
     def last(self) -> State | None:
@@ -72,7 +72,7 @@ class Checkpointer(Protocol):
 class Callback(Protocol):
     """Protocol of observers of training.
 
-    An optional method `counts` is called before a phase begins, with the name of an epoch, such as "generation".
+    An optional method `counts` is called before a phase begins, with the word for an epoch, such as "generation".
     """
 
     def start(self, phase: str, epochs: int, steps: int, steps_done: int) -> None:

@@ -17,7 +17,10 @@ Step = tuple[int, dict[str, float]]
 
 
 class MetricsQueue:
-    """Queue of step metrics. Metrics on the CPU can be read as numbers at once, those on a GPU some steps later."""
+    """Queue of step metrics.
+
+    Metrics on the CPU can be read as numbers at once, metrics on a GPU some steps later.
+    """
 
     def __init__(self) -> None:
         self._steps: list[tuple[int, Mapping[str, float | Tensor]]] = []

@@ -63,11 +63,10 @@ def build_optimizer(parameters: Iterable[Tensor], settings: Optimizer) -> torch.
 
 
 def lr_factor(settings: Optimizer, progress: float, epochs: float, step: float = 0.0) -> float:
-    """Return the learning rate as a fraction of `settings.lr`, at `progress` (in epochs) of a training of `epochs`
-    epochs.
+    """Return the learning rate as a fraction of `settings.lr`, at `progress` (in epochs) of `epochs` epochs.
 
-    `step` is the length of a step in epochs. It shifts the warm-up, so that it starts above 0 and ends after its last
-    step.
+    `step` is the length of a step in epochs. It shifts the warm-up, so that the learning rate starts above 0 and the
+    warm-up ends after its last step.
     """
     if settings.schedule_by == "epoch":
         progress, step = float(floor(progress)), 1.0

@@ -1,4 +1,4 @@
-"""Recalibration of batch-norm statistics; those of a supernet are not valid for any single architecture."""
+"""Recalibration of batch-norm statistics, because those of a supernet do not fit any single architecture."""
 
 from __future__ import annotations
 

@@ -31,8 +31,10 @@ from archir_torch.training.distributed import broadcast, on_gpus, world
 from archir_torch.training.loop import Checkpointer, Figures, NullCheckpointer
 
 MIN_SHARDED_LAYER = 2**20
-"""Minimum number of parameters of a layer that is gathered separately when it runs; smaller layers are
-gathered together."""
+"""Minimum number of parameters for which a layer is gathered separately when it runs.
+
+Smaller layers are gathered together.
+"""
 
 _RECORD = "shards.json"
 
@@ -136,7 +138,7 @@ def _mesh() -> DeviceMesh:
 
 
 def _empty_tensor(kind: TensorStorageMetadata) -> Tensor:
-    """Return a zero tensor to load a stored one into, sharded along its first axis as FSDP shards parameters."""
+    """Return a zero tensor to receive a stored tensor, sharded along its first axis as FSDP shards parameters."""
     dtype = kind.properties.dtype
     if not kind.size or world().size == 1:
         return torch.zeros(kind.size, dtype=dtype)

@@ -142,7 +142,7 @@ def _repeat_heads(g: Builder, x: str, heads: int, times: int, kind: TensorType) 
 def _bias(g: Builder, op: ops.Attention, query: str, mask: str | None) -> str | None:
     """Return the tensor to add to the logits, with a large negative number at masked positions.
 
-    Returns None if there is none.
+    Returns None if nothing is added to the logits.
     """
     lowest = g.number(_MASK_VALUE[g.options.precision])
     bias = mask
@@ -159,7 +159,10 @@ def _bias(g: Builder, op: ops.Attention, query: str, mask: str | None) -> str | 
 
 
 def _hidden_keys(g: Builder, op: ops.Attention, query: str) -> str:
-    """Return a mask [N, N] that is true for keys hidden from a query; it is constant unless sizes are open."""
+    """Return a mask [N, N] that is true for keys hidden from a query.
+
+    The mask is a constant unless the model accepts inputs of any size.
+    """
     count = op.span(g.type)
     min_distance = 0 if op.causal or op.window is None else 1 - op.window
     if not g.options.has_open_sizes:
@@ -175,7 +178,7 @@ def _hidden_keys(g: Builder, op: ops.Attention, query: str) -> str:
 
 
 def _position_count(g: Builder, op: ops.Attention, x: str) -> str:
-    """Return the number of positions over which tokens or a map attend, as a scalar tensor."""
+    """Return the number of positions in tokens or in a map, over which attention runs, as a scalar tensor."""
     if op.along != "all":
         axis = op.axis(g.type) + 1
         return g.node("Squeeze", g.node("Shape", x, start=axis, end=axis + 1))
@@ -210,8 +213,8 @@ def local_attention(
 ) -> str:
     """Lower attention to a window around each position, by products and sums of shifted maps.
 
-    All rows of the window are processed at once if the copies are small, else one by one. As heads have few channels,
-    a matrix product per position would be slower (25 to 130 ms instead of 0.3 to 15 ms).
+    All rows of the window are processed at once if the copies are small, otherwise one by one. As heads have few
+    channels, computing a matrix product per position would be slower (25 to 130 ms instead of 0.3 to 15 ms).
     """
     heads, kernel = op.heads, op.kernel
     channels, height, width = g.types[0].shape
@@ -299,9 +302,9 @@ def axial_attention(
 
 @lowers(ops.Rotary)
 def rotary(g: Builder, op: ops.Rotary, x: str) -> str:
-    """Lower rotary position embeddings: the two halves of every head are rotated by tables of cosines and sines.
+    """Lower rotary position embeddings, which rotate the two halves of every head.
 
-    The tables are constants unless the number of tokens is open.
+    The rotation uses tables of cosines and sines. The tables are constants unless the number of tokens is dynamic.
     """
     tokens, features = g.type.shape
     width = op.rotated_features(g.type)

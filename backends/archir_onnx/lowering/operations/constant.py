@@ -1,4 +1,7 @@
-"""Lowering of values that are equal for all samples. They are constants, unless sizes are open."""
+"""Lowering of values that are equal for all samples.
+
+These are constants, unless the model accepts inputs of any size.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from archir_onnx.lowering.rules import lowers
 def sinusoidal(g: Builder, op: ops.Sinusoidal, x: str) -> str:
     """Lower sinusoidal position encodings to a constant table.
 
-    If the number of tokens is open, they are computed in float32.
+    If the number of tokens is dynamic, the encodings are instead computed by the model, in float32.
     """
     tokens, features = g.type.shape
     rates = op.base ** (-np.arange(0, features, 2) / features)
@@ -36,7 +39,8 @@ def sinusoidal(g: Builder, op: ops.Sinusoidal, x: str) -> str:
 def positions(g: Builder, op: ops.Positions, x: str) -> str:
     """Lower position indices 0, 1, ... of tokens.
 
-    With padding, only tokens that are not padding are counted, starting after the padding index.
+    With the attribute `padding`, tokens that are not padding get the indices `padding` + 1, `padding` + 2, ..., and
+    padding tokens get `padding`.
     """
     if op.padding is not None:
         tokens = x if g.types[0].dtype == "i64" else g.node("Cast", x, to=TensorProto.INT64)
@@ -58,7 +62,7 @@ def constant(g: Builder, op: ops.Constant, x: str) -> str:
 
 
 def _token_positions(g: Builder, x: str) -> str:
-    """Return the indices 0, 1, ... of the tokens for their actual number."""
+    """Return the indices 0, 1, ... of as many tokens as the input actually has."""
     tokens = g.node("Squeeze", g.node("Shape", x, start=1, end=2))
     return g.node("Range", g.constant(0), tokens, g.constant(1))
 

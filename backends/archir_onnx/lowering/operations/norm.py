@@ -13,14 +13,15 @@ from archir_onnx.lowering.rules import lowers
 
 
 def _weight_or_constant(g: Builder, weight: str | None, size: int, value: float) -> str:
-    """Return a weight, or if the layer has none, a constant tensor of `size` equal values."""
+    """Return a weight or, if the layer does not have this weight, a constant tensor of `size` equal values."""
     return weight if weight is not None else g.number(np.full(size, value))
 
 
 def _scale_or_ones(g: Builder, weight: str | None) -> str:
-    """Return a scale, or if the layer has none, a `Constant` node of ones.
+    """Return the layer's scale or, if the layer has none, a `Constant` node of ones.
 
-    The node instead of an initializer tells readers of the model that the layer has no scale.
+    A `Constant` node is used instead of an initializer so that importers of the model recognise that the layer has no
+    scale.
     """
     if weight is not None:
         return weight

@@ -38,19 +38,19 @@ def max_pool1d(g: Builder, op: ops.MaxPool1d, x: str) -> str:
 
 
 CHANNEL_BLOCK = 16
-"""Channel block size of onnxruntime's pooling.
+"""Number of channels that onnxruntime's pooling processes at once.
 
-If it does not divide the channels, they are pooled one at a time.
+If the number of channels is not a multiple of it, onnxruntime pools the channels one at a time.
 """
 
 
 @lowers(ops.AvgPool)
 def avg_pool(g: Builder, op: ops.AvgPool, x: str) -> str:
-    """Lower average pooling; where that is faster, to a depthwise convolution.
+    """Lower average pooling, to a depthwise convolution where that is faster.
 
     For 36 channels of 32 x 32 pixels, the convolution takes 0.07 ms instead of 0.25 ms. Windows of one pixel also
-    become convolutions: onnxruntime fuses a pool with the padding before it, and then rejects padding larger than the
-    window.
+    become convolutions, because onnxruntime fuses a pool with the padding before it, and then rejects padding larger
+    than the window.
     """
     even = op.count_padding or not any(op.pads)
     single = all(window.kernel == 1 for window in op.windows)
@@ -100,10 +100,10 @@ def _unpadded_counts(window: Window, size: int) -> NDArray[Any]:
 
 @lowers(ops.AdaptiveAvgPool)
 def adaptive_avg_pool(g: Builder, op: ops.AdaptiveAvgPool, x: str) -> str:
-    """Lower adaptive average pooling.
+    """Lower adaptive average pooling, which divides each axis into parts and returns their means.
 
-    If all parts of an axis have equal size, it becomes an ordinary pool; otherwise, a product with one averaging matrix
-    per axis. If a matrix would be too large, it becomes weighted sums of gathered positions.
+    If all parts of an axis have equal size, the operation becomes an ordinary pool; otherwise, a product with one
+    averaging matrix per axis. If a matrix would be too large, gathered positions are weighted and summed instead.
     """
     sizes = _fixed_size(g, op)
     if op.sizes == (1, 1):
@@ -146,9 +146,10 @@ def _averaging_matrix(size: int, parts: int) -> NDArray[Any]:
 
 @lowers(ops.AdaptiveMaxPool)
 def adaptive_max_pool(g: Builder, op: ops.AdaptiveMaxPool, x: str) -> str:
-    """Lower adaptive max pooling.
+    """Lower adaptive max pooling, which divides each axis into parts and returns their maxima.
 
-    If all parts of an axis have equal size, it becomes an ordinary pool, otherwise a gather and a maximum per axis.
+    If all parts of an axis have equal size, the operation becomes an ordinary pool; otherwise, a gather and a maximum
+    per axis.
     """
     sizes = _fixed_size(g, op)
     if op.sizes == (1, 1):
@@ -164,7 +165,7 @@ def adaptive_max_pool(g: Builder, op: ops.AdaptiveMaxPool, x: str) -> str:
 def _fixed_size(g: Builder, op: ops.AdaptiveAvgPool) -> tuple[int, ...]:
     """Return height and width of the input.
 
-    Raises ArchError (A0932) if they are open and the output has more than one part.
+    Raises ArchError (A0932) if height or width is dynamic and the output has more than one part.
     """
     if g.options.has_open_sizes and op.sizes != (1, 1):
         raise fail("A0932", f"the sizes of images cannot be left open: the windows of `{op.name}` depend on them")

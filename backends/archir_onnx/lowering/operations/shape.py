@@ -31,7 +31,7 @@ def slice_(g: Builder, op: ops.Slice, x: str) -> str:
 
 @lowers(ops.FirstTokens)
 def first_tokens(g: Builder, op: ops.FirstTokens, x: str, like: str) -> str:
-    """Lower the selection of as many leading tokens as `like` has."""
+    """Lower the slice of the first tokens, as many as the operand `like` has."""
     if not g.options.has_open_sizes:
         return g.slice(x, 1, 0, g.type.shape[0])
     return g.node("Slice", x, g.constant([0]), g.node("Shape", like, start=1, end=2), g.constant([1]))
@@ -54,7 +54,7 @@ def to_tokens(g: Builder, op: ops.ToTokens, x: str) -> str:
 def to_map(g: Builder, op: ops.ToMap, x: str) -> str:
     """Lower the conversion of tokens to a map.
 
-    If sizes are open and no height is given, the map is taken to be square.
+    If the model accepts any image size and no height is given, the map is assumed to be square.
     """
     y = g.transpose(x, 0, 2, 1)
     if not g.options.has_open_sizes:

@@ -106,7 +106,7 @@ def has_weights(graph: Graph, types: Types, number: NodeId) -> bool:
 
 
 def parts_of(scope: str) -> list[str]:
-    """Split a scope into its components."""
+    """Split a scope into its path components."""
     return re.findall(r"[^.\[\]]+", scope)
 
 

@@ -1,6 +1,6 @@
 """Python classes for block calls.
 
-Calls of equal structure share a class, and numbers in which they differ become parameters.
+Calls of equal structure share one class; numbers in which these calls differ become parameters of the class.
 """
 
 from __future__ import annotations
@@ -200,12 +200,12 @@ class Classes:
 
 
 def _relative_path(call: Call, scope: str, name: str) -> Path:
-    """Return the path of a scope relative to a call; if it is the call's own scope, the path `name`."""
+    """Return the path of a scope relative to a call; the path `name` if the scope is the call's own."""
     return Path(tuple(parts_of(scope)[len(parts_of(call.scope)) :]) or (name,))
 
 
 def _module_path(name: str, constructor: TextTemplate, modules: Mapping[Path, Module]) -> Path:
-    """Return the path of a submodule without weights: that of an equal submodule, or else an unused path."""
+    """Return the path for a submodule without weights: that of an equal submodule, or else an unused path."""
     number, path = 2, Path((name,))
     while path in modules and modules[path].mold != constructor:
         path, number = Path((f"{name}_{number}",)), number + 1

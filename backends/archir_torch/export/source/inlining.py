@@ -60,7 +60,7 @@ def _return_expression(body: Sequence[ast.stmt], partial: _PartialEvaluator) -> 
 class _PartialEvaluator(ast.NodeTransformer):
     """Partial evaluator: replaces parameters by their values and selects branches that constants decide.
 
-    `is_unresolved` is True if something remains that cannot be an inlined expression.
+    `is_unresolved` becomes True if the result still contains a conditional or a generator expression.
     """
 
     def __init__(self, values: Mapping[str, ast.expr], ranks: Mapping[str, int]) -> None:
@@ -183,7 +183,7 @@ def _unpack_starred(argument: ast.expr) -> list[ast.expr]:
 def _fold(node: ast.expr) -> ast.expr:
     """Return an expression evaluated to a constant if all its operands are constants.
 
-    Otherwise the expression itself.
+    Otherwise returns the expression itself.
     """
     try:
         value = _constant_value(node)

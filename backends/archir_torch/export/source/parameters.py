@@ -37,8 +37,8 @@ class Parameters:
     def expression(self, column: Sequence[Argument]) -> str:
         """Return the expression for a constant, given its values in all calls.
 
-        It is a literal if the values agree, otherwise an expression of parameters, and "" for a keyword argument that
-        has its default in all calls. A parameter is added if no existing one fits.
+        The result is a literal if the values agree, "" for a keyword argument that has its default in all calls, and
+        otherwise an expression of parameters. A parameter is added if no existing one fits.
         """
         first, values = column[0], tuple(argument.value for argument in column)
         if all(value == values[0] and type(value) is type(values[0]) for value in values):
@@ -70,7 +70,7 @@ class Parameters:
 def _multiple(values: Sequence[Any], of: Sequence[Any], name: str) -> str:
     """Return `values` as a multiple of other values: `3 * name`, `name // 4`, `3 * name // 4`.
 
-    Returns "" if that is not possible.
+    Returns "" if `values` is not such a multiple.
     """
     if not all(type(value) is int and value > 0 for value in (*values, *of)):
         return ""

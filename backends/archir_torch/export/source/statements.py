@@ -46,7 +46,7 @@ class Path:
 class Line:
     """A statement `targets = text`; in the text, MODULE stands for the submodule at `path`.
 
-    `only_next` is True if only the next statement reads the target, once.
+    `only_next` is True if the target is read only once, by the next statement.
     """
 
     targets: tuple[str, ...]
@@ -165,9 +165,9 @@ class _ReplaceName(ast.NodeTransformer):
 
 
 def _loop_length(lines: Sequence[Line], start: int, paths: Sequence[Path]) -> int:
-    """Return the number of consecutive lines, from `start` on, that can become a loop over a module list; else 0.
+    """Return how many lines, from `start` on, can become a loop over a module list; 0 if there is no loop.
 
-    They must call all modules of the list in order, each on the result of the previous one.
+    The lines must call all modules of the list in order, each on the result of the previous line.
     """
     path = lines[start].path
     if path is None or len(path.parts) < 2 or path.parts[-1] != "0":

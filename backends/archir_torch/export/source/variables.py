@@ -48,7 +48,7 @@ def steps(graph: Graph, types: Types, call: Call) -> list[Step]:
 def _chunks(graph: Graph, types: Types, nodes: Sequence[NodeId]) -> dict[NodeId, list[NodeId]]:
     """Find groups of slices that together split a tensor into equal parts, in order.
 
-    Returns, by each of these slices, all slices of its group.
+    Returns a dict from each slice in a group to all slices of its group.
     """
     groups: dict[tuple[NodeId, int], list[tuple[int, int, NodeId]]] = {}
     for number in nodes:
@@ -107,6 +107,6 @@ class Variables:
         return [self.names[number] for number in results]
 
     def only_next(self, step: Step) -> bool:
-        """Return whether only the next step reads a step's result, once. Must be called after `allocate`."""
+        """Return whether a step's result is read only once, by the next step. Must be called after `allocate`."""
         (number, *others) = step.writes
         return not others and self.reads.count(number) == 1 and self.last[number] == self.position

@@ -85,7 +85,7 @@ class _Fuser:
         return number, names
 
     def sum_operand(self, name: str, addend: float) -> str | None:
-        """Return the other operand if a value is a sum with the constant `addend`; else None."""
+        """Return the other operand if a value is the sum of that operand and the constant `addend`; else None."""
         call = self.producer(name, "Add")
         if call is None:
             return None
@@ -237,7 +237,8 @@ def _match_mean_pool(f: _Fuser, call: Call) -> Match | None:
 def _match_counted_pool(f: _Fuser, call: Call) -> Match | None:
     """Match an average pool that leaves out padding.
 
-    It is computed as the sum of each window, by a convolution, divided by the window's number of unpadded pixels.
+    Exporters compute it as the sum of each window (by a convolution), divided by the window's number of unpadded
+    pixels.
     """
     if call.operator != "Mul":
         return None

@@ -1,4 +1,7 @@
-"""Import of a list of operator calls: run it as a torch module, import that, and check it against the file."""
+"""Import of a list of operator calls: run it as a torch module, import this module, and check the result.
+
+The imported network is compared with the file from which the calls were read.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ TOLERANCE = 1e-4
 SCALES = (1.0, 10.0, 0.1, 0.01)
 """Scales of random inputs, tried one after the other until the comparison is conclusive."""
 NEGLIGIBLE = 2.0**-23
-"""Maximum absolute difference that is ignored: onnxruntime's approximate sigmoid matters in outputs near 0."""
+"""Absolute differences up to this value are ignored.
+
+Near 0, the error of onnxruntime's approximate sigmoid can exceed the relative tolerance.
+"""
 MAX_ATTEMPTS = 16
 """Maximum number of attempts to find a part of the network without unsupported operators."""
 TYPES = {"i64": torch.int64, "i32": torch.int32}
@@ -53,9 +59,9 @@ def import_calls(
 ) -> Imported:  # fmt: skip
     """Import a list of calls: return the graph and weights of the network, after comparing it with `reference`.
 
-    `reference` computes the file's outputs: it takes a sample by input name, the types of all inputs, and the names of
-    the outputs to compute. `fixed` is True if the file has a fixed batch size of 1. With `partial`, the largest
-    supported part is imported. Raises ArchError (A0916, A3201 to A3203).
+    `reference` computes the file's outputs: it takes a sample by input name, the types of all inputs, and the names
+    of the outputs to compute. `fixed` is True if the file has a fixed batch size of 1. With `partial`, only the
+    largest supported part of the network is imported. Raises ArchError (A0916, A3201 to A3203).
     """
     fused_calls = fuse(calls)
     module = CallsModule(fused_calls, fixed).eval()
@@ -72,7 +78,7 @@ def import_calls(
 
 
 def cut_largest_part(calls: Calls, fixed: bool, problems: dict[str, Diagnostic]) -> tuple[Calls, dict[str, Diagnostic]]:
-    """Return the supported part with the most multiply-accumulates, and diagnostics for what is left out.
+    """Return the supported part of the calls with the most multiply-accumulates, and diagnostics for the rest.
 
     The part is a list of calls. Raises ArchError (A3202) if there is no supported part.
     """
@@ -105,7 +111,7 @@ def cut_largest_part(calls: Calls, fixed: bool, problems: dict[str, Diagnostic])
 
 
 def _distinct(problems: Mapping[str, Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics without those whose message occurred before."""
+    """Return the diagnostics, only the first of those with the same message."""
     return tuple({problem.message: problem for problem in problems.values()}.values())
 
 
@@ -183,10 +189,11 @@ def _label(name: str) -> str:
 def _require_equal(
     result: Imported, names: Mapping[str, str], reference: Callable[[Arrays], Sequence[NDArray[Any]]], seed: int
 ) -> None:
-    """Check the network against the reference on a random sample. Raises ArchError (A3203) if the outputs differ.
+    """Check the network against the reference on a random sample.
 
-    Other scales of inputs are tried in two cases: if the difference is only due to rounding, which a run of the network
-    in 64 bits shows, or if all outputs are so small that an approximation in onnxruntime matters.
+    Raises ArchError (A3203) if the outputs differ. Inputs are generated at another scale in two cases: if the
+    difference is only due to rounding, which a run of the network in 64 bits shows; or if all outputs are so small
+    that the error of an approximation in onnxruntime is relatively large.
     """
     network = proof.network(result.graph, result.weights)
     worst = float("inf")

@@ -158,7 +158,7 @@ class CallsModule(nn.Module):
     def _register_tensor(self, call: Call, index: int, position: int, name: str, array: Array) -> None:
         """Register a stored floating-point tensor as a parameter or buffer.
 
-        Tensors whose numbers the operator needs at trace time are skipped.
+        Tensors whose values an operator needs at trace time are skipped.
         """
         roles = ROLES.get(call.operator, ())
         role = roles[position] if position < len(roles) else ""
@@ -209,7 +209,8 @@ class CallsModule(nn.Module):
     def problems(self, inputs: Mapping[str, Tensor]) -> tuple[dict[str, Diagnostic], dict[str, TensorType]]:
         """Find unsupported operators and invalid operands by running all calls on fake tensors.
 
-        Returns diagnostics by the first result of each call, and the types of all values that can be computed.
+        Returns a diagnostic for each failing call, by the name of its first result, and the types of all values that
+        can be computed.
         """
         diagnostics: dict[str, Diagnostic] = {}
         with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), quiet():
@@ -230,8 +231,8 @@ class CallsModule(nn.Module):
     def _run(self, inputs: Mapping[str, Tensor], problems: dict[str, Diagnostic] | None) -> dict[str, Any]:
         """Compute all values by name.
 
-        Calls that cannot be computed are recorded in `problems`, if given, and left out with all calls that depend on
-        them. Without `problems`, they raise ArchError (A3202).
+        A call that cannot be computed is recorded in `problems`, if given, and left out, as are all calls that depend
+        on its results. Without `problems`, such a call raises ArchError (A3202).
         """
         batch = next(iter(inputs.values())).shape[0]
         state: dict[str, Any] = {**dict(self.named_parameters()), **dict(self.named_buffers())}
@@ -254,7 +255,7 @@ class CallsModule(nn.Module):
         return env
 
     def _compute(self, index: int, call: Call, operands: list[Any], batch: int) -> Any:
-        """Compute the results of one call. Raises RuleError if that is not possible."""
+        """Compute the results of one call. Raises RuleError if the call cannot be computed."""
         if call.operator == "Shape":
             shape = np.array(operands[0].shape if isinstance(operands[0], Tensor) else np.shape(operands[0]))
             return shape[call.attributes.get("start", 0) : call.attributes.get("end")]

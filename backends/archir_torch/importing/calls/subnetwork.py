@@ -1,4 +1,4 @@
-"""Parts of a list of calls: without unsupported calls, or only those between given inputs and outputs."""
+"""Extraction of parts from a list of calls: without unsupported calls, or between given inputs and outputs."""
 
 from __future__ import annotations
 

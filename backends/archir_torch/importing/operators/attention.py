@@ -91,7 +91,7 @@ def attention(
 ) -> Value:  # fmt: skip
     """Import scaled dot-product attention.
 
-    If the layout allows it, it becomes the operation `attention`, otherwise two products and a softmax.
+    If the layout allows it, the result is an operation `attention`, otherwise two products and a softmax.
     """
     query, key, value = (as_value(b, x) for x in (query, key, value))
     if isinstance(mask, Value) and mask.dtype == "bool":
@@ -168,9 +168,9 @@ def _head_atoms(x: Value) -> Axis:
 
 
 def _interpret_mask(b: Builder, mask: Constant) -> tuple[Constant | None, bool]:
-    """Return the mask to add to the logits for a constant mask, and whether the mask is causal.
+    """For a constant mask, return the mask to add to the logits, and whether the constant mask is causal.
 
-    The mask to add is None if the given mask hides nothing or is causal.
+    The mask to add is None if the constant mask hides nothing or is causal.
     """
     mask = single_sample(b, mask)
     tensor = mask.tensor
@@ -214,7 +214,7 @@ def _mask_value(b: Builder, mask: Value | Constant, queries: int, keys: int) -> 
 def rotated(b: Builder, x: Value, cosines: Any, sines: Any) -> Value:
     """Import a rotary embedding.
 
-    If its angles match token positions, it becomes the operation `rotary`, otherwise products and a sum.
+    If its angles match token positions, the result is an operation `rotary`, otherwise products and a sum.
     """
     op, position_axis = _match_rotary(x, cosines, sines) if isinstance(x, Value) else (None, 0)
     if op is None:
@@ -285,8 +285,8 @@ def _attend_by_products(
 def einsum(b: Builder, equation: str, operands: Any, path: Any = None) -> Value:
     """Import an einsum of two tensors as a matrix product.
 
-    Letters that both operands have are batch axes, or summed over if the result lacks them; other letters are rows or
-    columns.
+    Letters that occur in both operands are batch axes or, if the result lacks them, summed over; the remaining
+    letters are rows or columns.
     """
     equation = equation.replace(" ", "")
     if "." in equation or "->" not in equation or len(operands) != 2:

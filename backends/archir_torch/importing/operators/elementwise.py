@@ -49,9 +49,9 @@ def to_numbers(b: Builder, x: Value, dtype: str) -> Value:
 
 
 def as_numeric(b: Builder, x: Value) -> Value:
-    """Convert a value to floating-point numbers, on which archir operations compute.
+    """Convert a value to floating-point numbers, the type on which archir operations compute.
 
-    Its torch dtype may stay an integer type.
+    The torch dtype recorded for the value may stay an integer type.
     """
     if isinstance(x.node, Constant) and not x.node.tensor.is_floating_point():
         return replace(x, node=Constant(x.node.tensor.float(), computed="numbers"))
@@ -203,7 +203,7 @@ def log_softmax(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
 
 
 def scalar_of(x: Operand) -> float | None:
-    """Return the number that an operand equals everywhere; None if its elements differ or depend on inputs."""
+    """Return the number that all elements of an operand equal; None if elements differ or depend on inputs."""
     if isinstance(x, Constant):
         return uniform_value(x)
     return float(x) if isinstance(x, int | float) else None
@@ -212,8 +212,8 @@ def scalar_of(x: Operand) -> float | None:
 def as_value(b: Builder, x: Value | Constant, own: int | None = None) -> Value:
     """Return an operand as a value.
 
-    The part of an axis along which a constant repeats for every sample becomes the batch. `own` is an axis that is
-    known not to contain the batch.
+    If a constant repeats along an axis once per sample, the repetitions become the batch axis. `own` is an axis that
+    is known not to contain the batch.
     """
     if isinstance(x, Value):
         return x
@@ -229,7 +229,7 @@ def as_value(b: Builder, x: Value | Constant, own: int | None = None) -> Value:
 
 
 def single_sample(b: Builder, x: Constant) -> Constant:
-    """Reduce a constant that was created for every sample of the batch to a single sample."""
+    """Reduce a constant that repeats for every sample of the batch to its part for a single sample."""
     for axis in range(x.tensor.dim()):
         x = _first_sample(b, x, axis)
     return x
@@ -279,7 +279,7 @@ def _broadcast_axes(values: Sequence[Value]) -> Axes:
 def align(b: Builder, *values: Value) -> list[Value]:
     """Align values as `align_axes` does.
 
-    If their axes are split incompatibly, convert all of them to torch's layout first.
+    If the axes of the values are split incompatibly, all values are first converted to torch's layout.
     """
     try:
         return align_axes(b, *values)
@@ -288,7 +288,7 @@ def align(b: Builder, *values: Value) -> list[Value]:
 
 
 def with_common_base(b: Builder, *values: Value) -> tuple[list[Value], Axes]:
-    """Return aligned values with bases that broadcast to a common base, together with that base."""
+    """Return aligned values whose bases broadcast to a common base, and that common base."""
     axes = _broadcast_axes(values)
     all_atoms = {atom for axis in axes for atom in axis if atom is not b.batch}
     default = base_without_batch(axes, b.batch)

@@ -25,7 +25,7 @@ Sizes = int | tuple[int, ...]
 
 
 def collapse_sizes(numbers: Sequence[int], count: int) -> Sizes:
-    """Return a single number if it is the same for all axes, else one number per axis."""
+    """Return one number if the sizes of all axes are equal, otherwise one number per axis."""
     per_axis = tuple(numbers) * (count // len(numbers))
     return per_axis[0] if len(set(per_axis)) == 1 else per_axis
 
@@ -188,7 +188,7 @@ def embedding(
 ) -> Value:
     """Import the lookup of a table's rows at integer indices.
 
-    Constant indices become a node; `like` is the value from which that node gets its place in the graph.
+    Constant indices become a node of their own, which is attached to the node of the value `like`.
     """
     table = _require_constant(weight, "a table")
     rows, channels = table.tensor.shape
@@ -209,8 +209,8 @@ MAX_LITERAL_POSITIONS = 1024
 def is_plain_lookup(x: Any) -> bool:
     """Return whether a lookup at these indices is imported as an embedding.
 
-    That is the case if the indices are computed, few, or the positions 0, 1, ... for every sample; otherwise, the
-    lookup is folded to a constant.
+    A lookup is an embedding if its indices are computed, few, or the positions 0, 1, ... for every sample; otherwise,
+    it is folded to a constant.
     """
     if not isinstance(x, Constant) or x.tensor.numel() <= MAX_LITERAL_POSITIONS:
         return True
@@ -313,7 +313,7 @@ def instance_norm(
     b: Builder, x: Value, weight: Any, bias: Any, mean: Any, variance: Any, use_input_stats: bool, momentum: float,
     eps: float, *_: Any,
 ) -> Value:  # fmt: skip
-    """Import an instance norm; if it uses stored statistics, as a batch norm."""
+    """Import an instance norm, or a batch norm if stored statistics are used."""
     if not use_input_stats:
         return batch_norm(b, x, weight, bias, mean, variance, momentum, eps)
     x = _conv1d_base(b, x) if len(x.axes) == 3 else b.as_map(x, len(x.axes) - 2)

@@ -102,7 +102,10 @@ def scatter(b: Builder, x: Value | Constant, dim: int, indices: Any, source: Any
 
 @torch_operator("index_select")
 def index_select(b: Builder, x: Value | Constant, dim: int, indices: Any) -> Value:
-    """Import the selection of positions of an axis; if they are computed, only of rows of a constant table."""
+    """Import the selection of positions of an axis.
+
+    Computed positions are supported only for the rows of a constant table.
+    """
     if isinstance(indices, Constant):
         return take_positions(b, as_value(b, x), dim, indices)
     if not isinstance(x, Constant) or dim % x.tensor.dim() or x.tensor.dim() != 2:

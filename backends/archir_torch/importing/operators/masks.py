@@ -34,7 +34,7 @@ from archir_torch.importing.rules import torch_operator
 MASK_VALUE = float(torch.finfo(torch.float32).min) / 2
 """Value added to logits at masked positions: half of the lowest float32, so that sums stay finite."""
 MASK_THRESHOLD = -1e4
-"""Numbers up to this one, added to logits or replacing them, count as masking a position."""
+"""Threshold for mask values: a number up to this one, added to logits or replacing them, masks a position."""
 INTEGER_DTYPES = ("i64", "i32")
 """archir's integer types."""
 

@@ -158,7 +158,10 @@ def repeat(b: Builder, x: Value, times: Sequence[int]) -> Value:
 
 
 def _copy_axis(b: Builder, count: int) -> Axis:
-    """Return an axis of `count` copies. If the number is a multiple of the batch size, the axis contains the batch."""
+    """Return an axis of `count` copies.
+
+    If `count` is a multiple of the batch size, the axis contains the batch.
+    """
     per_sample, remainder = divmod(count, b.batch.size)
     if remainder:
         return (Atom(count),) if count > 1 else ()
@@ -181,7 +184,7 @@ def repeat_interleave(b: Builder, x: Value, repeats: Any, dim: int | None = None
 
 @torch_operator("slice")
 def slice_(b: Builder, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value | Constant:
-    """Import a slice of an axis; an empty slice becomes a constant."""
+    """Import a slice of an axis; a slice without elements becomes a constant."""
     at = dim % len(x.axes)
     begin, stop, _ = slice(start, end).indices(x.shape[at])
     if stop <= begin:
@@ -274,7 +277,7 @@ def split(b: Builder, x: Value, sizes: int | Sequence[int], dim: int = 0) -> lis
 
 @torch_operator("chunk", "tensor_split")
 def chunk(b: Builder, x: Value, chunks: int, dim: int = 0) -> list[Value]:
-    """Import the splitting of an axis into parts of equal size; the last one may be smaller."""
+    """Import the splitting of an axis into parts of equal size; the last part may be smaller."""
     return split(b, x, -(-x.shape[dim % len(x.axes)] // chunks), dim)
 
 
@@ -289,7 +292,8 @@ def take_positions(b: Builder, x: Value, dim: int, index: Constant) -> Value:
 def index(b: Builder, x: Value, indices: Sequence[Constant | Value | None]) -> Value:
     """Import indexing.
 
-    Supported are constant positions of one axis, all positions of axes in order, and computed positions of tokens.
+    Supported indices are constant positions of one axis, all positions of axes in order, and computed positions of
+    tokens.
     """
     index_list = [(i, index_tensor) for i, index_tensor in enumerate(indices) if index_tensor is not None]
     if len(index_list) == 1:

@@ -84,14 +84,17 @@ def amax(b: Builder, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
 
 @torch_operator("max")
 def max_(b: Builder, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Import the element-wise maximum of two tensors, or maxima along an axis and their positions."""
+    """Import the element-wise maximum of two tensors, or maxima along an axis together with their positions."""
     if isinstance(dim, Value | Constant) or not isinstance(x, Value):
         return larger(b, x, dim)
     return [amax(b, x, dim, keepdim), _argmax_if_supported(b, x, dim, keepdim)]
 
 
 def _argmax_if_supported(b: Builder, x: Value, dim: Any, keep: bool) -> Value | None:
-    """Return the positions of maxima, or None if that is unsupported, since most callers of `max` ignore them."""
+    """Return the positions of maxima; None if they cannot be imported.
+
+    None is not an error, because most callers of torch's `max` ignore the positions.
+    """
     try:
         return argmax(b, x, dim, keep)
     except Unsupported:

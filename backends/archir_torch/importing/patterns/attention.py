@@ -22,14 +22,14 @@ from archir_torch.importing.patterns.matching import (
 VIEWS = ("view", "reshape", "_unsafe_view")
 """Operators that change only the shape."""
 MASK_THRESHOLD = -1e4
-"""Maximum number, added to logits or replacing them, that counts as masking a position."""
+"""Threshold for mask values: a number up to this one, added to logits or replacing them, masks a position."""
 MASK_VALUE = float(torch.finfo(torch.float32).min) / 2
 """Value added to logits at masked positions: half of the lowest float32, so that sums stay finite."""
 
 
 @dataclass(frozen=True)
 class _Logits:
-    """Decomposition of attention logits: queries, transposed keys, a scale and masks."""
+    """Decomposition of attention logits: queries, transposed keys, scale and masks."""
 
     query: fx.Node
     transposed: fx.Node
@@ -43,7 +43,7 @@ class _Logits:
 
 
 def fuse_attention(graph: fx.Graph, softmax: fx.Node) -> None:
-    """Replace softmax(q k^T * scale + mask) v by `scaled_dot_product_attention`, if the softmax is part of one."""
+    """Replace softmax(q k^T * scale + mask) v by `scaled_dot_product_attention`, if the given softmax matches."""
     sizes = shape_of(softmax)
     if len(sizes) < 3 or softmax.args[1] not in (-1, len(sizes) - 1):
         return
@@ -78,7 +78,8 @@ UNSUPPORTED = object()
 class _Inserter:
     """Inserts nodes into torch's graph before the product of attention weights and values.
 
-    New nodes get the module of the node `like`; `lead` is the shape of the logits without the axes of rows and columns.
+    New nodes are assigned to the torch module of the node `like`; `lead` is the shape of the logits without the axes
+    of rows and columns.
     """
 
     graph: fx.Graph
@@ -91,7 +92,10 @@ class _Inserter:
         return insert_call(self.graph, self.before, self.like, target, *args, **kwargs)
 
     def with_lead(self, node: fx.Node) -> fx.Node | None:
-        """Return the tensor reshaped to the logits' leading shape; None if its number of matrices differs."""
+        """Return the tensor reshaped to the leading shape of the logits.
+
+        Returns None if the tensor holds another number of matrices than the logits.
+        """
         sizes = shape_of(node)
         if len(sizes) == len(self.lead) + 2:
             return node
@@ -144,7 +148,7 @@ def _skip_views(node: Any) -> Any:
 def _only_user(node: fx.Node) -> fx.Node | None:
     """Return the only consumer of a node, skipping identities and reshapes of leading axes.
 
-    Returns None if there are several.
+    Returns None if the node has several consumers.
     """
     while len(node.users) == 1:
         (user,) = node.users
@@ -157,7 +161,7 @@ def _only_user(node: fx.Node) -> fx.Node | None:
 def _match_logits(node: Any) -> _Logits | None:
     """Match a product of queries and keys, scaled and masked.
 
-    It and its intermediate results must have one consumer each.
+    The product and all intermediate results must have one consumer each.
     """
     if not isinstance(node, fx.Node) or len(node.users) != 1:
         return None

@@ -226,7 +226,10 @@ def _padded_positions(node: fx.Node) -> Match | None:
 
 
 def _compared_integers(mask: Any, number: int) -> Any:
-    """Return the integers of a mask that is true where they differ from `number`; None for other masks."""
+    """Return the integers that a mask compares: the mask is true where they differ from `number`.
+
+    Returns None for other masks.
+    """
     if name_of(mask) in ("ne", "not_equal"):
         return mask.args[0] if mask.args[1] == number else None
     if name_of(mask) == "where" and (scalar_value(mask.args[1]), scalar_value(mask.args[2])) == (0, 1):

@@ -1,4 +1,4 @@
-"""Rewriting of mixtures of experts that sort tokens by expert: the sorting is removed."""
+"""Rewriting of mixtures of experts that sort tokens by expert; the rewriting removes the sorting."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ GROUPED = ("grouped_mm_fallback", "_grouped_mm", "grouped_mm")
 def of_experts(rows: Tensor, weight: Tensor, chosen: Tensor, bias: Tensor | None = None) -> Tensor:
     """Multiply each row by the matrix [D, channels] of its expert, and add the expert's bias.
 
-    `chosen` are the indices of the experts, one per row. As a custom operator, it is not decomposed by `torch.export`.
+    `chosen` holds the index of the expert of each row. The function is a custom operator, so that `torch.export` does
+    not decompose it.
     """
     result = (rows.unsqueeze(1) @ weight[chosen]).squeeze(1)
     return result if bias is None else result + bias[chosen]
@@ -60,7 +61,7 @@ def _example(node: Any) -> Tensor:
 
 
 def _remove_sort(graph: fx.Graph, node: fx.Node) -> None:
-    """Replace rows in sorted order by rows in their original order, and products of groups by `of_experts`."""
+    """Replace rows in sorted order by rows in their original order, and grouped products by `of_experts`."""
     chosen = node.args[0]
     results = {user.args[1]: user for user in node.users if name_of(user) == "getitem"}
     order = results.get(1)
@@ -146,5 +147,5 @@ def _combine(graph: fx.Graph, node: fx.Node) -> None:
 
 
 def _with_addends(node: fx.Node) -> list[fx.Node]:
-    """Return a node and, if it is computed from sums, those sums."""
+    """Return a node; if the node is a sum, also return its operands."""
     return [node, *(operand for operand in node.all_input_nodes if name_of(node).startswith("add"))]

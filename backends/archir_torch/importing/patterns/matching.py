@@ -29,7 +29,7 @@ PASSTHROUGH = {
 def name_of(node: Any) -> str:
     """Return the name of a node's operator without overload: `conv2d` for `aten.conv2d.default`.
 
-    Returns "" if it is not a call.
+    Returns "" if the node is not a call.
     """
     if not isinstance(node, fx.Node) or node.op != "call_function":
         return ""
@@ -38,7 +38,10 @@ def name_of(node: Any) -> str:
 
 
 def insert_call(graph: fx.Graph, before: fx.Node, like: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
-    """Insert a call before a node and return its node, which gets the module of the node `like`."""
+    """Insert a call before a node and return the new node.
+
+    The new node is assigned to the torch module of the node `like`.
+    """
     with graph.inserting_before(before):
         node = graph.call_function(target, args, kwargs)
     node.meta["nn_module_stack"] = like.meta.get("nn_module_stack")
@@ -53,7 +56,7 @@ def skip_passthrough(node: Any) -> Any:
 
 
 def operands_of(node: Any, operator: str) -> Iterator[tuple[Any, Any]]:
-    """Yield the two operands of a node in both orders if it is a call of `operator`; nothing otherwise."""
+    """Yield the two operands of a node in both orders if the node calls `operator`; otherwise yield nothing."""
     node = skip_passthrough(node)
     if name_of(node).removesuffix("_") == operator and not node.kwargs and len(node.args) == 2:
         first, second = map(skip_passthrough, node.args)
@@ -97,7 +100,7 @@ SCALARS: dict[str, Callable[..., Tensor]] = {
 
 
 def scalar_value(node: Any) -> float | None:
-    """Return the value of a scalar operand, or None if it is not known."""
+    """Return the value of a scalar operand, or None if the value is not known."""
     if isinstance(node, fx.Node):
         recorded: float | None = node.meta.get("number")
         return recorded

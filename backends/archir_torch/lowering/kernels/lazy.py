@@ -18,7 +18,7 @@ from archir_torch.lowering.kernels.sums import Term, weighted_sum
 
 
 class LazyNormAct:
-    """Lazy tensor: activation(norm(x)); the norm may be missing."""
+    """Lazy tensor: activation(norm(x)), where the norm is optional."""
 
     __slots__ = ("_result", "activation", "deferred", "norm", "x")
 

@@ -59,7 +59,7 @@ def library_folder() -> Path:
 def load_library() -> ctypes.CDLL:
     """Load the kernel library; compile it first if necessary.
 
-    Raises ArchError (A1109) if it cannot be compiled or stored.
+    Raises ArchError (A1109) if the library cannot be compiled or stored.
     """
     try:
         path = build_library()
@@ -81,7 +81,7 @@ def is_built() -> bool:
 
 
 def build_library() -> Path:
-    """Return the path of the library; compile it first if that has not been done on this machine."""
+    """Return the path of the kernel library; compile the library first if this machine does not have it yet."""
     name, flags = compiler(), _flags()
     path = _path(name, flags)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -121,14 +121,17 @@ def _machine_flags() -> list[str]:
 def _openmp_flags() -> list[str]:
     """Return the flags that link the OpenMP library of torch itself.
 
-    With two OpenMP libraries, the threads of each would wait for those of the other.
+    If two OpenMP libraries were loaded, the threads of each would wait for those of the other.
     """
     torch_libraries = sorted((Path(torch.__file__).parent / "lib").glob("libgomp*"))
     return ["-fopenmp", *map(str, torch_libraries[:1])] if sys.platform == "linux" else []
 
 
 def _key(name: str, flags: Sequence[str]) -> str:
-    """Return a hash that identifies a compiled library: of the source, the compiler, the flags and the processor."""
+    """Return a hash that identifies a compiled library.
+
+    It is computed from the source, the compiler, the flags and the processor.
+    """
     digest = hashlib.sha256()
     for path in sorted(SOURCE.iterdir()):
         digest.update(path.read_bytes())

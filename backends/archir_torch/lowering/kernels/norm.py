@@ -17,7 +17,7 @@ NONE, RELU, RELU6, HARD_SWISH = range(4)
 class Norm(NamedTuple):
     """Parameters of a batch norm: statistics of the batch [C], through which gradients flow, weight and bias.
 
-    If there are no statistics, x is passed through unchanged.
+    If the statistics are missing, x is passed through unchanged.
     """
 
     mean: Tensor | None
@@ -28,12 +28,12 @@ class Norm(NamedTuple):
 
 
 class DeferredGradient:
-    """Coefficients that pass part of a norm's gradient from the norm's consumer to the producer of the norm's input.
+    """Coefficients that pass part of a norm's gradient from its consumer to the producer of its input.
 
-    It is used if the norm is the only consumer of its input y. The gradient of y is a + b g + c y, with the gradient g
-    of the norm's output and coefficients a, b and c per channel. The norm's consumer hands g to the producer of y as if
-    it were the gradient of y, and the coefficients through this object. The producer computes the sum while it reads g,
-    so that the sum is never stored.
+    A gradient can be deferred if the norm is the only consumer of its input y. The gradient of y is a + b g + c y,
+    with the gradient g of the norm's output and coefficients a, b and c per channel. The norm's consumer hands g to
+    the producer of y as if g were the gradient of y, and the coefficients through this object. The producer computes
+    the sum while it reads g, so that the sum is never stored.
     """
 
     __slots__ = ("coefficients", "gradient_address")
@@ -48,9 +48,10 @@ class DeferredGradient:
         return self.coefficients
 
     def take(self, gradient: Tensor) -> Tensor | None:
-        """Return the coefficients that complete a gradient, and forget them; None if the gradient is complete already.
+        """Return the coefficients that complete a gradient, and forget them.
 
-        Raises RuntimeError if the coefficients belong to another tensor: then the norm was not the only consumer.
+        Returns None if the gradient is complete already. Raises RuntimeError if the coefficients belong to another
+        tensor, which means that the norm was not the only consumer.
         """
         coefficients, self.coefficients = self.coefficients, None
         if coefficients is not None and gradient.data_ptr() != self.gradient_address:

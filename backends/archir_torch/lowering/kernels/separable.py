@@ -24,11 +24,11 @@ def separable(
     geometry: Geometry,
     weight: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, DeferredGradient]:  # fmt: skip
-    """Convolve activation(norm(x)) with depthwise filters [C, 1, h, w], then with pointwise filters [outputs, C,
-    1, 1].
+    """Convolve activation(norm(x)) with depthwise filters, then with pointwise filters.
 
-    Returns the result, its mean and variance [outputs], and the `DeferredGradient` that a norm after this operation may
-    use; `deferred` is the `DeferredGradient` of the norm before it.
+    The filters have the shapes [C, 1, h, w] and [outputs, C, 1, 1]. Returns the result, its mean and variance
+    [outputs], and the `DeferredGradient` that a norm after this operation may use; the argument `deferred` is the
+    `DeferredGradient` of the norm before this operation.
     """
     norm, output_deferred = norm or NO_NORM, DeferredGradient()
     norm_arguments = norm.weight, norm.bias, norm.mean, norm.inverse, activation

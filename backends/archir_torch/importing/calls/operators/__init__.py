@@ -1,6 +1,7 @@
-"""Functions that compute ONNX operators with torch, as in evaluation mode. Shapes and axes are constant arrays.
+"""Functions that compute ONNX operators with torch, as in evaluation mode.
 
-Importing this package registers the functions of all its modules.
+Operands that give shapes or axes are constant arrays. Importing this package registers the functions of all its
+modules.
 """
 
 from archir.plugins.bundled import import_all

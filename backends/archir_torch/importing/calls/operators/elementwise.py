@@ -87,8 +87,8 @@ def cast(x: Tensor, to: int = 1, **_: Any) -> Tensor:
 def softmax(x: Tensor, axis: int | None = None, version: int = 13, **attributes: Any) -> Tensor:
     """Apply softmax or log-softmax.
 
-    Before operator set 13, it normalizes over all axes from `axis` on together; from 13 on, over the single axis
-    `axis`.
+    Before operator set 13, the operators normalize over all axes from `axis` on together; from 13 on, over the single
+    axis `axis`.
     """
     function = F.log_softmax if attributes["named"] == "LogSoftmax" else F.softmax
     if version >= 13:
@@ -143,5 +143,5 @@ def max_or_min(*xs: Tensor, named: str = "Max", **_: Any) -> Tensor:
 
 @onnx_operator("Where")
 def where(mask: Tensor, a: Tensor, b: Tensor, **_: Any) -> Tensor:
-    """Return a where the mask is true, and b elsewhere."""
+    """Return `a` where the mask is true, and `b` elsewhere."""
     return torch.where(mask, a, b)

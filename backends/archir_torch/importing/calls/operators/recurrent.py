@@ -12,7 +12,7 @@ from archir.diagnostics.errors import RuleError
 from archir_torch.importing.calls.operators.registry import onnx_operator
 
 ORDERS = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
-"""For each kind of layer, the positions in ONNX of torch's gates, in torch's order."""
+"""For each kind of layer, the index in ONNX's gate order of each gate in torch's order."""
 ACTIVATIONS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 """Supported activations of a direction, in lower case, by kind of layer."""
 

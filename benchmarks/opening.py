@@ -50,8 +50,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "grammar")]
 
 import archir  # noqa: E402
 from archir.backends.input_ranges import ranged_inputs  # noqa: E402
+from archir.diagrams.diagram import Value, support  # noqa: E402
 from archir.diagrams.lifting import lift  # noqa: E402
-from archir.diagrams.mdd import Value, support  # noqa: E402
 from archir.equivalence.canonical import canonical_hash  # noqa: E402
 from archir.ir.graph import Graph  # noqa: E402
 from archir.ir.op import View  # noqa: E402

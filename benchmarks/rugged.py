@@ -15,7 +15,7 @@ from itertools import combinations
 from math import exp
 
 import archir
-from archir.diagrams.mdd import value_at
+from archir.diagrams.diagram import value_at
 from archir.search.candidate import MultiTrial
 from archir.search.pareto import hypervolume
 from archir.spaces.architecture import Architecture

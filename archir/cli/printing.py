@@ -17,8 +17,8 @@ from archir.diagnostics.errors import ArchError, fail, join_names
 from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import work_budget
 from archir.diagrams.conditions import conjoin
-from archir.diagrams.mdd import Value, support, value_at
-from archir.diagrams.mdd import outcome_in as when_is
+from archir.diagrams.diagram import Value, support, value_at
+from archir.diagrams.diagram import outcome_in as when_is
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.expression_query import evaluate_expression
 from archir.language.elaboration.files import split_net

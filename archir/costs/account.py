@@ -27,7 +27,7 @@ from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.escaping import escape_to_line
 from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import WORK_CODE, budget_share
-from archir.diagrams.mdd import DiagramSizeError, Value, varies
+from archir.diagrams.diagram import DiagramSizeError, Value, varies
 from archir.ir.graph import Decision, Graph, NodeId
 from archir.language.elaboration.cost_calls import is_cost
 from archir.language.elaboration.cost_names import COST_DEFAULTS, latency_file

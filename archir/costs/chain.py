@@ -19,7 +19,7 @@ import numpy as np
 from archir.costs.tables import Groups, Numbers
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.work import spend
-from archir.diagrams.mdd import Value, support, value_at, varies
+from archir.diagrams.diagram import Value, support, value_at, varies
 from archir.ir.graph import Decision
 
 State = tuple[int, ...]

@@ -17,7 +17,7 @@ from archir.costs.sums import Term, Terms, factors, is_varying, max_magnitude
 from archir.costs.tables import BLOCK_ROWS, Codes, Numbers
 from archir.diagnostics.errors import fail
 from archir.diagnostics.work import require_work, spend
-from archir.diagrams.mdd import Value, varies
+from archir.diagrams.diagram import Value, varies
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 from archir.passes.specialize import specialize

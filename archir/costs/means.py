@@ -9,7 +9,7 @@ from archir.costs.account import Account
 from archir.costs.chain import Chain, State
 from archir.costs.sums import Term, factors, is_varying
 from archir.diagnostics.errors import fail
-from archir.diagrams.mdd import Choice, support
+from archir.diagrams.diagram import Choice, support
 from archir.ir.graph import NodeId
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archir.costs.symbolic import SymbolicCosts
 from archir.diagnostics.errors import ArchError, Span, fail
-from archir.diagrams.mdd import Value, varies
+from archir.diagrams.diagram import Value, varies
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.types import TensorType

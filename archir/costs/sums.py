@@ -8,8 +8,8 @@ from math import prod
 from operator import mul
 
 from archir.diagrams.conditions import if_else
+from archir.diagrams.diagram import Choice, Diagram, Value, diagram_size, leaves, support, varies
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Choice, Diagram, Value, diagram_size, leaves, support, varies
 from archir.diagrams.symbols import Monomial, SymbolicInt, is_long_range, leaf_bounds
 from archir.ir.typing import MAX_LISTED
 

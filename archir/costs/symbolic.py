@@ -14,8 +14,8 @@ from itertools import product
 
 from archir.costs.sums import Terms, expand_terms, restrict_terms, symbols_to_polynomials
 from archir.diagrams.conditions import conjoin, disjoin, if_else, negate
+from archir.diagrams.diagram import Value, outcome_in
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Value, outcome_in
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.reachability import approximate_reachability, reachability_conditions

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from archir.costs.sums import Product, Term, factors, is_varying, max_magnitude
 from archir.diagnostics.errors import fail
 from archir.diagnostics.work import require_work, spend
-from archir.diagrams.mdd import Choice, Value, leaves, support, varies
+from archir.diagrams.diagram import Choice, Value, leaves, support, varies
 
 Codes: TypeAlias = NDArray[np.int16]
 """Architectures as rows of outcomes [n, choices], with a column for each choice; -1 if it is inactive."""

@@ -8,7 +8,7 @@ from typing import cast
 
 from archir.backends.input_ranges import ranged_inputs
 from archir.diagnostics.errors import ArchError, Span, fail
-from archir.diagrams.mdd import leaves, varies
+from archir.diagrams.diagram import leaves, varies
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 

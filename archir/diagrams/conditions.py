@@ -11,7 +11,7 @@ from itertools import starmap
 
 from archir.diagnostics.errors import RuleError, join_names
 from archir.diagnostics.work import spend
-from archir.diagrams.mdd import (
+from archir.diagrams.diagram import (
     MAX_CACHED,
     MAX_STEPS,
     UNREACHABLE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from archir.diagnostics.errors import FAULTS, Note, RuleError, Span, unexpected_error
 from archir.diagnostics.work import WorkError, budget_or_none, spend
 from archir.diagrams.conditions import conjoin, conjoin_assumptions, negate, project
-from archir.diagrams.mdd import (
+from archir.diagrams.diagram import (
     MAX_STEPS,
     UNREACHABLE,
     Choice,

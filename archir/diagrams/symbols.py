@@ -13,8 +13,8 @@ from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from archir.diagrams.diagram import Diagram, Value, leaves
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Diagram, Value, leaves
 
 Monomial = tuple[Diagram, ...]
 """A product of integer diagrams, sorted by their `id`; the empty product is 1."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from archir.diagnostics.errors import fail
-from archir.diagrams.mdd import support
+from archir.diagrams.diagram import support
 from archir.equivalence.algebra import FactTable, Terms
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.structure import Select

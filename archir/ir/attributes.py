@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from archir.diagnostics.errors import RuleError, require
 from archir.diagnostics.hints import suggest
-from archir.diagrams.mdd import Value, leaves, varies
+from archir.diagrams.diagram import Value, leaves, varies
 from archir.ir.graph import Decision
 from archir.ir.op import OPS, Op, attribute_types
 from archir.ir.structure import Input, Select

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from archir.diagnostics.errors import NO_SPAN, Span
 from archir.diagnostics.escaping import escape_to_line
-from archir.diagrams.mdd import Choice, Value
+from archir.diagrams.diagram import Choice, Value
 from archir.ir.op import Op
 from archir.ir.structure import Input
 from archir.ir.types import TensorType

@@ -13,8 +13,8 @@ from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
 from archir.diagnostics.errors import RuleError
+from archir.diagrams.diagram import Value, support, value_at, varies
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Value, support, value_at, varies
 from archir.ir.types import TensorType
 from archir.plugins.registry import Registry
 

@@ -12,7 +12,7 @@ from dataclasses import fields
 from fractions import Fraction
 
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.mdd import Label, Value, same, varies
+from archir.diagrams.diagram import Label, Value, same, varies
 from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType

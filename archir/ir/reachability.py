@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from archir.diagnostics.work import current_budget
 from archir.diagrams.conditions import conjoin, disjoin, project
-from archir.diagrams.mdd import Choice, DiagramSizeError, Value, diagram_size, outcome_in, support
+from archir.diagrams.diagram import Choice, DiagramSizeError, Value, diagram_size, outcome_in, support
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 

@@ -19,7 +19,7 @@ from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedToken
 from archir.diagnostics.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, require
 from archir.diagnostics.hints import suggest
 from archir.diagrams.conditions import is_condition
-from archir.diagrams.mdd import Choice, Value, leaves
+from archir.diagrams.diagram import Choice, Value, leaves
 from archir.ir.attributes import new_op, node_errors
 from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId
 from archir.ir.op import Op

@@ -17,7 +17,7 @@ from typing import Any
 from archir.diagnostics.errors import RuleError
 from archir.diagnostics.hints import suggest
 from archir.diagrams.conditions import is_condition
-from archir.diagrams.mdd import Choice, Label, Value, leaves
+from archir.diagrams.diagram import Choice, Label, Value, leaves
 from archir.ir.attributes import new_op, node_errors
 from archir.ir.cursor import Cursor
 from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId

@@ -8,8 +8,8 @@ from operator import itemgetter
 from typing import Any, ClassVar
 
 from archir.diagnostics.errors import RuleError, require
+from archir.diagrams.diagram import Value, leaves, varies
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Value, leaves, varies
 from archir.ir.op import Free, View
 from archir.ir.types import TensorType
 

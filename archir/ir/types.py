@@ -8,7 +8,7 @@ from math import prod
 from typing import Literal, cast
 
 from archir.diagnostics.errors import RuleError
-from archir.diagrams.mdd import Diagram, describe_leaves, leaves, value_at, varies
+from archir.diagrams.diagram import Diagram, describe_leaves, leaves, value_at, varies
 
 Dim = int | Diagram
 """A dimension: an integer, or a diagram with integer leaves."""

@@ -12,8 +12,7 @@ from weakref import WeakKeyDictionary
 from archir.diagnostics.errors import RuleError, Span
 from archir.diagnostics.work import WorkError, spend
 from archir.diagrams.conditions import Restrictor, conjoin, possible_outcomes, restrict, switch
-from archir.diagrams.lifting import CombinationError, Excluded, lift
-from archir.diagrams.mdd import (
+from archir.diagrams.diagram import (
     MAX_CACHED,
     Choice,
     Value,
@@ -26,6 +25,7 @@ from archir.diagrams.mdd import (
     tuple_key,
     varies,
 )
+from archir.diagrams.lifting import CombinationError, Excluded, lift
 from archir.diagrams.symbols import SymbolicInt, ValueNeededError, concrete_value, is_long_range
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import OPS, Op

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from archir.diagnostics.errors import NO_SPAN, RuleError, Span, require
-from archir.diagrams.mdd import MAX_OUTCOMES, Choice, Diagram, Label, Value, make_diagram, varies
+from archir.diagrams.diagram import MAX_OUTCOMES, Choice, Diagram, Label, Value, make_diagram, varies
 
 MAX_NESTING = 100
 """Maximum nesting of brackets in an input value."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from archir.diagnostics.errors import ArchError, Diagnostic, RuleError, Span
 from archir.diagrams.conditions import conjoin, is_condition
+from archir.diagrams.diagram import Choice, Value, leaves, support
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Choice, Value, leaves, support
 from archir.diagrams.symbols import concrete_value
 from archir.ir.attributes import attribute_error, node_errors
 from archir.ir.graph import Graph, Node, NodeId

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from archir.diagnostics.errors import Diagnostic, join_names
-from archir.diagrams.mdd import Choice
+from archir.diagrams.diagram import Choice
 from archir.equivalence.algebra import FactTable, Terms
 from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from archir.diagnostics.errors import ArchError, Diagnostic
 from archir.diagrams.conditions import negate
-from archir.diagrams.mdd import Value, varies
+from archir.diagrams.diagram import Value, varies
 from archir.ir.graph import Constraint
 from archir.linting.subject import Subject
 from archir.spaces.counting import compile_program, relevant_decisions

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from archir.diagnostics.errors import Diagnostic, Span
-from archir.diagrams.mdd import Choice, leaves
+from archir.diagrams.diagram import Choice, leaves
 from archir.ir.graph import NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select

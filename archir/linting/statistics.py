@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from archir.diagnostics.errors import Diagnostic, Note, join_names
-from archir.diagrams.mdd import Choice
+from archir.diagrams.diagram import Choice
 from archir.ir.graph import NodeId
 from archir.ir.structure import Select
 from archir.linting.subject import Subject, more_note

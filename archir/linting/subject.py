@@ -9,7 +9,7 @@ from typing import Literal
 
 from archir.diagnostics.errors import Note
 from archir.diagrams.conditions import conjoin, negate, possible_outcomes
-from archir.diagrams.mdd import Choice, Value, outcome_in, support
+from archir.diagrams.diagram import Choice, Value, outcome_in, support
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.reachability import reachability_conditions

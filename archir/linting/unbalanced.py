@@ -10,7 +10,7 @@ from typing import Any
 from archir.diagnostics.errors import Diagnostic
 from archir.diagnostics.work import spend
 from archir.diagrams.conditions import possible_outcomes
-from archir.diagrams.mdd import Choice, Diagram, Value, support, varies
+from archir.diagrams.diagram import Choice, Diagram, Value, support, varies
 from archir.ir.op import Op
 from archir.ir.types import TensorType
 from archir.ir.typing import lift_rule

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from archir.diagnostics.errors import Diagnostic
-from archir.diagrams.mdd import support
+from archir.diagrams.diagram import support
 from archir.language.elaboration.module import Module
 from archir.language.elaboration.name_analysis import names_read, walk
 from archir.language.syntax import ast

@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from archir.diagrams.mdd import Choice, support, value_at
+from archir.diagrams.diagram import Choice, support, value_at
 from archir.ir.graph import NodeId
 from archir.ir.structure import Select
 from archir.passes.joins import ChannelClass, Join, Joins

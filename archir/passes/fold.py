@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from archir.diagrams.mdd import varies
+from archir.diagrams.diagram import varies
 from archir.ir.graph import Graph, Node, NodeId, rebuild
 from archir.ir.op import Op
 from archir.ir.structure import Select

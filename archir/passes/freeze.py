@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from archir.diagrams.mdd import Choice, Value, fix_choice, support, varies
+from archir.diagrams.diagram import Choice, Value, fix_choice, support, varies
 from archir.ir.graph import Decision, Graph, Node, NodeId, rebuild
 from archir.ir.structure import Select
 from archir.passes.prune import prune

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import networkx as nx
 
 from archir.diagnostics.errors import RuleError
+from archir.diagrams.diagram import Value, same, varies
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Value, same, varies
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 from archir.ir.types import TensorType

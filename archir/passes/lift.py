@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from archir.diagnostics.errors import fail
 from archir.diagrams.conditions import conjoin
-from archir.diagrams.mdd import Choice, Value, fix_choice, outcome_in, support
+from archir.diagrams.diagram import Choice, Value, fix_choice, outcome_in, support
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.reachability import reachability_conditions
 from archir.ir.structure import Select

@@ -9,7 +9,7 @@ from typing import Literal
 
 from archir.diagnostics.errors import ArchError, Diagnostic
 from archir.diagrams.conditions import disjoin
-from archir.diagrams.mdd import Value, fix_choice, support
+from archir.diagrams.diagram import Value, fix_choice, support
 from archir.ir.graph import Decision, Graph, Node, NodeId
 from archir.ir.structure import Mix, Select
 from archir.ir.types import TensorType

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from archir.diagnostics.errors import Span, fail
+from archir.diagrams.diagram import same
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import same
 from archir.ir.graph import Graph, Node, NodeId, copy_node, rebuild, state_name
 from archir.ir.structure import Input
 from archir.ir.types import INTEGER_DTYPES, TensorType

@@ -21,8 +21,8 @@ import numpy as np
 
 from archir.diagnostics.errors import RuleError
 from archir.diagrams.conditions import if_else
+from archir.diagrams.diagram import Choice, Value, leaves, same, support, value_at, varies
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Choice, Value, leaves, same, support, value_at, varies
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import AliasMap, ChannelMap, ConcatMap, GroupMap, Op, RepeatMap, Role, ShuffleMap, SplitMap, Weight
 from archir.ir.reachability import reachability_conditions

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from archir.diagrams.mdd import Choice, Value, support, varies
+from archir.diagrams.diagram import Choice, Value, support, varies
 from archir.ir.graph import Graph, NodeId
 from archir.ir.reachability import reachability_conditions
 from archir.ir.structure import Input, Select

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Literal
 
-from archir.diagrams.mdd import Choice, Value, leaves, same, varies
+from archir.diagrams.diagram import Choice, Value, leaves, same, varies
 from archir.ir.op import Op
 from archir.ir.printer import ValueWriter
 from archir.ir.types import TensorType

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.diagrams.conditions import if_else
+from archir.diagrams.diagram import Choice, Value, make_diagram
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Choice, Value, make_diagram
 from archir.recipes.open_choices import label_hint
 from archir.recipes.recipe import Derive, SkipLimit
 from archir.spaces.architecture import Architecture

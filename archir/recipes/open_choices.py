@@ -8,7 +8,7 @@ from typing import Any
 
 from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
 from archir.diagnostics.hints import suggest
-from archir.diagrams.mdd import Choice
+from archir.diagrams.diagram import Choice
 from archir.passes.freeze import freeze
 from archir.spaces.architecture import Architecture
 from archir.spaces.completion import largest, smallest

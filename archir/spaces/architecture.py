@@ -11,7 +11,7 @@ from typing import Any
 from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
 from archir.diagnostics.escaping import escape_to_line
 from archir.diagnostics.hints import suggest
-from archir.diagrams.mdd import Choice, Label, value_at
+from archir.diagrams.diagram import Choice, Label, value_at
 from archir.ir.graph import Decision, Graph
 from archir.language.file_kinds import non_json_kind
 

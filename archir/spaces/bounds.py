@@ -15,7 +15,7 @@ from archir.costs.account import PEAKS, Account
 from archir.costs.rules import rule_of
 from archir.costs.symbolic import Rule
 from archir.diagnostics.errors import ArchError, fail
-from archir.diagrams.mdd import leaves, varies
+from archir.diagrams.diagram import leaves, varies
 from archir.ir.graph import Constraint, Graph
 from archir.language.elaboration.cost_names import latency_file
 from archir.passes.cost import ADDITIVE_COSTS

@@ -17,8 +17,8 @@ from typing import TypeVar
 from archir.diagnostics.errors import ArchError, RuleError, fail
 from archir.diagnostics.work import work_budget
 from archir.diagrams.conditions import if_else
+from archir.diagrams.diagram import Choice, Value, fix_choice, support
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Choice, Value, fix_choice, support
 from archir.ir.graph import Decision
 from archir.utils.distributions import Distribution
 

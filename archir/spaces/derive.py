@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.work import work_budget
 from archir.diagrams.conditions import if_else
+from archir.diagrams.diagram import Choice, Value, fix_choice, outcome_in, support, value_at
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Choice, Value, fix_choice, outcome_in, support, value_at
 from archir.ir.graph import Constraint, Decision
 from archir.spaces.architecture import Architecture
 from archir.spaces.counting import Factors

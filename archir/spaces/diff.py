@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
-from archir.diagrams.mdd import Value, same
+from archir.diagrams.diagram import Value, same
 from archir.ir.graph import Constraint, Decision, Graph, NodeId
 from archir.ir.printer import ValueWriter
 from archir.ir.structure import Input, Select

@@ -10,7 +10,7 @@ import random
 from collections.abc import Collection
 from math import lcm
 
-from archir.diagrams.mdd import Choice
+from archir.diagrams.diagram import Choice
 from archir.spaces.architecture import Architecture
 from archir.spaces.completion import complete, largest, smallest
 from archir.spaces.rows import Policy

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from archir.costs.tables import dense_table
 from archir.diagnostics.errors import fail
-from archir.diagrams.mdd import Value, leaves, support, varies
+from archir.diagrams.diagram import Value, leaves, support, varies
 from archir.ir.graph import Constraint, Decision
 
 Codes: TypeAlias = NDArray[np.int16]

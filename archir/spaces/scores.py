@@ -22,7 +22,7 @@ from typing import Any
 from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.diagnostics.escaping import escape_to_line
 from archir.diagnostics.hints import suggest
-from archir.diagrams.mdd import Choice
+from archir.diagrams.diagram import Choice
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 from archir.utils.files import read_bytes, write_atomic

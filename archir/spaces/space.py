@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.escaping import escape_to_line
 from archir.diagrams.conditions import check_satisfiable, disjoin
-from archir.diagrams.mdd import MAX_CHOICES, Diagram, Value, outcome_in, support, value_at
+from archir.diagrams.diagram import MAX_CHOICES, Diagram, Value, outcome_in, support, value_at
 from archir.ir.contradictions import contradiction
 from archir.ir.graph import Constraint, Decision, Graph
 from archir.passes.specialize import specialize

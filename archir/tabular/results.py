@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
 from archir.diagnostics.escaping import escape_to_line
 from archir.diagnostics.hints import suggest
-from archir.diagrams.mdd import Choice, Label
+from archir.diagrams.diagram import Choice, Label
 from archir.search.candidate import Candidate, Scores
 from archir.spaces.architecture import Architecture
 from archir.spaces.rows import Codes, RowSampler

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from archir.api import loading
 from archir.cli import main
-from archir.diagrams.mdd import value_at
+from archir.diagrams.diagram import value_at
 from archir.language.elaboration.expression_query import evaluate_expression
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES

@@ -18,7 +18,7 @@ from archir.costs.means import mean_totals
 from archir.costs.optimal.network import build_network
 from archir.costs.optimal.optimum import optimum
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.mdd import Choice, Value, make_diagram, outcome_in, support, value_at, varies
+from archir.diagrams.diagram import Choice, Value, make_diagram, outcome_in, support, value_at, varies
 from archir.ir.graph import Decision
 from tests.soak import with_soak
 

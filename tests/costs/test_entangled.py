@@ -18,8 +18,8 @@ from archir.costs.extremes import forward_search
 from archir.costs.extremes.elimination import minimize
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.work import WorkError, work_budget
+from archir.diagrams.diagram import Choice, DiagramSizeError, Value, make_diagram, value_at
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Choice, DiagramSizeError, Value, make_diagram, value_at
 from archir.ir.graph import Decision
 from archir.language.elaboration.elaborate import elaborate
 from archir.passes.cost import ADDITIVE_COSTS, cost

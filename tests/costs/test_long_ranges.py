@@ -20,7 +20,7 @@ from archir.costs.symbolic import SymbolicCosts
 from archir.diagnostics.errors import fail
 from archir.diagnostics.work import MAX_WORK, work_budget
 from archir.diagrams import symbols
-from archir.diagrams.mdd import outcome_in
+from archir.diagrams.diagram import outcome_in
 from archir.ir import typing
 from archir.passes.cost import ADDITIVE_COSTS
 from archir.spaces.space import Space

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.diagnostics.errors import RuleError
 from archir.diagrams.conditions import conjoin, disjoin, if_else, negate
-from archir.diagrams.mdd import Choice, Value, outcome_in
+from archir.diagrams.diagram import Choice, Value, outcome_in
 from archir.ir.graph import Constraint, Decision, Graph, Node
 from archir.ir.op import Op
 from archir.ir.reachability import reachability_conditions

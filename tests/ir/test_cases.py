@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from archir.diagnostics.errors import RuleError, join_names
 from archir.diagnostics.work import WorkError
 from archir.diagrams.conditions import conjoin, describe_condition, disjoin, if_else, negate, restrict
-from archir.diagrams.lifting import CombinationError, lift
-from archir.diagrams.mdd import (
+from archir.diagrams.diagram import (
     Choice,
     Diagram,
     Value,
@@ -29,6 +28,7 @@ from archir.diagrams.mdd import (
     support,
     value_at,
 )
+from archir.diagrams.lifting import CombinationError, lift
 from archir.ir.typing import NodeError
 from archir.language.elaboration.values import Items
 

@@ -7,7 +7,7 @@ import torch
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.mdd import leaves
+from archir.diagrams.diagram import leaves
 from archir.ir.reader import parse_graph
 from archir.ir.typing import infer
 from archir.ir.verify import verify

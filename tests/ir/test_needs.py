@@ -7,9 +7,9 @@ from contextlib import suppress
 import pytest
 
 from archir.diagnostics.errors import ArchError
-from archir.diagrams import conditions, lifting, mdd
+from archir.diagrams import conditions, diagram, lifting
 from archir.diagrams.conditions import project
-from archir.diagrams.mdd import support, value_at
+from archir.diagrams.diagram import support, value_at
 from archir.ir.graph import Decision, Graph, Node, NodeId
 from archir.ir.reachability import _ReachabilityAnalysis, reachability_conditions, reachable_nodes
 from archir.ir.structure import Input, Select
@@ -108,14 +108,14 @@ def test_what_follows_a_loose_node_is_loose(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_layer_that_may_be_skipped_is_one_step_more(monkeypatch: pytest.MonkeyPatch) -> None:
     made = 0
-    case = mdd.make_diagram
+    case = diagram.make_diagram
 
     def counted(*arguments: object) -> object:
         nonlocal made
         made += 1
         return case(*arguments)  # type: ignore[arg-type]
 
-    for module in (mdd, conditions, lifting):
+    for module in (diagram, conditions, lifting):
         monkeypatch.setattr(module, "make_diagram", counted)
     counts = []
     for layers in (6, 12, 24):
@@ -127,11 +127,11 @@ def test_a_layer_that_may_be_skipped_is_one_step_more(monkeypatch: pytest.Monkey
 
 
 def test_a_hull_is_the_strongest_condition_on_what_is_kept() -> None:
-    choices = [mdd.Choice(path, (0, 1, 2), order) for order, path in enumerate("abc")]
+    choices = [diagram.Choice(path, (0, 1, 2), order) for order, path in enumerate("abc")]
     a, b, c = choices
     condition = conditions.disjoin(
-        conditions.conjoin(mdd.outcome_in(a, [0]), mdd.outcome_in(b, [1])),
-        conditions.conjoin(mdd.outcome_in(a, [1]), mdd.outcome_in(c, [2])),
+        conditions.conjoin(diagram.outcome_in(a, [0]), diagram.outcome_in(b, [1])),
+        conditions.conjoin(diagram.outcome_in(a, [1]), diagram.outcome_in(c, [2])),
     )
     for kept in ([a], [b], [a, c], []):
         weaker = project(condition, kept)
@@ -139,8 +139,8 @@ def test_a_hull_is_the_strongest_condition_on_what_is_kept() -> None:
         for outcomes in ({"a": i, "b": j, "c": k} for i in range(3) for j in range(3) for k in range(3)):
             fixed = condition
             for choice in kept:
-                fixed = mdd.fix_choice(fixed, choice, outcomes[choice.path])
-            assert value_at(weaker, outcomes) == (True in mdd.leaves(fixed))
+                fixed = diagram.fix_choice(fixed, choice, outcomes[choice.path])
+            assert value_at(weaker, outcomes) == (True in diagram.leaves(fixed))
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_what_is_surely_needed_is_all_that_is_needed() -> None:
 
 
 def test_what_no_outcome_needs_is_told_by_conditions() -> None:
-    choice = mdd.Choice("c", (0, 1), 0)
+    choice = diagram.Choice("c", (0, 1), 0)
     graph = Graph()
     graph.decisions["c"] = Decision(choice)
     x = graph.add(Node(Input("x", (8,))))

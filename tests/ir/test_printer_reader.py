@@ -17,8 +17,8 @@ from random_graphs import annotated
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.diagnostics.errors import ArchError
 from archir.diagrams.conditions import conjoin
+from archir.diagrams.diagram import Choice, make_diagram, outcome_in
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Choice, make_diagram, outcome_in
 from archir.ir.graph import Constraint, Decision, Graph, Node
 from archir.ir.printer import print_graph
 from archir.ir.reader import parse_graph

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from archir.diagrams.mdd import Choice, Diagram, make_diagram, value_at
+from archir.diagrams.diagram import Choice, Diagram, make_diagram, value_at
 from archir.diagrams.symbols import SymbolicInt, ValueNeededError, concrete_value, is_long_range
 
 WIDTH, DEPTH = Choice("width", (2, 4, 6), 0), Choice("depth", (1, 3), 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.work import work_budget
 from archir.diagrams import symbols
-from archir.diagrams.mdd import value_at
+from archir.diagrams.diagram import value_at
 from archir.ir import typing
 from archir.ir.reachability import reachability_conditions
 from archir.ir.typing import infer

@@ -20,7 +20,7 @@ from archir.diagrams.conditions import (
     restrict,
     switch,
 )
-from archir.diagrams.mdd import Choice, DiagramSizeError, Value, make_diagram, outcome_in, value_at
+from archir.diagrams.diagram import Choice, DiagramSizeError, Value, make_diagram, outcome_in, value_at
 
 CHOICES = [Choice(f"c{i}", (0, 1), i) for i in range(6)]
 ASSIGNMENTS = [

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.diagrams.mdd import Choice, make_diagram, outcome_in
+from archir.diagrams.diagram import Choice, make_diagram, outcome_in
 from archir.ir.graph import Constraint, Decision, Graph, Node
 from archir.ir.op import Free
 from archir.ir.reader import parse_graph

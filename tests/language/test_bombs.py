@@ -17,7 +17,7 @@ import pytest
 from archir.api import analysis, loading
 from archir.diagnostics.errors import ArchError, Span
 from archir.diagnostics.work import MAX_WORK, WorkError, current_budget, spend, work_budget
-from archir.diagrams.mdd import Value
+from archir.diagrams.diagram import Value
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Context, Limits
 from archir.language.elaboration.elaborate import elaborate, net_graph, survey

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.mdd import Choice
+from archir.diagrams.diagram import Choice
 from archir.ir.graph import Decision, Graph, Node
 from archir.ir.names import is_name, is_scope
 from archir.ir.printer import print_graph

@@ -16,8 +16,8 @@ from archir.api import loading
 from archir.cli import main
 from archir.diagnostics.errors import ArchError, RuleError
 from archir.diagrams import lifting
+from archir.diagrams.diagram import Choice, make_diagram
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Choice, make_diagram
 from archir.ir.attributes import new_op, node_errors
 from archir.ir.op import OPS, attribute_types
 from archir.ir.types import TensorType

@@ -23,7 +23,7 @@ from archir.costs.latencies.model import LatencyModel
 from archir.costs.latencies.table import Entry, LatencyTable
 from archir.costs.latencies.timing import Timing
 from archir.diagnostics.errors import Diagnostic, Diagnostics, Note, Source, Span
-from archir.diagrams.mdd import Choice
+from archir.diagrams.diagram import Choice
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
 from archir.pictures import markup

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from archir.api import loading
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.mdd import Choice, make_diagram
+from archir.diagrams.diagram import Choice, make_diagram
 from archir.ir.graph import Decision, Graph, Node
 from archir.ir.structure import Input, Select
 from archir.language.elaboration.elaborate import elaborate

@@ -21,7 +21,7 @@ from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.explain import codes, page
 from archir.diagnostics.work import MAX_WORK
-from archir.diagrams.mdd import MAX_OUTCOMES
+from archir.diagrams.diagram import MAX_OUTCOMES
 from archir.language.elaboration.context import MAX_CALL_DEPTH, Limits
 from archir.language.elaboration.lists import MAX_ITERATIONS
 from archir.language.elaboration.parameters import parse_parameter

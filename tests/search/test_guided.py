@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.mdd import Choice
+from archir.diagrams.diagram import Choice
 from archir.search.registry import create
 from archir.search.surrogates.acquisition import expected_improvement
 from archir.search.surrogates.encoding import Encoding, normal_scores

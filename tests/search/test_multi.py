@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.mdd import value_at
+from archir.diagrams.diagram import value_at
 from archir.search.candidate import Candidate, MultiTrial, Scores
 from archir.search.proposals import Proposals
 from archir.search.registry import create, strategies

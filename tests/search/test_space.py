@@ -15,7 +15,7 @@ import pytest
 
 import archir
 from archir.diagnostics.errors import ArchError
-from archir.diagrams.mdd import value_at
+from archir.diagrams.diagram import value_at
 from archir.language.elaboration import calls
 from archir.spaces.architecture import Architecture, read_architecture
 from archir.spaces.space import Space

@@ -19,7 +19,7 @@ from archir.costs.extremes.elimination import activity_conditions
 from archir.costs.extremes.witnesses import Extreme
 from archir.costs.tables import PRODUCTS_PER_UNIT, Numbers, check_cells, dense_table, expand_axes
 from archir.diagnostics.work import spend
-from archir.diagrams.mdd import Choice, support, value_at, varies
+from archir.diagrams.diagram import Choice, support, value_at, varies
 
 
 class _Table(NamedTuple):

@@ -15,8 +15,7 @@ from math import inf, isinf
 
 from archir.diagnostics.work import current_budget
 from archir.diagrams.conditions import disjoin
-from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import (
+from archir.diagrams.diagram import (
     Choice,
     Diagram,
     DiagramSizeError,
@@ -28,6 +27,7 @@ from archir.diagrams.mdd import (
     value_at,
     varies,
 )
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Decision
 
 MAX_SUM_NODES = 4_000

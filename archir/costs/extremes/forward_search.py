@@ -16,7 +16,7 @@ from archir.costs.extremes.elimination import LowerBound, activity_conditions
 from archir.costs.tables import MAX_SUM, Codes, Numbers
 from archir.diagnostics.work import WorkError, current_budget, spend
 from archir.diagrams.conditions import conjoin
-from archir.diagrams.mdd import Choice, DiagramSizeError, Value, choice_order, leaves, support, varies
+from archir.diagrams.diagram import Choice, DiagramSizeError, Value, choice_order, leaves, support, varies
 from archir.ir.graph import Decision
 
 MAX_ROWS = 100_000

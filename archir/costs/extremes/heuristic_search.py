@@ -21,7 +21,7 @@ from archir.costs.sums import Product, Term, lower_bound
 from archir.costs.tables import Codes, Numbers
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.work import WORK_CODE, WorkError, budget_share
-from archir.diagrams.mdd import Choice, DiagramSizeError, Value, varies
+from archir.diagrams.diagram import Choice, DiagramSizeError, Value, varies
 from archir.ir.graph import Decision
 
 START_SAMPLES, MAX_ROUNDS = 512, 12

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args, get_origin
 
 from archir.diagnostics.errors import RuleError, Span, require
-from archir.diagrams.mdd import Value, leaf_conditions, leaves, varies
+from archir.diagrams.diagram import Value, leaf_conditions, leaves, varies
 from archir.ir.op import Op, attribute_names, attribute_types, required_attributes
 from archir.ir.typing import MAX_ELEMENTS
 from archir.language.elaboration import static

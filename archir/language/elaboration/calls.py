@@ -9,8 +9,8 @@ from archir.diagnostics.errors import Note, RuleError, Span
 from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import WorkError
 from archir.diagrams.conditions import conjoin, disjoin, project
+from archir.diagrams.diagram import Choice, Value, same, varies
 from archir.diagrams.lifting import Excluded
-from archir.diagrams.mdd import Choice, Value, same, varies
 from archir.ir.op import attribute_names
 from archir.language.elaboration import static
 from archir.language.elaboration.apply import OperationCaller

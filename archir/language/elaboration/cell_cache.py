@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
+from archir.diagrams.diagram import Diagram, Value, leaves, make_diagram, value_key, varies
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Diagram, Value, leaves, make_diagram, value_key, varies
 from archir.ir.graph import Node, NodeId
 from archir.language.elaboration.context import COPY_WORK
 from archir.language.elaboration.module import Block

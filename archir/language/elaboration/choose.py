@@ -9,8 +9,7 @@ from typing import Any
 
 from archir.diagnostics.errors import Note, RuleError, Span
 from archir.diagrams.conditions import conjoin, disjoin, negate, possible_outcomes, restrict, switch
-from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import (
+from archir.diagrams.diagram import (
     MAX_OUTCOMES,
     Choice,
     Label,
@@ -22,6 +21,7 @@ from archir.diagrams.mdd import (
     value_key,
     varies,
 )
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Constraint, Decision
 from archir.language.elaboration import static
 from archir.language.elaboration.calls import BlockCaller

@@ -10,8 +10,8 @@ from archir.diagnostics import work
 from archir.diagnostics.errors import FAULTS, ArchError, Diagnostic, Note, RuleError, Span
 from archir.diagnostics.work import MAX_WORK, WorkError
 from archir.diagrams.conditions import Restrictor, conjoin, conjoin_assumptions
+from archir.diagrams.diagram import Value, leaves, same, varies
 from archir.diagrams.lifting import CombinationError, Excluded, lift
-from archir.diagrams.mdd import Value, leaves, same, varies
 from archir.ir.graph import Constraint, Graph
 from archir.language.elaboration.frame import Frame, Scope
 from archir.language.elaboration.module import Module

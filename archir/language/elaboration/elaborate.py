@@ -13,8 +13,8 @@ from archir.diagnostics.errors import ArchError, Diagnostic, Note, RuleError, So
 from archir.diagnostics.hints import suggest
 from archir.diagnostics.work import WorkError, work_budget
 from archir.diagrams.conditions import conjoin, if_else, negate
+from archir.diagrams.diagram import Value, same, varies
 from archir.diagrams.lifting import Excluded
-from archir.diagrams.mdd import Value, same, varies
 from archir.ir.contradictions import contradiction, is_contradictory
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input

@@ -7,8 +7,8 @@ from typing import Any
 
 from archir.diagnostics.errors import RuleError
 from archir.diagnostics.work import spend
+from archir.diagrams.diagram import Value
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Value
 from archir.language.elaboration.module import Block
 from archir.language.elaboration.static import is_number
 from archir.language.elaboration.values import Builtin, Items, Operation, Tensor, kind

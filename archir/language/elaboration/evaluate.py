@@ -9,8 +9,8 @@ from functools import cache, partial
 from archir.diagnostics.errors import RuleError, Span
 from archir.diagnostics.hints import suggest
 from archir.diagrams.conditions import if_else, negate, restrict
+from archir.diagrams.diagram import Value, leaves, varies
 from archir.diagrams.lifting import Excluded
-from archir.diagrams.mdd import Value, leaves, varies
 from archir.ir.op import OPS, Op
 from archir.ir.types import TensorType
 from archir.language.elaboration import equality, static

@@ -10,8 +10,8 @@ from pathlib import Path
 from archir.diagnostics.errors import ArchError, Diagnostic, Note, Source, Span, fail
 from archir.diagnostics.work import work_budget
 from archir.diagrams.conditions import conjoin, disjoin
+from archir.diagrams.diagram import Value, leaf_conditions
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Value, leaf_conditions
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.language.elaboration.context import Context, Limits

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from archir.diagnostics.errors import Note, Span
-from archir.diagrams.mdd import Value
+from archir.diagrams.diagram import Value
 from archir.language.elaboration.module import Block, Module
 
 

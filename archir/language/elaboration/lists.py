@@ -8,7 +8,7 @@ from functools import partial
 
 from archir.diagnostics.errors import RuleError, Span
 from archir.diagrams.conditions import conjoin
-from archir.diagrams.mdd import Value, leaves
+from archir.diagrams.diagram import Value, leaves
 from archir.language.elaboration import static
 from archir.language.elaboration.network import GraphBuilder
 from archir.language.elaboration.values import POISON, Items, kind

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from archir.diagrams.mdd import Value
+from archir.diagrams.diagram import Value
 from archir.language.elaboration.name_analysis import assigned
 from archir.language.syntax import ast
 from archir.utils.files import read_bytes

@@ -6,7 +6,7 @@ from math import isfinite
 
 from archir.diagnostics.errors import fail
 from archir.diagnostics.hints import suggest
-from archir.diagrams.mdd import Value
+from archir.diagrams.diagram import Value
 from archir.ir.value_io import MAX_NESTING
 from archir.language.elaboration.choose import ChoiceEvaluator
 from archir.language.elaboration.values import MAX_BITS, Items

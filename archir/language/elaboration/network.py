@@ -8,8 +8,8 @@ from functools import partial
 
 from archir.diagnostics.errors import RuleError, Span, require
 from archir.diagrams.conditions import conjoin, if_else
+from archir.diagrams.diagram import Choice, Diagram, Value, first_leaf, leaves, support, varies
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Choice, Diagram, Value, first_leaf, leaves, support, varies
 from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select, require_mergeable

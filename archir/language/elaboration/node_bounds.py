@@ -11,7 +11,7 @@ from functools import reduce
 from typing import Any
 
 from archir.diagnostics.work import spend
-from archir.diagrams.mdd import Value
+from archir.diagrams.diagram import Value
 from archir.ir.op import OPS
 from archir.language.elaboration.module import Block, Module
 from archir.language.elaboration.values import Operation

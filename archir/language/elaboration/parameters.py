@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from archir.diagnostics.errors import ArchError, fail
 from archir.diagnostics.work import work_budget
-from archir.diagrams.mdd import Value
+from archir.diagrams.diagram import Value
 from archir.language.elaboration.context import LimitError, Limits
 from archir.language.elaboration.elaborate import Elaborator
 from archir.language.elaboration.files import Loader

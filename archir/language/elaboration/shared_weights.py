@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from archir.diagnostics.errors import Span
-from archir.diagrams.mdd import Value
+from archir.diagrams.diagram import Value
 from archir.language.elaboration.context import WEIGHTS
 from archir.language.elaboration.evaluate import ExpressionEvaluator
 from archir.language.elaboration.frame import Scope, join

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from archir.diagnostics.errors import NO_SPAN, Note, RuleError
+from archir.diagrams.diagram import value_at
 from archir.diagrams.lifting import CombinationError
-from archir.diagrams.mdd import value_at
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 from archir.ir.types import TensorType

@@ -12,7 +12,7 @@ from typing import Any
 
 from archir.diagnostics.errors import RuleError, require
 from archir.diagnostics.work import spend
-from archir.diagrams.mdd import Value
+from archir.diagrams.diagram import Value
 from archir.language.elaboration.values import MAX_BITS, Items, kind, not_applied, show
 
 Number = int | Fraction | float

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from archir.diagnostics.errors import RuleError
 from archir.diagnostics.work import spend
+from archir.diagrams.diagram import Value, describe_leaves, leaves, varies
 from archir.diagrams.lifting import lift
-from archir.diagrams.mdd import Value, describe_leaves, leaves, varies
 from archir.ir.op import Op
 from archir.language.elaboration.module import Block, Library
 

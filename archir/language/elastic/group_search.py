@@ -15,8 +15,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from archir.diagnostics.errors import ArchError, Diagnostic, RuleError, Span, fail
+from archir.diagrams.diagram import Choice, DiagramSizeError, Value, support, value_at
 from archir.diagrams.lifting import CombinationError
-from archir.diagrams.mdd import Choice, DiagramSizeError, Value, support, value_at
 from archir.ir.graph import Graph
 from archir.ir.op import Op
 from archir.ir.reachability import reachability_conditions

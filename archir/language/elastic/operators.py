@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from archir.diagnostics.errors import ArchError, Span
-from archir.diagrams.mdd import same
+from archir.diagrams.diagram import same
 from archir.ir.graph import Graph
 from archir.ir.op import OPS, Op
 from archir.ir.structure import Select

@@ -12,7 +12,7 @@ from typing import overload
 
 import numpy as np
 
-from archir.diagrams.mdd import Choice
+from archir.diagrams.diagram import Choice
 from archir.search.variation import neighbours
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from archir.diagrams.mdd import Choice
+from archir.diagrams.diagram import Choice
 from archir.search.adaptors.from_picks import architecture_from_picks, plain_label
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.diagrams.mdd import Choice
+from archir.diagrams.diagram import Choice
 
 Floats = NDArray[np.floating[Any]]
 """Array of floats, with 64 bits, or 32 bits for models that need no more."""

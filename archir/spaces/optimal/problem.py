@@ -17,7 +17,7 @@ from archir.costs.sums import Terms
 from archir.costs.tables import MAX_SUM
 from archir.diagnostics.errors import fail
 from archir.diagrams.conditions import disjoin, if_else, negate
-from archir.diagrams.mdd import Choice, Value, make_diagram, outcome_in
+from archir.diagrams.diagram import Choice, Value, make_diagram, outcome_in
 from archir.ir.graph import Constraint
 from archir.spaces.scores import Scores
 from archir.spaces.space import Space

@@ -10,7 +10,7 @@ from archir.costs.scopes import CostRange, cost_ranges
 from archir.costs.sums import Terms
 from archir.diagnostics.errors import ArchError, Span
 from archir.diagnostics.work import MAX_WORK, fresh_budget, work_budget
-from archir.diagrams.mdd import Choice, Value, leaves, varies
+from archir.diagrams.diagram import Choice, Value, leaves, varies
 from archir.ir.graph import Decision, Graph
 from archir.language.elaboration.context import Context
 from archir.language.elaboration.elaborate import elaborate

@@ -8,7 +8,7 @@ from typing import Any
 from archir.diagnostics.errors import fail
 from archir.diagnostics.work import spend
 from archir.diagrams.conditions import negate
-from archir.diagrams.mdd import Choice, Diagram, Value, varies
+from archir.diagrams.diagram import Choice, Diagram, Value, varies
 from archir.spaces.architecture import SCHEMA, json_value
 from archir.spaces.space import Space
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from archir.diagnostics.errors import fail
-from archir.diagrams.mdd import leaves
+from archir.diagrams.diagram import leaves
 from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
 from archir.ir.typing import infer

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from archir.diagrams.mdd import Choice
+from archir.diagrams.diagram import Choice
 from archir_torch.supernet.mixture import Active, Weights
 
 Sampling = Literal["softmax", "gumbel", "single"]

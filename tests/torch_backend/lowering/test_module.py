@@ -18,7 +18,7 @@ from torch.nn.utils.parametrizations import weight_norm
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.diagnostics.errors import ArchError, Source, Span
 from archir.diagrams.conditions import if_else
-from archir.diagrams.mdd import Choice, outcome_in
+from archir.diagrams.diagram import Choice, outcome_in
 from archir.ir.graph import Decision, Graph, Node, NodeId
 from archir.ir.op import Init, Op, Weight
 from archir.ir.structure import Input, Select

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from archir.diagrams.mdd import Choice, value_at
+from archir.diagrams.diagram import Choice, value_at
 from archir.spaces.space import Space
 from archir_torch.strategies.alphas import Alphas
 from archir_torch.strategies.expected_cost import ExpectedCost

@@ -42,20 +42,22 @@ HEAD = """# Imported models
 
 This page shows how well `archir import` works on models of timm {timm}, torchvision {torchvision} and transformers
 {transformers}. Each model, with random weights, is imported, written as a program, and compared with its source on
-random inputs. If random statistics of norms amplify a network's own rounding errors above 0.002%, norms get the
-statistics of random images. The columns are:
+random inputs. If random statistics of norms amplify a network's rounding errors to more than 0.002%, the norms
+get the statistics of random images instead. The columns are:
 
-- *Parameters*: those of the source.
-- *Unchanged*: how many of them archir stores unchanged. The others do not affect the result, or are transformed before
-  they meet an input (position biases that are looked up, weights that are standardised) and stored transformed.
-- *Difference*: the largest difference of outputs, relative to the largest output.
-- *Python lines*: lines that define the model in its library, without comments, docstrings and blank lines: of the files
-  that hold a class of its modules, these classes, and the functions that run while the model is made and called.
+- *Parameters*: the number of parameters of the source.
+- *Unchanged*: how many of these parameters archir stores unchanged. The other parameters do not affect the result, or
+  the model computes with them before it combines them with an input (position biases that are looked up, weights that
+  are standardised), and archir stores the results of these computations.
+- *Difference*: the largest difference between the outputs of the import and of the source, relative to the largest output.
+- *Python lines*: lines that define the model in its library, without comments, docstrings and blank lines. From the
+  files that define a class of its modules, these classes count, and the functions that run while the model is created
+  and called.
 - *Program lines*: lines of the program; *share* is their number as a percentage of the Python lines.
-- *Check*: clean if `archir check --strict` reports nothing about the program.
-- *Round trip*: yes if archir's own ONNX file of the network, imported again, has the same canonical hash.
+- *Check*: `clean` if `archir check --strict` reports nothing about the program.
+- *Round trip*: `yes` if the network has the same canonical hash after archir exports it to ONNX and imports it again.
 
-`python benchmarks/imports.py -o docs/imported.md` makes this page.
+`python benchmarks/imports.py -o docs/imported.md` generates this page.
 
 <!-- generated -->
 {summary}

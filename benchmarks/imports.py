@@ -49,7 +49,7 @@ get the statistics of random images instead. The columns are:
 - *Unchanged*: how many of these parameters archir stores unchanged. The other parameters do not affect the result, or
   the model computes with them before it combines them with an input (position biases that are looked up, weights that
   are standardised), and archir stores the results of these computations.
-- *Difference*: the largest difference between the outputs of the import and of the source, relative to the largest output.
+- *Difference*: the largest difference between outputs of import and source, relative to the largest output.
 - *Python lines*: lines that define the model in its library, without comments, docstrings and blank lines. From the
   files that define a class of its modules, these classes count, and the functions that run while the model is created
   and called.

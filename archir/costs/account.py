@@ -1,4 +1,4 @@
-"""Costs of a space: of arrays of architectures, their extremes, and their distribution.
+"""Costs of a space: the costs of given architectures, their extremes, and their distribution.
 
 The distribution of a cost is the number of architectures at each value.
 """
@@ -49,7 +49,8 @@ Larger chains are solved with arrays.
 MAX_SAMPLING_RESIDUALS, MAX_COUNTING_RESIDUALS = 50_000, 200_000
 """Maximum numbers of distinct residual budgets, for sampling and for counting.
 
-If there are more, they are rounded. A residual budget is what a partial architecture leaves of a bound on a cost.
+If there are more, residual budgets are rounded. A residual budget is the amount of a cost bound that a partial
+architecture has not used yet.
 """
 MAX_SHOWN_TOTALS = 300_000
 """Maximum number of distinct totals in a distribution to be displayed; if there are more, totals are rounded."""
@@ -109,8 +110,8 @@ class Account:
     def _symbolic(self) -> SymbolicCosts:
         """Costs of the nodes as functions of the choices.
 
-        The conditions under which nodes are needed are exact unless that takes too much work; then they are
-        over-approximated.
+        The conditions under which nodes are needed are exact unless computing them takes too much work; in that case,
+        they are over-approximated.
         """
         try:
             with budget_share(EXACT_WORK_FRACTION):
@@ -177,9 +178,9 @@ class Account:
 
     @cached_property
     def _term_bounds(self) -> tuple[Mapping[str, Terms], Mapping[str, Terms]]:
-        """Terms of the built-in additive costs for an upper bound, and for a lower bound.
+        """Terms of the built-in additive costs: those of an upper bound, and those of a lower bound.
 
-        Both are the same if all conditions are exact.
+        The two are the same if all conditions are exact.
         """
         upper = self._symbolic.total_terms()
         return upper, self._symbolic.total_terms(lower_bound=True) if self._symbolic.overapproximated else upper
@@ -208,9 +209,9 @@ class Account:
 
     @cached_property
     def contributions(self) -> Mapping[NodeId, Mapping[str, Terms]]:
-        """Terms that each node adds to each additive cost; shared weights count at the first needed node that has them.
+        """Terms that each node adds to each additive cost.
 
-        Raises ArchError (A1602).
+        The cost of shared weights is attributed to the first needed node that uses them. Raises ArchError (A1602).
         """
         self.check_reachability()
         node_terms = {number: dict(costs) for number, costs in self._symbolic.contributions()}
@@ -221,9 +222,9 @@ class Account:
         return node_terms
 
     def chain_of_terms(self, terms: Mapping[str, Mapping[Term, int]]) -> Chain:
-        """Return the chain of the space whose costs are these sums of terms with multiplicities.
+        """Return the chain of the space (see `archir.costs.chain`) whose costs are the given sums of terms.
 
-        For chains, see `archir.costs.chain`. Raises ArchError (A1601, A1602).
+        Each term is multiplied by its multiplicity. Raises ArchError (A1601, A1602).
         """
         constant, groups = group_terms(terms, self._index)
         return Chain(self.order, self.conditions, groups, constant.tolist())
@@ -317,7 +318,7 @@ class Account:
         return sum_table((name,), constant, groups, self._index)
 
     def check_cost(self, name: str, summed: bool = False) -> None:
-        """Raise ArchError (A1604) if there is no cost of this name or, with `summed`, no additive one."""
+        """Raise ArchError (A1604) if no cost has this name or if, with `summed`, no additive cost has it."""
         names = self.summed if summed else self.names
         candidates = dict.fromkeys(
             (*names, *(further for further in COST_DEFAULTS if not (summed and further in PEAKS)))
@@ -404,7 +405,7 @@ class Account:
     def limits(self, name: str) -> tuple[int, int]:
         """Return a lower and an upper bound of a cost over all architectures.
 
-        Some architectures attain them if the cost is additive and computed exactly.
+        If the cost is additive and computed exactly, some architectures attain the bounds.
         """
         if name not in PEAKS:
             least, greatest = self.extremes(name)
@@ -424,7 +425,7 @@ class Account:
     def distribution(self, name: str, low: int, high: int, entries: int | None = None) -> Distribution:
         """Return the distribution of a cost in the range from `low` to `high`, clipped to the costs that exist.
 
-        Totals are rounded if more than `entries` would have to be distinguished on one side of the chain.
+        Totals are rounded if more than `entries` distinct totals would be needed on one side of the chain.
         """
         key = (name, low, high, entries)
         if key not in self._distributions:
@@ -436,14 +437,15 @@ class Account:
     def count(self, name: str, low: int, high: int) -> tuple[int, int]:
         """Return a lower and an upper bound of the number of architectures whose cost is from `low` to `high`.
 
-        They are equal, and exact, unless the space has so many distinct totals that these are rounded.
+        The bounds are equal, and thus exact, unless the space has so many distinct totals that the totals are rounded.
         """
         return self.distribution(name, low, high).count(low, high)
 
     def count_within(self, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
         """Return a lower and an upper bound of the number of architectures whose costs are within all these ranges.
 
-        For one range they are exact as in `count`; for several ranges, unless residual budgets are rounded.
+        For one range, the bounds are equal under the same condition as in `count`. For several ranges, they are equal
+        unless residual budgets are rounded.
         """
         if len(ranges) == 1:
             ((name, (low, high)),) = ranges.items()
@@ -467,7 +469,7 @@ class Account:
         return self._residuals(ranges, MAX_SAMPLING_RESIDUALS).sample(n, rng)
 
     def _residuals(self, ranges: Mapping[str, tuple[int, int]], entries: int, up: bool = True) -> ResidualBudgets:
-        """Return the residual budgets of the chain under the bounds that these ranges mean (cached)."""
+        """Return the residual budgets of the chain for the cost bounds given by these ranges (cached)."""
         key = (tuple(ranges.items()), entries, up)
         if key not in self._residual_cache:
             limits = []
@@ -491,7 +493,8 @@ class Account:
     def may_satisfy(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
         """Return whether some architecture has costs within all these ranges.
 
-        False is always right. True may be wrong if residual budgets are rounded, or if the chain is too large.
+        A result of False is always correct. A result of True may be wrong if residual budgets are rounded, or if the
+        chain is too large.
         """
         return all(self.may_contain(name, *pair) for name, pair in ranges.items()) and (
             len(ranges) == 1
@@ -500,8 +503,10 @@ class Account:
         )
 
     def may_contain(self, name: str, low: int, high: int) -> bool:
-        """Return whether some architecture has a cost from `low` to `high`. True may be wrong if they cannot be
-        counted."""
+        """Return whether some architecture has a cost from `low` to `high`.
+
+        A result of True may be wrong if the architectures cannot be counted.
+        """
         least, greatest = self.extremes(name)
         if high < least.bound or low > greatest.bound or low > high:
             return False
@@ -519,7 +524,7 @@ class Account:
         return low <= least.bound and greatest.bound <= high
 
     def nearest_cost(self, name: str, low: int, high: int) -> int:
-        """Return the cost nearest to a range that some architecture has."""
+        """Return, of the costs that architectures have, the one nearest to a range."""
         least, greatest = (extreme.value for extreme in self.extremes(name))
         if high < least:
             return least
@@ -542,7 +547,7 @@ class Account:
 
 
 def _reraise_unless_limit(error: ArchError) -> None:
-    """Raise the error again unless it says that a limit is exceeded: of tables, states, steps or the work budget."""
+    """Raise the error again unless it reports an exceeded limit (on tables, states, steps or the work budget)."""
     if error.diagnostics[0].code not in ("A1601", "A1602", WORK_CODE):
         raise error
 

@@ -1,9 +1,9 @@
 """A space as a chain: choices are made in order, and a state holds the earlier outcomes that still matter.
 
-These are the outcomes of earlier choices that later costs, conditions or activities depend on. Queries about all
-architectures (the cheapest one, the number at each cost, uniform sampling) are recursions over the states. They are
-exact, and their time is proportional to the number of states instead of architectures. This is dynamic programming
-along a path decomposition of the graph that connects the choices which occur in the same cost or condition.
+An outcome still matters if later costs, conditions or activities depend on it. Queries about all architectures (the
+cheapest one, the number at each cost, uniform sampling) are recursions over the states. They are exact, and their time
+is proportional to the number of states instead of the number of architectures. This is dynamic programming along a path
+decomposition of the graph that connects choices which occur in the same cost or condition.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class _Factor:
-    """Condition or cost table; it is evaluated at the last choice that it depends on."""
+    """Condition or cost table; it is evaluated once the last choice that it depends on is made."""
 
     positions: tuple[int, ...]
     condition: Value = True
@@ -53,9 +53,10 @@ class Chain:
     def __init__(
         self, order: Sequence[Decision], conditions: Sequence[Value], groups: Groups, constant: Sequence[int]
     ) -> None:
-        """`groups` are cost tables by the choices that they depend on.
+        """Initialize the chain.
 
-        `constant` is added to the costs of every architecture.
+        `groups` maps each tuple of choices to the cost tables that depend on these choices. `constant` is added to the
+        costs of every architecture.
         """
         self.order, self.conditions, self.groups = order, conditions, groups
         self.constant = tuple(int(number) for number in constant)

@@ -1,7 +1,7 @@
-"""Costs of rows of outcomes if tables would be too large: each row walks the decision diagrams.
+"""Evaluators that compute costs row by row, for spaces whose cost tables would be too large.
 
-If the conditions under which nodes are needed are too large, the needed nodes are found for each row by walking the
-graph from its outputs.
+For each row of outcomes, the decision diagrams of the costs are followed. If the conditions under which nodes are
+needed are too large, the needed nodes are found for each row by walking the graph from its outputs.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class FlatDiagram:
         firsts = sorted(first_by_position.items(), key=lambda level: level[1])
         level_ends = [*(first for _, first in firsts), len(self.successors)][1:]
         self.levels = {position: (first, end) for (position, first), end in zip(firsts, level_ends, strict=True)}
-        """For the position of each tested choice, the index range of the nodes that test it: first, end (exclusive)."""
+        """Maps the position of each tested choice to the index range of its nodes: first, end (exclusive)."""
 
     def at(self, codes: Codes) -> Numbers:
         """Return the value for each row of outcomes; for an inactive choice, its first outcome is used."""
@@ -127,7 +127,11 @@ class NodeSums(TermSums):
         order: Mapping[str, int],
         bases: Mapping[str, int] | None = None,
     ) -> None:
-        """`owns` has each node's own costs where it is needed; `bases` has the constant costs of every network."""
+        """Initialize the evaluator.
+
+        `owns` has the costs that each node itself contributes if it is needed; `bases` has the constant costs of every
+        network.
+        """
         super().__init__({name: {(bases or {}).get(name, 0): 1} for name in owns}, order)
         self.graph, self.owns = graph, owns
 

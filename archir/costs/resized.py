@@ -1,4 +1,7 @@
-"""Costs of a space at another sequence length: the same operations, which must accept it with their weights."""
+"""Costs of a space at another sequence length.
+
+The operations and their weights stay the same, so they must accept the new length.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class Resized:
             self._check_node(number, original, original_id)
 
     def _check_node(self, number: NodeId, original: SymbolicCosts, original_id: NodeId) -> None:
-        """Raise ArchError (A3320) if a node would need weights of other shapes, or look up rows beyond a table."""
+        """Raise ArchError (A3320) if the new length changes the shapes of a node's weights or exceeds its table."""
         op, types = self.graph[number].op, self.symbolic.types
         if number not in types:
             return

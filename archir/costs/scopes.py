@@ -28,10 +28,11 @@ def scope_prefix(scope: str, depth: int) -> str:
 
 
 def costs_by_scope(account: Account, depth: int) -> dict[str, dict[str, CostRange]]:
-    """Return the range of each additive cost for each part of the net: the nodes whose scopes begin alike.
+    """Return the range of each additive cost for each part of the network.
 
-    Scopes are compared by their first `depth` components. Parts are in graph order. Shared weights count at the first
-    node that an architecture contains. Raises ArchError (A0510, A1601, A1602).
+    A part consists of the nodes whose scopes have the same first `depth` components. Parts are in graph order. The cost
+    of shared weights is counted at the first node that an architecture contains. Raises ArchError (A0510, A1601,
+    A1602).
     """
     terms: dict[str, dict[str, Terms]] = {}
     for number, costs in account.contributions.items():

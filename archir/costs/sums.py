@@ -47,7 +47,7 @@ def expand_terms(value: Value) -> Terms:
 
 
 def restrict_terms(terms: Terms, condition: Value) -> Terms:
-    """Return terms whose values are unchanged where a condition holds, and 0 elsewhere."""
+    """Return terms that keep their values where a condition holds and are 0 elsewhere."""
     restricted: Terms = Counter()
     for term, times in terms.items():
         if type(term) is Product:
@@ -75,7 +75,7 @@ def max_magnitude(term: Term) -> int:
 def lower_bound(term: Term, times: int) -> Value:
     """Return a value that is at most `times` times a term, for all outcomes of the choices.
 
-    Of a `Product`, one factor is kept as a diagram, and the other factors are replaced by their extreme values.
+    For a `Product`, one factor is kept as a diagram, and the other factors are replaced by their extreme values.
     """
     if type(term) is not Product:
         return lift(lambda leaf: leaf * times, term)

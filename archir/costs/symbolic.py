@@ -34,10 +34,10 @@ class Rule:
     base: int = 0
     """Constant cost of every network."""
     share_key: Callable[[Graph, NodeId], tuple[Hashable, tuple[NodeId, ...]]] | None = None
-    """Function that returns a node's sharing key, a hashable value and some operands; None if no costs are shared.
+    """Function that returns a node's sharing key: a hashable value and some operands. None: no shared costs.
 
-    Nodes share a cost if their values are equal and their operands are the same nodes. The cost counts once, at the
-    first of these nodes that an architecture contains.
+    Nodes share a cost if the values of their keys are equal and the operands of their keys are the same nodes. The cost
+    counts once, at the first of these nodes that an architecture contains.
     """
     tokens: int | None = None
     """Number of tokens in the network's input at which the cost is computed; None for the network's own number."""
@@ -55,7 +55,7 @@ class SymbolicCosts:
         self.graph = graph
         needed = approximate_reachability(graph) if approximate else reachability_conditions(graph)
         self.overapproximated = needed.overapproximated - set(graph.inputs.values())
-        """Nodes whose condition is over-approximated: if it holds, they may be needed; if not, they are not."""
+        """Nodes with an over-approximated condition: a node may be needed where it holds, but not elsewhere."""
         self.types = infer_reachable(graph, needed) if approximate else infer(graph)
         self.needed = {number: condition for number, condition in needed.items() if number in self.types}
         self.needed |= dict.fromkeys(graph.inputs.values(), True)
@@ -75,8 +75,10 @@ class SymbolicCosts:
         return totals
 
     def own_terms(self) -> dict[str, dict[NodeId, Terms]]:
-        """Return, for each additive cost, the terms of each node where it is needed; shared weights count at every
-        node."""
+        """Return, for each additive cost, each node's terms where the node is needed.
+
+        The cost of shared weights is included at every node that uses them.
+        """
         own: dict[str, dict[NodeId, Terms]] = {name: {} for name in ADDITIVE_COSTS}
         for number in self._executed_nodes():
             for name, terms in zip(ADDITIVE_COSTS, self._node_terms(number), strict=True):
@@ -124,7 +126,7 @@ class SymbolicCosts:
             yield (value, *(source for source, _ in sources)), condition
 
     def own_rule_costs(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
-        """Yield each node with its own cost by a rule where it is needed; shared costs count at every node."""
+        """Yield each node with its own cost by a rule where the node is needed; shared costs count at every node."""
         memo: dict[tuple[Op, tuple[TensorType, ...], Value], Value] = {}
         for number in self._executed_nodes():
             op, needed = self.graph[number].op, self.needed[number]
@@ -144,7 +146,7 @@ class SymbolicCosts:
                 yield number
 
     def _node_terms(self, number: NodeId) -> tuple[Terms, ...]:
-        """Return the terms that a node adds to each additive cost, whose value is 0 where the node is not needed."""
+        """Return the terms that a node adds to each additive cost; the terms are 0 where the node is not needed."""
         op, needed = self.graph[number].op, self.needed[number]
         operands = tuple([self.types[operand] for operand in self.graph.operands(number)])
         key = (op, operands, self.types[number], needed)
@@ -212,9 +214,10 @@ class SymbolicCosts:
         return if_else(self.needed[number], size, 0)
 
     def _readers(self) -> dict[NodeId, list[tuple[NodeId, Value]]]:
-        """Return, for each executed node, the nodes that read it, directly or through selects, the last one first.
+        """Return, for each executed node, its readers, i.e. nodes that read its result, the last one first.
 
-        Each has the condition that it or a later one reads the result. Outputs count as read after all nodes.
+        A reader may read the result through selects. Each comes with the condition that this reader or a later one
+        reads the result. Outputs count as read after all nodes.
         """
         readers: dict[NodeId, list[tuple[NodeId, Value]]] = {number: [] for number in self._executed_nodes()}
         end = max(self.graph, default=0) + 1
@@ -249,5 +252,5 @@ def _multiply(left: int, right: int) -> int:
 
 
 def network_cost(network: Graph, rule: Rule) -> int:
-    """Return a network's cost by a rule; the network has no choices, and its own sequence length is used."""
+    """Return the cost, by a rule, of a network without choices at the network's own sequence length."""
     return rule.base + sum(int(value) for _, value in SymbolicCosts(network).rule_costs(rule))

@@ -1,7 +1,8 @@
 """Values that depend on choices as dense tables: costs of many architectures take only a few gathers.
 
-A factor is a table over the few choices that a value depends on. For an inactive choice the first outcome is used; no
-value depends on it. Two factors are merged if one depends on all choices of the other, or if the merged table is small.
+A factor is a table over the few choices that a value depends on. For an inactive choice, the first outcome is used,
+which is correct because no value depends on an inactive choice. Two factors are merged if one depends on all choices of
+the other, or if the merged table is small.
 """
 
 from __future__ import annotations
@@ -33,10 +34,7 @@ MAX_TABLE_CELLS = 10_000_000
 MAX_TOTAL_CELLS = 20_000_000
 """Maximum number of cells of all tables together."""
 CELLS_PER_UNIT, PRODUCTS_PER_UNIT = 16, 128
-"""Number of table cells that are filled for one work unit.
-
-PRODUCTS_PER_UNIT cells are multiplied or added as arrays for one.
-"""
+"""Number of cells that one work unit pays for: cells filled, and cells added or multiplied as arrays."""
 MAX_SUM = 2**62
 """Exclusive upper bound of a sum's absolute value, such that two sums can be added in 64 bits.
 
@@ -204,7 +202,7 @@ def _term_choices(term: Term, order: Mapping[str, int]) -> tuple[Choice, ...]:
 def _merge_factors(groups: Groups, order: Mapping[str, int], join: np.ufunc) -> tuple[Factor, ...]:
     """Merge tables into few factors.
 
-    Each table is added to the first larger one that has all of its choices, or that stays small with them.
+    Each table is added to the first larger table that has all of its choices, or that stays small after adding them.
     """
     merged: list[tuple[tuple[Choice, ...], Numbers]] = []
     for choices, table in sorted(groups.items(), key=lambda item: (-len(item[0]), [order[c.path] for c in item[0]])):

@@ -30,11 +30,11 @@ def weight_bytes(graph: Graph, dtype: str) -> Rule:
 
 
 def flash_bytes(graph: Graph) -> Rule:
-    """Return the rule of the cost `flash_bytes`: bytes of quantised weights in a microcontroller's flash memory.
+    """Return the rule of the cost `flash_bytes`: bytes of quantised weights in the flash of a microcontroller.
 
-    Matrices and kernels take 8 bits per weight, and a scale of 4 bytes per output channel; all other parameters take 4
-    bytes each. A batch norm is folded into the preceding layer: its scale is merged into the layer's scales, so only
-    its shift remains, 4 bytes per channel.
+    Matrices and kernels take 8 bits per weight, plus a scale of 4 bytes per output channel. All other parameters take 4
+    bytes each. A batch norm is folded into the preceding layer: the norm's scale is merged into the layer's scales, so
+    only the norm's shift remains, with 4 bytes per channel.
     """
 
     def op_bytes(op: Op, *types: TensorType) -> int:
@@ -50,12 +50,12 @@ def flash_bytes(graph: Graph) -> Rule:
 
 
 def _scale_count(op: Op) -> int:
-    """Return the number of quantisation scales: one per output channel (of each expert), 1 for a table."""
+    """Return the number of quantisation scales: one per output channel (of each expert), 1 for a lookup table."""
     if not isinstance(op, LAYERS):
         return 1
     return op.channels * (op.experts if isinstance(op, ExpertLinear) else 1)
 
 
 def weight_key(graph: Graph, number: NodeId) -> tuple[str, tuple[NodeId, ...]]:
-    """Return the sharing key of a node's weights, its scope: nodes with equal scopes share their weights."""
+    """Return the sharing key of a node's weights, which is its scope: equal scopes share their weights."""
     return graph[number].scope, ()

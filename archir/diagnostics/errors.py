@@ -217,11 +217,10 @@ class ArchError(Exception):
 
 
 class RuleError(ArchError):
-    """An error that a rule raises about its operands or attributes: message, hint and code, usually without a
-    span.
+    """An error that a rule raises about its operands or attributes: message, hint, code, but usually no span.
 
-    A rule does not know where in the program it is applied: its caller adds the span (`with_span`). If no
-    caller does, it is reported as a diagnostic without a location, never as a traceback.
+    A rule does not know where in the program it is applied, so its caller adds the span (`with_span`). If no caller
+    adds a span, the error is reported as a diagnostic without a location, never as a traceback.
     """
 
     def __init__(self, message: str, hint: str | None = None, code: str = "A0401", span: Span | None = None) -> None:
@@ -240,7 +239,10 @@ class RuleError(ArchError):
 
 
 def _unpickled(kind: type[RuleError], diagnostics: tuple[Diagnostic, ...]) -> RuleError:
-    """Return a RuleError without initialising its attributes: `__init__` of subclasses takes other arguments."""
+    """Return a RuleError with uninitialised attributes, for unpickling.
+
+    `__init__` is not called because that of subclasses takes other arguments.
+    """
     return kind.__new__(kind, *diagnostics)
 
 
@@ -271,7 +273,7 @@ def require(condition: bool, message: str, hint: str | None = None, code: str = 
 def join_names(names: Sequence[object], limit: int = 8) -> str:
     """Join names into one phrase.
 
-    After `limit` names, only the number of the others is given: "`a`, `b` and 3 more".
+    After `limit` names, only the number of remaining names is given: "`a`, `b` and 3 more".
     """
     shown = [f"`{name}`" for name in names[:limit]]
     if len(names) > limit:

@@ -13,9 +13,10 @@ _MAX_NAME_LENGTH = 64
 
 
 _MAX_NAMES = 1_000
-"""Maximum number of candidates that a misspelled name is compared with: those closest to it in length.
+"""Maximum number of candidates that a misspelled name is compared with.
 
-Comparing a name with this many candidates takes a tenth of a second.
+If there are more, those closest to the name in length are used. Comparing a name with this many candidates takes a
+tenth of a second.
 """
 
 

@@ -1,7 +1,7 @@
 """Work budget: a fuel counter that bounds the work done for untrusted programs.
 
-It bounds parsing, elaboration, proving, counting and drawing. One unit is about a microsecond on one processor, and
-stands for at most a few hundred bytes of memory. Loops whose length the program controls spend units of the current
+The budget covers parsing, elaboration, proving, counting and drawing. One unit is about a microsecond on one processor,
+and stands for at most a few hundred bytes of memory. Loops whose length the program controls spend units of the current
 budget (a context variable). Without a current budget, work is unbounded.
 """
 
@@ -70,7 +70,8 @@ _current: ContextVar[WorkBudget | None] = ContextVar("work", default=None)
 budget_or_none = _current.get
 """Return the current budget, or None if there is none.
 
-For inner loops that subtract units themselves, because a call of `spend` would cost more than the work it counts.
+Inner loops use this function to subtract units themselves, because calling `spend` would cost more than the work it
+counts.
 """
 
 
@@ -89,9 +90,9 @@ def spend(amount: float) -> None:
 
 
 def spend_up_to(amount: float) -> None:
-    """Subtract `amount` units from the current budget, or all units left if there are fewer; never raise WorkError.
+    """Subtract `amount` units, or all remaining units if there are fewer; never raise WorkError.
 
-    For callers that check themselves how much work is left.
+    For callers that check on their own how much work is left.
     """
     budget = _current.get()
     if budget is not None:
@@ -108,7 +109,7 @@ def require_work(amount: float) -> None:
 def budget_share(fraction: float) -> Iterator[None]:
     """Limit the work in the `with` block to a fraction of the units left.
 
-    The remainder is kept for the code after it. Raises WorkError if the block exceeds its fraction.
+    The remainder is reserved for the code after the block. Raises WorkError if the block exceeds its fraction.
     """
     budget = current_budget()
     reserved = 0.0 if isinf(budget.left) else budget.left * (1 - fraction)
@@ -121,7 +122,7 @@ def budget_share(fraction: float) -> Iterator[None]:
 
 @contextmanager
 def fresh_budget(factor: float = 1) -> Iterator[None]:
-    """Run the `with` block with a separate budget of `factor` times the limit of the current one."""
+    """Run the `with` block with a separate budget, whose limit is `factor` times that of the current budget."""
     outer = current_budget()
     budget = WorkBudget(outer.limit * factor, outer)
     token = _current.set(budget)
@@ -154,7 +155,7 @@ It is negative, finite, and so large in magnitude that every fraction of it is s
 
 
 def exhaust_budget(context: Context) -> None:
-    """Exhaust all budgets of another thread's context, so that this thread raises WorkError at its next `spend`."""
+    """Exhaust all budgets of another thread's context; that thread raises WorkError at its next `spend`."""
     budget = context.get(_current)
     while budget is not None:
         budget.limit = budget.left = _EXHAUSTED

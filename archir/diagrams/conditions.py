@@ -36,7 +36,8 @@ def conjoin_assumptions(condition: Value, assumptions: Sequence[Value]) -> Value
     """Return the conjunction of a condition with the assumptions that share choices with it.
 
     If the condition is True, all assumptions are conjoined. The result is False if the condition contradicts the
-    assumptions. An assumption that would make the diagram exceed its size limit is left out; the result is then weaker.
+    assumptions. Assumptions that would make the diagram exceed its size limit are left out, which makes the result
+    weaker.
     """
     left = [assumption for assumption in assumptions if assumption is not True]
     try:
@@ -261,7 +262,7 @@ def may_hold_together(*conditions: Value) -> bool:
 def check_satisfiable(conditions: Iterable[Value], max_steps: int) -> bool | None:
     """Return whether some combination of outcomes satisfies all conditions.
 
-    None if undecided after `max_steps` steps.
+    Returns None if this is undecided after `max_steps` steps.
     """
     refuted: set[tuple[Value, ...]] = set()
 
@@ -315,7 +316,7 @@ def is_condition(value: Value) -> bool:
 
 
 MAX_DESCRIBED = 4
-"""Maximum nesting of choices in the description of a condition, and of alternatives (`; or`) per level."""
+"""Maximum nesting of choices in a condition's description, and number of alternatives (`; or`) per level."""
 MAX_LISTED_OUTCOMES = 32
 """Maximum number of outcomes of one choice that the description of a condition lists."""
 

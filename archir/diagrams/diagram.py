@@ -32,14 +32,14 @@ MAX_STEPS = 20_000
 MAX_CACHED = 16_384
 """Maximum number of entries in each cache of diagram operations.
 
-Caching pays since programs repeat the same blocks, and so do their conditions.
+Caching pays off because programs repeat the same blocks, and the same conditions with them.
 """
 MAX_OUTCOMES = 20_000
 """Maximum number of outcomes that one choice may have."""
 
 
 def subset_count(n: int, k: int) -> int:
-    """Return the number of k-subsets of n elements; a lower bound of it if the number exceeds 10^18."""
+    """Return the number of k-subsets of n elements, or a lower bound of that number if it exceeds 10^18."""
     ways = 1
     for i in range(min(k, n - k)):
         ways = ways * (n - i) // (i + 1)
@@ -68,7 +68,7 @@ class Choice:
 
     @cached_property
     def outcome_count(self) -> int:
-        """The number of outcomes: that of the alternatives or, if `k` is set, of their subsets of size `k`."""
+        """The number of outcomes: the number of alternatives or, if `k` is set, of their subsets of size `k`."""
         return len(self.alternatives) if self.k is None else subset_count(len(self.alternatives), self.k)
 
     @cached_property
@@ -99,7 +99,7 @@ class Choice:
 _MAX_SHOWN = 4
 """Maximum depth of a diagram that `str` shows in full.
 
-It is shown as a tree, which can be exponentially larger than the diagram.
+The depth is limited because a diagram is shown as a tree, which can be exponentially larger than the diagram.
 """
 
 
@@ -133,9 +133,9 @@ class _Reference(ref[Diagram]):
 
 
 _interned: dict[Hashable, _Reference] = {}
-"""Hash-consing table: maps a choice and the keys of the branches to the live diagram that has them.
+"""Hash-consing table: maps a choice and the keys of the branches to the live diagram with these branches.
 
-A WeakValueDictionary would do the same in twice the time.
+A WeakValueDictionary would do the same, but take twice the time.
 """
 
 
@@ -243,9 +243,9 @@ UNREACHABLE = _Unreachable()
 
 
 def fill_unreachable(choice: Choice, branches: list[Value], filler: Value = UNREACHABLE) -> Value:
-    """Return the diagram with these branches, in which unreachable ones are replaced.
+    """Return the diagram with these branches, in which unreachable branches are replaced.
 
-    The replacement is `filler` or, if that is unreachable itself, the first reachable branch.
+    The replacement is `filler` or, if `filler` is unreachable itself, the first reachable branch.
     """
     if UNREACHABLE not in branches:
         return make_diagram(choice, branches)
@@ -259,9 +259,9 @@ def fill_unreachable(choice: Choice, branches: list[Value], filler: Value = UNRE
 
 
 class DiagramSizeError(RuleError):
-    """A diagram exceeds a size limit (A0605).
+    """Error (A0605): a diagram exceeds a size limit.
 
-    It has more than `MAX_CHOICES` choices on a path, or needs more than `MAX_STEPS` states.
+    The diagram has more than `MAX_CHOICES` choices on a path, or the operation needs more than `MAX_STEPS` states.
     """
 
     def __init__(self, count: str = "too many") -> None:
@@ -270,7 +270,7 @@ class DiagramSizeError(RuleError):
 
 
 def cofactors(values: Iterable[Value], choice: Choice) -> Iterator[tuple[Value, ...]]:
-    """Yield, for each outcome of `choice`, the cofactors of the values: what they are once the outcome is fixed.
+    """Yield, for each outcome of `choice`, the cofactors: each value with `choice` fixed to this outcome.
 
     The values must not depend on choices before `choice` in the variable order.
     """
@@ -283,7 +283,7 @@ def choice_order(choice: Choice) -> int:
 
 
 def cofactor(value: Value, choice: Choice, outcome: int) -> Value:
-    """Return the cofactor of a value for one outcome of `choice`: what the value is once the outcome is fixed.
+    """Return the cofactor of a value for one outcome of `choice`: the value with `choice` fixed to the outcome.
 
     The value must not depend on choices before `choice` in the variable order.
     """

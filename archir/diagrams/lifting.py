@@ -75,8 +75,8 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True, assump
     """Apply `rule` to every combination of leaves of `values`, and return the diagram of the results.
 
     Combinations for which the condition `under` does not hold are skipped. A result may itself be a diagram. The
-    returned diagram has an arbitrary value, chosen to keep it small, where `under` does not hold, and where the
-    rule fails but `assumptions` exclude the combination.
+    returned diagram has an arbitrary value, chosen to keep the diagram small, in two cases: where `under` does not
+    hold, and where the rule fails but `assumptions` exclude the combination.
 
     If the rule raises RuleError or one of `FAULTS` for any other combination, raises CombinationError with the smallest
     failing combination, or RuleError if no choice is involved. Raises Excluded if no combination is left, and
@@ -105,7 +105,7 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True, assump
 def _apply_plain(
     rule: Callable[..., Value], values: tuple[Value, ...], under: Value, assumptions: Sequence[Value]
 ) -> Value:
-    """Apply `rule` to values of which none is a diagram."""
+    """Apply `rule` to plain values, i.e. if no value is a diagram."""
     spend(2)
     try:
         return rule(*values)
@@ -222,8 +222,8 @@ class _NestedDiagram:
 def _flatten(outer: Value, nested: list[_NestedDiagram]) -> Value:
     """Replace the nested diagrams in the leaves of a diagram by their contents.
 
-    A nested diagram may test choices that come earlier in the variable order than those of the nodes above it. All
-    nested diagrams are walked together, so that the time is proportional to the size of the result.
+    A nested diagram may test choices that come earlier in the variable order than the choices of the nodes above it.
+    All nested diagrams are walked together, so that the time is proportional to the size of the result.
     """
     nested_below: dict[int, tuple[int, ...]] = {}
     memo: dict[Hashable, Value] = {}
@@ -281,10 +281,10 @@ def _join_branches(choice: Choice, branches: list[Value]) -> Value:
 
 
 def _check_failures(result: Value, under: Value, assumptions: Sequence[Value]) -> Value:
-    """Return a result without its failures if the assumptions exclude all of them.
+    """Return a result with its failures removed if the assumptions exclude all of them.
 
-    Otherwise, raises CombinationError for the smallest failing combination that they do not exclude. Raises Excluded if
-    the result consists of failures only.
+    Otherwise, raises CombinationError for the smallest failing combination that the assumptions do not exclude. Raises
+    Excluded if the result consists of failures only.
     """
     failing = conjoin(under, lift(lambda leaf: type(leaf) is _Failure, result))
     remaining = conjoin_assumptions(failing, assumptions)

@@ -82,7 +82,7 @@ class SymbolicInt:
         return self._bounds
 
     def value_needed(self) -> ValueNeededError:
-        """Return the ValueNeededError to raise if an operation needs the concrete value."""
+        """Return the ValueNeededError to be raised by an operation that needs the concrete value."""
         return ValueNeededError(self.variables)
 
     # arithmetic

@@ -1,7 +1,7 @@
 """Networks as hash-consed terms, simplified by the algebraic laws of sums, products and zeros.
 
-Hash-consing stores equal expressions once. A sum or product consists of parts, each with a coefficient: its factor in
-the sum, or its exponent in the product.
+Hash-consing stores equal expressions once. A sum or product consists of parts (subterms), each with a coefficient. The
+coefficient is the part's factor in a sum, and its exponent in a product.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ MAX_DEPTH = 32
 Coefficient = int | Fraction
 """Coefficient of a part of a sum (its factor) or of a product (its exponent)."""
 Coefficients = dict[NodeId, Coefficient]
-"""Coefficients of a sum or product, by part; those of subtracted parts are negative.
+"""Coefficients of a sum or product, by part; subtracted parts have negative ones.
 
-They are exact fractions of the decimal numbers in the program, so 0.1 and 0.2 add up to exactly 0.3.
+Coefficients are exact fractions of the decimal numbers in the program, so 0.1 and 0.2 add up to exactly 0.3.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Facts about an operation on operands of given types: result type, label, whether it has weights.
+    """What is known about an operation on operands of given types: result type, label, whether it has weights.
 
-    The label is the canonical text of name and attributes.
+    The label is the canonical text of the operation's name and attributes.
     """
 
     type: TensorType
@@ -72,7 +72,7 @@ class Fact:
 
 
 class FactTable:
-    """Cache of facts: those about an operation on operands of given types are computed once."""
+    """Cache of `Fact` objects, each computed once per operation and operand types."""
 
     def __init__(self) -> None:
         self._facts: dict[tuple[Op, tuple[TensorType, ...]], Fact] = {}
@@ -198,7 +198,8 @@ class Terms:
     def parts(self, number: NodeId) -> Mapping[NodeId, object] | None:
         """Return the parts of a sum or product; None if the term is neither.
 
-        Also None if a part, other than a constant, must be broadcast because its type differs from that of the term.
+        Also returns None if a part other than a constant must be broadcast because its type differs from the term's
+        type.
         """
         counts = self._coefficients.get(number)
         if counts is None or any(self.types[part] != self.types[number] and part not in self._ones for part in counts):
@@ -279,7 +280,7 @@ class Terms:
         return number
 
     def _flattened(self, kind: Node, number: NodeId) -> Coefficients:
-        """Return the coefficients of a nested sum or product if it is of this kind and can be flattened.
+        """Return the coefficients of a nested sum or product if the term is of this kind and can be flattened.
 
         Otherwise, the term itself is the only part, with coefficient 1.
         """
@@ -319,7 +320,7 @@ class Terms:
     def _with_weights(self, shared: Mapping[str, int]) -> list[Vertex]:
         """Return the vertices with sharing of weights made explicit.
 
-        For each scope in `shared` there is one more vertex, in front of all others, which the terms of this scope read
+        For each scope in `shared`, one vertex is added in front of all others. The terms of this scope read that vertex
         as their last operand.
         """
         vertices = [Vertex(b"weights")] * len(shared)
@@ -338,7 +339,7 @@ _ADD, _MUL, _ZERO, _UNIT, _CALLS = Node(Add()), Node(Mul()), Node(Zero()), Node(
 
 
 def _exact(number: float) -> Coefficient:
-    """Return a float as the exact fraction of its shortest decimal notation; an integer if it is whole."""
+    """Return a float as the exact fraction of its shortest decimal notation, or as an integer if it is whole."""
     exact = Fraction(repr(float(number)))
     return exact.numerator if exact.denominator == 1 else exact
 
@@ -354,7 +355,7 @@ _NONLINEAR_ZERO_PRESERVING = (
 def keeps_zero(op: Op) -> bool:
     """Return whether an operation maps zeros to zeros.
 
-    False for a batch norm, since it subtracts learned statistics.
+    Returns False for a batch norm, because a batch norm subtracts learned statistics.
     """
     if isinstance(op, AffineOp):
         return not op.bias

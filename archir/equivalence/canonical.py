@@ -24,12 +24,15 @@ The probability that any two of 100 million different networks have equal hashes
 def canonical_hash(graph: Graph) -> str:
     """Return a short hash of the function that a network without choices computes, the same in every process.
 
-    It ignores the numbering of nodes, names of scopes, dead code, operations without effect, the order and bracketing
-    of sums and products, where factors and constants are applied, repeated expressions, terms that are zero, and the
-    place where data is moved. Sharing of weights matters: one convolution used twice differs from two convolutions, and
-    networks differ if calls of a batch norm with shared statistics are added or dropped, or their operands shifted.
     Networks with equal hashes compute the same function; some networks that compute the same function have different
-    hashes.
+    hashes. The hash does not depend on:
+
+    - the numbering of nodes, names of scopes, dead code, and operations without effect;
+    - the order and bracketing of sums and products, and where factors and constants are applied;
+    - repeated expressions, terms that are zero, and the place where data is moved.
+
+    The hash depends on the sharing of weights: one convolution used twice differs from two convolutions. It also
+    changes if calls of a batch norm with shared statistics are added or dropped, or their operands shifted.
 
     Raises ArchError (A0708) if the graph has choices.
     """

@@ -1,10 +1,10 @@
 """Canonical texts of labelled directed acyclic graphs: equal if and only if the graphs are isomorphic.
 
 Colours are digests. Bottom-up, a vertex is coloured by its label and the colours of the vertices it reads. Vertices
-whose colours are still equal are refined repeatedly by the colours of their readers (Weisfeiler and Leman 1968). The
-vertices that remain equal are divided into connected parts, and each part is described separately. If a part contains
-several vertices of one colour, each of these in turn is individualised (gets a colour of its own), and the smallest of
-the resulting descriptions is used (McKay and Piperno 2014, section 2).
+whose colours are still equal are refined repeatedly by the colours of their readers (Weisfeiler and Leman 1968).
+Vertices whose colours remain equal are divided into connected parts, and each part is described separately. If a part
+contains several vertices of one colour, each of these vertices in turn is individualised (gets a colour of its own),
+and the smallest of the resulting descriptions is used (McKay and Piperno 2014, section 2).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Colours = Mapping[int, Colour]
 class Vertex:
     """A vertex: its label, the vertices that it reads in a fixed order, and those that it reads in any order.
 
-    Each of the latter has a multiplicity.
+    Each vertex that is read in any order has a multiplicity.
     """
 
     label: bytes
@@ -42,7 +42,7 @@ class Vertex:
 def canonical_text(vertices: Sequence[Vertex], roots: Mapping[str, int]) -> str:
     """Return the canonical text of the vertices reachable from the named roots.
 
-    A vertex must come after those it reads.
+    Each vertex must come after the vertices it reads.
     """
     live = reachable(vertices, roots.values())
     colours: dict[int, Colour] = {}
@@ -114,8 +114,8 @@ class _Labelling:
     def describe(self, part: Sequence[int], colours: Colours, first: bool = False) -> str:
         """Return the text of a part and its edges.
 
-        Vertices outside of the part must have unique colours, or no edge to it. With `first`, only the first candidate
-        of each part is individualised; the text is then canonical only if all candidates are equivalent.
+        Vertices outside of the part must have unique colours, or no edge to the part. With `first`, only the first
+        candidate of each part is individualised; the text is then canonical only if all candidates are equivalent.
         """
         colours = self._refined(part, colours)
         lines = sorted(self._signature(number, colours).hex() for number in part)
@@ -157,8 +157,7 @@ class _Labelling:
         return colours
 
     def _signature(self, number: int, colours: Colours) -> bytes:
-        """Return the colour, root names and coloured edges of a vertex as bytes; uses one step, and one more per
-        edge."""
+        """Return the colour, root names and coloured edges of a vertex as bytes; uses one step, plus one per edge."""
         edges = self.edges[number]
         self.steps -= 1 + len(edges)
         return b"|".join(

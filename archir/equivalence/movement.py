@@ -1,4 +1,4 @@
-"""Rewrite rules for data movement (reshape, transpose, slice, ...): it is moved before element-wise operations.
+"""Rewrite rules that move data movement (reshape, transpose, slice, ...) before element-wise operations.
 
 Consecutive movements are merged into as few steps as possible.
 """
@@ -31,7 +31,7 @@ _MOVING = (Reshape, Flatten, Transpose, Slice, ToTokens, ToMap, ChannelShuffle, 
 MAX_PARTS = 256
 """Maximum number of parts up to which a concatenation is flattened into the enclosing one.
 
-It bounds the growth when a tensor is repeatedly concatenated with itself.
+The limit bounds the growth when a tensor is repeatedly concatenated with itself.
 """
 
 
@@ -52,7 +52,8 @@ class TermBuilder(Protocol):
     def parts(self, number: NodeId) -> Mapping[NodeId, object] | None:
         """Return the parts of a sum or product; None if the term is neither.
 
-        Also None if a part, other than a constant, must be broadcast because its type differs from that of the term.
+        Also returns None if a part other than a constant must be broadcast because its type differs from the term's
+        type.
         """
 
     def with_parts(self, number: NodeId, replacements: Mapping[NodeId, NodeId], type_: TensorType) -> NodeId:
@@ -91,7 +92,7 @@ def rewrite(terms: TermBuilder, node: Node, operands: tuple[NodeId, ...], type_:
 def _remove_bias(terms: TermBuilder, norm: Node, operand: NodeId) -> NodeId | None:
     """Drop a bias or constant before a batch norm, which subtracts each channel's mean anyway.
 
-    Returns None if there is neither.
+    Returns None if there is no bias or constant.
     """
     node = terms[operand]
     if isinstance(node.op, AffineOp) and node.op.bias:
@@ -122,7 +123,7 @@ def _move_before_pointwise(terms: TermBuilder, node: Node, operand: NodeId, type
 def _sliced(terms: TermBuilder, node: Node, op: Slice, operand: NodeId) -> NodeId | None:
     """Merge a slice into the slice or concatenation that it reads, or sort slices of different axes by axis.
 
-    Returns None if nothing applies.
+    Returns None if neither applies.
     """
     axis, start, stop = op.bounds(terms.types[operand])
     inner = terms[operand].op

@@ -74,7 +74,8 @@ def new_op(name: str, attributes: Mapping[str, Value]) -> Op:
 def node_errors(op: Op, operand_count: int, decisions: Mapping[str, Decision]) -> Iterator[str]:
     """Yield an error message for each violation in a node.
 
-    Checked are the number of operands, the dtype and dimensions of an input, and the choice and cases of a `select`.
+    The checks cover the number of operands, the dtype and dimensions of an input, and the choice and cases of a
+    `select`.
     """
     names = type(op).operands
     variadic = names[:1] != () and names[0].startswith("*")

@@ -13,7 +13,7 @@ IsEmpty = Callable[[Sequence[Constraint]], bool]
 
 
 def minimal_conflict(constraints: Sequence[Constraint], is_empty: IsEmpty) -> list[Constraint]:
-    """Return a minimal unsatisfiable subset of `constraints`: without any one of them, the subset is satisfiable.
+    """Return a minimal unsatisfiable subset of `constraints`: removing any of them makes it satisfiable.
 
     All constraints together must be unsatisfiable. The search is a bisection, so it is fast if only a few of many
     constraints are in conflict.
@@ -36,7 +36,7 @@ def minimal_conflict(constraints: Sequence[Constraint], is_empty: IsEmpty) -> li
 def is_contradictory(constraints: Sequence[Constraint]) -> bool:
     """Return whether the constraints on choices contradict each other; constraints on costs are ignored.
 
-    True is always right. False may be wrong if a diagram exceeds the size limit.
+    A result of True is always correct. A result of False may be wrong if a diagram exceeds the size limit.
     """
     return (
         conjoin_assumptions(True, [constraint.condition for constraint in constraints if constraint.cost is None])
@@ -47,7 +47,7 @@ def is_contradictory(constraints: Sequence[Constraint]) -> bool:
 def contradiction(constraints: Sequence[Constraint], is_empty: IsEmpty) -> Diagnostic:
     """Return the diagnostic (A0510) that no architecture satisfies the constraints.
 
-    It names a minimal subset of them.
+    The diagnostic names a minimal subset of contradictory constraints.
     """
     conflict = sorted(minimal_conflict(constraints, is_empty), key=lambda constraint: constraint.span.start)
     if len(conflict) == 1:

@@ -45,10 +45,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A condition that architectures must satisfy: `where` defines the space, `require` narrows it.
+    """A condition that architectures must satisfy: `where` defines the space, `require` narrows the space.
 
-    If `cost` is set, the constraint is that wherever the condition holds, the cost is in `relation` (such as `<=`) to
-    `limit`.
+    If `cost` is set, the constraint means that wherever the condition holds, the cost is in `relation` (such as `<=`)
+    to `limit`.
     """
 
     condition: Value
@@ -64,10 +64,10 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class MergedScopes:
-    """The scopes of the original nodes that one merged node replaces; their weights are saved under these scopes.
+    """The scopes of the original nodes that a merged node replaces, under which their weights are saved.
 
-    The merged node's weights are those of the originals, concatenated along the first axis in this order. If
-    `is_shared` is set, they are not concatenated: each original has all of the merged node's weights.
+    The merged node's weights are the original weights concatenated along the first axis in this order. If `is_shared`
+    is set, nothing is concatenated: each original node has all of the merged node's weights.
     """
 
     scopes: tuple[str, ...]
@@ -90,7 +90,7 @@ class Graph:
         self.parameters: dict[str, Any] = {}
         """Values of the net's parameters, by name."""
         self.merged_scopes: dict[str, MergedScopes] = {}
-        """Scopes of the original nodes of each merged node (one that replaces several), by its own scope."""
+        """Maps the scope of each merged node (one that replaces several) to the scopes of its original nodes."""
         self.creation_conditions: dict[NodeId, Value] = {}
         """Condition under which the elaborated program creates each node, if recorded.
 
@@ -127,8 +127,7 @@ class Graph:
 
     @property
     def nx(self) -> MultiDiGraph[NodeId]:
-        """The graph as a networkx graph, built on first access, since it takes more memory than the rest of the
-        graph."""
+        """The graph as a networkx graph, built on first access because it takes more memory than all the rest."""
         if self._nx is None:
             from networkx import MultiDiGraph
 
@@ -159,14 +158,12 @@ class Graph:
         return self._operands[number]
 
     def consumers(self, number: NodeId) -> list[NodeId]:
-        """Return the nodes that read node `number`; one that reads it at several operand positions occurs once for
-        each."""
+        """Return the nodes that read node `number`, each once per operand position at which it reads the node."""
         return [consumer for _, consumer in self.nx.out_edges(number)]
 
     @property
     def assumptions(self) -> tuple[Value, ...]:
-        """Conditions on choices that hold in every architecture of the space: those of the constraints without a
-        cost."""
+        """Conditions on choices that hold in every architecture: those of the constraints without a cost."""
         return tuple(
             constraint.condition
             for constraint in self.constraints
@@ -190,7 +187,7 @@ class Graph:
 
 
 Step = Callable[[Graph, Node, tuple[NodeId, ...]], NodeId]
-"""Rewrite step: adds nodes to the new graph for one original node, and returns the number of its replacement."""
+"""Rewrite step: adds nodes to the new graph for one original node, and returns the replacement's number."""
 
 
 def rebuild(graph: Graph, step: Step) -> Graph:

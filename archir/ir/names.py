@@ -1,6 +1,6 @@
-"""Validation of names and scopes, which matters since graphs may come from untrusted files.
+"""Validation of names and scopes, which is a security measure.
 
-Code is generated from the names.
+Graphs may come from untrusted files, and code is generated from the names in them.
 """
 
 from __future__ import annotations

@@ -32,11 +32,11 @@ with standard deviation 0.02, truncated at two standard deviations, as is usual 
 
 
 Role = Literal["result", "operand", "leading", "centred"]
-"""The role of a weight's axis, which decides which part of a shared weight a smaller architecture uses along it.
+"""Role of a weight's axis: decides which part of a shared weight a smaller architecture uses along it.
 
-`result` and `operand`: the axis holds the channels of the result or of the first operand; which of them are used
-follows from the use of the channels elsewhere in the network (see `archir.passes.sharing`). `leading`: a prefix is
-used. `centred`: the centre crop is used.
+`result` and `operand`: the axis holds the channels of the result or of the first operand. The channels in use follow
+from how channels are used elsewhere in the network (see `archir.passes.sharing`). `leading`: a prefix is used.
+`centred`: the centre crop is used.
 """
 Port = int | None
 """A tensor that an operation reads or writes: the position of an operand, or None for the result."""
@@ -131,7 +131,7 @@ class Op:
     random: ClassVar[bool] = False
     """Whether the operation samples random numbers in training, as dropout does."""
     in_place: ClassVar[bool] = False
-    """Whether a lowering may write each element of the result over the same element of the operand."""
+    """Whether a lowering may write each element of the result over the corresponding element of the operand."""
     any_kind: ClassVar[bool] = False
     """Whether operands may also be gates and kernels, not only features.
 
@@ -168,7 +168,7 @@ class Op:
         return dict.fromkeys(self.weights(*operands), ("result",))
 
     def ties(self, *operands: Any) -> tuple[ChannelMap, ...]:
-        """Return the channel maps between operands and result; by default, all of them have the same channels."""
+        """Return the channel maps between operands and result; by default, these all have the same channels."""
         return (AliasMap((*range(len(operands)), None)),)
 
     def macs(self, *operands: Any) -> int:
@@ -179,28 +179,27 @@ class Op:
     def kernels(self, *operands: Any) -> int:
         """Return the number of kernels that the torch backend launches in evaluation, for contiguous operands.
 
-        Counted are kernels that compute or move elements; not counted are views, allocations, and copies that make a
-        tensor contiguous.
+        Kernels that compute or move elements are counted; views, allocations, and copies that make a tensor contiguous
+        are not.
         """
         return 1
 
     def limits(self, *operands: Any) -> tuple[int | None, ...]:
-        """Return, for each operand, the exclusive upper bound of the integers it may contain; None if there is no
-        bound."""
+        """Return, for each operand, the exclusive upper bound of its integers; None for an operand without a bound."""
         return (None,) * len(operands)
 
     def between(self, result: Any, *operands: Any) -> tuple[int, int] | None:
         """Return the smallest and the largest integer that the result may contain.
 
-        The arguments are the types of the result and of the operands. None if the integers are copied from an operand
-        or come from a network input, so that the operation sets no bounds.
+        The arguments are the types of the result and of the operands. Returns None if the operation sets no bounds,
+        because the integers are copied from an operand or come from a network input.
         """
         return None
 
     def narrowed(self, part: int) -> Op:
         """Return this operation for 1 / `part` of the channels.
 
-        Raises RuleError if the attributes do not divide by `part`.
+        Raises RuleError if some attribute is not divisible by `part`.
         """
         return self
 
@@ -251,7 +250,7 @@ class Composite(Op, abstract=True):
         raise RuleError(f"`{self.name}` has no `expand` rule")
 
     def kernels(self, *operands: Any) -> int:
-        """Return the number of kernels launched by the operations that this one expands into."""
+        """Return the total number of kernels launched by the operations that the composite expands into."""
         node_types: list[TensorType] = list(operands)
         total = 0
 
@@ -314,6 +313,9 @@ def attribute_types(op: type[Op]) -> dict[str, Any]:
 
 @OPS.subscribe
 def _clear_caches(name: str, op: type[Op]) -> None:
-    """Clear the caches of attribute names and types: a class that is registered again may have others."""
+    """Clear the caches of attribute names and types.
+
+    A class that is registered again may have other attributes.
+    """
     _attribute_names.cache_clear()
     _attribute_types.cache_clear()

@@ -1,6 +1,6 @@
 """Printer of the text form of graphs.
 
-It is deterministic, and `archir.ir.reader` parses its output without loss.
+The output is deterministic, and `archir.ir.reader` parses it without loss.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from archir.ir.structure import Select
 MAX_EXACT_SIZE, MAX_EXACT_SIZE_PER_NODE = 50_000, 50
 """Maximum total size of the exact conditions of a graph, in diagram nodes.
 
-It is `MAX_EXACT_SIZE` plus `MAX_EXACT_SIZE_PER_NODE` for each node of the graph.
+The maximum is `MAX_EXACT_SIZE` plus `MAX_EXACT_SIZE_PER_NODE` for each node of the graph.
 """
 MAX_OUTCOMES_PER_NODE = 20
 """Maximum number of outcomes that `reachable_nodes` copies along its paths, per node of the graph."""
@@ -41,7 +41,7 @@ _cache: WeakKeyDictionary[Graph, tuple[Hashable, Reachability]] = WeakKeyDiction
 
 
 def reachability_state(graph: Graph) -> Hashable:
-    """Return a key for caches: what conditions depend on and callers may change (nodes, outputs, choices)."""
+    """Return a cache key made of what conditions depend on and callers may change: nodes, outputs and choices."""
     return len(graph), *graph.outputs.values(), *(id(decision.choice) for decision in graph.decisions.values())
 
 
@@ -61,8 +61,8 @@ def reachability_conditions(graph: Graph, exact: bool = False) -> Reachability:
 def reachable_nodes(graph: Graph) -> Set[NodeId] | None:
     """Return the nodes that some architecture needs, or None if this cannot be decided quickly.
 
-    Conditions are not computed. A node is needed if some outcomes of the choices connect an output to it. Only one such
-    path is tried for each node.
+    A node is needed if some outcomes of the choices connect an output to it. The function searches for such a path
+    without computing conditions, and tries only one path for each node.
     """
     assignments: dict[NodeId, Mapping[str, int]] = {number: {} for number in graph.outputs.values()}
     undecided: set[NodeId] = set()
@@ -141,7 +141,8 @@ class _ReachabilityAnalysis:
     def _add_consumer(self, number: NodeId, operand: NodeId, path: str, outcomes: list[int] | None) -> None:
         """Record that node `number` reads `operand`, which adds to the condition under which `operand` is needed.
 
-        With `outcomes`, it reads `operand` only if the choice `path` has one of these outcomes; None means always.
+        With `outcomes`, `operand` is read only if the choice `path` has one of these outcomes; None means that it is
+        always read.
         """
         condition, loose = self.reachability[number], self.reachability.overapproximated
         previous = self.reachability.get(operand, False)
@@ -182,7 +183,9 @@ class _ReachabilityAnalysis:
             return True
 
     def _weaken(self, condition: Value) -> Value:
-        """Return the projection of a condition onto the choices that attributes depend on; rules depend on no others.
+        """Return the projection of a condition onto the choices that attributes depend on.
+
+        Rules depend on no other choices.
 
         To save time, returns True for every satisfiable condition once less than half of the reserved work is left.
         """
@@ -200,7 +203,7 @@ class _ReachabilityAnalysis:
 
 
 def approximate_reachability(graph: Graph) -> Reachability:
-    """Return over-approximated reachability conditions: those under which the program creates the nodes.
+    """Return over-approximated reachability conditions: those under which the program creates each node.
 
     This is fast however many choices interact. Only nodes that every architecture needs have an exact condition.
     """
@@ -214,7 +217,7 @@ def approximate_reachability(graph: Graph) -> Reachability:
 
 
 def _read_by_outputs(graph: Graph) -> list[NodeId]:
-    """Return the nodes from which a path leads to an output, through any alternative of any choice; in graph order."""
+    """Return the nodes from which some alternatives of choices give a path to an output, in graph order."""
     reached = set(graph.outputs.values())
     for number in reversed(list(graph)):
         if number in reached:

@@ -1,6 +1,6 @@
 """Parser of the text form of graphs, the inverse of `archir.ir.printer`.
 
-It looks up operations in `archir.ir.op.OPS`; `archir.ops`, which registers them, must be imported before.
+Operations are looked up in `archir.ir.op.OPS`, so `archir.ops`, which registers them, must be imported first.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ def _scope(item: Cursor) -> str:
 
 
 def _checked_entries(item: Cursor, is_valid: Callable[[str], bool]) -> Iterator[tuple[str, Cursor]]:
-    """Yield the entries of an object; every key must be a valid name or scope, as the predicate `is_valid` decides."""
+    """Yield the entries of an object whose keys must all be valid names or scopes, as checked by `is_valid`."""
     for name, part in item.entries().items():
         if not is_valid(name):
             raise item.error(f"{name[:100]!r} is not a valid {'name' if is_valid is is_name else 'scope'}")

@@ -29,8 +29,8 @@ INTEGER_DTYPES = ("i64", "i32")
 class TensorType:
     """The type of a tensor: `f32[C, H, W]` for a map, `f32[N, D]` for tokens, `f32[D]` for a vector.
 
-    Dimensions and kind may depend on choices. A choice between tensors of different kinds has a kind that depends on
-    it.
+    Dimensions and kind may depend on choices. If a choice selects between tensors of different kinds, the kind of the
+    result depends on the choice.
     """
 
     dims: tuple[Dim, ...]
@@ -39,7 +39,7 @@ class TensorType:
     integer_limit: int | None = field(default=None, compare=False)
     """Exclusive upper bound of an input's integers, if `archir.backends.input_ranges` inferred one.
 
-    Comparisons ignore it.
+    Comparisons of types ignore this field.
     """
 
     @property

@@ -39,7 +39,7 @@ Types = Mapping[NodeId, TensorType]
 MAX_LISTED = 4_096
 """Maximum number of combinations of choices for which a rule is run once for each combination.
 
-Above it, the rule is run on symbolic integers where possible.
+If there are more combinations, the rule is run on symbolic integers where possible.
 """
 OPERAND_WORK = 15
 """Work units that one call of a rule costs for each operand and for the result."""
@@ -52,7 +52,7 @@ MAX_ELEMENTS = 2**63 - 1
 class NodeError(RuleError):
     """A rule failed at a node.
 
-    `combination` has the outcomes for which it fails; empty if it fails in all architectures.
+    `combination` has the outcomes for which the rule fails; it is empty if the rule fails in all architectures.
     """
 
     def __init__(self, number: NodeId, error: RuleError, span: Span | None = None) -> None:
@@ -71,13 +71,13 @@ def lift_rule(
     resolve: Callable[[Value], Value] | None = None,
     max_combinations: int | None = None,
 ) -> Value:
-    """Compute `rule(op, *types)` for every reachable combination of the choices that attributes and types depend on.
+    """Compute `rule(op, *types)` for each reachable combination of choices that attributes and types depend on.
 
     Failures for combinations that `assumptions` exclude are ignored (see `archir.diagrams.lifting`). With `resolve`,
-    the rule is called with symbolic integers for long ranges of integers, and `resolve` replaces those in its result by
-    their values. The rule is still called for each single value if it needs the value, or if there are at most
-    `max_combinations` combinations. Raises CombinationError if the rule fails for some combinations, RuleError if it
-    fails for all.
+    the rule is called with symbolic integers for long ranges of integers, and `resolve` replaces the symbolic integers
+    in the rule's result by their values. The rule is still called for each single value if it needs the value, or if
+    there are at most `max_combinations` combinations. Raises CombinationError if the rule fails for some combinations,
+    and RuleError if it fails for all.
     """
     attributes = op.varying_attributes
     parts: list[Value] = [part for x in types for part in (x.kind, *x.dims)]
@@ -185,9 +185,9 @@ def infer_op(
 
 
 def _other_rank_hint(op: Op, types: Sequence[TensorType]) -> str | None:
-    """Return a hint that names the operation for operands of this rank, or None.
+    """Return a hint that names the operation for operands of this rank, such as `conv1d` instead of `conv`.
 
-    For example, it is `conv1d` instead of `conv`.
+    Returns None if there is no such operation.
     """
     base_name = op.name.removesuffix("1d").removesuffix("3d")
     if not types:
@@ -311,7 +311,7 @@ def infer(graph: Graph) -> Types:
 def _infer_needed(graph: Graph) -> Types:
     """Infer the types of all nodes that are needed.
 
-    If types were recorded during construction, these are simplified instead.
+    If types were recorded while the graph was built, the recorded types are simplified instead.
     """
     needed = reachability_conditions(graph)
     if graph in _recorded and _recorded[graph].covered == len(graph):
@@ -325,7 +325,7 @@ def _infer_needed(graph: Graph) -> Types:
 
 
 class LazyTypes(dict[NodeId, TensorType]):
-    """Types of nodes, some computed on first access, since most of them are never accessed."""
+    """Types of nodes, some computed on first access, because most types are never accessed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -374,7 +374,7 @@ def join_types(value: Value, type_of: Callable[[Value], TensorType]) -> TensorTy
 def _join_parts(value: Value, parts: tuple[Value, ...]) -> Value:
     """Return a value with its leaves replaced by `parts`, in order.
 
-    Cached, since repeated nodes join the same parts, and so do height and width.
+    The result is cached, because repeated nodes join the same parts, as do height and width.
     """
     return lift(dict(zip(leaves(value), parts, strict=True)).__getitem__, value)
 
@@ -384,7 +384,7 @@ _recorded: WeakKeyDictionary[Graph, LazyTypes] = WeakKeyDictionary()
 
 
 def record_types(graph: Graph, types: LazyTypes) -> None:
-    """Record the types of all nodes, found while the graph was built, so that `infer` need not compute them."""
+    """Record the types of all nodes, found while the graph was built, so that `infer` can reuse them."""
     _recorded[graph] = types
 
 
@@ -446,7 +446,7 @@ def infer_reachable(graph: Graph, needed: Reachability) -> dict[NodeId, TensorTy
 
 
 def _undecided_error(refusal: RuleError) -> RuleError:
-    """Return the error (A0605) for a rule that fails at a node for which it is unknown whether it is reachable."""
+    """Return the error (A0605) for a rule that fails at a node whose reachability is unknown."""
     message = (
         "could not decide within the limit on diagram sizes whether any architecture uses this; "
         f"if one does: {refusal.message}"
@@ -457,7 +457,7 @@ def _undecided_error(refusal: RuleError) -> RuleError:
 def _operand_types(graph: Graph, number: NodeId, types: Types) -> list[TensorType]:
     """Return the types of a node's operands.
 
-    An operand without a type (never selected) gets the type of another one.
+    An operand without a type, which is never selected, gets the type of another operand.
     """
     operands = graph.operands(number)
     operand_types = [types[operand] for operand in operands if operand in types]

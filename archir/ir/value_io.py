@@ -1,7 +1,7 @@
 """Values, choices and diagrams in the text and JSON forms of graphs.
 
-A diagram written as a tree may be exponentially larger. So a `Writer` writes only small diagrams in place. Large ones
-get numbered definitions; each comes after the definitions that it refers to.
+A diagram written as a tree may be exponentially larger than the diagram. A `Writer` therefore writes only small
+diagrams in place. Large diagrams get numbered definitions, each of which comes after the definitions that it refers to.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from archir.diagnostics.errors import NO_SPAN, RuleError, Span, require
 from archir.diagrams.diagram import MAX_OUTCOMES, Choice, Diagram, Label, Value, make_diagram, varies
 
 MAX_NESTING = 100
-"""Maximum nesting of brackets in an input value."""
+"""Maximum nesting of brackets in a value that is read."""
 MAX_DEPTH = 160
-"""Maximum nesting of diagrams and tuples in an input value, including those that it refers to."""
+"""Maximum nesting of diagrams and tuples in a value that is read, including definitions it refers to."""
 MAX_INLINE = 16
-"""Maximum number of leaves, counted in the diagram as a tree, of a diagram that is written in place."""
+"""Maximum number of leaves of a diagram that is written in place; leaves are counted in the tree form."""
 MAX_BITS = 4096
 """Maximum size of an integer in the input, in bits; the same as in `.arch` files."""
 
@@ -98,8 +98,8 @@ def new_choice(
 def new_diagram(choice: Choice, branches: Sequence[Value]) -> Value:
     """Create a diagram from untrusted input.
 
-    Raises RuleError unless it has one branch per outcome, its branches depend only on choices later in the variable
-    order, and its nesting is at most `MAX_DEPTH`.
+    Raises RuleError unless the diagram has one branch per outcome, the branches depend only on choices later in the
+    variable order, and the nesting is at most `MAX_DEPTH`.
     """
     depth = 1 + max(map(_depth, branches), default=0)
     require(depth <= MAX_DEPTH, f"cases and tuples nest deeper than {MAX_DEPTH} levels")

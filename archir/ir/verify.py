@@ -44,7 +44,7 @@ def verify(graph: Graph) -> None:
 def checked_types(graph: Graph, code: str | None = None) -> Types:
     """Infer the types of all needed nodes.
 
-    Raises ArchError if a rule fails, with the rule's own code or else `code`.
+    Raises ArchError if a rule fails, with the code of the rule's error or, if that has none, with `code`.
     """
     try:
         return infer(graph)

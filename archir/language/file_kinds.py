@@ -31,9 +31,9 @@ def non_json_kind(name: str) -> str | None:
 
 
 def require_kind(path: Path, suffix: str, code: str) -> None:
-    """Raise ArchError with `code` if an existing file does not have the given suffix but another one in `_KINDS`.
+    """Raise ArchError with `code` if an existing file has a suffix in `_KINDS` other than the given one.
 
-    Missing files and unknown suffixes pass; the function that reads the file reports those.
+    Missing files and unknown suffixes pass, because the function that reads the file reports them.
     """
     if path.suffix == suffix or path.suffix not in _KINDS or not path.is_file():
         return

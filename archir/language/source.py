@@ -72,7 +72,7 @@ def _variable_name(scope: str, op: Op) -> str:
 
 
 def _call(op: Op, operands: list[str]) -> str:
-    """Return the text of a call of an operation: operands, then attributes without a default or not equal to it."""
+    """Return the text of a call of an operation: operands, and attributes that differ from their defaults."""
     attributes = []
     for field in fields(op):
         value = getattr(op, field.name)

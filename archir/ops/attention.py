@@ -25,9 +25,9 @@ SPATIAL_AXES = {3: ("height", "width"), 4: ("depth", "height", "width")}
 
 
 def _check_heads(heads: int, *xs: TensorType, hint: str | None = None, name: str = "heads") -> None:
-    """Raise RuleError unless the channels of each tensor divide by the number of heads.
+    """Raise RuleError unless the number of heads divides the number of channels of each tensor.
 
-    The message calls this number `name`.
+    In the message, the number of heads is called `name`.
     """
     require(heads >= 1, f"`{name}` must be at least 1, got {heads}")
     for x in xs:
@@ -35,9 +35,9 @@ def _check_heads(heads: int, *xs: TensorType, hint: str | None = None, name: str
 
 
 def _looks_like_windows(x: TensorType, heads: int) -> bool:
-    """Return whether the three axes of x are probably windows of tokens [windows, N, D] and not a map [C, H, W].
+    """Return whether the three axes of x are probably windows of tokens [windows, N, D], not a map [C, H, W].
 
-    That is assumed if the last axis divides by the number of heads and the last two axes differ in size.
+    Windows are assumed if the last axis is divisible by the number of heads and the last two axes differ in size.
     """
     return x.rank == 3 and x.shape[1] != x.shape[2] and heads >= 1 and x.shape[2] % heads == 0
 
@@ -45,7 +45,7 @@ def _looks_like_windows(x: TensorType, heads: int) -> bool:
 class _Attention(Op, abstract=True):
     """Base of softmax attention.
 
-    In each head, queries and keys have the same channels, and so do the values and the result.
+    In each head, queries and keys have the same channels, and values and the result have the same channels.
     """
 
     operands: ClassVar[tuple[str, ...]] = ("query", "key", "value")
@@ -54,12 +54,16 @@ class _Attention(Op, abstract=True):
     def roles(self, *operands: TensorType) -> dict[str, tuple[Role, ...]]:
         """Return the roles of the axes of the tables of learned offsets.
 
-        A smaller head uses the first channels of a table; a smaller table is the part centred at offset 0.
+        A smaller head uses the first channels of a table. A smaller table is the part of the larger table centred at
+        offset 0.
         """
         return dict.fromkeys(self.weights(*operands), ("leading", "centred"))
 
     def ties(self, *operands: TensorType) -> tuple[ChannelMap, ...]:
-        """Return channel maps by head: queries and keys have the same channels, and so do the values and the result."""
+        """Return channel maps by head.
+
+        Queries and keys have the same channels, and values and the result have the same channels.
+        """
         return AliasMap((0, 1), self.heads), AliasMap((2, None), self.heads)
 
 
@@ -160,9 +164,10 @@ class Attention(_Attention):
         require(is_valid, f"a mask must be {shapes}, where any size may be 1, got {mask}", code="A0402")
 
     def ties(self, *operands: TensorType) -> tuple[ChannelMap, ...]:
-        """Return channel maps by head: queries and keys have the same channels, and so do the values and the result.
+        """Return channel maps by head.
 
-        With fewer `kv_heads` than `heads`, the four tensors are only split into heads, without sharing channels.
+        Queries and keys have the same channels, and values and the result have the same channels. With fewer `kv_heads`
+        than `heads`, the four tensors are only split into heads, without sharing channels.
         """
         if self.groups == self.heads:
             return super().ties(*operands)
@@ -180,7 +185,7 @@ class Attention(_Attention):
     def kernels(self, query: TensorType, key: TensorType, value: TensorType, mask: TensorType | None = None) -> int:
         """1 kernel launch if fused, else 5: two matrix products, a softmax and two scales. Masking adds up to 9.
 
-        Fused are attentions whose queries have as many channels as their values, and that work on tokens, on maps of
+        An attention is fused if its queries have as many channels as its values, and if it works on tokens, on maps of
         one pixel or along an axis.
         """
         in_order = query.rank == 2 or self.along != "all" or _position_count(query) == _position_count(key) == 1
@@ -205,9 +210,9 @@ class LocalAttention(_Attention):
 
     The window has kernel x kernel positions. Positions in the zero padding are attended to, with key and value 0. With
     `relative`, logits are query . (key + r), where r is a learned embedding of the offset from query to key, the same
-    at all positions: the first half of its channels embeds the row offset, the second half the column offset. The
-    channels are split into heads after that. With `shared`, the channels of each head are halved in this way instead,
-    and all heads share the embeddings. `scale` multiplies the logits; the default is 1, as in the paper.
+    at all positions. The first half of the embedding's channels encodes the row offset, the second half the column
+    offset; only then are the channels split into heads. With `shared`, the channels of each head are halved in this way
+    instead, and all heads share the embeddings. `scale` multiplies the logits; the default is 1, as in the paper.
     """
 
     kernel: int
@@ -246,9 +251,9 @@ class LocalAttention(_Attention):
         return _position_count(query) * (self.kernel**2 * (query.channels + value.channels) + relative)
 
     def kernels(self, query: TensorType, key: TensorType, value: TensorType) -> int:
-        """7 kernel launches on small maps; on larger ones 4, plus 4 per window position.
+        """7 kernel launches on small maps; on larger maps 4, plus 4 per window position.
 
-        9 more if relative; 1 more to scale.
+        `relative` adds 9 launches, and `scale` adds 1.
         """
         small = query.elements * self.kernel**2 <= self.MAX_UNFOLDED
         return (7 if small else 4 + 4 * self.kernel**2) + 9 * self.relative + (self.scale != 1)

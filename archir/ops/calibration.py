@@ -67,8 +67,8 @@ class Calibrate(Composite):
     """Features combined with gates and kernels: F + F * A + sum of F conv K (Li et al., eq. 3 and 5).
 
     The first operand is a feature. F is the sum of the other features or, if there are none, the first operand. A is
-    the sum of the gates; the last term is summed over all kernels K. An operand may be a choice among kinds. The
-    operands may be given as a list.
+    the sum of the gates, and the last term is a sum over all kernels K. An operand may be a choice among kinds
+    (feature, gate or kernel). The operands may be given as a list.
     """
 
     operands: ClassVar[tuple[str, ...]] = ("*xs",)
@@ -90,7 +90,7 @@ class Calibrate(Composite):
         return total
 
     def macs(self, base: TensorType, *others: TensorType) -> int:
-        """Multiply-accumulates of its dynamic convolutions."""
+        """Multiply-accumulates of the dynamic convolutions."""
         x = self.infer(base, *others)
         return sum(DynamicConv().macs(x, kernels) for kernels in others if kernels.kind == "kernel")
 

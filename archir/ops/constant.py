@@ -1,7 +1,8 @@
 """Constant tensors: position indices, sinusoidal position encodings and literal numbers.
 
 They are not learned, and have the same values for every sample. The operand determines the shape (for `constant`, only
-the place in the graph). Its values do not matter, except for the token ids that `positions` compares with `padding`.
+the place in the graph). The operand's values do not matter, except for the token ids that `positions` compares with
+`padding`.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Positions(Free):
     def between(self, result: TensorType, *operands: TensorType) -> tuple[int, int]:
         """Return the lowest and the highest position: 0 and N - 1 or, with `padding`, `padding` and `padding` + N.
 
-        The latter is reached if no token is padding.
+        Position `padding` + N occurs if no token is padding.
         """
         return (0, result.elements - 1) if self.padding is None else (self.padding, self.padding + result.elements)
 

@@ -15,8 +15,8 @@ from archir.ops.windows import Padding, Sizes, Windows, output_sizes, pads_of, p
 def conv_channel_maps(groups: int, channels: int, operand_channels: int) -> tuple[ChannelMap, ...]:
     """Return the channel maps of a convolution.
 
-    With one group there are none: the result's channels are new. A depthwise convolution keeps the operand's channels.
-    With several groups, operand and result have different channels, both split into `groups` heads.
+    With one group, there are no maps, because the result's channels are new. A depthwise convolution keeps the
+    operand's channels. With several groups, operand and result have different channels, both split into `groups` heads.
     """
     if groups == 1:
         return ()
@@ -66,7 +66,7 @@ class Convolution(Op, abstract=True):
     def narrowed(self, part: int) -> Convolution:
         """Return this operation with 1 / `part` of the channels and, if grouped, of the groups.
 
-        The size of groups is kept. Raises RuleError if channels or groups do not divide by `part`.
+        The size of groups is kept. Raises RuleError if the number of channels or groups is not divisible by `part`.
         """
         groups = self.groups if self.groups == 1 else self.groups // part
         is_divisible = self.channels % part == 0 and (self.groups == 1 or self.groups % part == 0)
@@ -137,7 +137,7 @@ class Conv(Convolution):
 class Conv3d(Conv):
     """3-D convolution of a volume f32[C, D, H, W]: `conv3d(16, kernel=[1, 3, 3])`.
 
-    Numbers for the axes are in the order depth, height, width; padding may also be given for each side, as
+    Settings with one number per axis are in the order depth, height, width. Padding may also be given for each side, as
     [left, right, top, bottom, front, back].
     """
 

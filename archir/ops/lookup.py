@@ -37,7 +37,10 @@ class Embedding(Free):
         return {"weight": Weight((self.vocabulary, self.channels), "token")}
 
     def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
-        """Return the roles of the table's axes: rows (a smaller vocabulary has the first ones), result channels."""
+        """Return the roles of the table's axes: rows, then channels of the result.
+
+        A smaller vocabulary uses the first rows.
+        """
         return {"weight": ("leading", "result")}
 
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
@@ -90,8 +93,7 @@ class OneHot(Free):
         return TensorType((*x.shape, self.classes))
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
-        """A scalar buffer `one` with the value 1; the result has its element type, which is that of the trained
-        weights."""
+        """A scalar buffer `one` with the value 1, which gives the result the element type of the trained weights."""
         return {"one": Weight((), "ones", buffer=True)}
 
     def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
@@ -137,8 +139,7 @@ class ToNumbers(Free):
         return TensorType(x.dims)
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
-        """A scalar buffer `one` with the value 1; the result has its element type, which is that of the trained
-        weights."""
+        """A scalar buffer `one` with the value 1, which gives the result the element type of the trained weights."""
         return {"one": Weight((), "ones", buffer=True)}
 
     def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:

@@ -101,9 +101,9 @@ class AvgPool3d(AvgPool):
     spatial: ClassVar[int] = 3
 
     def kernels(self, x: TensorType) -> int:
-        """Kernel launches as in `avg_pool`; 2 or 6 also if the volume is smaller than the window.
+        """Kernel launches as in `avg_pool`; also 2 or 6 if the volume is smaller than the window.
 
-        It is then padded first.
+        Such a volume is padded first.
         """
         fits = all(window.kernel <= size for window, size in zip(self.windows, x.spatial, strict=True))
         return super().kernels(x) if fits else 2 if self.count_padding else 6

@@ -26,7 +26,7 @@ class _Random(View, abstract=True):
 
 @dataclass(frozen=True)
 class Dropout(_Random):
-    """In training, x with each element set to 0 with probability `rate`, the others scaled by 1 / (1 - rate).
+    """In training, x with each element set to 0 with probability `rate`, and the others times 1 / (1 - rate).
 
     In evaluation, x itself. (Srivastava et al. 2014)
     """

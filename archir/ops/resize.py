@@ -19,12 +19,16 @@ MAX_DENOMINATOR = 1000
 class Resize(Free):
     """A map or volume interpolated to another size: `resize([y.height, y.width], mode="bilinear")`.
 
-    `size` is one number for all axes, or [height, width], for a volume [depth, height, width]. Instead of it, a
-    `factor` as in `resize(factor=2)` gives floor(factor * H) and so on. With "nearest", output pixel i of n is input
-    pixel floor(i * H / n). "bilinear" and "bicubic" (with coefficient -0.75) align the centres of pixels, or with
-    `align_corners` the corners of both maps. Shrinking a map does not low-pass filter it, unless `antialias` is set
-    ("bilinear" only): then each output pixel is a mean of all input pixels that it covers. For volumes, "bilinear"
-    interpolates along all three axes; "bicubic" and `antialias` are for maps only.
+    `size` is one number for all axes, [height, width] for a map, or [depth, height, width] for a volume. Instead of
+    `size`, a `factor` can be given: `resize(factor=2)` gives floor(factor * H) and so on. The modes are:
+
+    - "nearest": output pixel i of n is input pixel floor(i * H / n);
+    - "bilinear" and "bicubic" (with coefficient -0.75): the centres of pixels are aligned or, with `align_corners`, the
+      corners of both maps.
+
+    Shrinking a map does not low-pass filter it, unless `antialias` is set ("bilinear" only): each output pixel is then
+    a mean of all input pixels that it covers. For volumes, "bilinear" interpolates along all three axes; "bicubic" and
+    `antialias` are for maps only.
     """
 
     linear: ClassVar[bool] = True
@@ -62,7 +66,7 @@ class Resize(Free):
     def kernels(self, x: TensorType) -> int:
         """1 kernel launch; for "nearest", 4 per axis: 3 to compute the indices and 1 for the lookup.
 
-        With `antialias` and a result of width 1, it is 2, since the axes are then filtered one after the other.
+        With `antialias` and a result of width 1, there are 2, because the axes are then filtered one after the other.
         """
         if self.mode == "nearest":
             return 4 * (x.rank - 1)

@@ -25,7 +25,7 @@ class TopK(Free):
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
         """Return the channel map of a map.
 
-        Tokens and vectors have none, since elements are selected along their channels.
+        Tokens and vectors have no channel map, because elements are selected along their channels.
         """
         return (AliasMap((0, None)),) if x.rank >= 3 else ()
 
@@ -45,11 +45,11 @@ class TopPositions(TopK):
 
 @dataclass(frozen=True)
 class ExpertLinear(Op):
-    """One linear layer per expert; each token is mapped by the k experts that `chosen` selects for it.
+    """One linear layer per expert; each token is mapped by the k experts that `chosen` selects for the token.
 
     `chosen` holds k expert indices per token, i64[N, k]. The result has one row per pair of a token and one of its
-    experts; the k rows of a token are consecutive. The operand is tokens f32[N, D], or f32[N * k, D] with one row for
-    each such pair, which only that expert maps.
+    experts; the k rows of a token are consecutive. The operand is either tokens f32[N, D], or f32[N * k, D] with one
+    row for each such pair; each of these rows is mapped only by the expert of its pair.
     """
 
     linear: ClassVar[bool] = True
@@ -82,7 +82,7 @@ class ExpertLinear(Op):
     def roles(self, x: TensorType, chosen: TensorType) -> dict[str, tuple[Role, ...]]:
         """Return the roles of the weights' axes: experts, channels of the result, channels of the operand.
 
-        A smaller layer has the first experts.
+        A layer with fewer experts uses the first experts.
         """
         axes: tuple[Role, ...] = ("leading", "result", "operand")
         return {name: axes[: len(weight.shape)] for name, weight in self.weights(x, chosen).items()}

@@ -33,9 +33,9 @@ class Reshape(View):
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
         """Return the channel maps from the operand to the result.
 
-        If the channels are the first axis of both, each channel may be split into several, or several merged into one.
-        If they are the last axis of both, the channels of one position may be split among several positions, or those
-        of several positions be concatenated. Otherwise there are no channel maps.
+        If the channels are the first axis of both, each channel may be split into several, or several may be merged
+        into one. If the channels are the last axis of both, the channels of one position may be split among several
+        positions, or the channels of several positions may be concatenated. Otherwise there are no channel maps.
         """
         y = self.infer(x)
         if not (x.rank and y.rank):
@@ -122,8 +122,8 @@ class Slice(View):
     def ties(self, x: TensorType) -> tuple[ChannelMap, ...]:
         """Return the channel maps from the operand to the result.
 
-        A slice of some channels has a SplitMap if it is one of several equal parts of them, and otherwise no channel
-        map. A slice of all channels, or along another axis, keeps the channels.
+        A slice of some channels has a SplitMap if the slice is one of several equal parts of the channels, and
+        otherwise no channel map. A slice of all channels, or along another axis, keeps the channels.
         """
         axis, start, stop = self.bounds(x)
         if axis != x.channel_axis or stop - start == x.channels:
@@ -282,7 +282,7 @@ class Upsample(Free):
 class Parameter(View):
     """A learned tensor, the same for every sample: class tokens, position embeddings, layer scales.
 
-    If not `trained`, it is constant but saved with the weights, as for masks and sinusoidal tables.
+    If not `trained`, the tensor is constant but saved with the weights, as is usual for masks and sinusoidal tables.
     """
 
     operands: ClassVar[tuple[str, ...]] = ()
@@ -300,9 +300,9 @@ class Parameter(View):
         return {"value": Weight(self.shape, self.init, buffer=not self.trained)}
 
     def roles(self, *operands: Any) -> dict[str, tuple[Role, ...]]:
-        """Return the roles of the axes of `value`: the channels of the result.
+        """Return the roles of the axes of `value`: one axis holds the channels of the result.
 
-        A smaller tensor has a prefix of the other axes.
+        A smaller tensor uses a prefix of the other axes.
         """
         axis = self.infer().channel_axis
         return {"value": tuple("result" if i == axis else "leading" for i in range(len(self.shape)))}

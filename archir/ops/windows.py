@@ -16,7 +16,7 @@ Padding = int | str | tuple[int, ...]
 MAX_CACHED_WINDOWS = 1_024
 """Maximum number of cached results of `windows`; the layers of one network have only a few different windows."""
 AXIS_NAMES = ("depth", "height", "width")
-"""Names of the spatial axes in messages, outermost first; a tensor with fewer axes has the last of these."""
+"""Names of the spatial axes in messages, outermost first; a tensor with fewer axes uses the last names."""
 
 
 class Window(NamedTuple):

@@ -24,10 +24,10 @@ PASSES: dict[str, Pass] = {"infer": infer, "prune": prune, "fold": fold, "cse": 
 
 
 def run(graph: Graph, names: Iterable[str], verify: bool = False) -> Graph:
-    """Apply the named passes to a graph, in this order; with `verify`, check the graph at first and after each pass.
+    """Apply the named passes to a graph, in this order.
 
-    Raises ArchError (A0707) if a name is not that of a pass, and BrokenGraph (A0706), which names the pass, if a pass
-    breaks an invariant of the graph.
+    With `verify`, the graph is checked at first and after each pass. Raises ArchError (A0707) if there is no pass of
+    some name, and BrokenGraph (A0706), which names the pass, if a pass breaks an invariant of the graph.
     """
     names = list(names)
     unknown = [name for name in names if name not in PASSES]
@@ -44,7 +44,10 @@ def run(graph: Graph, names: Iterable[str], verify: bool = False) -> Graph:
 
 
 def _verify(graph: Graph, when: str) -> None:
-    """Verify a graph. Raises BrokenGraph (A0706) whose messages begin with `when`, which says after which pass."""
+    """Verify a graph.
+
+    Raises BrokenGraph (A0706) whose messages begin with `when`, a text that says after which pass the check failed.
+    """
     try:
         check(graph)
     except BrokenGraph as broken:

@@ -58,10 +58,10 @@ class _Batching:
         return self.out
 
     def _groups(self) -> Iterator[Group]:
-        """Yield the groups of siblings: first convolutions of the same tensor.
+        """Yield the groups of siblings.
 
-        Then follow the convolutions, batch norms and ReLUs that apply the same operation to each node of an earlier
-        group.
+        The first groups are convolutions of the same tensor. The following ones are convolutions, batch norms and ReLUs
+        that apply the same operation to each node of an earlier group.
         """
         by_operand: dict[tuple[NodeId, Conv], list[NodeId]] = {}
         for number in self.graph:
@@ -91,9 +91,10 @@ class _Batching:
         return readers
 
     def _can_join(self, numbers: list[NodeId] | Group) -> bool:
-        """Return whether these nodes can be merged: there are several, and no other node shares their weights.
+        """Return whether these nodes can be merged.
 
-        Operations and types must not depend on choices. ReLUs, which have no weights, can always be merged.
+        There must be several nodes, operations and types must not depend on choices, and no other node may share the
+        nodes' weights. ReLUs, which have no weights, can always be merged.
         """
         scopes = [self.graph[number].scope for number in numbers]
         if any(self.graph[number].op.varying_attributes or self.types[number].is_varying for number in numbers):

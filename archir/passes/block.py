@@ -12,7 +12,7 @@ from archir.ir.typing import infer
 from archir.ops.calibration import AsGate, AsKernel
 
 _KIND_CASTS: dict[str, type[Op]] = {"gate": AsGate, "kernel": AsKernel}
-"""Operations that convert an input, which is a feature, to another kind, by that kind."""
+"""Maps each kind other than feature to the operation that converts an input (a feature) to this kind."""
 
 
 def block(graph: Graph, name: str) -> Graph:
@@ -32,7 +32,7 @@ def block(graph: Graph, name: str) -> Graph:
 def calls(graph: Graph, name: str) -> list[str]:
     """Return the scopes of all calls of a block, given as `name`, or of one call, given as `name@scope`.
 
-    Raises ArchError: A0906 if there are none, A0901 if the graph has choices.
+    Raises ArchError: A0906 if there are no such calls, A0901 if the graph has choices.
     """
     if open_ := sorted({choice for number in graph for choice in _choices(graph[number])}):
         raise fail("A0901", f"{join_names(open_)} must be chosen before a block is extracted")
@@ -53,7 +53,7 @@ def calls(graph: Graph, name: str) -> list[str]:
 
 
 def ambiguous(name: str, net: str, scopes: list[str]) -> ArchError:
-    """Return the error (A0906) that calls of a block, in these scopes, differ, so that one must be selected."""
+    """Return the error (A0906) that the calls of a block in these scopes differ, so that one must be selected."""
     text = f"`{net}` has {len(scopes)} different calls of `{name}`: those at {join_names(scopes, 3)}"
     return fail("A0906", text, None, f"say which one: `{name}@{scopes[0]}`")
 
@@ -80,7 +80,7 @@ def _choices(node: Node) -> set[str]:
 def _extract(graph: Graph, scope: str) -> Graph:
     """Return the nodes inside a scope as a graph.
 
-    Tensors that they read from outside become inputs, and tensors that are read outside become outputs.
+    Tensors that the nodes read from outside become inputs, and tensors that are read outside become outputs.
     """
     types = infer(graph)
     inside = {number: None for number in graph if graph[number].scope.startswith(f"{scope}.")}

@@ -25,8 +25,9 @@ Outcomes = Mapping[str, int]
 class OwnChannels:
     """Functions that give the channel positions of nodes that are not joins.
 
-    `end` returns the number of positions that a node's channels need in the widest architecture, `positions` the
-    positions that they have in a given architecture, and `choices` the choices on which these depend.
+    `end` returns the number of positions that a node's channels need in the widest architecture. `positions` returns
+    the positions that the channels have in a given architecture. `choices` returns the choices on which these positions
+    depend.
     """
 
     end: Callable[[NodeId], int]
@@ -64,8 +65,8 @@ class ChannelPlacement:
     def positions(self, number: NodeId, outcomes: Outcomes, size: int | None = None) -> Positions | None:
         """Return the positions [C] of a node's channels in an architecture; None if the node is not a join.
 
-        Also None if the channels of the join cannot be placed. With `size`, returns the positions that this number of
-        channels has in a node of the same class.
+        Also returns None if the channels of the join cannot be placed. With `size`, returns the positions that this
+        number of channels has in a node of the same class.
         """
         joins = self.joins.joins_of(number)
         if self._position_cache[0] != outcomes:
@@ -78,10 +79,7 @@ class ChannelPlacement:
         return cached[key]
 
     def _join_positions(self, joins: list[Join], size: int, outcomes: Outcomes) -> Positions | None:
-        """Return the positions of `size` channels in the first join that is reachable and has that size.
-
-        None if there is none.
-        """
+        """Return the positions of `size` channels in the first join that is reachable and has that size, or None."""
         for join in joins:
             if (
                 not value_at(self.joins.needed[join.result], outcomes)
@@ -139,7 +137,8 @@ def _result_positions(join: Join, placed: Positions, end: int) -> Positions | No
     """Return the channel positions of a join's result, given the positions `placed` of its operands' channels.
 
     The operands' positions are below `end`. Returns None if the result's channels cannot be placed: if only some
-    channels of a group are used, or if the positions of a shuffle do not divide by its number of groups.
+    channels of a group are used, or if the number of positions of a shuffle is not divisible by the shuffle's number of
+    groups.
     """
     times = join.times
     match join.kind:

@@ -18,10 +18,10 @@ from archir.ir.verify import checked_types
 class Cost:
     """Costs of a network or of a part of it; all except `params` are for one sample.
 
-    `params` is the number of trainable parameters, `macs` that of multiply-accumulates, `activation_bytes` the total
-    size of all activations, and `kernels` the number of kernels launched in evaluation. `peak_bytes` is the maximum
-    size of the activations alive at the same time: a result is alive until the last operation that reads it, an output
-    until the end.
+    `params` is the number of trainable parameters, `macs` the number of multiply-accumulates, `activation_bytes` the
+    total size of all activations, and `kernels` the number of kernels launched in evaluation. `peak_bytes` is the
+    maximum size of the activations alive at the same time. A result is alive until the last operation that reads it has
+    run, an output until the end.
     """
 
     params: int
@@ -41,13 +41,14 @@ class Cost:
 
 
 ADDITIVE_COSTS = ("params", "macs", "activation_bytes", "kernels")
-"""Costs that add up over the parts of a network; `peak_bytes` does not, it is the maximum over the parts."""
+"""Costs that add up over the parts of a network, unlike `peak_bytes`, which is the maximum over the parts."""
 
 
 def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
     """Return the cost of every node of a graph without choices.
 
-    Shared weights count at the first node that has them. Raises ArchError (A0901) if the graph has choices.
+    The cost of shared weights counts at the first node that uses them. Raises ArchError (A0901) if the graph has
+    choices.
     """
     for number in graph:
         if isinstance(graph[number].op, Select) or graph[number].op.varying_attributes:

@@ -15,8 +15,8 @@ def cse(graph: Graph) -> Graph:
     """Merge nodes that apply the same operation, with the same weights, to the same operands.
 
     `%1 = relu(%0); %2 = relu(%0); %3 = add(%1, %2)` -> `%1 = relu(%0); %2 = add(%1, %1)`. Two kinds of operations are
-    never merged, even if their scopes are equal because a block is called repeatedly: random operations, since each
-    samples its own numbers, and batch norms, since each call updates the running statistics.
+    never merged, even if their scopes are equal because a block is called repeatedly: random operations, because each
+    samples its own numbers, and batch norms, because each call updates the running statistics.
     """
     graph = prune(graph)
     types, needed = checked_types(graph), reachability_conditions(graph)

@@ -75,7 +75,7 @@ def fold_pad(graph: Graph) -> Graph:
 
 
 def fold_norm(graph: Graph, weights: Arrays) -> tuple[Graph, dict[str, NDArray[Any]]]:
-    """Fold each batch norm into the convolution or linear layer that it reads, unless another node reads that, too.
+    """Fold each batch norm into the convolution or linear layer that it reads, if nothing else reads the layer.
 
     `%1 = conv(%0); %2 = batch_norm(%1)` -> `%1 = conv(%0, bias=true)`: the weights are multiplied by f = scale /
     sqrt(variance + eps), and the bias becomes shift - mean * f (Jacob et al. 2018, eq. 14).
@@ -118,7 +118,7 @@ def fold_norm(graph: Graph, weights: Arrays) -> tuple[Graph, dict[str, NDArray[A
 def _output_axis(op: Op) -> int | None:
     """Return the axis of an operation's `weight` that holds the channels of the result.
 
-    None unless there is exactly one.
+    Returns None unless there is exactly one such axis.
     """
     if isinstance(op, ConvTranspose):
         return 1 if op.groups == 1 else None
@@ -132,7 +132,7 @@ def _norm_names(norm: str, op: BatchNorm) -> list[str]:
 
 
 def _fold(weights: dict[str, NDArray[Any]], producer: str, norm: str, op: BatchNorm, axis: int) -> None:
-    """Fold a batch norm into the weights of the operation it reads; delete its own weights from `weights`."""
+    """Fold a batch norm into the weights of the operation it reads; delete the norm's weights from `weights`."""
     parts = {name.rsplit(".", 1)[-1]: weights.pop(name).astype(np.float64) for name in _norm_names(norm, op)}
     factor = parts.get("weight", np.float64(1)) / np.sqrt(parts["running_var"] + op.eps)
     weight = weights[state_name(producer, "weight")]

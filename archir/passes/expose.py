@@ -25,10 +25,10 @@ def expose(graph: Graph, outputs: Mapping[str, NodeId]) -> Graph:
 
 
 def features(graph: Graph) -> NodeId:
-    """Return the features before the final global pooling: the operand of this pooling.
+    """Return the features before the final global pooling, i.e. the operand of this pooling.
 
-    It is the last global pooling that lies on every path from an input to the first output. Raises ArchError (A1902) if
-    there is none, for example because the pooling is one alternative of a choice.
+    The final global pooling is the last one that lies on every path from an input to the first output. Raises ArchError
+    (A1902) if there is none, for example because the pooling is one alternative of a choice.
     """
     name, number = next(iter(graph.outputs.items()))
     for node in _dominators(graph, number):
@@ -40,7 +40,7 @@ def features(graph: Graph) -> NodeId:
 
 
 def _dominators(graph: Graph, number: NodeId) -> list[NodeId]:
-    """Return the dominators of a node, last first: the nodes that lie on every path from an input to it, and itself."""
+    """Return the dominators of a node, last first: itself, and all nodes on every path from an input to it."""
     import networkx as nx
 
     flow: nx.DiGraph[NodeId] = nx.DiGraph()

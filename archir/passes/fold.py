@@ -43,7 +43,7 @@ FOLDING = {
     Relu6, ToMap, ToTokens, Transpose, Select, Resize, AdaptiveAvgPool, AdaptiveMaxPool,
     PixelShuffle, PixelUnshuffle,
 }  # fmt: skip
-"""Operations that `FoldSite.add_folded` may simplify; it adds nodes of all other operations unchanged."""
+"""Operations that `FoldSite.add_folded` may simplify; nodes of all other operations are added unchanged."""
 
 
 _SHAPING = Reshape | Flatten | Slice | Pad | Upsample | Resize | AdaptiveAvgPool | PixelShuffle | PixelUnshuffle
@@ -110,7 +110,7 @@ class FoldSite:
         return self.types[self.out.operands(self.operands[0])[0]]
 
     def _skip_operand(self, node: Node) -> NodeId:
-        """Add the node with its operand's operands in place of its own, which skips the operation in between."""
+        """Add the node such that it reads its operand's operands, which skips the operation in between."""
         return self.out.add(node, *self.out.operands(self.operands[0]))
 
     def _reshaped(self, node: Node) -> NodeId:
@@ -119,7 +119,10 @@ class FoldSite:
         return self.out.operands(self.operands[0])[0] if self.type == self._type_before() else self._skip_operand(node)
 
     def _transposed(self, node: Node, op: Transpose, inner: Op) -> NodeId:
-        """Return the replacement of a transposition, merged with one before it, and dropped if it is the identity."""
+        """Return the replacement of a transposition.
+
+        The transposition is merged with one before it, and dropped if the result is the identity.
+        """
         if varies(op.axes) or (isinstance(inner, Transpose) and varies(inner.axes)):
             return self.out.add(node, *self.operands)
         order = op.order(self.type.rank)

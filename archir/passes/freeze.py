@@ -12,10 +12,10 @@ from archir.passes.prune import prune
 
 
 def freeze(graph: Graph, outcomes: Mapping[str, int]) -> Graph:
-    """Fix choices, by path, to outcomes, and return the remaining space. To fix all choices, `specialize` is faster.
+    """Fix choices, by path, to outcomes, and return the remaining space. To fix all, `specialize` is faster.
 
-    Choices that become inactive are removed. Conditions that mention the outcome of a removed choice hold for all of
-    its outcomes or for none. Conditions and constraints are reduced to the remaining choices.
+    Choices that become inactive are removed. A condition that mentions the outcome of a removed choice holds either for
+    all of the choice's outcomes or for none. Conditions and constraints are reduced to the remaining choices.
     """
     fixed: dict[Choice, int] = {}
 

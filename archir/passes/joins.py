@@ -36,8 +36,8 @@ _T = TypeVar("_T", bound=Hashable)
 ChannelClass = tuple[bool, NodeId]
 """Class of nodes whose channels have the same positions.
 
-(False, a stream) is a whole stream, identified by a node. (True, a node) is a subset of a stream: the nodes that have
-the same channels without a `select` in between.
+(False, node) is the whole stream that the node identifies. (True, node) is a subset of a stream: the nodes that have
+the same channels as this node without a `select` in between.
 """
 
 
@@ -80,7 +80,10 @@ class Joins:
         self.by_class: dict[ChannelClass, list[Join]] = {}
         self._mixed_streams: set[NodeId] = set()
         self.conflicts: list[tuple[Value, ...]] = []
-        """The values that conflicts depend on: heads or pieces that contain channels of several operands of a join."""
+        """The values that conflicts depend on.
+
+        A conflict is a head or piece that contains channels of several operands of a join.
+        """
 
     def channels(self, number: NodeId) -> Value:
         """Return the number of channels of a node."""
@@ -88,7 +91,7 @@ class Joins:
         return x.dims[x.channel_axis] if x.rank else 1
 
     def class_of(self, number: NodeId) -> ChannelClass:
-        """Return the class of this node: the nodes whose channels have the same positions as its own."""
+        """Return the class of a node: the nodes whose channels have the same positions as the node's channels."""
         stream = self.streams[number]
         return (True, self.aliases[number]) if stream in self._mixed_streams else (False, stream)
 
@@ -97,7 +100,7 @@ class Joins:
     def unite_parts(self) -> None:
         """Unite the streams of corresponding operands of equal joins whose results are in one stream.
 
-        In `concat(a, b) + concat(c, d)`, these are a and c, and b and d.
+        In `concat(a, b) + concat(c, d)`, a and c correspond, and so do b and d.
         """
         for _ in range(_MAX_ROUNDS):
             by_stream: dict[NodeId, list[Join]] = defaultdict(list)
@@ -216,7 +219,7 @@ class Joins:
     ) -> None:
         """Request heads for the operands of each join whose result is split into heads.
 
-        If that is impossible, the join is dropped.
+        If the heads cannot be distributed among the operands, the join is dropped.
         """
         for channel_class in self._order:
             if channel_class not in self.by_class:
@@ -281,7 +284,7 @@ def _head_share(heads: int, part: int, total: int) -> int:
 def _shuffled_heads(heads: int, groups: int, channels: int) -> int:
     """Return the number of heads of a shuffle's operand, each of whose groups is split into `heads` heads.
 
-    Raises RuleError if the channels do not divide into that many heads.
+    Raises RuleError if the number of channels is not divisible by the number of heads.
     """
     if channels % (heads * groups):
         raise RuleError(f"{channels} channels do not divide into {heads} heads in each of {groups} groups")

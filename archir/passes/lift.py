@@ -119,7 +119,7 @@ class _Lifting:
         return _fix_all(self.graph.decisions[choice.path].active, outcomes) is not False
 
     def _version_of(self, operand: NodeId, outcomes: Mapping[Choice, int]) -> NodeId | None:
-        """Return the version of an operand for these outcomes; None if the operand has no version for them."""
+        """Return the version of an operand for these outcomes; None if there is no such version."""
         assignment: dict[Choice, int] = {}
         for choice in self.versions[operand].choices:
             assignment[choice] = outcomes[choice] if self._active(choice, assignment) else 0
@@ -151,7 +151,7 @@ class _Lifting:
     ) -> NodeId | None:
         """Append `select` nodes among the versions, by the choices that `outcomes` does not fix.
 
-        Return the last one; None if there is no version for these outcomes.
+        Returns the last `select` node; None if there is no version for these outcomes.
         """
         open_choice = next((choice for choice in choices if choice not in outcomes), None)
         if open_choice is None:

@@ -141,8 +141,10 @@ class _Partial:
         return self._add(Slice(start=start, stop=stop), Node(template.op, template.span, ""), full)
 
     def _processed_slice(self, source: NodeId, end: NodeId) -> NodeId:
-        """Return the slice of `source` with the channels that the choice `end` processes; append it on the first
-        call."""
+        """Return the slice of `source` with the channels that the choice `end` processes.
+
+        The slice is appended on the first call.
+        """
         if (source, end) not in self.narrow:
             width = self.types[source].shape[0] // self.part
             self.narrow[source, end] = self._channel_slice(source, self.graph[end], 0, width)
@@ -151,7 +153,7 @@ class _Partial:
     def _add_narrow(self, number: NodeId, end: NodeId, source: NodeId) -> None:
         """Append the narrow copy of a node that belongs to the choice `end`.
 
-        If the node's channels do not divide, a problem is recorded instead.
+        If the node's number of channels is not divisible, a problem is recorded instead.
         """
         node = self.graph[number]
         operands = [
@@ -167,7 +169,7 @@ class _Partial:
             self.narrow[number, end] = self._processed_slice(source, end)
 
     def _add_merged(self, number: NodeId, source: NodeId) -> NodeId:
-        """Append the narrow choice, its bypass, their concatenation, and a channel shuffle, which is returned."""
+        """Append the narrow choice, its bypass, their concatenation, and a channel shuffle; return the shuffle."""
         node, x, y = self.graph[number], self.types[source], self.types[number]
         alternatives = [
             self._processed_slice(source, number) if operand == source else self.narrow[operand, number]

@@ -57,7 +57,7 @@ def _with_needed_operands(
 ) -> tuple[Node, tuple[NodeId, ...]]:
     """Return a node, and those of its operands that are needed.
 
-    Only a `select` can have operands that are not: those that are never selected when the `select` is needed.
+    Only a `select` can have operands that are not needed: those never selected when the `select` is needed.
     """
     op, remaining = node.op, [operand for operand in operands if operand in needed]
     if not isinstance(op, Select) or len(remaining) == len(operands):

@@ -48,9 +48,10 @@ def relax(graph: Graph, paths: Collection[str] | None = None, edges: Edges = "al
     `%3 = select(%1, %2) by op [0, 1]` -> `%3 = mix(%1, %2)`, where the weight of %1 is that of the first outcome of
     `op`. `paths` are the choices to relax; by default, all. Choices of values are first turned into choices among
     operations (`lift`). Nested mixtures and sums of mixtures are flattened into one mixture, without zero terms. A
-    choice among kinds becomes one mixture for each kind and shape; the operation that reads the choice reads all of
-    them. `edges` says how to relax a choice of several alternatives if these are all added up; otherwise it becomes a
-    mixture over its outcomes. Raises ArchError (A2001 to A2003) for each choice that cannot be relaxed.
+    choice among kinds becomes one mixture for each kind and shape, and the operation that reads the choice reads all of
+    these mixtures. `edges` says how to relax a choice of several alternatives whose tensors are all added up;
+    otherwise, such a choice becomes a mixture over its outcomes. Raises ArchError (A2001 to A2003) for each choice that
+    cannot be relaxed.
     """
     opened = set(graph.decisions if paths is None else paths)
     _check_inputs(graph, opened)
@@ -106,7 +107,7 @@ class _Relaxation:
         return condition
 
     def _types(self, number: NodeId) -> set[TensorType]:
-        """Return the types of the terms that an old node equals."""
+        """Return the types of the terms in the linear combination that an old node equals."""
         return {self.types[term.node] for term in self.terms[number]}
 
     def _combination(self, number: NodeId) -> list[Term]:
@@ -253,7 +254,8 @@ def _check_inputs(graph: Graph, relaxed: Collection[str]) -> None:
 def _scaled(term: Term, share: Share) -> Term:
     """Return a term with its weight multiplied by `share`.
 
-    If both have a factor for the same choice, the factors' indices are intersected.
+    If the term's weight and `share` both have a factor for the same choice, the indices of these factors are
+    intersected.
     """
     factors = dict(term.share)
     for name, positions in share:
@@ -315,9 +317,9 @@ def _sums(graph: Graph, relaxed: Collection[str]) -> dict[NodeId, tuple[NodeId, 
 
 
 def _alternatives_at(graph: Graph, number: NodeId, op: Select, index: int) -> dict[int, NodeId] | None:
-    """Return the node of each alternative that a `select` may yield, if it yields the taken tensor number `index`.
+    """Return the nodes of the alternatives that a `select` may yield if it yields taken tensor number `index`.
 
-    None if the `select` yields anything else for some outcome.
+    Returns None if the `select` yields anything else for some outcome.
     """
     operands, reads = graph.operands(number), dict[int, NodeId]()
     for subset, case in zip(graph.decisions[op.choice].choice.subsets, op.cases, strict=True):
@@ -329,7 +331,8 @@ def _alternatives_at(graph: Graph, number: NodeId, op: Select, index: int) -> di
 def _sum(graph: Graph, number: NodeId) -> NodeId:
     """Return the node of the sum that a node contributes to, directly or through additions.
 
-    It is the last addition, or the `calibrate` that reads the node; the node itself if it is not added to anything.
+    The result is the last addition, or the `calibrate` that reads the node. If the node is not added to anything, the
+    result is the node itself.
     """
     while len(consumers := graph.consumers(number)) == 1 and number not in graph.outputs.values():
         (consumer,) = consumers

@@ -1,6 +1,6 @@
 """Adaptation of networks to other image sizes and text lengths.
 
-A check finds the sizes at which the weights stay valid.
+The module also finds the sizes at which the weights stay valid.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def resize(graph: Graph, *size: int) -> Graph:
 
 
 def open_axes(x: TensorType, tokens: int | None) -> tuple[int, ...]:
-    """Return the axes of an input that may have another size.
+    """Return the axes of an input whose size may change.
 
-    They are height and width of a map or, with `tokens`, the token axes. These are the axes of length `tokens`: the
-    first axis of numbers f32[N, D] and integers i64[N], and any axis of a boolean mask.
+    These are height and width of a map or, with `tokens`, the token axes: those of length `tokens` among the first axis
+    of numbers f32[N, D] and integers i64[N], and all axes of a boolean mask.
     """
     if tokens is None:
         return (1, 2) if x.rank == 3 else ()
@@ -102,9 +102,7 @@ def trim_position_tables(graph: Graph) -> Graph:
 
 
 def with_input_sizes(graph: Graph, sizes: Mapping[str, tuple[int, ...]]) -> Graph:
-    """Return the graph with inputs of these sizes, by name.
-
-    They are then resized to the sizes that the network expects.
+    """Return the graph with inputs of these sizes (by name), then resized to what the network expects.
 
     `%0 = input "image" f32[3, case(size: 128, 224), case(size: 128, 224)]` -> `%0 = input "image" f32[3, 224, 224]; %1
     = resize(%0, size=case(size: [128, 128], [224, 224]), mode="bilinear", antialias=true)`. All architectures thus take
@@ -123,11 +121,11 @@ def with_input_sizes(graph: Graph, sizes: Mapping[str, tuple[int, ...]]) -> Grap
 
 
 def valid_sizes(graph: Graph, dynamic: Sequence[str]) -> list[Size]:
-    """Return input sizes, other than the network's own, at which it works with the same weights.
+    """Return input sizes, other than the network's own, at which the network works with the same weights.
 
-    These are image sizes if `height` or `width` is in `dynamic`, or numbers of tokens if `tokens` is. Raises ArchError
-    (A0932) if no other size works, or no shorter length: some operation then has weights that depend on the size, or
-    does not accept the size.
+    These are image sizes if `height` or `width` is in `dynamic`, and numbers of tokens if `tokens` is in `dynamic`.
+    Raises ArchError (A0932) if no other image size or no shorter length works, because some operation has weights that
+    depend on the size or does not accept the size.
     """
     graph = expand(graph)
     images = "height" in dynamic or "width" in dynamic

@@ -14,8 +14,8 @@ def merge_siblings(graph: Graph) -> Graph:
     """Merge equal siblings: nodes that `cse` merges, and batch norms on one tensor without trainable weights.
 
     `%1 = batch_norm(%0); %2 = batch_norm(%0)` -> one norm, which replaces both. If all alternatives run in every step,
-    such norms see the same batches and so have equal statistics; these are saved under the name of each original norm.
-    If not all alternatives run in every step, statistics differ: use `cse` then.
+    such norms see the same batches and so have equal statistics, which are saved under the name of each original norm.
+    If not all alternatives run in every step, statistics differ; use `cse` in that case.
     """
     graph = cse(graph)
     types = checked_types(graph)

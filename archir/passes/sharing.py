@@ -1,10 +1,10 @@
-"""Weight sharing: which slice of each shared weight, the largest of a space, each architecture uses.
+"""Weight sharing: which slice of each shared weight each architecture uses.
 
-Nodes whose channels are added, normalised or alternatives of a choice have the same channels; they form a *stream*. An
-architecture uses the first channels of a stream. If an attention splits a stream into heads, the channels are ordered
-by head, so that a channel belongs to the same head at every width (Pi et al. 2021, TrioNet, section 3.5: Multi-Head
-Sharing). A join is a node whose channels come from several streams, such as a concatenation (`archir.passes.joins`); a
-stream may also be split into equal pieces.
+A shared weight is as large as the largest one of the space. Nodes whose channels are added, normalised or alternatives
+of a choice have the same channels; they form a *stream*. An architecture uses the first channels of a stream. If an
+attention splits a stream into heads, the channels are ordered by head, so that a channel belongs to the same head at
+every width (Pi et al. 2021, TrioNet, section 3.5: Multi-Head Sharing). A join is a node whose channels come from
+several streams, such as a concatenation (`archir.passes.joins`). A stream may also be split into equal pieces.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _WeightSpecs = tuple[tuple[str, Weight, tuple[Role, ...]], ...]
 class _WeightedNode:
     """A node with weights.
 
-    `specs` has its `_WeightSpecs` for each architecture, `needed` the condition under which it is needed, and `result`
-    and `operand` are the nodes of its result and of its first operand.
+    `specs` has the `_WeightSpecs` of the node for each architecture, and `needed` is the condition under which the node
+    is needed. `result` and `operand` are the nodes whose channels are those of the result and of the first operand.
     """
 
     scope: str
@@ -65,7 +65,7 @@ class _WeightedNode:
 
     @cached_property
     def has_mixed_grouping(self) -> bool:
-        """True if the operation is grouped in only some architectures, so that axes have different roles in them.
+        """True if the operation is grouped in only some architectures, so that the roles of axes differ.
 
         A grouped operation uses the first input channels of each group. In mixed cases, all architectures use the first
         input channels overall, so that the shared weight is no larger than the largest weight of any architecture.
@@ -98,7 +98,7 @@ class Sharing:
         self._splits: list[tuple[NodeId, NodeId, int]] = []
         self._weighted: dict[NodeId, _WeightedNode] = {}
         self._irregular: list[NodeId] = []
-        """Operations without channel maps: those whose channel maps differ between architectures."""
+        """Operations treated as having no channel maps, because their channel maps differ between architectures."""
         self._slices: list[tuple[NodeId, Value]] = []
         """Slices of channels that are not one of several equal pieces, each with its first channel."""
         for number in self.types:
@@ -287,8 +287,7 @@ class Sharing:
         return dependencies
 
     def _unplaceable_channels(self, join: Join) -> tuple[Value, ...]:
-        """Return the channel counts of a join's operands if its channels cannot be placed in some architecture, else
-        ().
+        """Return the channel counts of a join's operands if some architecture's channels cannot be placed, else ().
 
         The counts are also returned if there are too many combinations of outcomes to check (MAX_ARCHITECTURES).
         """
@@ -339,7 +338,7 @@ class Sharing:
         return merge_levels(((split, self._head_widths[stream][split]), (count // split, 1)))
 
     def _heads_of(self, number: NodeId | None) -> Value:
-        """Return the number of heads of a node's channels; if these are split into equal pieces, that of the pieces."""
+        """Return the number of heads of a node's channels; if these are split into pieces, that of the pieces."""
         if number is None:
             return 1
         stream = self._streams[number]
@@ -397,7 +396,7 @@ class Sharing:
     ) -> StridedIndices | ListedIndices | None:
         """Return the positions of `size` channels of a join.
 
-        None if the node is not a join or its channels cannot be placed.
+        Returns None if the node is not a join or the channels cannot be placed.
         """
         if number is None or not (self._joins.joins_of(number) or self._is_split_join(number)):
             return None
@@ -411,9 +410,9 @@ class Sharing:
     def _weight_slices(
         self, node: _WeightedNode, leaf: tuple[_WeightSpecs, int, int]
     ) -> dict[str, tuple[Weight, WeightSlice]]:
-        """Return a node's weights in one architecture with their slices of the shared weights.
+        """Return a node's weights in one architecture, with their slices of the shared weights.
 
-        Kernels are not yet centred.
+        Kernel axes are not centred yet in these slices.
         """
         specs, result, operand = leaf
         slices = {}
@@ -533,7 +532,7 @@ def _channel_count(x: TensorType) -> Value:
 def _combined_heads(requests: Iterable[tuple[Value, Value]]) -> Value:
     """Return the number of heads in each architecture, from pairs of a condition and a requested number.
 
-    It is 1 where no heads are requested; 1 everywhere if the value would depend on too many choices.
+    The number is 1 where no heads are requested, and 1 everywhere if it would depend on too many choices.
     """
     heads: Value = 1
     try:
@@ -545,7 +544,7 @@ def _combined_heads(requests: Iterable[tuple[Value, Value]]) -> Value:
 
 
 def _nested_pieces(pieces: Mapping[NodeId, tuple[int, NodeId]], stream: NodeId) -> list[NodeId]:
-    """Return the stream of a stream's pieces, that of these pieces' own pieces, and so on."""
+    """Return the stream of a stream's pieces, the stream of the pieces of those pieces, and so on."""
     nested = []
     while stream in pieces:
         stream = pieces[stream][1]

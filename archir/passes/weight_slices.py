@@ -70,7 +70,7 @@ def as_indices(positions: Positions) -> StridedIndices | ListedIndices:
 
 
 def merge_levels(levels: Levels) -> Levels:
-    """Return nested loops over the same positions with the smallest number of levels."""
+    """Return the smallest number of nested loops that enumerate the same positions."""
     loops: list[tuple[int, int]] = []
     for count, stride in levels:
         if loops and loops[-1][1] == count * stride:

@@ -1,7 +1,7 @@
 """Plugins of installed packages: the modules of the entry-point group `archir.plugins`.
 
-They are imported the first time that a name written by a user is not registered (`Registry.find`), or that all
-registered names are listed; other commands do not pay for the import.
+The modules are imported the first time that all registered names are listed, or that a name written by a user is not
+registered (`Registry.find`). Other commands do not spend time on the import.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Plugin:
     name: str
     own_paths: tuple[Path, ...]
     folder: Path | None = None
-    """The folder that was appended to `sys.path` to import the plugin; None if Python finds it without that."""
+    """The folder that was appended to `sys.path` to import the plugin; None if no folder had to be appended."""
     library_folders: tuple[Path, ...] = ()
     """Folders whose `.arch` files programs can import under the plugin's name; only packages have any."""
 
@@ -36,7 +36,7 @@ class Plugin:
 _LOADED: dict[str, Plugin] = {}
 """Imported plugins, by name."""
 _REQUESTED: set[str] = set()
-"""Names of the plugins that the user named on the command line or in Python, as opposed to those a recipe names."""
+"""Names of the plugins that the user named on the command line or in Python, not those named in recipes."""
 
 
 def loaded() -> dict[str, Plugin]:
@@ -62,7 +62,7 @@ def is_allowed(name: str) -> bool:
     """Return whether a file may make archir call code of this module.
 
     It may if the module is a loaded plugin or was imported by Python code. Modules of Python's standard library are
-    excluded: they may be in `sys.modules` although the user never imported them.
+    excluded, because they may be in `sys.modules` although the user never imported them.
     """
     return name in _LOADED or (name in sys.modules and name.partition(".")[0] not in sys.stdlib_module_names)
 
@@ -78,9 +78,9 @@ def worker_folders() -> dict[str, Path | None]:
 def load(name: str, folders: Iterable[Path] = (), noun: str = "plugin") -> Plugin:
     """Import a plugin module unless it is already loaded.
 
-    It is searched for on the Python path, in the current folder and in `folders`. `noun` is what error messages call
-    the module. Raises ArchError: A3101 (there is no such module), A3102 (importing it fails), A3104 (several modules
-    have this name).
+    The module is searched for on the Python path, in the current folder and in `folders`. `noun` is the word for the
+    module in error messages. Raises ArchError: A3101 (there is no such module), A3102 (importing the module fails),
+    A3104 (several modules have this name).
     """
     if name in _LOADED:
         return _LOADED[name]
@@ -142,7 +142,7 @@ def _not_found(name: str, folders: Sequence[Path], noun: str) -> ArchError:
 
 
 def _find_folder(top_level: str, folders: Sequence[Path], noun: str) -> Path | None:
-    """Return the folder to append to `sys.path` so that Python finds a module; None if it finds the module without.
+    """Return the folder to append to `sys.path` so that Python finds a module; None if no folder is needed.
 
     Raises ArchError (A3101, A3104).
     """

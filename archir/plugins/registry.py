@@ -24,7 +24,7 @@ PLUGIN_HINT = 'if a plugin brings it, name the plugin: `--plugin MODULE`, or `pl
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an entry was registered: module and qualified name of the class or function that did it."""
+    """Where an entry was registered: module and qualified name of the class or function that registered it."""
 
     module: str
     name: str
@@ -52,7 +52,10 @@ class Registry(MutableMapping[K, V]):
     """
 
     def __init__(self, kind: str, kinds: str) -> None:
-        """`kind` is the singular noun by which messages call an entry, and `kinds` its plural."""
+        """Create an empty registry.
+
+        `kind` is the singular noun for an entry in messages, and `kinds` its plural.
+        """
         self.kind, self.kinds = kind, kinds
         self.origins: dict[K, Origin] = {}
         self._entries: dict[K, V] = {}
@@ -62,8 +65,8 @@ class Registry(MutableMapping[K, V]):
     def register(self, key: K, entry: V, registrant: Any = None) -> None:
         """Register an entry under a key.
 
-        `registrant`, by default the entry itself, is the class or function that registers it; it may replace its own
-        entry. Raises ArchError (A3103) if another registrant has registered the key.
+        `registrant`, by default the entry itself, is the class or function that registers the entry. A registrant may
+        replace its own entry. Raises ArchError (A3103) if another registrant has registered the key.
         """
         owner = entry if registrant is None else registrant
         origin = Origin(owner.__module__, getattr(owner, "__qualname__", type(owner).__qualname__))

@@ -54,8 +54,8 @@ class Distribution:
     def _locate(self, prefix: int, next_bits: Callable[[], int]) -> int:
         """Return the outcome that a random point in [0, 1) falls on; `prefix` has the first 53 bits of the point.
 
-        `next_bits` samples 53 further bits. It is called as long as the bits sampled so far leave open on which side of
-        the boundary between two outcomes the point lies.
+        `next_bits` samples 53 further bits of the point. It is called for as long as the bits sampled so far do not
+        determine on which side of the boundary between two outcomes the point lies.
         """
         bits, total = FLOAT_BITS, self.cumulative[-1]
         while True:
@@ -67,5 +67,8 @@ class Distribution:
 
     @cached_property
     def _boundary_cells(self) -> NDArray[np.int64]:
-        """For each outcome, the index of the cell in which it ends, of 2^53 equal cells that divide [0, 1)."""
+        """For each outcome, the index of the cell in which the outcome's interval ends.
+
+        The cells are the 2^53 equal parts of [0, 1).
+        """
         return np.array([(total << FLOAT_BITS) // self.cumulative[-1] for total in self.cumulative], np.int64)

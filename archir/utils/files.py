@@ -29,7 +29,7 @@ _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 
 MAX_DIGESTS = 10_000
 """Maximum number of digests in the ledger of the files that archir wrote on this machine.
 
-When it is full, the older half is dropped.
+When the ledger is full, its older half is dropped.
 """
 
 _allowed_folders: ContextVar[tuple[Path, ...] | None] = ContextVar("within", default=None)
@@ -39,7 +39,7 @@ _allowed_folders: ContextVar[tuple[Path, ...] | None] = ContextVar("within", def
 def confined_to(folders: Iterable[Path]) -> Iterator[None]:
     """Restrict file access in the `with` block to these folders, after resolving symbolic links.
 
-    Reading a file outside of them raises OSError; writing one raises ArchError (A0809).
+    Reading a file outside of the folders raises OSError; writing a file there raises ArchError (A0809).
     """
     token = _allowed_folders.set(tuple(folder.resolve() for folder in folders))
     try:
@@ -81,7 +81,7 @@ def observe_reads(observer: Callable[[Path], None]) -> Iterator[None]:
 
 @dataclass
 class Outputs:
-    """The files that one command reads and writes, so that it overwrites only what it may.
+    """The files that one command reads and writes, recorded so that the command overwrites only what it may.
 
     `folders` are the folders of the outputs that the user named, `inputs` the files read so far, and `outputs` the
     files written so far. If `force` is set, any existing file may be replaced.
@@ -122,9 +122,9 @@ def protect_outputs() -> Iterator[Outputs]:
 
 
 def _require_ours(path: Path, *, derived: bool = False) -> None:
-    """Raise ArchError (A0809) if `path` is a protected file that archir did not write, or that this command reads.
+    """Raise ArchError (A0809) if `path` is a protected file that archir did not write or this command reads.
 
-    A `derived` path (one that the user did not type) is protected whatever its folder is.
+    A `derived` path (one that the user did not type) is protected in any folder.
     """
     outputs, resolved = _outputs.get(), path.resolve()
     if outputs is None:
@@ -178,7 +178,7 @@ def _ledger_path() -> Path:
 def _ledger() -> dict[str, None]:
     """Return the ledger: the SHA-256 digests of the outputs that archir wrote on this machine.
 
-    They are the keys of a dictionary, oldest first.
+    The digests are the keys of a dictionary, oldest first.
     """
     try:
         return dict.fromkeys(_ledger_path().read_text("ascii").split())
@@ -270,7 +270,7 @@ def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
 
 
 def _require_writable_target(path: Path) -> None:
-    """Raise OSError if `path` is a device or a pipe: root could replace it by a file.
+    """Raise OSError if `path` is a device or a pipe, which root could otherwise replace by a file.
 
     Raises ArchError (A0809) as `_require_ours` does.
     """
@@ -329,7 +329,7 @@ def staged_output(path: Path, replaced: Iterable[Path] = (), *, derived: bool = 
 def _default_mode(folder: Path) -> int:
     """Return the permissions of a new file under the umask, to be set on temporary files.
 
-    Libraries create these readable by the user alone.
+    This is needed because libraries create temporary files that only the user can read.
     """
     path = folder / f".{secrets.token_hex(8)}"
     os.close(os.open(path, _CREATE_FLAGS, 0o666))

@@ -50,7 +50,7 @@ _ARROW_TYPES = {float: "double", int: "int64", bool: "bool", str: "string"}
 
 
 def _typed_column(values: Sequence[Any]) -> tuple[type, list[Any]]:
-    """Return a column's type, and its values converted to that type; mixed numbers and texts become texts."""
+    """Return a column's type, and its values converted to that type; a mix of numbers and texts becomes texts."""
     plain = [float(value) if isinstance(value, Fraction) else value for value in values]
     kinds = {type(value) for value in plain if value is not None}
     kind = next((kind for kind in _PANDAS_TYPES if kinds <= {kind}), float if kinds == {int, float} else str)

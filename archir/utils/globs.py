@@ -1,6 +1,6 @@
 """Glob patterns with the single wildcard `*`, which matches any text.
 
-Every other character matches itself; brackets must, since scopes contain them.
+Every other character matches itself. In particular, brackets are literal, because scopes contain them.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 def derive_seed(*parts: int | str) -> int:
     """Return a 63-bit seed that is a hash of a seed and a purpose, as in `derive_seed(seed, "order", epoch)`.
 
-    It is the same on every machine.
+    The derived seed is the same on every machine.
     """
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

@@ -34,7 +34,7 @@ Path = tuple[int | str, ...]
 SpanOf = Callable[[Path], Span | None]
 """Function that returns the source span of the setting at a path, or None."""
 PrefixOf = Callable[[Path], tuple[str, Path]]
-"""Function that splits a setting's path into a message prefix and the remaining path, which the message shows."""
+"""Function that splits a setting's path into a message prefix and the remaining path shown in the message."""
 
 
 class Settings(BaseModel):
@@ -152,10 +152,7 @@ def _shorten(value: Any) -> str:
 
 
 def _hint(model: type[BaseModel], error: ErrorDetails, path: Path) -> str | None:
-    """Return a hint that names the setting, or the value of a setting, that the user probably meant.
-
-    None if unknown.
-    """
+    """Return a hint that names the setting, or the value of a setting, that the user probably meant, or None."""
     if error["type"] == "extra_forbidden":
         *parents, name = path
         names = {field for table in _models_at(model, parents) for field in table.model_fields}
@@ -168,7 +165,7 @@ def _hint(model: type[BaseModel], error: ErrorDetails, path: Path) -> str | None
 
 
 RENAMED = {"hold": "alpha_warmup_epochs", "seen": "allow_validation_overlap", "use": "min_budget_fraction"}
-"""Current names of renamed settings, by the former name; for one release."""
+"""Maps the former name of each renamed setting to its current name; entries are kept for one release."""
 SYNONYMS = {
     normalize_name(other): names
     for names, others in {

@@ -47,7 +47,8 @@ class Document:
     def span(self, path: Path) -> Span | None:
         """Return the span of the value at a path.
 
-        If it has none, return that of the first value below the path, or else that of the closest enclosing table.
+        If the value has no span, return the span of the first value below the path, or else the span of the closest
+        enclosing table.
         """
         for length in range(len(path), 0, -1):
             for spans in (self.override_spans, self.spans):
@@ -164,7 +165,7 @@ def apply_overrides(document: Document, settings: Mapping[str, str], code: str) 
 def override_hint(data: Mapping[str, Any], tables: str | int, path: Sequence[str | int]) -> str | None:
     """Return a hint that explains `--set` keys of settings in a list of tables, and lists the tables' names.
 
-    None if the tables have no names.
+    Returns None if the tables have no names.
     """
     names = table_names(data, tables)
     if not names:
@@ -220,7 +221,7 @@ def _is_too_deep(value: Any, depth: int = 0) -> bool:
 def _invalid_values(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """Yield the path of each value that no setting can have, and an error message.
 
-    These are strings and keys with control characters, integers of thousands of digits, and dates.
+    Such values are strings and keys with control characters, integers of thousands of digits, and dates.
     """
     match value:
         case dict():

@@ -30,9 +30,9 @@ MAX_SIDE_TOTALS = 10_000_000
 """Maximum number of distinct partial totals on one side; if there are more, costs are rounded."""
 
 StateHistograms = Mapping[State, Histogram]
-"""Histogram of the partial totals, by state."""
+"""Maps each state to the histogram of its partial totals."""
 StateParts = dict[State, list[ShiftedHistogram]]
-"""Histograms that add up to the histogram of a state, by state."""
+"""Maps each state to the histograms that add up to the state's histogram."""
 
 
 class Distribution:
@@ -86,7 +86,7 @@ class Distribution:
         return [(before[state], after[state]) for state in before if state in after]
 
     def _forward_parts(self, before: StateHistograms, level: int) -> StateParts:
-        """Return, by state after stage `level`, the histograms that add up to that of the totals before the state."""
+        """Return, for each state after stage `level`, histograms that add up to that of the totals before it."""
         parts: StateParts = {}
         for state, histogram in before.items():
             for step in self.levels[level][state]:
@@ -95,7 +95,7 @@ class Distribution:
         return parts
 
     def _backward_parts(self, after: StateHistograms, level: int) -> StateParts:
-        """Return, by state before stage `level`, the histograms that add up to that of the totals after the state."""
+        """Return, for each state before stage `level`, histograms that add up to that of the totals after it."""
         return {
             state: [
                 ShiftedHistogram(after[step.after], self._rounded(level, step.costs[0]), step.path_count)
@@ -113,9 +113,9 @@ class Distribution:
     def _within_reach(
         self, parts_by_state: StateParts, least: Mapping[State, int], greatest: Mapping[State, int]
     ) -> StateParts:
-        """Drop the partial totals that no total of the other side complements to a total within bounds.
+        """Drop the partial totals that cannot be completed to a total within bounds.
 
-        The other side adds at least `least` and at most -`greatest`.
+        The other side of the chain adds at least `least` and at most -`greatest`.
         """
         low, high = self.low - self.constant - 2 * self.rounding, self.high - self.constant + self.rounding
         result: StateParts = {}
@@ -138,9 +138,9 @@ class Distribution:
         return histograms
 
     def count(self, low: int, high: int) -> tuple[int, int]:
-        """Return a lower and an upper bound of the number of architectures that cost from `low` to `high`.
+        """Return a lower and an upper bound of the number of architectures that cost `low` to `high` (inclusive).
 
-        Both ends are included. They are equal, and exact, unless totals are rounded.
+        The two bounds are equal, and thus exact, unless totals are rounded.
         """
         low, high = max(low, self.low), min(high, self.high)
         most = self._within(low - self.rounding, high)

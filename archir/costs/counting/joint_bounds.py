@@ -1,10 +1,10 @@
 """Number of architectures within several bounds at the same time, and uniform sampling from them.
 
-The residual budget of a bound is what a partial architecture leaves of it; it is tracked along the chain of choices. A
-forward pass finds the residual budgets that occur before each stage; a backward pass counts the continuations that each
-of them allows. Residual budgets that allow every continuation are merged into one, and those that allow none are
-dropped. If there are too many, they are rounded, all up or all down: the count is then too large or too small, and
-samples may violate a bound by the rounding error.
+The residual budget of a bound is the amount that a partial architecture has not used yet; it is tracked along the chain
+of choices. A forward pass finds the residual budgets that occur before each stage. A backward pass counts the
+continuations that each residual budget allows. Residual budgets that allow every continuation are merged into one, and
+those that allow none are dropped. If there are too many residual budgets, they are rounded, either all up or all down:
+the count is then too large or too small, and samples may violate a bound by the rounding error.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class StateResiduals(NamedTuple):
     cells: Numbers
 
     def find(self, residuals: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
-        """Return the positions of those residual budgets that allow a continuation, and their indices into `cells`."""
+        """Return the positions of the residual budgets that allow a continuation, and the index of each in `cells`."""
         feasible, indices = self.grid.cell_indices(residuals)
         return feasible, np.searchsorted(self.cells, indices)
 
@@ -133,7 +133,8 @@ class StateResiduals(NamedTuple):
 class ResidualBudgets:
     """Residual budgets of a chain under bounds: counting and sampling of the architectures within all bounds.
 
-    If there are more than `entries` before a stage, they are rounded: up if `up` is set, otherwise down.
+    If there are more than `entries` residual budgets before a stage, they are rounded: up if `up` is set, otherwise
+    down.
     """
 
     def __init__(self, stages: Stages, limits: Sequence[Limit], entries: int, up: bool) -> None:
@@ -207,7 +208,10 @@ class ResidualBudgets:
     def _distinct_residuals(
         self, arriving: Mapping[State, list[list[Numbers]]], extremes: Mapping[State, tuple[list[int], list[int]]]
     ) -> dict[State, StateResiduals]:
-        """Return the distinct residual budgets of each state, on a grid that is coarsened until they are few enough."""
+        """Return the distinct residual budgets of each state.
+
+        Their grid is coarsened until there are few enough residual budgets.
+        """
         units = [1] * len(self.initial)
         rows = sum(len(residuals[0]) for parts in arriving.values() for residuals in parts)
         while True:
@@ -236,13 +240,18 @@ class ResidualBudgets:
 
     @property
     def count(self) -> int:
-        """Number of architectures within the bounds; if residual budgets are rounded, too large (`up`) or too small."""
+        """Number of architectures within the bounds.
+
+        If residual budgets are rounded, the number is too large (with `up`) or too small (otherwise).
+        """
         return self._continuations[0]
 
     @cached_property
     def _continuations(self) -> tuple[int, list[dict[State, Weights]]]:
-        """Exact number of continuations from the start, and the number from each residual budget, rounded to 53
-        bits."""
+        """Return the exact number of continuations from the start, and the number from each residual budget.
+
+        The numbers from residual budgets are rounded to 53 bits.
+        """
         continuations: dict[State, Counts] = {state: np.ones((1, 1), np.int64) for state in self.residuals[-1]}
         rounded = [{state: to_floats(counts) for state, counts in continuations.items()}]
         totals = dict.fromkeys(continuations, 1)
@@ -311,7 +320,7 @@ class ResidualBudgets:
 def _advance(
     residuals: Sequence[Numbers], step: ScaledStep, after: Mapping[State, StateResiduals]
 ) -> tuple[Numbers, Numbers]:
-    """Return the positions of the residual budgets that allow a step, and the positions of those after it."""
+    """Return the positions of the residual budgets that allow a step, and the positions of the resulting ones."""
     return after[step.after].find([residual - cost for residual, cost in zip(residuals, step.costs, strict=True)])
 
 

@@ -22,7 +22,7 @@ MAX_PATHS = 2048
 MAX_STEPS = 500_000
 """Maximum number of steps of a chain that can be coarsened into stages."""
 STATE_WEIGHT = 8
-"""Number of merged steps that count as much as one additional state when the cuts are chosen."""
+"""Number of merged steps that counts as much as one additional state when cuts between stages are chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +42,8 @@ class MergedStep:
 class Stages:
     """Stages of a chain: `levels[i]` has the merged steps of the choices `cuts[i]` to `cuts[i + 1]`, by state.
 
-    The state is that before these choices. The cuts minimise the weighted number of states and merged steps. Raises
-    ArchError (A1602) if the chain has too many steps.
+    The steps are grouped by the state before these choices. The cuts minimise the weighted number of states and merged
+    steps. Raises ArchError (A1602) if the chain has too many steps.
     """
 
     def __init__(self, chain: Chain) -> None:

@@ -31,7 +31,10 @@ class TooManyTotalsError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """Histogram of totals: the distinct totals `keys` [n] in ascending order, and the number at each [n, limbs]."""
+    """Histogram of totals: the distinct totals `keys` [n] in ascending order, and the number at each total.
+
+    The numbers are limbs [n, limbs].
+    """
 
     keys: Keys
     counts: Counts
@@ -154,9 +157,9 @@ def carry(counts: Counts) -> None:
 
 
 DIGIT_BITS, PRODUCT_ROWS = 16, 2**20
-"""Bits per digit, and rows multiplied together, such that sums of products stay below 2^53.
+"""Bits per digit, and number of rows multiplied together.
 
-Floats are exact up to there.
+They are chosen such that sums of products stay below 2^53, up to which floats represent integers exactly.
 """
 
 

@@ -42,7 +42,7 @@ WORK_FRACTION = 1 / 20
 class LowerBound:
     """Lower bound of all totals, and the assignment (outcomes by path) that was found by following the bound.
 
-    `outcomes` is None if that led to no assignment that satisfies the conditions.
+    `outcomes` is None if following the bound led to no assignment that satisfies the conditions.
     """
 
     bound: int
@@ -52,7 +52,7 @@ class LowerBound:
 
 
 def activity_conditions(conditions: Sequence[Value], order: Sequence[Decision]) -> list[Value]:
-    """Return the conditions and, for each tested choice that may be inactive, that it then has outcome 0."""
+    """Return the conditions, extended such that each tested choice that may be inactive then has outcome 0."""
     tested = set(support(*conditions))
     absent = [
         disjoin(decision.active, outcome_in(decision.choice, [0]))
@@ -67,7 +67,7 @@ def minimize(
 ) -> LowerBound | None:
     """Return the minimum of the sum of terms over assignments that satisfy all conditions.
 
-    None if it is proved that no assignment does. Each sum visits at most `max_nodes` diagram nodes.
+    Returns None if it is proved that no assignment satisfies them. Each sum visits at most `max_nodes` diagram nodes.
     """
     return _Elimination(terms, conditions, order, max_nodes).result()
 

@@ -1,7 +1,8 @@
-"""Minimum total of diagrams by extending partial architectures choice by choice: exact, if few must be kept.
+"""Minimum total of diagrams by forward search: partial architectures are extended choice by choice.
 
-Of partial architectures that no condition and no later term distinguishes, only the cheapest is kept. They are rows of
-arrays, for which terms are evaluated by walking their diagrams, so a term may depend on any number of choices.
+Among partial architectures that no condition and no later term distinguishes, only the cheapest is kept. The result is
+exact; the search is fast if few partial architectures must be kept. Partial architectures are rows of arrays, for which
+terms are evaluated by walking the terms' diagrams, so a term may depend on any number of choices.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ WORK_PER_TERM, ROWS_PER_UNIT = 20, 32
 
 
 def minimize(terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision]) -> LowerBound | None:
-    """Return the minimum of the sum of terms over architectures that satisfy all conditions; None if there are none.
+    """Return the minimum of the sum of terms over architectures that satisfy all conditions; None if none does.
 
-    Raises DiagramSizeError if too many partial architectures must be kept, and WorkError.
+    Raises DiagramSizeError if too many partial architectures must be kept, and WorkError if the work budget is
+    exhausted.
     """
     tested, varying_terms = support(*terms, *conditions), sum(map(varies, terms))
     min_rows = sum(choice.outcome_count for choice in tested)  # if there were one state before each choice
@@ -38,7 +40,7 @@ def minimize(terms: Sequence[Value], conditions: Sequence[Value], order: Sequenc
 
 
 class _ForwardSearch:
-    """State of one search: partial architectures as rows, their totals, and their nodes in the conditions."""
+    """State of one search: partial architectures as rows, their totals, and their diagram nodes in conditions."""
 
     def __init__(self, terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision]) -> None:
         """Store each term with the last choice that it tests. Raises DiagramSizeError if sums may exceed 64 bits."""

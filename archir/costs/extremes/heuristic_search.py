@@ -56,10 +56,10 @@ class ExtremeSearch:
     def extreme(
         self, terms: Mapping[Term, int], sign: int, exact: bool, costs: Callable[[Codes], Numbers]
     ) -> Extreme | None:
-        """Return the minimum (`sign` 1) or maximum (`sign` -1) of a cost.
+        """Return the minimum (`sign` 1) or maximum (`sign` -1) of a cost; None if the conditions are unsatisfiable.
 
-        None if no architecture satisfies the conditions. If `exact`, `terms` add up to the cost; otherwise to a lower
-        bound (`sign` 1) or an upper bound (`sign` -1) of it.
+        If `exact`, `terms` add up to the cost itself; otherwise, they add up to a lower bound (`sign` 1) or an upper
+        bound (`sign` -1) of the cost.
         """
         exact = exact and not any(type(term) is Product for term in terms)
         values = [lower_bound(term, times * sign) for term, times in terms.items()]
@@ -105,8 +105,8 @@ class ExtremeSearch:
     def _local_search(self, codes: Codes, costs: Callable[[Codes], Numbers]) -> tuple[Codes, int | None]:
         """Run local search from these architectures, and return the cheapest architecture found and its cost.
 
-        Each round changes one choice, as long as the cost falls and the evaluation stays within its share of the work
-        budget. The cost is None if the architectures could not be evaluated within it.
+        Each round changes one choice. The search goes on as long as the cost falls and the evaluation stays within its
+        share of the work budget. The cost is None if that share did not suffice to evaluate the architectures.
         """
         best: Codes = codes[:0]
         best_cost: int | None = None

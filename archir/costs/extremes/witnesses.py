@@ -53,11 +53,10 @@ Marginals = list[dict[int, tuple[int, int]]]
 
 
 def extreme(chain: Chain, cost: int, sign: int, fixed: Mapping[int, int] | None = None) -> Extreme | None:
-    """Return the minimum (`sign` 1) or maximum (`sign` -1) total of a cost.
+    """Return the minimum (`sign` 1) or maximum (`sign` -1) total; None if the conditions are unsatisfiable.
 
-    None if no architecture satisfies the conditions. `fixed` has outcomes of some choices, by position; they apply
-    wherever these choices are active. Among architectures of equal cost, the minimum has the first outcomes, and the
-    maximum the last.
+    `fixed` maps positions of choices to outcomes, which are required wherever these choices are active. Among
+    architectures of equal cost, the minimum has the first outcomes, and the maximum the last.
     """
     levels: list[dict[State, list[Step]]] = chain.levels
     if fixed:
@@ -78,7 +77,7 @@ def extreme(chain: Chain, cost: int, sign: int, fixed: Mapping[int, int] | None 
 
 
 def _fix_outcome(level: Mapping[State, Sequence[Step]], outcome: int) -> dict[State, list[Step]]:
-    """Return a level with only the steps for one outcome, and those for which the choice is inactive."""
+    """Return a level of the chain with only the steps where the choice has one given outcome or is inactive."""
     return {state: [step for step in steps if step.outcome in (outcome, -1)] for state, steps in level.items()}
 
 

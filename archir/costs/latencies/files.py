@@ -16,7 +16,7 @@ from archir.utils.files import open_regular
 
 
 class _FileKind(BaseModel):
-    """Minimal schema of a latency file: the field that only a model has."""
+    """Minimal schema of a latency file: the field that exists only in models, which tells them from tables."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -24,7 +24,10 @@ class _FileKind(BaseModel):
 
 
 def read_latency_file(path: str | Path, shown: str = "") -> LatencyTable | LatencyModel:
-    """Read a latency table or model; messages call the file `shown`. Raises ArchError (A1501) if it is neither."""
+    """Read a latency table or model; error messages refer to the file as `shown`.
+
+    Raises ArchError (A1501) if the file is neither.
+    """
     shown = shown or str(path)
     try:
         with open_regular(Path(path)) as stream:
@@ -66,8 +69,8 @@ def read_model(path: str | Path) -> LatencyModel:
 def latency_cost(graph: Graph, name: str, file: Path | None = None) -> Rule:
     """Return the rule of the cost `name`: the latency of a space's networks in nanoseconds.
 
-    The table or model is read from `file` or, by default, from the file named in the cost's name. Raises ArchError:
-    A1501, A1502, and A1509 if a confidence is asked of a table, which has none.
+    The table or model is read from `file` or, by default, from the file named in the cost's name. Raises ArchError
+    (A1501, A1502), and A1509 if a confidence is requested although the file is a table, which has no error estimate.
     """
     shown, confidence = latency_file(name) or "", latency_confidence(name)
     content = read_latency_file(file or shown, shown)

@@ -45,13 +45,18 @@ def fit_model(
 ) -> LatencyModel:  # fmt: skip
     """Fit a latency model to networks that took `measured` nanoseconds [n].
 
-    `reference` has the counts of other networks of the space for the same operations; they determine the scale of the
-    features. `table` is an optional latency table of the single operations.
+    `reference` has the counts of other networks of the space for the same operations; these counts determine the scale
+    of the features. `table` is an optional latency table of the single operations.
 
-    Kinds of models are `costs` (a Gaussian process on multiply-accumulates, bytes moved and kernel launches),
-    `operations` (the same with one more term per operation) and, with a table, `table` (a line fitted to its sums) and
-    `table and operations`. The model with the smallest leave-one-out error is returned. Raises ArchError: A1510 for too
-    few networks or invalid times, A1502.
+    The kinds of models are:
+
+    - `costs`: a Gaussian process on multiply-accumulates, bytes moved and kernel launches;
+    - `operations`: the same with one more term per operation;
+    - `table` (only with a table): a line fitted to the table's sums;
+    - `table and operations` (only with a table).
+
+    The model with the smallest leave-one-out error is returned. Raises ArchError (A1502), and A1510 for too few
+    networks or invalid times.
     """
     _check_latencies(measured)
     all_counts = np.concatenate([counts.times, reference.times])
@@ -111,10 +116,10 @@ class _Coefficients:
 
 
 def _nonnegative_coefficients(blocks: list[_FeatureBlock], process: FittedProcess, all_counts: Matrix) -> _Coefficients:
-    """Convert a fitted Gaussian process to coefficients of operations that are not negative.
+    """Convert a fitted Gaussian process to non-negative coefficients of operations.
 
-    They are fitted to the process's predictions for the networks with counts `all_counts` [m, k]; the measured networks
-    come first.
+    The coefficients are fitted to the process's predictions for the networks with counts `all_counts` [m, k], of which
+    the measured networks come first.
     """
     adds = sum(block.values @ weights for block, weights in zip(blocks, process.weights, strict=True))
     mean = sum(float(block.mean @ weights) for block, weights in zip(blocks, process.weights, strict=True))

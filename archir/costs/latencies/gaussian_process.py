@@ -1,9 +1,9 @@
 """Gaussian process regression, averaged over sampled hyperparameters of the kernel.
 
-The kernel is a sum of a constant, a linear kernel for each block of features, each with a share, and noise. A few
-measurements do not determine the shares, so many sets of shares are sampled, each weighted by the probability of the
-measurements under it (Rasmussen and Williams 2006, sections 2.2 and 5.4.1, with the overall scale integrated out).
-Leave-one-out errors (section 5.4.2) estimate the error of predictions.
+The kernel is a sum of a constant, noise, and a linear kernel for each block of features, scaled by the block's share. A
+few measurements do not determine the shares. Therefore many sets of shares are sampled, each weighted by the
+probability of the measurements under it (Rasmussen and Williams 2006, sections 2.2 and 5.4.1, with the overall scale
+integrated out). Leave-one-out errors (section 5.4.2) estimate the error of predictions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FittedProcess:
     """A process fitted to n measurements, in the unit of the measurements."""
 
     weights: tuple[Matrix, ...]
-    """For each block of features [n, d], their linear weights [d]."""
+    """Linear weights [d] for each block of features [n, d]."""
     constant: float
     errors: Matrix
     """Leave-one-out error of each measurement [n]."""

@@ -57,10 +57,10 @@ def cores() -> int:
 
 
 def clock(threads: int) -> tuple[str, Callable[[], int]]:
-    """Return a clock to time computations on the processor with: its name, and a function that returns nanoseconds.
+    """Return a clock for timing computations on the processor: a name, and a function that returns nanoseconds.
 
-    For a computation in one thread, it is the thread's processor time, which other programs do not affect, if that
-    clock has a resolution of 1 us; for several threads, wall time.
+    For a computation in one thread, the clock is the thread's processor time, which other programs do not affect, if
+    the resolution of that clock is 1 us. For several threads, the clock is wall time.
     """
     if threads == 1 and time.get_clock_info("thread_time").resolution <= 1e-6:
         return "thread time", time.thread_time_ns

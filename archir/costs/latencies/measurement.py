@@ -41,7 +41,7 @@ class Bench(Protocol):
         ...
 
     def free(self, graph: Graph) -> bool:
-        """Return whether a network takes no time, because lowering removes all of its operations."""
+        """Return whether a network takes no time because lowering removes all of its operations."""
         ...
 
     def timed(self, graph: Graph) -> TimedRun:
@@ -57,7 +57,7 @@ def without_progress(items: Iterable[Any], total: int, what: str) -> Iterable[An
 def new_table(device: Device, batch: int, bench: Bench, effort: Effort = DEFAULT_EFFORT) -> LatencyTable:
     """Return a new table that contains no operations yet, only the measured overhead of a call on the device.
 
-    The overhead is extrapolated from two networks of one and of two equal, cheap operations.
+    The overhead is extrapolated from the times of two networks, one with one and one with two equal, cheap operations.
     """
     timings = dict(measure_in_turns([bench.timed(chain_network(1)), bench.timed(chain_network(2))], effort))
     single, double = timings[0], timings[1]
@@ -79,7 +79,7 @@ def new_table(device: Device, batch: int, bench: Bench, effort: Effort = DEFAULT
 def check_same_machine(table: LatencyTable, device: Device, batch: int, bench: Bench) -> None:
     """Raise ArchError (A1503) if a table was measured on another device or with other software.
 
-    It lists the differences.
+    The error lists the differences.
     """
     recorded = {"device": table.device, "batch": str(table.batch), "threads": str(table.threads), **table.machine}
     current = {"device": device, "batch": str(batch), "threads": str(bench.threads), **bench.machine}
@@ -102,7 +102,7 @@ def fill_table(
     effort: Effort = DEFAULT_EFFORT,
     clock: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Measure the operations of the space that a table lacks, and return how many were measured.
+    """Measure those operations of the space that are missing from a table, and return how many were measured.
 
     The table is saved regularly, and also when the measurement is interrupted.
     """

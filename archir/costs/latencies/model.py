@@ -37,7 +37,7 @@ MIN_NETWORKS = 5
 _USED_DEGREES = 2
 """Degrees of freedom that choosing and fitting a model uses up.
 
-With few networks, leave-one-out errors are too small.
+They are subtracted because, with few networks, leave-one-out errors underestimate the error.
 """
 
 Nanoseconds = Annotated[int, Field(ge=0, le=MAX_NANOSECONDS)]
@@ -77,7 +77,9 @@ class LatencyModel(BaseModel):
         return self._quantile((1 + _check_confidence(confidence)) / 2) * self._prediction_error
 
     def reserve(self, confidence: float) -> int:
-        """Return the ns to add to a predicted latency so that it is exceeded only with probability 1 - `confidence`.
+        """Return the ns to add to a predicted latency as a safety margin.
+
+        The sum is exceeded only with probability 1 - `confidence`.
 
         Raises ArchError (A1509).
         """
@@ -93,7 +95,7 @@ class LatencyModel(BaseModel):
         return _student_quantile(probability, self.networks - _USED_DEGREES)
 
     def check_keys(self, keys: Iterable[str]) -> None:
-        """Raise ArchError (A1502), which names them, if the model lacks some of these operations."""
+        """Raise ArchError (A1502) if the model lacks some of these operations; the error names them."""
         missing = sorted(set(keys) - self.entries.keys())
         if missing:
             hint = "the model is of another space or other parameters; fit one: archir bench --fit MODEL.json FILE"
@@ -106,7 +108,7 @@ class LatencyModel(BaseModel):
     def estimate(self, graph: Graph) -> int:
         """Return the predicted latency in nanoseconds of a network without choices.
 
-        Raises ArchError (A1502), which names the missing operations.
+        Raises ArchError (A1502) if the model lacks some of its operations; the error names them.
         """
         keys = [workload.key for workload in network_workloads(graph)]
         self.check_keys(keys)
@@ -115,7 +117,7 @@ class LatencyModel(BaseModel):
     def rule(self, confidence: float | None = None) -> Rule:
         """Return the cost rule of the predicted latency.
 
-        With a confidence, it is the latency that a network does not exceed with this probability.
+        With a confidence, the cost is the latency that a network does not exceed with this probability.
         """
 
         def op_latency(op: Op, *types: TensorType) -> int:

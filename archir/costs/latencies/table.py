@@ -32,7 +32,7 @@ Device = Literal["cpu", "cuda", "onnxruntime-cpu", "onnxruntime-cuda"]
 MAX_FILE_BYTES = 2**28
 """Maximum size in bytes of a latency table's or model's file."""
 _MAX_NANOSECONDS = 10**15
-"""Maximum number of nanoseconds of one entry (11 days), so that sums of very many entries fit in 64 bits."""
+"""Maximum number of nanoseconds in one entry (11 days), which keeps sums of very many entries in 64 bits."""
 
 Nanoseconds = Annotated[float, Field(ge=0, le=_MAX_NANOSECONDS)]
 
@@ -88,7 +88,7 @@ class LatencyTable(_StrictModel, Tabular):
         write_atomic(Path(path), (self.model_dump_json(indent=1) + "\n").encode())
 
     def check_keys(self, keys: Iterable[str]) -> None:
-        """Raise ArchError (A1502), which names them, if the table lacks some of these operations."""
+        """Raise ArchError (A1502) if the table lacks some of these operations; the error names them."""
         missing = sorted(set(keys) - self.entries.keys())
         if missing:
             hint = "measure what is missing: archir bench --table TABLE.json FILE --resume"
@@ -115,15 +115,15 @@ class LatencyTable(_StrictModel, Tabular):
 
     @property
     def base(self) -> int:
-        """Corrected nanoseconds that a network takes besides its operations."""
+        """Corrected nanoseconds that a network takes in addition to the time of its operations."""
         scale, offset = self._line
         return round(scale * self.overhead.median + offset)
 
     def estimate(self, graph: Graph) -> int:
         """Return the corrected latency in nanoseconds of a network without choices.
 
-        It is `base` plus the sum of `latency_rule` over the nodes. Raises ArchError (A1502), which names the missing
-        operations.
+        The latency is `base` plus the sum of `latency_rule` over the nodes. Raises ArchError (A1502) if the table lacks
+        some of the operations; the error names them.
         """
         rule, executed = latency_rule(self), list(network_workloads(graph))
         self.check_keys(workload.key for workload in executed)
@@ -138,7 +138,7 @@ class LatencyTable(_StrictModel, Tabular):
 def latency_rule(table: LatencyTable) -> Callable[..., int]:
     """Return a function that maps an operation and its operands' types to corrected nanoseconds.
 
-    The number is rounded for each executed operation.
+    The nanoseconds of each executed operation are rounded separately.
     """
     scale, _ = table._line
     corrected = {key: round(scale * entry.median) for key, entry in table.entries.items()}

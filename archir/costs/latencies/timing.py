@@ -18,7 +18,7 @@ _MIN_SAMPLES = 3
 class Effort:
     """How long to measure: samples of at least `sample_ns` ns are taken until the median is precise.
 
-    It is precise once its estimated relative error, interquartile range / sqrt(samples) / median, is at most
+    The median is precise once its estimated relative error, interquartile range / sqrt(samples) / median, is at most
     `precision`. At least `min_samples` and at most `max_samples` samples are taken.
     """
 
@@ -45,7 +45,7 @@ class Timing:
 class _Sampler:
     """Sampler of one function's execution time.
 
-    As a warm-up, the number of executions per sample is doubled until they last long enough.
+    As a warm-up, the number of executions per sample is doubled until a sample lasts long enough.
     """
 
     def __init__(self, timed: TimedRun, effort: Effort) -> None:

@@ -19,7 +19,7 @@ from archir.ops.activation import Sigmoid
 from archir.ops.calibration import AsGate, AsKernel
 
 _CONVERSIONS: dict[object, type[Op]] = {"gate": AsGate, "kernel": AsKernel}
-"""Operations that convert an input to a gate or a bank of kernels."""
+"""Operations that convert an input to a gate, or to a bank of convolution kernels."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,17 @@ def chain_network(length: int) -> Graph:
 
 
 def expand_op(op: Op, types: Sequence[TensorType]) -> list[Workload]:
-    """Return the workloads that an operation executes: itself, or those that a composite operation expands into."""
+    """Return the workloads that an operation executes.
+
+    These are the operation itself or, for a composite operation, the operations that it expands into.
+    """
     if not isinstance(op, Composite):
         return [Workload(op, tuple(types))]
     value_types = list(types)
     expansion: list[Workload] = []
 
     def add(op: Op, *operands: int) -> int:
-        """Add an operation to the expansion, and return the number of its result; operands are given by such
-        numbers."""
+        """Add an operation to the expansion, and return the number of its result; operands are such numbers, too."""
         operand_types = [value_types[operand] for operand in operands]
         expansion.extend(expand_op(op, operand_types))
         value_types.append(infer_op(op, operand_types))
@@ -90,7 +92,7 @@ def expand_op(op: Op, types: Sequence[TensorType]) -> list[Workload]:
 def space_workloads(graph: Graph, types: Types | None = None) -> dict[str, Workload]:
     """Return the workloads, by key, of every operation that some architecture executes.
 
-    These are all combinations of attributes and operand types; no architecture is enumerated. Bounds on costs
+    All combinations of attributes and operand types are included; no architecture is enumerated. Bounds on costs
     (`require` and `where` lines) are ignored, so that a table can be used for other bounds, too.
     """
     types = types or checked_types(graph)

@@ -1,10 +1,10 @@
 """Costs of the architectures within bounds.
 
-Minima and maxima are found by exact optimisation, everything else by a chain of choices whose states also hold the
-residual budget of each bound (what the partial architecture leaves of it). Each bound, whatever its relation and
-condition, is converted to the form "a sum is at most a number". A peak cost is a maximum of parts: it is within a limit
-if no part exceeds the limit, and beyond it if at least one part does, so a bound on it is a bound on a sum of zeros and
-ones.
+Minima and maxima are found by exact optimisation. Everything else is computed by a chain of choices whose states also
+hold the residual budget of each bound (the amount that the partial architecture has not used yet). Each bound, whatever
+its relation and condition, is converted to the form "a sum is at most a number". A peak cost is a maximum of parts: the
+peak is within a limit if no part exceeds the limit, and beyond the limit if at least one part does. A bound on a peak
+is therefore a bound on a sum of zeros and ones.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ from archir.diagrams.lifting import lift
 from archir.ir.graph import Constraint, NodeId
 
 UPPER_OFFSETS, LOWER_OFFSETS = {"<=": 0, "<": -1, "==": 0}, {">=": 0, ">": 1, "==": 0}
-"""By relation, the number to add to its limit to get an inclusive upper limit, and an inclusive lower limit."""
+"""For each relation, the number to add to a limit to get an inclusive upper limit, or a lower one."""
 REFUSAL_CODES = ("A1601", "A1602", "A3302", WORK_CODE)
 """Codes of the errors which say that no exact answer is possible.
 
-There are too many tables or states, it takes too much work, or a bound is unsupported. A bound is unsupported if it
-is not on a sum.
+The reasons are too many tables or states, too much work, or an unsupported bound (one that is not on a sum).
 """
 SATISFIED = 2**62
 """Residual budget that stands for a bound which every completion of the partial architecture satisfies."""
@@ -204,11 +203,11 @@ def suppress_refusals() -> Iterator[None]:
 
 
 class BoundedAccount(Account):
-    """Costs of the architectures of a space within bounds on costs; `unbounded` is the account without these bounds.
+    """Costs of the architectures within bounds on costs; `unbounded` is the account without these bounds.
 
-    If the bounds are only ranges of costs, `ranges` has the smallest and greatest allowed value of each; otherwise it
-    is empty. Queries that would take too much work raise ArchError (A1602); for an extreme, a proved bound is returned
-    instead.
+    If all bounds are ranges of costs, `ranges` maps each of these costs to its smallest and greatest allowed value;
+    otherwise `ranges` is empty. Queries that would take too much work raise ArchError (A1602); for an extreme, a proved
+    bound is returned instead.
     """
 
     def __init__(self, unbounded: Account, bounds: Sequence[Constraint], ranges: Mapping[str, tuple[int, int]]) -> None:
@@ -286,15 +285,15 @@ class BoundedAccount(Account):
     def stages(self, *names: str) -> Stages:
         """Return the chain with these costs, coarsened into stages of a few choices each.
 
-        If the bounds are only a range of the one cost in `names`, this is the chain of all architectures: an
-        architecture whose total is within the range is then always within the bounds.
+        If the only bound is a range of the one cost in `names`, this is the chain of all architectures, because an
+        architecture is within the bounds whenever its total is within the range.
         """
         return self.unbounded.stages(*names) if (*self.ranges,) == names else super().stages(*names)
 
     def _find_extreme(self, name: str, sign: int) -> Extreme:
         """Compute an extreme within the bounds by exact optimisation or by the chain.
 
-        If both take too much work, return only a proved bound.
+        If both methods take too much work, return only a proved bound.
         """
         result = Extreme(self._clip(name, sign, self.unbounded.extreme(name, sign).bound), None)
         with work_budget(DEFAULT_WORK), suppress_refusals():
@@ -344,6 +343,6 @@ class BoundedAccount(Account):
         return extreme
 
     def infeasible_error(self) -> ArchError:
-        """Return the error (A1603) that no architecture is within the bounds."""
+        """Return the error (A1603) which reports that no architecture is within the bounds."""
         text = " and ".join(bound.text for bound in self.bounds)
         return fail("A1603", f"no architecture has {text}", self.bounds[0].span)

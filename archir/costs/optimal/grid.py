@@ -1,8 +1,9 @@
-"""Dynamic programming over a grid: the minimum objective for every combination of sums of the other columns.
+"""Dynamic programming over a grid: the minimum objective for each combination of sums of the other columns.
 
-If layers are alike, sums of costs have few values when each column is counted in its unit: the greatest common divisor
-of the differences between its steps' costs. The table after a layer is the minimum, over the layer's steps, of the
-table before it, shifted by the step's costs. The table is exact, and gives the optimum for any limits on the columns.
+The grid is small if layers are alike, because sums of costs then have few values when each column is counted in its own
+unit, the greatest common divisor of the differences between its steps' costs. The table after a layer is the minimum,
+over the layer's steps, of the table before the layer, shifted by the step's costs. The last table is exact, and gives
+the optimum for any limits on the columns.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ Steps = NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class GridCells:
-    """Cells of the last table, sorted by objective: `indices` [cells, columns], and sums `totals` of all columns."""
+    """Cells of the last table, sorted by objective.
+
+    `indices` [cells, columns] locates the cells, and `totals` has the sums of all columns.
+    """
 
     indices: Numbers
     totals: Numbers
@@ -60,7 +64,7 @@ class Grid:
 
     @property
     def is_affordable(self) -> bool:
-        """Whether the tables fit in memory and their numbers in 64 bits, and their computation takes only seconds."""
+        """Whether the tables fit in memory, their numbers fit in 64 bits, and their computation takes only seconds."""
         states = [len(layer.starts) for layer in self.network.layers]
         cells = sum(
             state_count * prod(size) for state_count, size in zip([*states[1:], 1], self.sizes[1:], strict=True)
@@ -75,7 +79,7 @@ class Grid:
 
     @cached_property
     def _tables(self) -> tuple[Numbers, list[list[Steps]]]:
-        """The last table, and the last step to each cell, by layer and state.
+        """The last table, and, for each layer and state, the last step on the best path to each cell.
 
         Cells that no path reaches contain MAX_SUM.
         """
@@ -118,7 +122,8 @@ class Grid:
     def front(self, axes: int, limits: Sequence[int | None]) -> GridCells:
         """Return the Pareto-optimal cells within limits, sorted by increasing objective.
 
-        The front is that of the objective and the first `axes` columns; the other columns are only limited.
+        Optimality is in the objective and the first `axes` columns; the other columns only have to be within their
+        limits.
         """
         table = self.table_within(limits)
         flat = table.reshape(*table.shape[:axes], -1)

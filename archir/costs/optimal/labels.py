@@ -24,7 +24,7 @@ BLOCK_LABELS = 256
 
 @dataclass(frozen=True)
 class _Labels:
-    """Labels after a layer: for each, its state, its sums [labels, columns], the preceding label and the last step."""
+    """Labels after a layer: each has a state, sums [labels, columns], a preceding label and a last step."""
 
     states: Numbers
     totals: Numbers
@@ -33,10 +33,10 @@ class _Labels:
 
 
 def front(network: Network, axes: int, limits: Sequence[int | None], max_pairs: float) -> tuple[Codes, Numbers]:
-    """Return the codes and sums [paths, columns] of the Pareto-optimal paths within limits, by increasing objective.
+    """Return codes and sums [paths, columns] of Pareto-optimal paths within limits, by increasing objective.
 
-    The front is that of the objective and the first `axes` columns; the other columns are only limited. Raises
-    TooManyPathsError if more than about `max_pairs` pairs of labels would have to be compared.
+    Optimality is in the objective and the first `axes` columns; the other columns only have to be within their limits.
+    Raises TooManyPathsError if more than about `max_pairs` pairs of labels would have to be compared.
     """
     budgets = np.array(
         [

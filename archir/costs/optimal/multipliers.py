@@ -27,14 +27,14 @@ MAX_NEWTON_STEPS = 8
 MAX_LINE_SEARCH_STEPS = 12
 """Maximum number of step lengths tried in a line search; each is a quarter of the previous one."""
 WORK_PER_LAYER, PRODUCTS_PER_UNIT = 60, 500
-"""Work units of evaluating the function in one layer.
+"""Work units for evaluating the function in one layer, and number of products that cost one unit more.
 
-PRODUCTS_PER_UNIT products of two costs of a step cost one unit more.
+A product is that of two costs of one step.
 """
 MAX_MULTIPLIER = 1e7
 """Maximum value of a multiplier, in units in which every cost has a range of 1."""
 MAX_SCALE = 2**20
-"""Maximum number of fractions of the objective's unit in which a bound is computed, if they fit in 64 bits."""
+"""Maximum number of parts of the objective's unit in which a bound is computed, if sums fit in 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ def find_multipliers(network: Network, budgets: Sequence[int]) -> DualBound:
 
 
 def _rounded_bound(network: Network, budgets: Sequence[int], spans: Sequence[int], at: Floats) -> DualBound:
-    """Return the bound for real multipliers (in units of the spans), which are first rounded to integer weights.
+    """Return the bound for real multipliers (in units of the spans).
 
-    The weights are as fine as 62 bits allow.
+    The multipliers are first rounded to integer weights, which are as fine as 62 bits allow.
     """
     scaled = [float(multiplier) * spans[0] / span for multiplier, span in zip(at, spans[1:], strict=True)]
     sizes = [
@@ -100,7 +100,7 @@ def _rounded_bound(network: Network, budgets: Sequence[int], spans: Sequence[int
 
 
 def _shrink_weights(network: Network, budgets: Sequence[int], weights: list[int]) -> list[int]:
-    """Halve the weights until sums of weighted costs fit in 64 bits, which is checked in integers.
+    """Halve the weights until sums of weighted costs fit in 64 bits (checked in integers).
 
     Smaller weights prove a weaker bound, but still a valid one.
     """

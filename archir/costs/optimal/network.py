@@ -69,7 +69,7 @@ class Network:
         return Network(tuple(layers), self.constant[1:])
 
     def cost_to_go(self, weights: Sequence[int]) -> list[Numbers]:
-        """Return, for each layer and state, and for the end, the exact minimum weighted cost from there to the end."""
+        """Return the exact minimum weighted cost from each state to the end, for each layer and for the end."""
         costs_to_end = [np.zeros(1, np.int64)]
         for layer in reversed(self.layers):
             step_costs = layer.costs @ np.array(weights, np.int64) + costs_to_end[-1][layer.after]
@@ -77,7 +77,7 @@ class Network:
         return costs_to_end[::-1]
 
     def cost_so_far(self, weights: Sequence[int]) -> list[Numbers]:
-        """Return, for each layer and state, and for the end, the exact minimum weighted cost from the start to it."""
+        """Return the exact minimum weighted cost from the start to each state, for each layer and for the end."""
         costs_from_start = [np.zeros(1, np.int64)]
         for layer in self.layers:
             step_costs = layer.costs @ np.array(weights, np.int64) + costs_from_start[-1][layer.sources]
@@ -88,7 +88,7 @@ class Network:
 
     @cached_property
     def column_ranges(self) -> list[tuple[int, int]]:
-        """Minimum and maximum of each column over all paths, including its constant."""
+        """Minimum and maximum of each column over all paths, including the column's constant."""
         ranges = []
         for column in range(self.column_count):
             weights = np.eye(self.column_count, dtype=np.int64)[column].tolist()
@@ -132,7 +132,7 @@ def build_network(chain: Chain) -> Network | None:
 
 
 def _without_dead_ends(levels: Sequence[dict[State, list[Step]]]) -> list[dict[State, list[Step]]]:
-    """Return the levels without dead ends: states without steps, and steps to such states.
+    """Return the levels without dead ends, i.e. states that have no steps, and steps to such states.
 
     As in a chain, the result contains only states that steps reach, in the order in which they are first reached.
     """

@@ -1,8 +1,9 @@
-"""Minimum objective within bounds, with a proof; or a proof that no architecture is within them.
+"""Minimum objective within bounds, with a proof; or a proof that no architecture is within the bounds.
 
-If time or work runs out, the result is the best path found and a lower bound. Lagrange multipliers prove a first lower
-bound. All paths with an objective up to a cutoff slightly above it are listed. If there are none, the cutoff becomes
-the new lower bound and is raised by a larger step. The path found is therefore optimal: no path below it was skipped.
+Lagrange multipliers prove a first lower bound. All paths with an objective up to a cutoff slightly above that bound are
+listed. If there are none, the cutoff becomes the new lower bound and is raised by a larger step. The best path listed
+is therefore optimal, because no path below it was skipped. If time or work runs out, the result is the best path found
+so far and a lower bound.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ BEAM_WIDTH = 300
 FIRST_STEP_DIVISOR = 100_000
 """The first cutoff lies above the first lower bound by 1 / FIRST_STEP_DIVISOR of the objective's range."""
 PATH_GROWTH, MAX_STEP_GROWTH = 3, 4
-"""Desired growth factor of the number of partial paths per step, and maximum growth factor of the step.
+"""Desired growth factor of the number of partial paths, and maximum growth factor of the cutoff's step.
 
-The step is that by which the cutoff is raised.
+The step is the amount by which the cutoff is raised.
 """
 MAX_PARTIAL_PATHS = 1_000_000
 """Maximum number of partial paths that are kept at the same time."""
@@ -37,8 +38,8 @@ class Optimum:
     """The best architectures in order, and their costs [rows, columns].
 
     No other architecture has an objective below `bound`. `is_proved` says whether the result is proved to be optimal;
-    if it is and `codes` is empty, no architecture is within the bounds. `dual_bound` has the multipliers that were used
-    to list the paths.
+    if it is True and `codes` is empty, no architecture is within the bounds. `dual_bound` has the multipliers that were
+    used to list the paths.
     """
 
     codes: Codes
@@ -81,7 +82,7 @@ class _Search:
         self.constant = network.constant[0]
         self.max_objective = network.column_ranges[0][1] - self.constant
         self.infeasible_bound = self.max_objective + 1
-        """Value of the lower bound which means that no path is within the budgets."""
+        """Value of the lower bound that stands for "no path is within the budgets"."""
         self.target = None if target is None else target - self.constant
         self.dual_bound = find_multipliers(network, budgets)
         self.best_paths = Paths(
@@ -127,9 +128,9 @@ class _Search:
     def _is_infeasible(self) -> bool:
         """Return whether it can be proved that no path is within the budgets.
 
-        The first bounded column is minimised within the budgets of the others; if the minimum exceeds the column's own
-        budget, no path is within all of them. This search does not involve the objective, which too many paths have
-        nearly in common.
+        The first bounded column is minimised within the budgets of the other columns. If the minimum exceeds the first
+        column's own budget, no path is within all budgets. The original objective is not used in this search, because
+        too many paths have nearly the same objective.
         """
         if not self.budgets:
             return False

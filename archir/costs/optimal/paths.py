@@ -25,9 +25,10 @@ STEPS_PER_UNIT = 5
 MIN_DEDUPLICATED = 128
 """Number of partial paths above which dominated ones are searched for and dropped."""
 KEPT_FRACTION, DEDUPLICATION_INTERVAL = 0.9, 8
-"""If dropping dominated partial paths keeps more than this fraction, it is then done less often.
+"""Criterion for dropping dominated partial paths less often, and how often it is then done.
 
-It is then done only in every DEDUPLICATION_INTERVAL-th layer.
+If dropping keeps more than KEPT_FRACTION of the partial paths, it is from then on done only in every
+DEDUPLICATION_INTERVAL-th layer.
 """
 
 
@@ -73,9 +74,9 @@ def list_paths(
 ) -> Paths:
     """Return the paths within `budgets` whose objective, without its constant, is at most `cutoff`.
 
-    A path is omitted only if `count` other paths with equal sums of the bounded columns are at least as good. With
-    `beam`, if there are more than `max_width` partial paths, only those of the smallest weighted bounds are kept;
-    without it, this raises TooManyPathsError, as it does once `is_late` returns True.
+    A path is omitted only if `count` other paths with equal sums of the bounded columns are at least as good. If there
+    are more than `max_width` partial paths, only those with the smallest weighted bounds are kept if `beam` is set;
+    otherwise, TooManyPathsError is raised. TooManyPathsError is also raised once `is_late` returns True.
     """
     return _PathSearch(network, budgets, weights, cutoff, count, max_width, beam, is_late).run()
 
@@ -200,7 +201,7 @@ def _select(partial: _PartialPaths, indices: NDArray[np.intp]) -> _PartialPaths:
 
 
 def column_cost_to_go(layers: Sequence[Layer], columns: int) -> list[Numbers]:
-    """Return, for each layer and the end, each column's minimum from a state to the end [states, columns]."""
+    """Return, for each layer and the end, each column's minimum cost from a state to the end [states, columns]."""
     costs_to_end = [np.zeros((1, columns), np.int64)]
     for layer in reversed(layers):
         minima = np.full((len(layer.starts), columns), MAX_SUM)

@@ -1,5 +1,7 @@
-"""Default values for the parameters of blocks and operations; a call omits each argument that equals its
-default."""
+"""Default values for the parameters of blocks and operations.
+
+A call omits each argument that equals the parameter's default.
+"""
 
 from __future__ import annotations
 

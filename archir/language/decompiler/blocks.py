@@ -40,8 +40,10 @@ from archir.language.decompiler.spelling import arguments, snake
 from archir.language.decompiler.stages import detect_stages
 
 MAX_INLINED_ANYWHERE = 3
-"""Maximum number of statements of a module to inline if it is a chain of operations, and of a block to inline if
-its only call is in another block."""
+"""Maximum number of statements of a module or block to inline, in two cases.
+
+The cases are a module that is a chain of operations, and a block whose only call is in another block.
+"""
 MAX_INLINED_SINGLE = 8
 """Maximum number of statements of a module to inline if it is the only one with its structure."""
 
@@ -81,8 +83,10 @@ class ProgramBuilder:
         return body
 
     def _body(self, region: Region) -> Body:
-        """Return the body of a module; unless `plain` is set, known library blocks are recognised first. Repeats become
-        loops."""
+        """Return the body of a module, with repeated statements rolled into loops.
+
+        Unless `plain` is set, known library blocks are recognised first.
+        """
         items: list[Item] = []
         for item in region.items:
             items += self._statements[id(item)] if isinstance(item, Region) else [self._step(item)]
@@ -190,9 +194,9 @@ class ProgramBuilder:
         return len(body.items) == 1 and isinstance(body.items[0], Step)
 
     def _inline(self, items: tuple[Item, ...]) -> tuple[Item, ...]:
-        """Inline small blocks that are called once, here and in `definitions`, drop uncalled blocks, and detect stages.
+        """Inline small blocks that are called once, drop uncalled blocks, and detect stages.
 
-        Returns the new statements of the net.
+        This applies to the given statements and to `definitions`. Returns the new statements of the net.
         """
         while True:
             uses: dict[str, int] = {}
@@ -255,7 +259,7 @@ def _statements_of_call(definition: Definition, call: Step) -> tuple[Item, ...]:
 def _with_arguments(value: Expr, arguments_: Mapping[str, Expr], depth: int) -> Expr:
     """Replace the parameters in an expression of a block by the arguments of a call.
 
-    The expression lies inside `depth` loops of the block; the arguments belong outside of these loops.
+    The expression lies inside `depth` loops of the block; the arguments are expressions outside of these loops.
     """
 
     def swap(part: Expr, inside: int) -> Expr:
@@ -292,8 +296,7 @@ def _outer(value: Expr, times: int) -> Expr:
 
 
 def _groups(root: Region) -> Iterator[list[Region]]:
-    """Yield the modules of each class as one list, such that the classes of submodules come before those that
-    contain them."""
+    """Yield the modules of each class as one list, with classes of submodules before those containing them."""
     height: dict[int, int] = {}
     everything = root.all_regions()
     for region in everything:
@@ -325,7 +328,10 @@ def _groups(root: Region) -> Iterator[list[Region]]:
 
 
 def _kind(region: Region) -> str:
-    """Return the class of a module; for containers, with the last component of the scope, digits removed."""
+    """Return the class of a module.
+
+    For containers, the last component of the scope, without digits, is added to the class.
+    """
     if region.scope == "":
         return "\0"
     if region.kind in CONTAINERS:

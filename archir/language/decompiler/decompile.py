@@ -40,8 +40,8 @@ class DecompiledProgram:
 def decompile(imported: Imported) -> DecompiledProgram:
     """Decompile an imported network to a program with blocks for its modules.
 
-    Each candidate program is elaborated and its canonical hash compared with that of the graph. The first
-    candidate uses library blocks and options, the second neither. If both fail, the program has one statement per
+    Each candidate program is elaborated, and its canonical hash is compared with that of the graph. The first candidate
+    uses library blocks and options, the second uses neither. If both candidates fail, the program has one statement per
     node. Raises RuleError or ArchError if the graph cannot be written as a program.
     """
     graph = imported.graph
@@ -115,7 +115,7 @@ def _input_type(graph: Graph, number: NodeId) -> str:
 
 
 def _simplified(graph: Graph) -> Graph:
-    """Return the graph without identity nodes and dead nodes (no output depends on them); all inputs stay."""
+    """Return the graph without identity nodes and dead nodes (on which no output depends); all inputs stay."""
     live: set[NodeId] = {*graph.inputs.values()}
     stack = list(graph.outputs.values())
     while stack:

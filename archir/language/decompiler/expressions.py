@@ -37,8 +37,10 @@ class ExpressionWriter:
         self.defaults = defaults
         self.names: dict[int, str] = {}
         self.columns: list[dict[Expr, str]] = []
-        """For each enclosing loop, outermost first: the loop variable of each per-iteration list; key None is the index
-        variable."""
+        """For each enclosing loop, outermost first: maps each per-iteration list to its loop variable.
+
+        The key None stands for the index variable.
+        """
 
     def expression(self, value: Expr, up: int = 0) -> str:
         """Return the text of an expression that refers to the scope `up` loops outside the current one."""

@@ -1,5 +1,7 @@
-"""Fusion patterns: each finds a group of operations that equals a library block, to replace it by a call of the
-block."""
+"""Fusion patterns: each finds a group of operations that equals a library block.
+
+The group is then replaced by a call of the block.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,18 @@ Arguments = dict[str, Any]
 class FusionPattern:
     """Pattern of operations that make up a library block.
 
-    `operations` lists the name and operands of each operation: operand "x" is the input of the block, an integer
-    the index of an earlier operation in the tuple.
+    `operations` lists the name and operands of each operation. Operand "x" is the input of the block; an integer is the
+    index of an earlier operation in the tuple.
     """
 
     name: str
     library: str
     operations: tuple[tuple[str, tuple[Any, ...]], ...]
     solve: Callable[[Sequence[Arguments], int], Arguments | None]
-    """Given the arguments of the matched operations and the input's channel count, returns the arguments of the
-    equivalent block call, or None if there is none."""
+    """Function that returns the arguments of the equivalent block call, or None if there is no equivalent call.
+
+    It is given the arguments of the matched operations and the input's channel count.
+    """
 
 
 def _has_defaults(arguments: Arguments, op: str, *free: str) -> bool:

@@ -32,9 +32,9 @@ class Move(NamedTuple):
 class Source:
     """Origin of a weight: the source tensor `name` with shape `shape`, transformed by `moves`.
 
-    If several modules of the source share the tensor, `also` lists its other names. For a weight computed from
-    other values, `name` is empty, `computed` describes them, and `digest` is the weight's SHA-256; once the
-    weight has changed, the source can no longer be restored.
+    If several modules of the source share the tensor, `also` lists its other names. For a weight computed from other
+    values, `name` is empty, `computed` describes these values, and `digest` is the weight's SHA-256; if the weight has
+    changed since, the source can no longer be restored.
     """
 
     name: str
@@ -58,8 +58,7 @@ class Imported:
     sources: Mapping[str, Source] = field(default_factory=dict)
     """Origins of the weights, by their state-dict names."""
     rest: Mapping[str, Array | None] = field(default_factory=dict)
-    """Source tensors, by name, that have elements outside of all weights; None if a tensor file cannot store the
-    tensor."""
+    """Source tensors, by name, with elements outside of all weights; None for one that no file can store."""
     problems: Sequence[Diagnostic] = ()
     """Diagnostics for the parts that could not be imported; empty unless a partial import was requested."""
 
@@ -109,7 +108,7 @@ def restore_tensors(
 ) -> dict[str, Array]:
     """Reassemble the source tensors from the weights by inverting `apply_moves`; computed weights are skipped.
 
-    Elements that no weight contains are taken from `rest`, or are 0.
+    Elements that no weight contains are taken from `rest`, or are 0 if `rest` lacks them.
     """
     tensors = {name: array for name, array in (rest or {}).items() if array is not None}
     started: set[str] = set()

@@ -132,8 +132,8 @@ def _carries(
 ) -> list[Carry] | None:
     """Return the loop-carried values, or None if these iterations cannot form a loop.
 
-    They cannot if the first iteration is wired differently from the others, or if a later statement reads a value
-    that an iteration defines and the loop does not carry.
+    Iterations cannot form a loop if the first one is wired differently from the others, or if a later statement reads a
+    value that an iteration defines and that the loop does not carry.
     """
     first, final = items[place : place + period], items[place + (rounds - 1) * period : place + rounds * period]
     first_outputs = _outputs_of(first)
@@ -174,7 +174,7 @@ def _carries(
 def merge_rounds(column: Sequence[Expr]) -> Expr:
     """Merge the values of an argument in all iterations into one expression inside the loop.
 
-    Raises UnmergeableError if one of them is a wildcard.
+    Raises UnmergeableError if one of the values is a wildcard.
     """
     if any(value is WILD for value in column):
         raise UnmergeableError
@@ -188,8 +188,8 @@ def merge_rounds(column: Sequence[Expr]) -> Expr:
 def merge(column: Sequence[Expr], depth: int, base: Callable[[Sequence[Expr]], Expr]) -> Expr:
     """Merge corresponding expressions of several bodies into one.
 
-    `depth` is the number of loops around the expressions. Once these are unwrapped, `base` merges what differs.
-    Raises UnmergeableError if no single expression describes all of them.
+    `depth` is the number of loops around the expressions. Once the loops are unwrapped, `base` merges what differs.
+    Raises UnmergeableError if no single expression describes all of the expressions.
     """
     if depth == 0:
         return base(column)

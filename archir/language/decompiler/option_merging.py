@@ -1,8 +1,8 @@
 """Merges bodies that differ in optional parts into one structure with options.
 
-An option computes a value `result` from a value `before`. Where it is off, readers of `result` read `before`
-instead, and the statements needed only for `result` are absent. Examples are the projection in a shortcut and
-the addition at the end of a residual branch.
+An option is a conditional part that computes a value `result` from a value `before`. If the option is off, readers of
+`result` read `before` instead, and the statements needed only for `result` are absent. Examples are the projection in a
+shortcut and the addition at the end of a residual branch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from archir.language.decompiler.program_tree import (
 )
 
 MAX_BODY_STATEMENTS = 60
-"""Bodies with more statements than this are not searched for options."""
+"""Maximum number of statements of a body that is searched for options."""
 MAX_CUTS_TRIED = 4_000
 """Maximum number of options, or combinations of them, whose removal is tried for a pair of bodies."""
 MAX_CUTS_CONSIDERED = 100_000
@@ -37,8 +37,10 @@ without being tried."""
 
 @dataclass(frozen=True)
 class Cut:
-    """Optional part of a body: the indices `gone` of the statements absent without it, and the value `before` that
-    then replaces `result`."""
+    """Optional part of a body.
+
+    Without the part, the statements with the indices `gone` are absent, and the value `before` replaces `result`.
+    """
 
     gone: frozenset[int]
     result: int
@@ -184,8 +186,10 @@ def _are_disjoint(cuts: Sequence[Cut]) -> bool:
 
 
 def _with_options(base: Body, body: Body, all_cuts: Sequence[Cut], off: Sequence[Cut]) -> Body:
-    """Rewrite `body` in the structure of `base`, with one option per cut in `all_cuts`; the options in `off` are
-    off."""
+    """Rewrite `body` in the structure of `base`, with one option per cut in `all_cuts`.
+
+    The options in `off` are switched off.
+    """
     cut_by_place = {place: cut for cut in all_cuts for place in cut.gone}
     absent = {place for cut in off for place in cut.gone}
     own = iter(body.items)

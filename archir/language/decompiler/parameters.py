@@ -100,10 +100,9 @@ class Parameters:
         return None
 
     def _input_multiple(self, column: Sequence[Any], max_factor: int, max_divisor: int = 1) -> Expr | None:
-        """Return the expression for the values as a common multiple `factor * channels // divisor` of the input's
-        channels.
+        """Return the values as a common multiple `factor * channels // divisor` of the input's channels.
 
-        None if there is no such multiple with a factor up to `max_factor` and a divisor up to `max_divisor`.
+        Returns None if there is no such multiple with a factor up to `max_factor` and a divisor up to `max_divisor`.
         """
         ratio = _common_ratio(column, self._sizes) if self._input is not None else None
         if (

@@ -49,8 +49,8 @@ def name_multiples(body: Body, taken: Iterable[str]) -> tuple[tuple[Item, ...], 
 def block_text(name: str, body: Body, defaults: Mapping[str, Any], all_defaults: Defaults, taken: Iterable[str]) -> str:
     """Return the source text of a block.
 
-    `defaults` are the defaults of its own parameters; `all_defaults` those of all blocks, for the calls in its
-    body.
+    `defaults` are the defaults of the block's own parameters; `all_defaults` has the defaults of all blocks, which are
+    needed for the calls in the body.
     """
     writer = Writer(all_defaults, (*taken, *defaults))
     inputs = []

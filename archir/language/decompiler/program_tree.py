@@ -1,8 +1,8 @@
-"""Statement tree of a decompiled program. Statements read and write numbered values; their arguments are
-expressions.
+"""Statement tree of a decompiled program.
 
-Statements nest in loops and options. The depth of an expression is the number of loops around it. A round is
-one iteration of a loop.
+Statements read and write numbered values, and their arguments are expressions. Statements nest in loops and options
+(conditional statements). The depth of an expression is the number of loops around it. A round is one iteration of a
+loop.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ class Multiple:
 
 @dataclass(frozen=True)
 class FirstRound:
-    """Expression: `first` in the first iteration of the innermost loop, `later` in all others. Both belong to the
-    depth outside that loop."""
+    """Expression: `first` in the first iteration of the innermost loop, `later` in all other iterations.
+
+    `first` and `later` are expressions outside of that loop.
+    """
 
     first: Expr
     later: Expr
@@ -55,15 +57,17 @@ class FirstRound:
 
 @dataclass(frozen=True)
 class PerRound:
-    """Expression: the item for the current iteration of the innermost loop, from the list `of`. The list belongs to
-    the depth outside that loop."""
+    """Expression: the item for the current iteration of the innermost loop, from the list `of`.
+
+    The list is an expression outside of that loop.
+    """
 
     of: Expr
 
 
 @dataclass(frozen=True)
 class Outer:
-    """Expression that is invariant in the innermost loop; `of` belongs to the depth outside that loop."""
+    """Expression that is invariant in the innermost loop; `of` is the same expression outside of that loop."""
 
     of: Expr
 
@@ -109,8 +113,10 @@ class Step:
 
 
 class Carry(NamedTuple):
-    """Loop-carried value: its number before the loop, at the start and at the end of an iteration, and after the
-    loop."""
+    """Loop-carried value, given by four value numbers.
+
+    They are its numbers before the loop, at the start of an iteration, at the end of an iteration, and after the loop.
+    """
 
     before: int
     inside: int
@@ -162,8 +168,10 @@ def steps(items: Iterable[Item]) -> Iterator[Step]:
 
 
 def inputs_of(item: Item) -> tuple[int, ...]:
-    """Return the values from outside that a statement reads, once per read; reads of only a value's size do not
-    count."""
+    """Return the values that a statement reads from outside, once per read.
+
+    Reading only a value's size does not count.
+    """
     match item:
         case Step():
             return item.reads

@@ -1,6 +1,6 @@
 """Recognises recurrent layers that the source unrolled over time steps.
 
-Their nodes are compared one by one with those of a block of std.recurrent, and replaced by a call of the
+The nodes of such a layer are compared one by one with those of a block of std.recurrent, and replaced by a call of the
 block.
 """
 
@@ -27,8 +27,10 @@ RECURRENT: dict[str, dict[str, Any]] = {
 }
 """Maps each recurrent library block to the defaults of its parameters; MISSING marks a required parameter."""
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
-"""Number of gates of each recurrent block; its linear maps have `gates * width` output features for states of
-`width`."""
+"""Number of gates of each recurrent block.
+
+For states of size `width`, the block's linear maps have `gates * width` output features.
+"""
 MAX_ANCESTORS = 64
 """Approximate maximum number of ancestors of a state that are searched for the linear maps of the layer."""
 
@@ -74,9 +76,9 @@ def fuse_recurrent_layers(items: Sequence[Item], outputs: Iterable[int], graph: 
 
 
 def _match_layer(graph: Graph, types: Types, root: NodeId) -> tuple[str, NodeId, dict[str, Any], set[NodeId]] | None:
-    """Recognise the recurrent layer whose states the concatenation `root` joins.
+    """Recognise the recurrent layer whose states are joined by the concatenation `root`.
 
-    Returns the block name, the input, the arguments and the matched nodes, or None.
+    Returns the block name, the input, the arguments and the matched nodes, or None if there is no such layer.
     """
     states = graph.operands(root)
     tokens, width = types[root].shape
@@ -110,9 +112,9 @@ def _ancestors(graph: Graph, number: NodeId) -> list[NodeId]:
 
 
 def _match_nodes(expected: Graph, graph: Graph, root: NodeId, source: NodeId) -> set[NodeId] | None:
-    """Match the nodes between `source` and `root` with those of `expected`; return them, or None if they differ.
+    """Match the nodes between `source` and `root` with those of `expected`.
 
-    The nodes must also share weights in the same way.
+    Returns the matched nodes, or None if the two differ. The nodes must also share weights in the same way.
     """
     (result,), (start,) = expected.outputs.values(), expected.inputs.values()
     stack, matched = [(result, root)], {start: source}

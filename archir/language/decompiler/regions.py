@@ -16,7 +16,7 @@ from archir.ir.structure import Input
 CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict", ""})
 """Names of generic container classes, which say nothing about the contents of a module; "" for no class."""
 MIN_SPLIT_NODES = 24
-"""Modules without submodules are split at bottlenecks if they have at least this many nodes."""
+"""Minimum number of nodes of a module without submodules that is split at bottlenecks."""
 MIN_PART_NODES = 4
 """Minimum number of nodes in a part that is split off a module at a bottleneck."""
 
@@ -48,8 +48,8 @@ class Region:
 def region_tree(graph: Graph, classes: Mapping[str, str], shared: Mapping[NodeId, str]) -> Region:
     """Return the root region of a graph, which contains a region for each source module.
 
-    A module gets no region, and its nodes go to the enclosing region, if it cannot be one call: data leave it and
-    enter it again, or it shares weights with nodes outside.
+    A module cannot be one call if data leave it and enter it again, or if it shares weights with nodes outside. Such a
+    module gets no region, and its nodes go to the enclosing region.
     """
     root = Region("", classes.get("", graph.name))
     regions = {"": root}

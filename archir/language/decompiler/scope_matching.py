@@ -1,4 +1,4 @@
-"""Finds which weight scopes of two equal graphs correspond."""
+"""Finds which weight scopes of two equal graphs correspond to each other."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ class _ScopeMatcher:
         self.node_numbers = self._number_nodes(0), self._number_nodes(1)
 
     def _number_nodes(self, side: int) -> dict[NodeId, int]:
-        """Number the nodes of one graph such that, in both graphs, nodes have equal numbers if they compute the same
-        function.
+        """Number the nodes of one graph; nodes of both graphs have equal numbers if they compute the same function.
 
         Weights count as equal whatever their scope.
         """

@@ -122,8 +122,10 @@ def _constant_column(part: PerRound | FirstRound, rounds: int) -> tuple[Any, ...
 
 
 def _stage_starts(rows: Sequence[tuple[Any, ...]], differing: Sequence[int]) -> list[int]:
-    """Return the index of the first row of each stage. The rows of a stage are equal, except that its first row may
-    differ in the columns `differing`."""
+    """Return the index of the first row of each stage.
+
+    The rows of a stage are equal, except that the first row of the stage may differ in the columns `differing`.
+    """
     starts: list[int] = []
     place = 0
     while place < len(rows):

@@ -16,7 +16,10 @@ MAX_OPERAND_CHARACTERS = 70
 
 @dataclass
 class CallTree:
-    """Expression tree: a call whose operands are values or nested calls. For an option, `inner` is its result."""
+    """Expression tree: a call whose operands are values or nested calls.
+
+    For an option, `inner` is the option's result.
+    """
 
     step: Step | Option
     operands: list[int | CallTree]
@@ -43,8 +46,10 @@ class CallTree:
 
 @dataclass
 class Statement:
-    """Statement of a program: an assignment of `tree` to `writes`, or else a loop or option with the statements
-    `inside`."""
+    """Statement of a program: an assignment of `tree` to the variables `writes`, or a loop or option.
+
+    `inside` has the statements of the loop or option.
+    """
 
     writes: tuple[int, ...]
     tree: CallTree | None = None

@@ -62,6 +62,6 @@ def _cut_off(tree: CallTree, length: Callable[[Step], int], width: int) -> list[
 
 
 def _is_layer(tree: CallTree) -> bool:
-    """Return True if a call is of a block or an operation with weights, so that a wrapped line should start with it."""
+    """Return True if a call should start a wrapped line, i.e. calls a block or an operation with weights."""
     kind = OPS.get(tree.step.callee) if isinstance(tree.step, Step) else None
     return kind is None or kind.weights is not Op.weights

@@ -67,8 +67,11 @@ class Writer(ExpressionWriter):
     # statements
 
     def body(self, statements: Sequence[Statement], after: set[int], forced: Mapping[int, str]) -> None:
-        """Print statements. `after` are the values read after them; `forced` maps values to the variables they must be
-        assigned to."""
+        """Print statements.
+
+        `after` are the values that are read after the statements; `forced` maps values to the variables to which the
+        statements must assign them.
+        """
         live = [set(after)]
         for statement in reversed(statements):
             live.append((live[-1] - set(statement.writes)) | statement.needs())
@@ -108,9 +111,9 @@ class Writer(ExpressionWriter):
         return self.names.get(start, "") if isinstance(start, int) and start not in live else ""
 
     def _updated_name(self, before: int, live: set[int]) -> str:
-        """Return the variable that a loop or option updates in place: the variable of the value before it.
+        """Return the variable that a loop or option updates in place: that of the value before the statement.
 
-        If that value is still read later, assign it to a new variable first.
+        If that value is still read later, it is assigned to a new variable first.
         """
         if before not in live and self.names[before] not in self.taken:
             return self.names[before]

@@ -166,7 +166,7 @@ class OperationCaller(WeightSharing):
     def each_case(self, value: Value, then: Any, span: Span) -> Value:
         """Evaluate `then(leaf)` for each possible value (leaf) of a choice-dependent value, and merge the results.
 
-        Each evaluation runs under the condition that the value is that leaf.
+        Each evaluation runs under the condition that the choice-dependent value equals that leaf.
         """
         outcomes: list[tuple[Value, Value]] = []
         for leaf, condition in leaf_conditions(value):

@@ -1,4 +1,4 @@
-"""Evaluates calls and pipes, whatever the callee: blocks and cells are expanded here."""
+"""Evaluates calls and pipes for all kinds of callees; blocks and cells are expanded here."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ from archir.language.syntax import ast
 
 @dataclass
 class CellState:
-    """State of a cell during elaboration. The first call makes the cell's choices; later calls must make the same
-    ones."""
+    """State of a cell during elaboration.
+
+    A cell is a block whose choices are shared by all of its calls: the first call makes the choices, and later calls
+    must make the same choices.
+    """
 
     first: Span
     """Span of the first call."""
@@ -39,7 +42,7 @@ class CellState:
     choices: dict[str, tuple[Choice, Value]] = field(default_factory=dict)
     """Choices of the first call by path, each with the condition under which it is active."""
     met: dict[str, Value] = field(default_factory=dict)
-    """Choices that the current call has made so far: condition by path."""
+    """Choices that the current call has made so far: maps each path to the condition of the choice."""
     complete: bool = False
     """True once the first call has ended, so that `choices` has all choices of the cell."""
     calls: dict[Hashable, Recording] = field(default_factory=dict)
@@ -113,7 +116,7 @@ class BlockCaller(OperationCaller):
         callee = self.eval(tree.callee)
         args = [*first]
         label, self.assigned = self.assigned, None
-        """Variable to which the current expression is assigned; it names a choice that has no label."""
+        """The variable to which the current expression is assigned; it names a choice that has no label."""
         for argument in tree.arguments:
             name = argument.name.text if argument.name else None
             span = argument.name.span if argument.name else argument.value.span
@@ -133,8 +136,11 @@ class BlockCaller(OperationCaller):
         return self.call(callee, args, tree.span, in_scope)
 
     def call(self, callee: Value, args: list[ArgValue], span: Span, in_scope: bool = False) -> Value:
-        """Call a value. If the callee depends on choices, call each possible callee under its condition and merge the
-        results."""
+        """Call a value.
+
+        If the callee depends on choices, each possible callee is called under its condition, and the results are
+        merged.
+        """
         if callee is POISON or any(argument.value is POISON for argument in args):
             return POISON
         if varies(callee):
@@ -267,8 +273,10 @@ class BlockCaller(OperationCaller):
         return not any(value is POISON for value in frame.env.values())
 
     def _cell_default(self, name: str, default: ast.Expr, span: Span) -> Value:
-        """Evaluate the default of a cell's parameter. Choices in it are made once for all calls that use the
-        default."""
+        """Evaluate the default of a cell's parameter.
+
+        Choices in the default are made once for all calls that use it.
+        """
         cell = self.cells.setdefault(name, CellState(span, f"cell `{name}`"))
         outer, self.cell = self.cell, cell
         cell.met = {}
@@ -307,8 +315,10 @@ class BlockCaller(OperationCaller):
         return result
 
     def _compare_cell(self, cell: CellState, span: Span) -> None:
-        """After a cell's first call, store its choices; after a later call, report A0507 if its choices differ from
-        them."""
+        """Store a cell's choices after its first call, or check them after a later call.
+
+        Reports A0507 if the choices of the later call differ from those of the first.
+        """
         if not cell.complete:
             cell.complete, cell.guard = True, self.guard
             cell.choices = {path: (self.graph.decisions[path].choice, active) for path, active in cell.met.items()}
@@ -376,9 +386,9 @@ def _parameters_of(callee: Value) -> list[str]:
 def _same_choice(first_call: tuple[Value, Value], second_call: tuple[Value, Value], own: Container[Choice]) -> bool:
     """Return True if a choice is active under the same condition in two calls of a cell.
 
-    `first_call` and `second_call` are pairs: the condition of the call, and the condition of the choice in it.
-    The conditions are compared where both calls are evaluated, and again after all choices other than the cell's
-    `own` have been projected out.
+    `first_call` and `second_call` are pairs of the condition of the call and the condition of the choice in that call.
+    The choice's conditions are compared where both calls are evaluated, and again after projecting out all choices
+    except the cell's `own`.
     """
     (path, active), (path_2, active_2) = first_call, second_call
     if not same(conjoin(active, path_2), conjoin(active_2, path)):

@@ -1,8 +1,7 @@
-"""Cell call cache: copies the nodes of an equivalent earlier call instead of evaluating the cell's body again.
+"""Cell call cache: copies the nodes of an equivalent earlier call instead of evaluating the body again.
 
-A cell makes its choices once per net. Calls with arguments of the same types and equal static values
-therefore produce the same nodes, except for operands and scope. Networks of stacked cells are built several
-times as fast this way.
+A cell makes its choices once per net. Calls with arguments of the same types and equal static values therefore produce
+the same nodes, except for operands and scope. The cache makes building networks of stacked cells several times as fast.
 """
 
 from __future__ import annotations
@@ -43,7 +42,8 @@ class Recording:
 def call_key(network: GraphBuilder, block: Block, arguments: Mapping[str, Value]) -> Hashable | None:
     """Return the cache key of a cell call.
 
-    Keys are equal for calls with equal static arguments and equally typed tensors, whichever tensors these are.
+    Keys are equal for calls with equal static arguments and tensors of equal types, even if the tensors themselves
+    differ.
     """
     positions: dict[NodeId, int] = {}
     for position, node in enumerate(tensors(arguments)):
@@ -93,10 +93,9 @@ class Recorder:
         )
 
     def recording(self, result: Value) -> Recording | None:
-        """Return the nodes added since construction.
+        """Return the nodes added since construction, or None if they cannot be copied.
 
-        None if they cannot be copied, because they read other nodes than the arguments or `result` holds more than
-        tensors.
+        They cannot be copied if they read nodes other than the arguments, or if `result` holds anything but tensors.
         """
         graph, arguments = self.network.graph, {*self.arguments}
         added = range(self.start, len(graph))
@@ -116,7 +115,10 @@ def _entries_since(entries: dict[_Key, _Value], count: int) -> list[tuple[_Key, 
 
 
 def replay(network: GraphBuilder, recording: Recording, scope: str, arguments: tuple[NodeId, ...]) -> Value:
-    """Append copies of the recorded nodes that read `arguments` below `scope`; return the result of the call."""
+    """Append copies of the recorded nodes below `scope`, and return the result of the call.
+
+    The copies read `arguments` in place of the recorded call's arguments.
+    """
     graph = network.graph
     mapping = _NodeMapping(dict(zip(recording.arguments, arguments, strict=True)))
     prefix = len(recording.scope)

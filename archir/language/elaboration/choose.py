@@ -39,8 +39,8 @@ CHOICE_WORK = 30
 class Candidate:
     """Alternative of a choice; it may exist only for some outcomes of other choices.
 
-    `exists` is the condition under which it exists, `value` evaluates it once it is picked. `label` (derived from
-    the value) and `variable` (the variable that holds it) are possible names.
+    `exists` is the condition under which the alternative exists; `value` evaluates the alternative once it is picked.
+    `label` (derived from the value) and `variable` (the variable that holds the value) are possible names.
     """
 
     exists: Value
@@ -84,7 +84,8 @@ class ChoiceEvaluator(BlockCaller):
     def _candidate(self, tree: ast.Expr) -> Candidate | None:
         """Return the candidate for an alternative; None after an error.
 
-        An expression that may make a choice or add a node is evaluated only under the condition that it is picked.
+        An expression that may make a choice or add a node is evaluated only under the condition that the alternative is
+        picked.
         """
         if self._has_effects(tree):
             return Candidate(True, partial(self.eval, tree))
@@ -283,7 +284,7 @@ class ChoiceEvaluator(BlockCaller):
     def decide(self, tree: ast.Choose, label: str, labels: Sequence[Label], k: int | None = None) -> Choice | None:
         """Return the Choice for a `choose` expression; None after an error.
 
-        It is a new choice, except in later calls of a cell, which reuse the choice of the first call.
+        The Choice is new, except in later calls of a cell, which reuse the Choice of the first call.
         """
         span = tree.label.span if tree.label else tree.span
         if not labels:
@@ -427,7 +428,7 @@ def _is_literal(value: Value) -> bool:
 
 
 def _contains_once(leaf: Value, item_key: Hashable) -> bool:
-    """Return True if a list contains an item. Raises RuleError (A0503) if it contains it more than once."""
+    """Return True if a list contains an item. Raises RuleError (A0503) if the item occurs more than once."""
     count = (
         [value_key(item) for item in leaf].count(item_key)
         if isinstance(leaf, (Items, range))

@@ -38,8 +38,10 @@ class Limits:
     work: int = MAX_WORK
     """Work budget of elaboration (units: `archir.diagnostics.work`), used if no budget is active yet."""
     guess: bool = False
-    """If the operands of a node should have equal types but do not, whether to assume the type of the first operand,
-    so that the code after it is checked, too."""
+    """Whether to assume a type for a node whose operands should have equal types but do not.
+
+    The assumed type is that of the first operand; with it, the code after the node is checked, too.
+    """
 
 
 class Problems:
@@ -88,7 +90,7 @@ def _choice_notes(error: CombinationError, shown: Sequence[Span | None]) -> tupl
 def _alternative_span(error: CombinationError, span: Span) -> Span | None:
     """Return the span of the chosen alternative that caused an error, if the error depends on a single choice.
 
-    None if it depends on several, or if the error is reported at that span anyway.
+    Returns None if the error depends on several choices, or is reported at that span anyway.
     """
     places = [
         choice.alternative_spans[o]
@@ -194,12 +196,14 @@ class Context:
             return self.report_rule_error(error, span)
 
     def restricted(self, value: Value) -> Value:
-        """Restrict a value to the path condition: drop what it is for outcomes under which the current code does not
-        run."""
+        """Restrict a value to the path condition.
+
+        This drops its leaves for outcomes under which the current code does not run.
+        """
         return self._restriction.restrict(value, self.guard)
 
     def checked(self, span: Span, rule: Callable[..., Value], value: Value) -> Value:
-        """Like `lift` for one value; faster for rules that only validate, returning most values unchanged."""
+        """Apply a rule to one value like `lift`, but faster if the rule returns most values unchanged."""
         if varies(value):
             value = self.restricted(value)
             try:
@@ -210,8 +214,10 @@ class Context:
         return self.lift(span, rule, value)
 
     def constrain(self, constraint: Constraint) -> None:
-        """Add a constraint to the graph unless an equal one is there; each call of a cell states the same
-        constraints."""
+        """Add a constraint to the graph unless there is an equal one.
+
+        Each call of a cell states the same constraints.
+        """
         if constraint not in self._stated:
             self._stated.add(constraint)
             self.graph.constraints.append(constraint)

@@ -18,8 +18,10 @@ from archir.language.elaboration.cost_names import COSTS, latency_file
 from archir.language.elaboration.elaborate import elaborate_bounds
 
 OffsetMap = Callable[[int, bool], int]
-"""Maps an offset in the parsed text to one in the original text; the second argument tells whether it ends a
-span."""
+"""Maps an offset in the parsed text to one in the original text.
+
+The second argument tells whether the offset is the end of a span.
+"""
 NAME = "<where>"
 """Source name of bounds in diagnostics."""
 _COST = r'latency\("[^"]*"(?:, ?confidence=[\d.]{1,18})?\)|\w+(?:\([^()]*\))?'

@@ -19,7 +19,7 @@ network's own."""
 COSTS = ("params", "macs", "activation_bytes", "kernels", "peak_bytes", *COST_DEFAULTS)
 """Names that denote costs of an architecture in a `require`."""
 LATENCY = "latency"
-"""Name of the latency function in a `require`: `latency("cpu.json")` is a cost in nanoseconds, from that table."""
+"""Name of the latency function in a `require`: `latency("cpu.json")` is a cost in ns from that file."""
 
 
 def latency_name(file: str, confidence: float | None = None) -> str:
@@ -34,10 +34,9 @@ def latency_file(name: str) -> str | None:
 
 
 def latency_confidence(name: str) -> float | None:
-    """Return the confidence in a latency cost such as `latency("cpu.json", confidence=0.95)`; None if it states
-    none.
+    """Return the confidence in a latency cost such as `latency("cpu.json", confidence=0.95)`, or None.
 
-    It is the probability that the network is no slower than the cost.
+    The confidence is the probability that the network is no slower than the cost.
     """
     match = _LATENCY.fullmatch(name)
     return None if match is None or match[2] is None else float(match[2])

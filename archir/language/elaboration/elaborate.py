@@ -297,7 +297,7 @@ class Elaborator(ChoiceEvaluator):
         return file, confidence
 
     def _further_cost(self, name: str, tree: ast.Call) -> tuple[str, None] | None:
-        """Return the text of a cost with arguments, and None for its table; only None after an error."""
+        """Return the text of a cost with arguments, and None because it has no table. A single None after an error."""
         arguments = [
             (argument.name.text if argument.name else None, self.eval(argument.value)) for argument in tree.arguments
         ]
@@ -385,7 +385,7 @@ def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
 
 
 def relocated(problem: Diagnostic, source: Source, by: int) -> Diagnostic:
-    """Map the span of a problem to `source`, given that `by` characters were prepended to it before parsing."""
+    """Map the span of a problem to `source`, given that `by` characters were prepended before parsing."""
     return replace(problem, span=_shifted(problem.span, source, by) if problem.span else None)
 
 
@@ -415,7 +415,10 @@ def survey(
 
 
 def _prepare(module: Module, loader: Loader, limits: Limits, name: str) -> Elaborator:
-    """Return an elaborator for a module, after evaluating constants and checking names in it and in its imports."""
+    """Return an elaborator for a module.
+
+    The constants of the module are evaluated, and the names in it and in its imports are checked.
+    """
     context = Elaborator(limits, module, name, loader)
     for problem in loader.problems:
         context.problems.add(problem)

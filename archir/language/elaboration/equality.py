@@ -18,10 +18,10 @@ Equality = bool | None
 
 
 def equal(a: Value, b: Value) -> Value:
-    """Return the equality of two values; they, or items of lists in them, may depend on choices.
+    """Return the equality of two values; the values, or items of lists in them, may depend on choices.
 
-    Numbers are compared by value, lists and ranges item by item, other values only with values of the same kind.
-    Any value can be compared with `none`.
+    Numbers are compared by value, lists and ranges item by item, other values only with values of the same kind. Any
+    value can be compared with `none`.
     """
     return lift(_equal_plain, a, b)
 
@@ -81,8 +81,7 @@ RULES: dict[str, Callable[[Value, Value], Value]] = {
     "in": contains,
     "not in": contains,
 }
-"""Maps each comparison operator to the rule that computes its equality; `!=` and `not in` then negate the
-result."""
+"""Maps each comparison operator to its equality rule; `!=` and `not in` then negate the rule's result."""
 
 
 def raise_never_equal(op: str, a: Value, b: Value) -> Any:

@@ -27,7 +27,7 @@ from archir.language.syntax.parse import parse
 NAME = "<expression>"
 """Source name of the expression in diagnostics."""
 _PREFIX, _SUFFIX = "block asked() {\n    asked = ", "\n    return asked\n}\n"
-"""Program text before and after the expression, which makes it a statement of a block."""
+"""Program text before and after the expression, which turns the expression into a statement of a block."""
 _EMPTY_NET = "net asked {\n    input asked: f32[1]\n    output said = asked\n}\n"
 """Net in which the expression is evaluated if the file has no nets."""
 
@@ -49,8 +49,9 @@ def evaluate_expression(
 ) -> ExpressionValues:  # fmt: skip
     """Evaluate an expression after the last statement of a net, where all variables of the net are visible.
 
-    In a file without nets, constants, blocks and imports are visible. Other parameters: see `elaborate`. Raises
-    ArchError for errors in the program or the expression; the latter have spans in the expression alone.
+    If the file has no nets, constants, blocks and imports are visible. For the other parameters, see `elaborate`.
+    Raises ArchError for errors in the program or in the expression; errors in the expression have spans in the
+    expression alone.
     """
     limits = limits or Limits()
     values: list[tuple[str, str, Value]] = []
@@ -132,8 +133,10 @@ def _type_text(type_: TensorType) -> Value:
 
 
 def _relocate(problem: Diagnostic, expression: str) -> Diagnostic:
-    """Map the span of a problem in the expression to the expression alone; return other problems with unchanged
-    span."""
+    """Map the span of a problem in the expression to the text of the expression alone.
+
+    Problems outside of the expression are returned with unchanged span.
+    """
     source = Source(NAME, expression)
     if problem.span is not None and problem.span.source.name == NAME:
         problem = relocated(problem, source, len(_PREFIX))

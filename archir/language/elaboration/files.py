@@ -19,8 +19,10 @@ from archir.plugins.registry import with_plugin_hint
 from archir.utils.files import open_regular
 
 MAX_PATH_LENGTH = 4_096
-"""Maximum length of a path in characters. Operating systems open no longer paths, and resolving takes quadratic
-time."""
+"""Maximum length of a path in characters.
+
+Operating systems do not open longer paths, and resolving a path takes time quadratic in its length.
+"""
 _STD = files("archir.language") / "std"
 _OVERLAY: ContextVar[Mapping[Path, str] | None] = ContextVar("instead", default=None)
 
@@ -41,7 +43,8 @@ def file_overlay(texts: Mapping[Path, str]) -> Iterator[None]:
 class Loader:
     """Loads a file and, once each, all files it imports. Collects the problems with imports.
 
-    Files must be below `root`, unless `anywhere` is set, which is for paths from the command line or Python.
+    Files must be below `root`, unless `anywhere` is set, which is meant for paths given on the command line or in
+    Python.
     """
 
     def __init__(self, root: Path | None, max_bytes: int = MAX_BYTES, anywhere: bool = False) -> None:

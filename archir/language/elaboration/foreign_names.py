@@ -174,8 +174,10 @@ ATTRIBUTES = {
     "epsilon": "eps",
     "upscale_factor": "factor",
 }
-"""Maps attribute names of other libraries to those of operations; hinted only if the operation has that
-attribute."""
+"""Maps attribute names of other libraries to those of operations.
+
+The hint is given only if the operation has the attribute.
+"""
 
 _ATTRIBUTE_HINTS = {
     "in_channels": "an operation sees what it is applied to: drop it",

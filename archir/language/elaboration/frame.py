@@ -14,8 +14,8 @@ from archir.language.elaboration.module import Block, Module
 class Scope:
     """Scope in the hierarchy of the net, such as a block call.
 
-    `path` prefixes the names of weights, `choices` those of choices; they differ inside a cell. `loops` are the
-    current iteration indices of the enclosing loops.
+    `path` is the prefix of the names of weights, `choices` the prefix of the names of choices; the two differ inside a
+    cell. `loops` are the current iteration indices of the enclosing loops.
     """
 
     path: str = ""
@@ -28,10 +28,10 @@ class Scope:
     """Names of shared weights, given by `weights=`, in this scope."""
 
     def component(self, name: str) -> str:
-        """Return a component that is unique in this scope: `name` or `name_2`, ..., then the iteration indices of the
-        loops.
+        """Return a component that is unique in this scope: `name` or `name_2`, ..., then the loop indices.
 
-        Each name always has the same number of indices: `b` and `b[0]` could not both be attributes of a module.
+        Each name always has the same number of indices, because `b` and `b[0]` could not both be attributes of a
+        module.
         """
         place = "".join(f"[{i}]" for i in self.loops)
         number = self.counts.get(name + place, 0)

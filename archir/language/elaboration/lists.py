@@ -70,9 +70,9 @@ class ListEvaluator(GraphBuilder):
         return result
 
     def elements(self, tree: ast.Expr) -> list[tuple[Value, Element]] | None:
-        """Return the elements of a list without evaluating them: pairs of existence condition and evaluating function.
+        """Return the elements of a list, not evaluated: pairs of existence condition and evaluating function.
 
-        A choice inside an element is then made only if the element is picked. Returns None after an error.
+        Because of this, a choice inside an element is made only if the element is picked. Returns None after an error.
         """
         if isinstance(tree, ast.Sequence):
             return [(True, partial(self.eval, item)) for item in tree.items]

@@ -23,8 +23,8 @@ _MAX_HINT_BYTES = 2**16
 class Module:
     """A parsed program file.
 
-    `names` maps its own definitions and constants to their values, `imported` each imported name to the defining
-    module. Relative imports are resolved in `folder`; if that is None, they are not allowed.
+    `names` maps the file's own definitions and constants to their values; `imported` maps each imported name to the
+    defining module. Relative imports are resolved in `folder`; if `folder` is None, relative imports are not allowed.
     """
 
     path: str
@@ -37,7 +37,7 @@ class Module:
     library: bool = False
     """True for one of archir's own libraries; errors in it are reported at the user's call."""
     incomplete: bool = False
-    """True if an import failed, so that unknown names are not reported: they may come from that import."""
+    """True if an import failed; unknown names are then not reported, because that import might define them."""
 
     def lookup(self, name: str) -> Value | None:
         """Return the value of a name at the top level of the file; None if it is not defined."""

@@ -1,6 +1,6 @@
 """Static checks of all definitions, even uncalled ones.
 
-They find undefined names, unknown arguments, duplicate parameters, and comparisons with values that a choice
+The checks find undefined names, unknown arguments, duplicate parameters, and comparisons with values that a choice
 cannot have.
 """
 

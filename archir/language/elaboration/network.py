@@ -42,9 +42,9 @@ class GraphBuilder(Context):
         """Initialise the state of graph construction."""
         self.types = LazyTypes()
         self.select_nodes: dict[Diagram, NodeId] = {}
-        """Select nodes by the choice-dependent value that they implement."""
+        """Maps each choice-dependent value to the `select` node that implements it."""
         self._weight_owners: dict[str, NodeId] = {}
-        """First node with weights in each scope."""
+        """Maps each scope to the first node with weights in that scope."""
         self.valid_if_required: set[NodeId] = set()
         """Nodes whose types are valid only for architectures that satisfy the constraints."""
         self._type_cache: dict[tuple[Op, tuple[TensorType, ...], Value], tuple[TensorType, bool]] = {}
@@ -52,8 +52,8 @@ class GraphBuilder(Context):
     def add(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
         """Add a node and return its tensor.
 
-        If type inference fails, the error is reported and POISON returned; with `limits.guess`, a tensor of a guessed
-        type if possible.
+        If type inference fails, the error is reported. The result is then POISON or, with `limits.guess`, a tensor of a
+        guessed type if possible.
         """
         self.step(span)
         if len(self.graph) >= self.limits.nodes:
@@ -185,9 +185,10 @@ class GraphBuilder(Context):
         return number
 
     def _select_node(self, value: Value, span: Span) -> NodeId:
-        """Return the node of a tensor, adding `select` nodes if it depends on choices.
+        """Return the node of a tensor, adding `select` nodes if the tensor depends on choices.
 
-        The type of a select node is inferred when it is first read; the types of nested select nodes may never be.
+        The type of a select node is inferred when the type is first read, because those of nested select nodes may
+        never be needed.
         """
         if type(value) is Tensor:
             return value.node
@@ -217,8 +218,8 @@ class GraphBuilder(Context):
     def collapse(self, value: Value, kept_choices: set[Choice], span: Span) -> Value:
         """Replace a choice-dependent tensor by a single select node.
 
-        Values that are not tensors for all outcomes, and tensors that depend on only one choice, which is in
-        `kept_choices`, are returned unchanged.
+        Two kinds of values are returned unchanged: values that are not tensors for all outcomes, and tensors that
+        depend on a single choice that is in `kept_choices`.
         """
         if not varies(value):
             return value
@@ -244,8 +245,8 @@ class GraphBuilder(Context):
     def node_scope(self, name: str, in_scope: bool) -> str:
         """Return the scope for a new node.
 
-        It is the current scope itself if `in_scope` is set and the scope is still empty, else a new component below
-        it.
+        If `in_scope` is set and the current scope is still empty, this is the current scope itself; otherwise it is a
+        new component below the current scope.
         """
         if in_scope and not self.scope.used:
             return self.scope.path
@@ -254,10 +255,9 @@ class GraphBuilder(Context):
 
 
 def _check_lookups(network: GraphBuilder, op: Op, operands: tuple[NodeId, ...], span: Span) -> bool:
-    """Check that integers used as table indices are in range for all choices, where the program itself produces
-    them.
+    """Check that table indices which the program itself computes are in range for all choices.
 
-    Reports an error and returns False if they are not.
+    Reports an error and returns False if some index may be out of range.
     """
     if type(op).limits is Op.limits:
         return True

@@ -1,8 +1,8 @@
-"""Finds comparisons with values that a choice cannot have, such as `k == "c"` after `k = choose k("a", "b")`.
+"""Finds comparisons with values that a choice cannot have: `k == "c"` after `k = choose k("a", "b")`.
 
-The analysis is syntactic and considers one body at a time. It covers variables that are assigned only
-literals or choices among literals, and that are compared with literals. Parameters of blocks are left out: a
-comparison that is false in one call may be true in another.
+The analysis is syntactic and considers one body at a time. It covers variables that are assigned only literals or
+choices among literals, and that are compared with literals. Parameters of blocks are not covered, because a comparison
+that is false in one call may be true in another.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lower bounds on the number of graph nodes of a body, computed from the syntax tree before it is expanded.
 
-With them, a program that doubles its graph sixty times is rejected with a diagnostic before it exhausts
+Thanks to these bounds, a program that doubles its graph sixty times is rejected with a diagnostic before it exhausts
 memory.
 """
 

@@ -1,9 +1,8 @@
-"""Finds where a number in an error message is written in the program, by tracing names, arguments and calls
-backwards.
+"""Finds where a number in an error message is written in the program, by tracing names and calls backwards.
 
-An error inside a block often has its cause in the net, several calls up. The search uses only the syntax,
-along the calls that led to the error. It reports the literals whose common factor with the number is largest:
-`263/4` comes from `channels = 263`.
+An error inside a block often has its cause in the net, several calls up. The search uses only the syntax, along the
+calls that led to the error, and also traces arguments. It reports the literals whose common factor with the number is
+largest; for example, `263/4` comes from `channels = 263`.
 """
 
 from __future__ import annotations
@@ -75,10 +74,9 @@ def provenance_notes(
 
 
 def _distance(value: int, number: int) -> int:
-    """Return the product of the two numbers after dividing both by their greatest common divisor: 1 if they are
-    equal.
+    """Return the product of two numbers divided by their greatest common divisor each; 1 if they are equal.
 
-    `_UNRELATED` if the divisor is smaller than _MIN_NUMBER.
+    Returns `_UNRELATED` if the greatest common divisor is smaller than _MIN_NUMBER.
     """
     shared = gcd(value, number)
     return value // shared * (number // shared) if shared >= _MIN_NUMBER else _UNRELATED

@@ -1,5 +1,7 @@
-"""Runs deeply recursive code: nesting of programs is limited, but needs more than Python's default recursion
-limit."""
+"""Runs deeply recursive code, which needs more than Python's default recursion limit.
+
+The nesting of programs, and thus the recursion, is limited.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def with_deep_recursion(work: Callable[[], T]) -> T:
 def without_gc() -> Iterator[None]:
     """Context manager that turns off cyclic garbage collection.
 
-    It is for code that keeps everything it allocates: collecting there takes a third of the time and frees
+    This is for code that keeps everything it allocates: garbage collection would take a third of the time and free
     nothing.
     """
     collects = gc.isenabled()

@@ -35,7 +35,7 @@ class WeightSharing(ExpressionEvaluator):
     ) -> tuple[list[ArgValue], ArgValue | None]:
         """Split off the argument `weights=`, which names shared weights; None if there is none.
 
-        If the callee has a parameter called `weights` (among `parameters`), that is an ordinary argument.
+        If the callee has a parameter called `weights` (among `parameters`), `weights=` is an ordinary argument.
         """
         weights_arg = None if WEIGHTS in parameters else next((arg for arg in args if arg.name == WEIGHTS), None)
         return [arg for arg in args if arg is not weights_arg], weights_arg
@@ -43,7 +43,7 @@ class WeightSharing(ExpressionEvaluator):
     def weights_scope(self, argument: ArgValue) -> Scope | None:
         """Return the scope of the shared weights that an argument names, below the scope of the current block call.
 
-        None after an error.
+        Returns None after an error.
         """
         base_scope, name = self.frame.base_scope, argument.value
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_]\w*", name):

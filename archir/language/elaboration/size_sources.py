@@ -48,8 +48,10 @@ class _SizeTracer:
                 return
 
     def size_source(self, number: NodeId, axis: int, size: object) -> NodeId:
-        """Trace a size of a tensor back to the node that produces it: one without an operand of that size on that
-        axis."""
+        """Trace a size of a tensor back to the node that produces the size.
+
+        That is a node without an operand of the same size on that axis.
+        """
         rank = self.types[number].rank
         for _ in range(_MAX_STEPS):
             op, operands = self.graph[number].op, self.graph.operands(number)

@@ -20,7 +20,7 @@ Number = int | Fraction | float
 MAX_TEXT = 10_000
 """Maximum length of a computed string in characters."""
 MAX_RANGE = 2**62
-"""Maximum span of a range; ranges are lazy, so that this is no limit on memory."""
+"""Maximum span of a range; not a memory limit, because ranges are lazy."""
 
 
 _FAST_LIMIT = 2**256
@@ -159,8 +159,10 @@ def boolean(value: Value) -> bool:
 
 
 def integer(value: Value, what: str = "this") -> int:
-    """Return a value that must be an integer. Raises RuleError (A0305) for anything else, fractions and floats
-    included."""
+    """Return a value that must be an integer.
+
+    Raises RuleError (A0305) for anything else, including fractions and floats.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     hint = None

@@ -67,8 +67,10 @@ def _name_hint(tree: ast.Name, visible: Iterable[str], module: Module) -> str | 
 
 
 def tensor_attribute_hint(name: str, names: Iterable[str], module: Module) -> str | None:
-    """Return a hint for an attribute that tensors do not have; it may be an operation here, or a method in other
-    libraries."""
+    """Return a hint for an attribute that tensors do not have.
+
+    The attribute may be an operation of this language, or a tensor method in other libraries.
+    """
     if name in METHODS:
         return METHODS[name]
     if name in NAMES and name not in OPS:
@@ -122,7 +124,7 @@ def _plugin_hint(name: str, module: Module) -> str | None:
 
 
 def _other_scope_hint(tree: ast.Name, module: Module) -> str | None:
-    """Return a hint for a name that is defined only inside another definition of the file; None if it is not."""
+    """Return a hint for a name that is defined only inside another definition of the file, or None."""
     name = tree.text
     for definition in module.definitions():
         inside = (

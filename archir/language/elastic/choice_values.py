@@ -11,14 +11,16 @@ from archir.diagnostics.errors import fail
 from archir.diagnostics.hints import suggest
 
 Kind = Literal["widths", "depths", "heads", "kernels", "ratios", "operators"]
-"""Kinds of choices, most important first: where two cannot be combined, only the more important one becomes a
-choice."""
+"""Kinds of choices, most important first.
+
+Where two choices cannot be combined, only the one of the more important kind becomes a choice.
+"""
 KINDS: tuple[Kind, ...] = get_args(Kind)[:-1]
-"""Kinds made elastic by default: the weights for their smaller values are slices of the trained weights."""
+"""Kinds made elastic by default: for their smaller values, the weights are slices of the trained weights."""
 OPENABLE: tuple[Kind, ...] = get_args(Kind)
 """All kinds that can be made elastic."""
 Values = tuple[Fraction, ...]
-"""Values of a choice in ascending order, or requested fractions."""
+"""Values of a choice in ascending order, or the fractions of the trained value that were requested for it."""
 Request = Mapping[Kind, Values | None]
 """Requested kinds, each with its values: fractions of the trained value, or kernel sizes for `kernels`; None
 means the defaults."""
@@ -117,7 +119,7 @@ def _parse_value(kind: Kind, text: str, prefix: str | None = None) -> Fraction:
 def choice_values(kind: Kind, trained: Fraction, requested: Values | None) -> Values:
     """Return the values of a choice in ascending order, ending with the trained value.
 
-    The trained value is the only one if all requested or default values round to it or to 0.
+    If all requested or default values round to the trained value or to 0, only the trained value is returned.
     """
     if kind == "kernels":
         odd = (
@@ -136,8 +138,8 @@ def choice_values(kind: Kind, trained: Fraction, requested: Values | None) -> Va
 def _rounded(kind: Kind, value: Fraction, trained: Fraction) -> Fraction:
     """Round a value of a choice.
 
-    Widths go to the nearest multiple of their step, at least one step; depths and heads are rounded up; ratios
-    become integers if the trained ratio is an integer of at least 3, else they stay unrounded.
+    Widths are rounded to the nearest multiple of their step, and are at least one step. Depths and heads are rounded
+    up. Ratios become integers if the trained ratio is an integer of at least 3; otherwise they stay unrounded.
     """
     if kind == "ratios":
         return value if trained < 3 or trained.denominator > 1 else Fraction(max(1, round(value)))

@@ -23,7 +23,7 @@ _LABELS: dict[Kind, str] = {
 
 @dataclass(eq=False)
 class Group:
-    """Sites (numbers in the program text) that one choice sets; each is a fixed multiple of the choice's value."""
+    """Sites (numbers in the program text) set by one choice; each is a fixed multiple of the choice's value."""
 
     sites: list[Site]
     named: bool = False
@@ -32,7 +32,7 @@ class Group:
     dropped: set[Fraction] = field(default_factory=set)
     """Values left out because an architecture with them would be invalid."""
     reason: str = ""
-    """Why values were left out; if no value but the trained one remains, why the group does not become a choice."""
+    """Why values were left out; if only the trained value remains, why the group does not become a choice."""
     reason_span: Span | None = None
     """Source span to which the reason refers."""
     per_head: tuple[str, int] | None = None
@@ -50,8 +50,7 @@ class Group:
 
     @property
     def parameter(self) -> Site | None:
-        """A site that is the default of a parameter, so that other sites can refer to the choice by the parameter; None
-        if there is none."""
+        """A site that is the default of a parameter, through which other sites can refer to the choice; or None."""
         return next((site for site in self.sites if site.form == "number" and site.name), None)
 
     @property

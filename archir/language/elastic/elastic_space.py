@@ -32,8 +32,7 @@ _NO_OPERATOR = "no call with weights is in a statement that is only a pipe, such
 class ElasticChoice:
     """Choice of an elastic space, or a number or call that did not become a choice (`label` is then "").
 
-    `places` are its spans in the program text of the network; `reason` says why it has no other values, if that
-    is so.
+    `places` are its spans in the program text of the network. If it has only one value, `reason` says why.
     """
 
     kind: str
@@ -45,9 +44,9 @@ class ElasticChoice:
 
 @dataclass(frozen=True)
 class ElasticSpace:
-    """Elastic space of a network: program text, graph, and the outcomes `full` of its choices that give the network.
+    """Elastic space of a network: program text, graph, and the outcomes `full` that give the network.
 
-    `opened` are its choices; `left` are the numbers and calls that did not become choices.
+    `opened` lists the choices of the space; `left` lists the numbers and calls that could not become choices.
     """
 
     text: str
@@ -119,19 +118,19 @@ def make_elastic(
 
 
 def _weight_scopes(graph: Graph) -> set[str]:
-    """Return the scopes of all operations with weights; weights are looked up by these."""
+    """Return the scopes of all operations with weights, by which weights are looked up."""
     return {graph[number].scope for number in graph if type(graph[number].op).weights is not Op.weights}
 
 
 def _choice_of_group(group: Group, label: str, request: Request) -> ElasticChoice:
-    """Describe a group of sites as a choice, or, if `label` is "", as a number that did not become one."""
+    """Describe a group of sites as a choice or, if `label` is "", as a number that did not become a choice."""
     values = tuple(str(value) for value in group.values(request))
     reason = group.reason or ("" if label else "there is no smaller value")
     return ElasticChoice(str(group.kind), label, values, tuple(site.span for site in group.sites), reason)
 
 
 def _choice_of_operator(operator: Operator) -> ElasticChoice:
-    """Describe an operator as a choice, or, if it has no alternatives, as a call that did not become one."""
+    """Describe an operator as a choice or, if it has no alternatives, as a call that did not become a choice."""
     values = tuple(operator.alternatives) if operator.offered else ()
     return ElasticChoice(
         "operators", operator.label if operator.offered else "", values, (operator.span,), "; ".join(operator.rejected)

@@ -18,14 +18,14 @@ from archir.language.syntax import ast
 Role = Literal["width", "kernel", "heads", "depth", "ratio", "follows", "groups", "order"]
 """What a number configures.
 
-`follows` (shapes and slice bounds) and `groups` change together with a width or not at all. `order` is the
-group count of an operation that permutes channels; trained weights of later layers depend on the permutation,
-so it is never changed.
+Numbers with the roles `follows` (shapes and slice bounds) and `groups` either change together with a width or do not
+change at all. `order` is the group count of an operation that permutes channels; it is never changed, because trained
+weights of later layers depend on the permutation.
 """
 _ARGUMENT_ROLES: dict[str, Role] = {"kernel": "kernel", "heads": "heads", "channels": "width", "groups": "groups"}
 """Roles of operation arguments that are single numbers."""
 _FOLLOWING_ARGUMENTS = {"shape": "follows", "start": "follows", "stop": "follows"}
-"""Operation arguments, numbers or lists, whose numbers change together with a width."""
+"""Operation arguments (numbers or lists of numbers) that change together with a width."""
 _SCALING_OPERATORS = ("*", "/", "//")
 """Operators that scale a number by a factor."""
 
@@ -63,8 +63,8 @@ class CallSite:
 class Setter:
     """Expression that sets a width, kernel size or other number, with its role.
 
-    `scaled`: the expression is a factor in a product. `missing`: a call and a parameter that it leaves at its
-    default, which is `expr`; the call could pass another value.
+    `scaled` says that the expression is a factor in a product. `missing` is a call and a parameter for which the call
+    passes no argument; `expr` is then the parameter's default, and the call could pass another value.
     """
 
     expr: ast.Expr

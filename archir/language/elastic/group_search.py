@@ -1,10 +1,10 @@
-"""Search for the largest valid set of choices: starts with one choice per number, then merges or closes those
-that the checker rejects.
+"""Search for the largest valid set of choices in a program: starts with one choice per number.
 
-The search does not know why widths must agree. The checker reports the smallest combination of choices that
-makes a network invalid. Two widths in it are merged into one choice; a choice repeated in several scopes is
-made only once; a value that is invalid on its own is dropped. The rules of all operations are thereby
-respected, and the resulting space has no errors.
+Choices that the checker rejects are then merged or closed (reduced to the trained value). The search does not know why
+widths must agree. The checker reports the smallest combination of choices that makes a network invalid. Two widths in
+this combination are merged into one choice; a choice repeated in several scopes is made only once; a value that is
+invalid on its own is dropped. In this way, the rules of all operations are respected, and the resulting space has no
+errors.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ class GroupSearch:
 
     @property
     def open(self) -> list[Group]:
-        """Groups with more than one value, which become choices."""
+        """Open groups: those with more than one value, which become choices."""
         return [group for group in self.groups if len(group.values(self.request)) > 1]
 
     @property
     def closed(self) -> list[Group]:
-        """Groups that have a kind but only the trained value left."""
+        """Closed groups: those that have a kind, but only the trained value left."""
         open_ids = {id(group) for group in self.open}
         return [group for group in self.groups if group.kind is not None and id(group) not in open_ids]
 
@@ -151,7 +151,8 @@ class GroupSearch:
     def _fixed_parts(self, graph: Graph, edited: EditedText, where: str | None) -> list[tuple[Group, str]]:
         """Return the open groups that must be closed although the space is valid, with reasons.
 
-        They change the size of an output, skip blocks whose output types differ, or change a scope outside `where`.
+        The reasons are that a group changes the size of an output, skips blocks whose output types differ, or changes a
+        scope outside `where`.
         """
         types, changes = infer(graph), []
         full = {path: decision.choice.outcome_count - 1 for path, decision in graph.decisions.items()}
@@ -205,7 +206,7 @@ class GroupSearch:
     def _fix_unused_weights(self, graph: Graph, edited: EditedText) -> bool:
         """Merge or close choices under which an architecture needs weights that the network itself does not use.
 
-        Handles the first such operation only; returns True if there was one.
+        Handles only the first operation with such weights; returns True if there was one.
         """
         full = {path: decision.choice.outcome_count - 1 for path, decision in graph.decisions.items()}
         for number, condition in reachability_conditions(graph).items():
@@ -225,9 +226,9 @@ class GroupSearch:
     def _fix_channel_order(self, graph: Graph, edited: EditedText) -> bool:
         """Merge or close choices under which an operation would read other channels than those it was trained on.
 
-        This happens with channel groups after a concatenation. Group counts that follow a width are fixed at their
-        trained values, so that groups get narrower instead of fewer, and the search restarts; ratios and widths are
-        merged or closed. Returns True if anything changed.
+        This happens with channel groups after a concatenation. For group counts that follow a width, the trained values
+        are kept, so that groups get narrower instead of fewer, and the search restarts. Ratios and widths are merged or
+        closed. Returns True if anything changed.
         """
         from archir.passes.sharing import Sharing
 
@@ -251,10 +252,10 @@ class GroupSearch:
         return False
 
     def _fix_changed_operations(self, graph: Graph, edited: EditedText) -> bool:
-        """Close choices if an operation of the largest architecture differs from the network's; return True if any was
-        closed.
+        """Close choices if an operation of the largest architecture differs from the network's.
 
-        An example is a block that is called with different widths but one group count.
+        An example is a block that is called with different widths but one group count. Returns True if any choice was
+        closed.
         """
         full = {path: decision.choice.outcome_count - 1 for path, decision in graph.decisions.items()}
         trained: dict[str, list[Op]] = defaultdict(list)
@@ -298,8 +299,10 @@ class GroupSearch:
     # errors of the checker
 
     def _resolve(self, error: ArchError, edited: EditedText) -> None:
-        """Resolve the errors of a program: merge, close or restrict the groups in each reported combination, each group
-        once."""
+        """Resolve the errors of a program, by merging, closing or restricting groups.
+
+        This is done for the groups in each reported combination, each group once.
+        """
         changed: set[Group] = set()
         self._merged_into.clear()
         for diagnostic in error.diagnostics:
@@ -368,7 +371,7 @@ class GroupSearch:
         return {*groups}
 
     def _close_last_kind(self, error: ArchError) -> None:
-        """Close all open groups of the least important kind. Used if an error names no combination of choices."""
+        """Close all open groups of the least important kind, for an error that names no combination of choices."""
         if not self.open:
             raise error
         last_kind = max((group.kind for group in self.open), key=_rank)

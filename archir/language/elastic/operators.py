@@ -1,11 +1,11 @@
-"""Adds alternatives to trained operations; the trained operation stays the last alternative and keeps its scope.
+"""Adds alternatives to trained operations, which stay the last alternative and keep their scopes.
 
 `y = x |> conv(64) |> relu` becomes
 
     after = x |> conv(64)
     y = choose operator { none: x, separable: x |> own conv(x.channels, groups=x.channels) |> ..., kept: after } |> relu
 
-so that trained weights keep their names. As for numbers, the checker decides which alternatives give valid
+so that trained weights keep their names. As for choices of numbers, the checker decides which alternatives give valid
 networks.
 """
 
@@ -40,7 +40,10 @@ _SPATIAL_ARGUMENTS = ("kernel", "stride", "padding", "dilation", "groups")
 
 @dataclass(eq=False)
 class Operator:
-    """Call with weights in a pipe. `offered` are the alternatives to it, `rejected` the other ones with the reasons."""
+    """Call with weights in a pipe, for which alternatives are tried.
+
+    `offered` lists the alternatives to the call, `rejected` the rejected ones with the reasons.
+    """
 
     use: CallSite
     statement: ast.Statement
@@ -127,14 +130,14 @@ def _pipes(statement: ast.Tree) -> list[ast.Pipe]:
 
 
 def _begins_line(statement: ast.Statement) -> bool:
-    """Return True if a statement is the first on its line, so that others can be inserted above."""
+    """Return True if a statement is the first on its line, so that other statements can be inserted above it."""
     span = statement.span
     text = span.source.text
     return not text[text.rfind("\n", 0, span.start) + 1 : span.start].strip()
 
 
 def _has_layer(use: CallSite, flow: Flow) -> bool:
-    """Return True if a call is of, or leads to, an operation with weights and an argument `channels`."""
+    """Return True if a call runs, directly or in blocks, an operation with weights and an argument `channels`."""
     if not isinstance(use.callee, Block):
         return _makes_channels(use.callee)
     visited, pending = {id(use.callee.definition)}, [use.callee.definition]
@@ -193,7 +196,10 @@ def _edit(text: str, operators: list[Operator]) -> str:
 
 
 def _statements_of(text: str, several: list[Operator], taken: set[str]) -> list[str]:
-    """Return the lines that replace a statement with operators: assignments to insert above it, then its new value."""
+    """Return the lines that replace a statement with operators.
+
+    These are the assignments to insert above the statement, followed by the statement's new value.
+    """
     pipe, lines = several[0].pipe, []
     by_target = {id(operator.use.call): operator for operator in several}
     value, is_name = _source(text, pipe.first.span), isinstance(pipe.first, ast.Name)
@@ -240,7 +246,7 @@ def _separable_text(text: str, use: CallSite, x: str, trained: str) -> str:
 def _drop_invalid(error: ArchError, operators: list[Operator]) -> None:
     """Reject the alternatives in the combinations that the checker found invalid.
 
-    If the errors name no combination, `none` is rejected everywhere, or, if it already was, `separable`.
+    If the errors name no combination, `none` is rejected everywhere; if it was rejected before, `separable` is.
     """
     by_label, changed = {operator.label: operator for operator in operators}, False
     for diagnostic in error.diagnostics:

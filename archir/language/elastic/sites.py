@@ -23,8 +23,8 @@ _KINDS: dict[Role, Kind] = {"width": "widths", "kernel": "kernels", "heads": "he
 class Site:
     """Position in the program text that can be replaced by a choice.
 
-    `form`: "number" for a number in the text, "argument" for an argument to be inserted at the empty `span`,
-    "factor" for a factor to be put before the expression at `span`. `kind` is None for numbers that only follow a
+    `form` is "number" for a number in the text, "argument" for an argument to be inserted at the empty `span`, or
+    "factor" for a factor to be inserted before the expression at `span`. `kind` is None for numbers that only follow a
     width: shapes, group counts, slice bounds.
     """
 
@@ -59,7 +59,7 @@ def _number_sites(flow: Flow, module: Module) -> list[Site]:
 
 
 def _number_site(setters: list[Setter], flow: Flow) -> Site | None:
-    """Return the site of a number, given all setters that it reaches; None if it cannot become a choice."""
+    """Return the site of a number, given all setters that the number flows to; None if it cannot be a choice."""
     first, value = setters[0], constant(setters[0].expr)
     assert value is not None, "the caller selects constants"
     scaled = all(setter.scaled for setter in setters)
@@ -154,8 +154,10 @@ def _is_same_text(left: ast.Expr, right: ast.Expr) -> bool:
 
 
 def inner_width(flow: Flow, use: CallSite) -> str | None:
-    """Return the parameter of a block that sets its inner width, if its default is `none` and the call does not pass
-    it; else None."""
+    """Return the parameter of a block that sets its inner width, or None.
+
+    Returns the parameter only if its default is `none` and the call does not pass it.
+    """
     if not isinstance(use.callee, Block):
         return None
     for param in use.callee.definition.params:

@@ -1,8 +1,8 @@
 """Formatter for programs, with one canonical layout (`archir fmt`).
 
-Four passes: tokens to words with the trivia between them, words to a bracket tree, the tree to a layout
-document, and the document to lines. No token is lost, so the program's meaning is preserved. Only trailing
-commas in lists and commas between alternatives are added or removed.
+It has four passes, which convert tokens to words (tokens with the trivia, i.e. whitespace and comments, before them),
+words to a bracket tree, the tree to a layout document, and the document to lines. No token is lost, so the program's
+meaning is preserved. Only trailing commas in lists and commas between alternatives are added or removed.
 """
 
 from __future__ import annotations

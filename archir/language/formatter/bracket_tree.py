@@ -11,8 +11,10 @@ from archir.language.formatter.tokens import Word
 
 @dataclass
 class Part:
-    """Statement, alternative or list element: its pieces, and `before`, the trivia (whitespace and comments) before
-    it."""
+    """Statement, alternative or list element.
+
+    It consists of its pieces and of `before`, the trivia (whitespace and comments) before the first piece.
+    """
 
     before: str = ""
     pieces: list[Piece] = field(default_factory=list)

@@ -61,9 +61,9 @@ class Indent:
 class Group:
     """Content whose direct `Line`s all break or all stay on one line.
 
-    `broken` forces them to break; `tall` content takes several lines at any width. A tall group breaks, except
-    for a `chain`: it may stay unbroken around alternatives in braces and around groups with `hug`, which start
-    and end with a bracket and break before the chain does.
+    `broken` forces them to break; `tall` says that the content takes several lines at any width. A tall group breaks,
+    except for a `chain`. A chain may stay unbroken around alternatives in braces and around groups with `hug`, which
+    start and end with a bracket and break before the chain does.
     """
 
     content: Sequence[Doc]
@@ -80,10 +80,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Row:
-    """Alternative of a `choose` or `match`: comment lines above it, key (`name:` or `pattern =>`), value, and
-    trailing comment.
+    """Alternative of a `choose` or `match`: comment lines above it, key, value, and trailing comment.
 
-    `blank_before`: a blank line precedes it, which ends the alignment of values.
+    The key is `name:` or `pattern =>`. `blank_before` says that a blank line precedes the alternative; the blank line
+    ends the alignment of values.
     """
 
     blank_before: bool

@@ -31,7 +31,7 @@ class Gap:
 
 
 def gap(text: str) -> Gap:
-    """Parse trivia text (spaces, newlines and comments); runs of blank lines are reduced to one."""
+    """Parse trivia text (spaces, newlines and comments) to a `Gap`; runs of blank lines are reduced to one."""
     if not text.strip(" "):
         return Gap()
     comment, *lines = (line.strip() for line in text.split("\n"))
@@ -41,8 +41,10 @@ def gap(text: str) -> Gap:
 
 _DEFINITIONS = {"own", "block", "cell", "net"}
 _BREAK_OPERATORS = [{"|>"}, {"if", "else"}, {"or"}, {"and"}, {"+", "-"}, {"*", "/", "//", "%"}]
-"""Sets of operators before which a line inside brackets may break, loosest binding first; only the first set
-that occurs is used."""
+"""Sets of operators before which a line inside brackets may break, loosest binding first.
+
+Only the first set of which an operator occurs in the line is used.
+"""
 
 
 def file(content: Bracket) -> Doc:
@@ -85,11 +87,11 @@ def _body(body: Bracket) -> Doc:
 
 
 def _line(pieces: Sequence[Piece], inside: bool = False, indented: bool = True) -> Doc:
-    """Lay out pieces on one line, or broken before the loosest operators; outside of brackets, only before `|>`.
+    """Lay out pieces on one line, or broken before the loosest operators (outside of brackets, only `|>`).
 
-    A `|>` chain that the author broke stays broken; other lines break only if they are too long. An unbroken
-    chain that does not fit breaks before each `|>`; but if it has a single `|>`, or its author broke the brackets
-    of its last call, it breaks in these brackets instead.
+    A `|>` chain that the author broke stays broken; other lines break only if they are too long. An unbroken chain that
+    does not fit breaks before each `|>`. However, if the chain has a single `|>`, or if its author broke the brackets
+    of its last call, the chain breaks in these brackets instead.
     """
     breaks = _break_positions(pieces, inside)
     if not breaks:
@@ -137,9 +139,10 @@ def _break_positions(pieces: Sequence[Piece], inside: bool) -> list[int]:
 
 
 def _bracket(bracket: Bracket, hug: bool = False) -> Doc:
-    """Lay out a bracket: on one line, or with its content on a line of its own, or with one element per line.
+    """Lay out a bracket: on one line, with its content on a line of its own, or with one element per line.
 
-    If the author put several elements on several lines, these lines are kept instead of one element per line.
+    If the author put several elements on each of several lines, the author's lines are kept instead of one element per
+    line.
     """
     if bracket.role == "alternatives":
         return _alternatives(bracket)

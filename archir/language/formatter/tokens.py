@@ -10,7 +10,10 @@ from lark import Token
 
 _TYPES = {"NAME", "INT", "FLOAT", "STRING", "TAG"}
 _OPERANDS = {"NAME", "INT", "FLOAT", "STRING", "true", "false", "none", ")", "]", "}"}
-"""Token kinds that can end an operand; after one, a sign is binary, and a bracket starts a call or an index."""
+"""Token kinds that can end an operand.
+
+After such a token, a sign is binary, and a bracket starts a call or an index.
+"""
 _TIGHT_AFTER = {"(", "[", ".", ".."}
 """Token kinds that are not followed by a space."""
 _TIGHT_BEFORE = {")", "]", ",", ":", ".", ".."}

@@ -12,7 +12,8 @@ from archir.diagnostics.errors import Span
 class Tree:
     """Base class of syntax nodes.
 
-    `depth` is the height of the subtree; the parser limits it, so that code that walks the tree may recurse.
+    `depth` is the height of the subtree. The parser limits the height, so that code that walks the tree may be
+    recursive.
     """
 
     span: Span = field(repr=False, compare=False)

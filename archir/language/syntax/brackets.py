@@ -39,7 +39,7 @@ class _Fault:
 def bracket_problem(source: Source, masked: str, error: int) -> Diagnostic | None:
     """Return a diagnostic (A0102) for the unmatched bracket that explains a syntax error at offset `error`.
 
-    None if brackets do not explain the error. `masked` is the source text as returned by `mask_text`.
+    Returns None if brackets do not explain the error. `masked` is the source text as returned by `mask_text`.
     """
     fault = None if _balanced(masked) else _first_fault(masked)
     if fault is None or fault.start > error or (fault.evidence > error and "\n" in masked[fault.start : error]):

@@ -18,8 +18,10 @@ _INPUT = "write `input image: f32[3, 32, 32]`"
 _COMPARISON = "comparison is `==`"
 
 HintRule = tuple[str, str, str]
-"""Regular expression for the line before the error, one for the line from the error on, and the hint if both
-match."""
+"""Hint for an error, and two regular expressions that must both match for the hint to apply.
+
+The first expression is matched with the line before the error, the second with the line from the error on.
+"""
 
 _GENERAL_RULES: list[HintRule] = [
     ("//", "", _DIVISION),
@@ -138,14 +140,14 @@ _FALLBACK_RULES: list[HintRule] = [
 """Rules tried last; most of them look at the whole line."""
 
 _MAX_LINE = 400
-"""Maximum number of characters before and after the error that are matched; only generated lines are longer."""
+"""Maximum number of characters matched before and after the error; only generated code has longer lines."""
 
 
 def foreign_syntax_hint(expected: Set[str], before: str, here: str) -> str | None:
     """Return the hint for a syntax error; None if no rule matches.
 
     `before` is the line up to the error, `here` the line from the error on. `expected` are the terminals that the
-    parser accepts at the error, given by their spelling, or by name if they have several.
+    parser accepts at the error. A terminal is given by its spelling, or by its name if it has several spellings.
     """
     before, here = before.strip(), here.strip()
     if len(before) > _MAX_LINE:

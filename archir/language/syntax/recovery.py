@@ -1,10 +1,10 @@
 """Error recovery: reports syntax errors beyond the first, and parses as much of a broken text as possible.
 
-There is a single grammar, with no extra rules for broken texts. Recovery blanks out the smallest range of
-lines around an error that lets the parser get past it, then parses again. Candidate ranges follow the
-indentation that `archir fmt` produces: the line; the line with all deeper-indented lines after it; the line
-that encloses this one; and so on, up to a top-level item. Blanking preserves offsets, so that spans refer to
-the original text.
+There is a single grammar, with no extra rules for broken texts. Recovery blanks out the smallest range of lines around
+an error that lets the parser get past the error, then parses again. Candidate ranges follow the indentation that
+`archir fmt` produces: first the line with the error, then this line with all deeper-indented lines after it, then the
+same for the enclosing line, and so on, up to a top-level item. Blanking preserves offsets, so that spans refer to the
+original text.
 """
 
 from __future__ import annotations

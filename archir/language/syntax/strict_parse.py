@@ -41,7 +41,10 @@ class ItemCache:
         self.items: ParsedItems = {}
 
     def update(self, text: str) -> ParsedItems:
-        """Set the current text; return the cached items that are still valid, to which the parser then adds others."""
+        """Set the current text; return the cached items that are still valid.
+
+        The parser then adds newly parsed items to the returned items.
+        """
         low, high = 0, min(len(text), len(self.text)) + 1
         while high - low > 1:
             middle = (low + high) // 2

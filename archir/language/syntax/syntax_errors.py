@@ -100,7 +100,7 @@ def unexpected_character(source: Source, start: int, accepted: Set[str], spellin
 
 
 def unexpected_token(source: Source, token: Token, accepted: Set[str], spellings: Spellings) -> Diagnostic:
-    """Return the diagnostic for a token that the parser does not accept; `accepted` are the terminals that it does."""
+    """Return the diagnostic for a token that the parser does not accept; `accepted` are the accepted terminals."""
     masked = mask_text(source.text)
     start = len(masked) if token.type == "$END" else token.start_pos or 0
     bracket = bracket_problem(source, masked, start)
@@ -136,7 +136,7 @@ _AFTER_LINES = {"RBRACE", "PIPE"}
 _EXPRESSION_STARTS = {"NAME", "INT", "FLOAT", "STRING", "LSQB", "CHOOSE", "MATCH", "TRUE", "FALSE", "NONE", "NOT"}
 """Token types that can start an expression but not continue one."""
 _AFTER_NAMES = {"EQUAL", "COMMA", "RPAR", "DOT", "COLON"}
-"""Token types that usually follow names: a keyword before one of them was probably meant as a name."""
+"""Token types that usually follow names, so that a keyword before one of them was probably meant as a name."""
 
 
 def _with_hint(masked: str, problem: Diagnostic, expected: Set[str]) -> Diagnostic:

@@ -9,6 +9,7 @@ from archir.ir.graph import Graph
 from archir.language.elaboration.module import Module
 from archir.linting.alternatives import equivalent_alternatives, skip_collapse
 from archir.linting.dead import unread_results, unused_definitions
+from archir.linting.optional_choices import choices_of_absent_loops
 from archir.linting.requirements import idle_requirements
 from archir.linting.shapes import channels_last, uneven_padding, unlike_shapes
 from archir.linting.statistics import shared_statistics
@@ -35,6 +36,7 @@ FILE_RULES: list[Callable[[Module], Iterator[Diagnostic]]] = [
     unread_results,
     unused_definitions,
     misspelled_tags,
+    choices_of_absent_loops,
 ]
 """Rules that check the syntax tree of a file."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from archir.costs import conventions, sequences, weights
+from archir.costs import operation_counts, sequences, weights
 from archir.costs.symbolic import Rule
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.language.elaboration.cost_calls import parse_cost_call
 
 RULE_FACTORIES: dict[str, Callable[..., Rule]] = {
-    "flops": conventions.flops,
-    "macs_conv_linear": conventions.macs_conv_linear,
+    "flops": operation_counts.flops,
+    "macs_conv_linear": operation_counts.macs_conv_linear,
     "weight_bytes": weights.weight_bytes,
     "flash_bytes": weights.flash_bytes,
     "kv_bytes": sequences.kv_bytes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archir.costs.conventions import LAYERS
+from archir.costs.operation_counts import LAYERS
 from archir.costs.symbolic import Rule
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op

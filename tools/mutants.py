@@ -47,7 +47,7 @@ SOURCES = [
     "backends/archir_onnx/verification/verify.py",
 ]
 """Files that are mutated, as glob patterns."""
-MEASURING = {"machine.py", "timing.py", "fill.py"}
+MEASURING = {"machine.py", "timing.py", "measurement.py"}
 """Files of `costs/latencies` that measure times, which are not mutated: their results differ from run to run."""
 TESTS = [
     *("ir", "passes", "costs", "ops", "sequences", "library", "onnx_backend/verification", "onnx_backend/lowering"),

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 import archir
 from archir.costs.latencies.counts import RunCounts, counts_of_codes
 from archir.costs.latencies.fitting import fit_model
-from archir.costs.latencies.measurement import spearman
 from archir.tabular.results import read_codes
+from archir.utils.ranks import spearman
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, RESULTS = ROOT / "examples", ROOT / "benchmarks" / "results" / "latency_models_cpu.txt"

@@ -21,8 +21,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import archir
-from archir.costs.latencies.measurement import spearman
 from archir.ir.graph import Graph
+from archir.utils.ranks import spearman
 
 ROOT = Path(__file__).resolve().parents[1]
 SPACE = ROOT / "examples/nas_bench_201/nas_bench_201.arch"

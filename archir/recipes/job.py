@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from archir.backends.weight_names import RenamedWeights
 from archir.ir.graph import Graph
@@ -18,7 +18,9 @@ from archir.recipes.supernet import SupernetRecord
 from archir.runs import Trial
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
-from archir.tabular.results import Results
+
+if TYPE_CHECKING:  # few recipes look results up
+    from archir.tabular.results import Results
 
 Images = TypeVar("Images")
 Tensor = TypeVar("Tensor")

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.costs.latencies.measurement import spearman
 from archir.diagnostics.errors import fail
 from archir.spaces.architecture import Architecture
 from archir.spaces.scores import Scores, Term
 from archir.spaces.space import Space
+from archir.utils.ranks import spearman
 
 MIN_ARCHITECTURES = 8
 """Minimum number of evaluated architectures that a model can be fitted to."""

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from archir.costs.latencies.measurement import spearman
 from archir.diagnostics.errors import fail, join_names
 from archir.language.elaboration.cost_calls import is_cost
 from archir.recipes.start_weights import recipe_of_run
@@ -26,6 +25,7 @@ from archir.spaces.completion import largest
 from archir.spaces.derive import MIN_STRENGTH
 from archir.spaces.scores import Scores, Term
 from archir.spaces.space import Space
+from archir.utils.ranks import spearman
 
 COMPARED_SAMPLES = 200
 """Number of sampled architectures on which scores from a cost are compared with the cost itself."""

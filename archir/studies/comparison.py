@@ -11,8 +11,9 @@ import numpy as np
 
 from archir.studies.anytime import Floats, GroundTruth, curve_points
 from archir.studies.searches import SearchId, Trials
-from archir.studies.statistics import holm_correction, probability_less, ranks, signed_rank_test, undecided_groups
+from archir.studies.statistics import holm_correction, probability_less, signed_rank_test, undecided_groups
 from archir.studies.study import LoadedTask, Study
+from archir.utils.ranks import ranks
 
 SIGNIFICANCE_LEVEL = 0.05
 """Significance level: differences with p-values up to this are significant."""

@@ -14,15 +14,11 @@ from math import erfc, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from archir.utils.ranks import ranks
+
 Floats = NDArray[np.float64]
 MAX_EXACT = 50
 """Maximum number of differences for which p-values are computed exactly."""
-
-
-def ranks(values: Floats) -> Floats:
-    """Return ranks, with 1 for the smallest value; ties get their mean rank [n] -> [n]."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[places.ravel()], np.float64)
 
 
 def signed_rank_test(differences: Sequence[float]) -> float:

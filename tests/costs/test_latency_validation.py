@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import archir
-from archir.costs.latencies.measurement import fit_line, spearman, validate
+from archir.costs.latencies.measurement import fit_line, validate
 from archir.diagnostics.errors import ArchError
+from archir.utils.ranks import spearman
 from tests.latencies import QUICK, SMALL, FakeBench, filled, validation
 
 

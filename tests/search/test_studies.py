@@ -27,8 +27,9 @@ from archir.search.pareto import hypervolume
 from archir.studies.anytime import GroundTruth, curve_points
 from archir.studies.run import StudyOutcome, run_study
 from archir.studies.searches import NOT_IN_TABLE, Trials
-from archir.studies.statistics import holm_correction, probability_less, ranks, signed_rank_test, undecided_groups
+from archir.studies.statistics import holm_correction, probability_less, signed_rank_test, undecided_groups
 from archir.studies.study import LoadedTask, Task, load_task, read_study
+from archir.utils.ranks import ranks
 from tests.chromium import PROGRAM, Chromium
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<b>"

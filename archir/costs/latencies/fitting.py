@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from archir.costs.latencies.counts import RunCounts
 from archir.costs.latencies.gaussian_process import FittedProcess, Matrix, fit_process
-from archir.costs.latencies.measurement import spearman
 from archir.costs.latencies.model import MAX_NANOSECONDS, MIN_NETWORKS, Kind, LatencyModel
 from archir.costs.latencies.table import LatencyTable
 from archir.diagnostics.errors import fail
+from archir.utils.ranks import spearman
 
 MAX_NETWORKS = 2_000
 """Maximum number of networks that a model is fitted to; the work grows with the cube of their number."""

@@ -14,6 +14,7 @@ from archir.costs.latencies.timing import DEFAULT_EFFORT, Effort, TimedRun, Timi
 from archir.costs.latencies.workloads import Workload, chain_network
 from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
+from archir.utils.ranks import spearman
 
 ProgressWrapper = Callable[[Iterable[Any], int, str], Iterable[Any]]
 """Function that wraps an iterable to show progress.
@@ -237,19 +238,6 @@ def fit_line(x: Any, y: Any) -> tuple[float, float] | None:
     slope = float(centred @ (y - y.mean()) / (centred @ centred))
     intercept = float(y.mean() - slope * x.mean())
     return (slope, intercept) if intercept >= 0 else (float(x @ y / (x @ x)), 0.0)
-
-
-def spearman(x: Any, y: Any) -> float | None:
-    """Return Spearman's rank correlation; None if all x or all y are equal."""
-    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return None
-    return float(np.corrcoef(_ranks(x), _ranks(y))[0, 1])
-
-
-def _ranks(values: Any) -> Any:
-    """Return the rank of each value; equal values get their mean rank."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[inverse]
 
 
 def _relative_error(predicted: Any, measured: Any) -> float:

@@ -11,11 +11,11 @@ from statistics import fmean, pstdev
 import torch
 from torch import Tensor, nn
 
-from archir.costs.latencies.measurement import spearman
 from archir.diagnostics.errors import fail
 from archir.runs import Trial
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
+from archir.utils.ranks import spearman
 from archir_torch.training.optimizer import AdamW
 
 MIN_TRIALS = 8

@@ -12,11 +12,11 @@ import torch
 
 import archir
 import archir_torch.data
-from archir.costs.latencies.measurement import spearman
 from archir.recipes.training import Training
 from archir.runs import Trial
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
+from archir.utils.ranks import spearman
 from archir.utils.seeds import derive_seed
 from archir_torch.search.inheritance import restore_supernet
 from archir_torch.search.job import Job, create_strategy

@@ -94,7 +94,7 @@ RENAMED = {
     "eval": ("print", "; for accuracy see what `archir train` and `archir quantize` report"),
     "compare STUDY.toml": ("study STUDY.toml", ", and `compare RUN RUN` compares runs"),
     "runs --compare": ("compare", ""),
-    "--limit": ("--max-work", ", with 80 units of work for each node"),
+    "--limit": ("--max-work", ", in units of work (about a microsecond each)"),
     "--use": ("--min-budget-fraction", ""),
 }
 """Renamed commands and options: maps each former name to the current name and the end of the hint.

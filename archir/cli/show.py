@@ -32,6 +32,8 @@ from archir.pictures.shading import Heat
 from archir.spaces.space import Space
 from archir.utils.files import write_atomic
 
+OTHER_PICTURES = {"png", "jpg", "jpeg", "gif", "webp", "pdf"}
+"""Suffixes of pictures that `archir show` does not write."""
 HEAT_FORMATS = ("svg", "html")
 """Picture formats in which `--heat` can colour boxes by cost."""
 
@@ -120,8 +122,11 @@ def show_command(
 
 
 def _format(output: Path | None) -> str:
-    """Return the format that the suffix of the output file implies; text by default."""
+    """Return the format that the suffix of the output file implies; text by default. Raises a usage error for the
+    suffixes of other kinds of pictures."""
     suffix = output.suffix[1:] if output is not None else ""
+    if suffix in OTHER_PICTURES:
+        raise click.UsageError(f"pictures are written as {', '.join(FORMATS)}, not as {suffix}")
     return suffix if suffix in ("json", *FORMATS) else "text"
 
 

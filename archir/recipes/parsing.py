@@ -13,7 +13,7 @@ from archir.language.file_kinds import require_kind
 from archir.recipes.recipe import Phase, Recipe, is_external
 from archir.utils import toml
 from archir.utils.files import read_bytes
-from archir.utils.settings import parse_settings
+from archir.utils.settings import RENAMED, START_KEYS, parse_settings
 from archir.utils.toml import Document
 
 
@@ -96,6 +96,9 @@ def _option_hint(diagnostic: Diagnostic) -> Diagnostic:
     name = re.fullmatch(r"phase `.*`: there is no `(\w+)`", diagnostic.message)
     if name is None:
         return diagnostic
+    if name[1] in RENAMED:
+        table = "start" if name[1] in START_KEYS else "options"
+        return replace(diagnostic, hint=f"`{name[1]}` is `{table}.{RENAMED[name[1]]}` now")
     hint = f"an option of the strategy is `options.{name[1]}`"
     return replace(
         diagnostic, hint=hint if diagnostic.hint is None else f"{diagnostic.hint} {hint[0].upper()}{hint[1:]}"

@@ -160,7 +160,7 @@ def _label_errors(
     missing = [path for path in choices if path in active and path not in labels]
     if len(unknown) + len(invalid) + len(inactive) + len(missing) > MAX_LISTED_ERRORS:
         parts = [
-            ("A1002", "it has no {}", unknown),
+            ("A1002", f"`{space}` has no choice {{}}", unknown),
             ("A1003", "invalid labels are given for {}", invalid),
             ("A1004", "{} must not be given, because other choices make it inactive", inactive),
             ("A1004", "{} must be given", missing),

@@ -130,16 +130,19 @@ def _require_ours(path: Path, *, derived: bool = False) -> None:
     if outputs is None:
         if not derived:
             return
-    elif outputs.force or resolved in outputs.outputs or not (derived or resolved.parent in outputs.folders):
+    elif (
+        resolved in outputs.outputs
+        or not (derived or resolved.parent in outputs.folders)
+        or (outputs.force and resolved not in outputs.inputs)
+    ):
         return
     if not path.is_file() or not path.stat().st_size:
         return
     if outputs is not None and resolved in outputs.inputs:
-        reason = "the command reads this file"
-    elif _digest(path) in _ledger():
+        raise fail("A0809", f"cannot write {path}: the command reads this file", None, "name another file")
+    if _digest(path) in _ledger():
         return
-    else:
-        reason = "archir did not write the file that is there, or it was changed since"
+    reason = "archir did not write the file that is there, or it was changed since"
     remedy = "move the existing one away" if outputs is None else "replace it with --force"
     raise fail("A0809", f"cannot write {path}: {reason}", None, f"name another file, or {remedy}")
 

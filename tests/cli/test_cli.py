@@ -153,7 +153,7 @@ def test_wrong_usage_exits_with_two(arguments: list[str], message: str) -> None:
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("check net.arch --limit=5", "No such option '--limit'; `--limit` is `--max-work` now, with 80 units of work"),
+        ("check net.arch --limit=5", "No such option '--limit'; `--limit` is `--max-work` now, in units of work"),
         ("eval width net.arch", "there is no command 'eval'; `eval` is `print` now; for accuracy see "),
         ("compare study.toml -o out", "`compare STUDY.toml` is `study STUDY.toml` now, and `compare RUN RUN` compares"),
         ("runs a b --compare", "No such option '--compare'; `runs --compare` is `compare` now"),

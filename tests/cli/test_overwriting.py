@@ -136,3 +136,15 @@ def test_a_folder_of_others_is_no_run(name: str, home: Path) -> None:
 def test_an_empty_file_is_nothing_to_lose(home: Path) -> None:
     (home / "a.json").touch()
     assert ran("sample space.arch -o a.json").exit_code == 0
+
+
+def test_force_does_not_replace_what_a_command_reads(home: Path) -> None:
+    said = ran("sample space.arch:n -o space.arch --force")
+    assert said.exit_code == 1
+    assert "cannot write space.arch: the command reads this file\n  hint: name another file\n" in said.output
+    assert (home / "space.arch").read_text() == SPACE
+
+
+def test_pictures_of_other_kinds_are_not_text(home: Path) -> None:
+    assert "pictures are written as svg" in ran("show net.arch -o net.png").output
+    assert not (home / "net.png").exists()

@@ -71,6 +71,8 @@ MISTAKES = [
     ('weights = "search"', 'weights = "search", seen = true', "hint: `seen` is `allow_validation_overlap` now"),
     ('preset = "spos"', "use = 0.9", "there is no `use`\n    use = 0.9\n    ^^^^^^^^^\n  hint: `use` is `min_budget_"),
     ('strategy = "spos"', 'strategy = "pc_darts"\noptions.hold = 1', "hint: `hold` is `alpha_warmup_epochs` now"),
+    ('strategy = "spos"', 'strategy = "pc_darts"\nhold = 1', "hint: `hold` is `options.alpha_warmup_epochs` now"),
+    ('strategy = "spos"', 'strategy = "spos"\nseen = true', "`seen` is `start.allow_validation_overlap` now"),
     ('strategy = "spos"', 'strategy = "spos"\ntrials = 3', "8:1: error[A1109]: phase `search`: there is no `trials`"),
     ('strategy = "spos"', 'strategy = "spos"\ntrials = 3', "An option of the strategy is `options.trials`"),
     ('strategy = "spos"', 'strategy = "spos"\nmilestones = [3]', "hint: did you mean `weights.milestones`? An option"),

@@ -265,7 +265,8 @@ def test_an_architecture_of_quite_another_space_is_one_error() -> None:
         space.architecture({f"layer[{i}].op": "conv" for i in range(19)} | {"op": "con"})
     assert str(caught.value) == (
         "error[A1002]: this is not an architecture of `small`: "
-        "`small` has no choice `layer[0].op`, `layer[1].op`, `layer[2].op` and 16 more; invalid labels are given for `op`; `op.conv.kernel` must be given"
+        "`small` has no choice `layer[0].op`, `layer[1].op`, `layer[2].op` and 16 more; "
+        "invalid labels are given for `op`; `op.conv.kernel` must be given"
     )
 
 

@@ -88,7 +88,8 @@ def cost_command(
     if first := next((name for name, argument in modes.items() if argument is not None), None):
         others = {*modes, "by", "proxies", "arch", *(() if first == "count" else ("seed",))} - {first}
         refuse(others, f"cannot be combined with {'-n' if first == 'count' else f'--{first}'}")
-    wanted = tuple(dict.fromkeys((*map(latency_name, tables), *further)))
+    named = (name.replace("'", '"') for name in further)  # in shells, single quotes go into double ones
+    wanted = tuple(dict.fromkeys((*map(latency_name, tables), *named)))
     if arch is None:
         searched = space_of(file, parameters, root, limits, where)
         for name in wanted:

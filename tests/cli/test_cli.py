@@ -530,3 +530,10 @@ def test_one_is_not_many(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_how_long_training_will_take(seconds: float, epochs: int, text: str) -> None:
     assert remaining(seconds, epochs) == text
+
+
+def test_costs_may_be_named_in_single_quotes(tmp_path: Path) -> None:
+    (tmp_path / "net.arch").write_text("net n { input x: f32[4]\n output y = x |> linear(3) }")
+    said = [run("cost", str(tmp_path / "net.arch"), "--cost", f"weight_bytes({q}int8{q})").stdout for q in "'\""]
+    assert said[0] == said[1]
+    assert "weight_bytes" in said[0]

@@ -10,10 +10,10 @@ from pathlib import Path
 from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.diagnostics.hints import suggest
 from archir.language.file_kinds import require_kind
-from archir.recipes.recipe import Phase, Recipe, is_external
+from archir.recipes.recipe import Phase, Recipe, Start, is_external
 from archir.utils import toml
 from archir.utils.files import read_bytes
-from archir.utils.settings import RENAMED, START_KEYS, parse_settings
+from archir.utils.settings import RENAMED, parse_settings
 from archir.utils.toml import Document
 
 
@@ -97,7 +97,7 @@ def _option_hint(diagnostic: Diagnostic) -> Diagnostic:
     if name is None:
         return diagnostic
     if name[1] in RENAMED:
-        table = "start" if name[1] in START_KEYS else "options"
+        table = "start" if RENAMED[name[1]] in Start.model_fields else "options"
         return replace(diagnostic, hint=f"`{name[1]}` is `{table}.{RENAMED[name[1]]}` now")
     hint = f"an option of the strategy is `options.{name[1]}`"
     return replace(

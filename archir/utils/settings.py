@@ -166,8 +166,6 @@ def _hint(model: type[BaseModel], error: ErrorDetails, path: Path) -> str | None
 
 RENAMED = {"hold": "alpha_warmup_epochs", "seen": "allow_validation_overlap", "use": "min_budget_fraction"}
 """Maps the former name of each renamed setting to its current name; entries are kept for one release."""
-START_KEYS = {"seen"}
-"""Renamed settings of `start`; the others are options of strategies."""
 SYNONYMS = {
     normalize_name(other): names
     for names, others in {

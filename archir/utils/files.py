@@ -32,7 +32,7 @@ MAX_DIGESTS = 10_000
 When the ledger is full, its older half is dropped.
 """
 
-_allowed_folders: ContextVar[tuple[Path, ...] | None] = ContextVar("within", default=None)
+_allowed_folders: ContextVar[tuple[Path, ...] | None] = ContextVar("allowed_folders", default=None)
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def _require_allowed(path: Path, opened: os.stat_result | None = None) -> None:
         raise OSError(errno.EACCES, "it was exchanged while it was opened", str(path))
 
 
-_read_observer: ContextVar[Callable[[Path], None] | None] = ContextVar("told", default=None)
+_read_observer: ContextVar[Callable[[Path], None] | None] = ContextVar("read_observer", default=None)
 
 
 @contextmanager
@@ -175,7 +175,7 @@ def _digest(path: Path) -> str:
 
 
 def _ledger_path() -> Path:
-    return cache_folder() / "written"
+    return cache_folder() / "outputs"
 
 
 def _ledger() -> dict[str, None]:

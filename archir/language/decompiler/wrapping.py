@@ -26,18 +26,15 @@ def wrap_statements(
     for statement in statements:
         if statement.tree is not None:
             width = WIDTH - 4 * depth - (last if statement is statements[-1] else TARGET)
-            for tree in _cut_off(statement.tree, length, width):
-                new_statements.append(Statement((tree.step.writes[0],), tree))  # type: ignore[union-attr]
-            new_statements.append(statement)
+            new_statements += [*_cut_off(statement.tree, length, width), statement]
         else:
             inside = wrap_statements(statement.inside, length, depth + 1)
             new_statements.append(Statement(statement.writes, None, statement.loop, inside))
     return new_statements
 
 
-def _cut_off(tree: CallTree, length: Callable[[Step], int], width: int) -> list[CallTree]:
-    """Cut leading parts, of one line each, off a chain until the rest fits into `width` characters; return the
-    parts."""
+def _cut_off(tree: CallTree, length: Callable[[Step], int], width: int) -> list[Statement]:
+    """Cut parts off the start of a chain until the rest fits into `width` characters. Return them, a statement each."""
     spine: list[CallTree] = []
     link: CallTree | int = tree
     while isinstance(link, CallTree) and isinstance(link.step, Step) and len(link.operands) == 1:
@@ -47,7 +44,7 @@ def _cut_off(tree: CallTree, length: Callable[[Step], int], width: int) -> list[
         return []
     spine.reverse()
     sizes = [length(call.step) for call in spine if isinstance(call.step, Step)]
-    pieces: list[CallTree] = []
+    pieces: list[Statement] = []
     start = 0
     for i in range(len(spine)):
         if i > start and sum(sizes[start : i + 1]) > width:
@@ -55,7 +52,7 @@ def _cut_off(tree: CallTree, length: Callable[[Step], int], width: int) -> list[
             cut = layers[-1] if layers else i
             step = spine[cut - 1].step
             assert isinstance(step, Step)
-            pieces.append(spine[cut - 1])
+            pieces.append(Statement((step.writes[0],), spine[cut - 1]))
             spine[cut].operands = [step.writes[0]]
             start = cut
     return pieces

@@ -24,7 +24,7 @@ MAX_PATH_LENGTH = 4_096
 Operating systems do not open longer paths, and resolving a path takes time quadratic in its length.
 """
 _STD = files("archir.language") / "std"
-_OVERLAY: ContextVar[Mapping[Path, str] | None] = ContextVar("instead", default=None)
+_OVERLAY: ContextVar[Mapping[Path, str] | None] = ContextVar("file_overlay", default=None)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 
-import archir.ops  # noqa: F401  (declares the operations)
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.work import MAX_WORK, fresh_budget, work_budget
 from archir.ir.graph import Graph

@@ -8,7 +8,6 @@ from dataclasses import MISSING, fields
 from functools import cache
 from importlib.resources import files
 
-import archir.ops  # noqa: F401  (declares the operations)
 from archir.backends.lowering_sources import lowering_locations
 from archir.diagnostics.errors import fail
 from archir.diagnostics.explain import codes, page, title

@@ -14,7 +14,6 @@ import anyio
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 
-import archir.ops  # noqa: F401  (declares the operations)
 from archir import __version__
 from archir.diagnostics.work import exhaust_budget
 from archir.ir.op import OPS

@@ -6,20 +6,19 @@ Sources: Zagoruyko and Komodakis 2017; Li et al. (neural operator search), equat
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from archir.diagnostics.errors import fail
-from archir.ir.graph import Graph, NodeId
+from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir.utils.settings import NonNegative
 from archir_torch.data import Data
-from archir_torch.objectives.objective import Batch, Objective, Outputs, objective
-from archir_torch.objectives.teacher import StageSettings, Teacher, stage_node
+from archir_torch.objectives.objective import Batch, Outputs, objective
+from archir_torch.objectives.teacher import StageObjective, StageSettings
 
 
 class TransferSettings(StageSettings):
@@ -34,26 +33,12 @@ class TransferSettings(StageSettings):
 
 
 @objective("attention_transfer")
-class AttentionTransfer(Objective):
+class AttentionTransfer(StageObjective):
     """Loss that compares attention maps: `weight` / 2 times the sum over stages of the student-teacher distance."""
 
     model = TransferSettings
     criterion = "transfer"
-    larger = False
-
-    def __init__(self, settings: TransferSettings, folder: Path | None = None) -> None:
-        super().__init__()
-        self.settings = settings
-        self._teacher = Teacher(settings, folder)
-
-    @property
-    def directions(self) -> dict[str, bool]:
-        """Directions of the measures: `transfer` is the only one, and smaller is better."""
-        return {"transfer": False}
-
-    def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """Return the nodes of the student's stages."""
-        return {name: stage_node(graph, name) for name in self.settings.stages}
+    settings: TransferSettings
 
     def check(self, graph: Graph, data: Data) -> None:
         """Check that the stages of the student can be compared with those of the teacher.

@@ -13,16 +13,16 @@ from torch import Tensor, nn
 
 from archir.diagnostics.errors import fail
 from archir.diagrams.diagram import leaves
-from archir.ir.graph import Graph, NodeId
+from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir_torch.data import Data
-from archir_torch.objectives.objective import Batch, Objective, Outputs, objective
-from archir_torch.objectives.teacher import StageSettings, Teacher, stage_node
+from archir_torch.objectives.objective import Batch, Outputs, objective
+from archir_torch.objectives.teacher import StageObjective, StageSettings
 
 
 @objective("feature_transfer")
-class FeatureTransfer(Objective):
+class FeatureTransfer(StageObjective):
     """Squared difference between the teacher's hidden values and a linear map of the student's hidden values.
 
     The difference is divided by the teacher's squared values, and averaged over stages. The linear maps, one per
@@ -32,22 +32,10 @@ class FeatureTransfer(Objective):
 
     model = StageSettings
     criterion = "features"
-    larger = False
 
     def __init__(self, settings: StageSettings, folder: Path | None = None) -> None:
-        super().__init__()
-        self.settings = settings
-        self._teacher = Teacher(settings, folder)
+        super().__init__(settings, folder)
         self.maps = nn.ParameterList()
-
-    @property
-    def directions(self) -> dict[str, bool]:
-        """Directions of the measures: `features` is the only one, and smaller is better."""
-        return {"features": False}
-
-    def reads(self, graph: Graph) -> dict[str, NodeId]:
-        """Return the nodes of the student's stages."""
-        return {name: stage_node(graph, name) for name in self.settings.stages}
 
     def check(self, graph: Graph, data: Data) -> None:
         """Check that the stages of student and teacher differ in their number of channels only.

@@ -25,7 +25,7 @@ from archir.utils.files import sha256
 from archir.utils.settings import ListAsTuple, NonNegative, Settings
 from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.weights import load_weights
-from archir_torch.objectives.objective import Batch, Outputs
+from archir_torch.objectives.objective import Batch, Objective, Outputs
 
 MAX_BYTES = 1 << 29
 """Maximum size of a cache in bytes. When it is full, outputs for further samples are computed every time."""
@@ -182,6 +182,26 @@ class Teacher:
             if isinstance(result, dict)
             else dict.fromkeys(self._types, result)
         )
+
+
+class StageObjective(Objective):
+    """Base class of losses that compare stages of the student with stages of a teacher."""
+
+    larger = False
+
+    def __init__(self, settings: StageSettings, folder: Path | None = None) -> None:
+        super().__init__()
+        self.settings = settings
+        self._teacher = Teacher(settings, folder)
+
+    @property
+    def directions(self) -> dict[str, bool]:
+        """Directions of the measures: the loss is the only one, and smaller is better."""
+        return {self.criterion: False}
+
+    def reads(self, graph: Graph) -> dict[str, NodeId]:
+        """Return the nodes of the student's stages."""
+        return {name: stage_node(graph, name) for name in self.settings.stages}
 
 
 def stage_node(graph: Graph, name: str) -> NodeId:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,10 @@ def import_named(source: object, *objectives: Mapping[str, Any]) -> None:
             loading.load(name)
 
 
-def require_loaded(recipe: Recipe, run: Run | None = None) -> None:
+def require_loaded(recipe: Recipe, run: Run | None = None, options: Sequence[str] = ()) -> None:
     """Raise ArchError (A3105) if a recipe, or the `run` to be resumed, needs modules that are not loaded.
+
+    `options` are the other options with which the run is resumed; the hint repeats them.
 
     The user who resumes a run must name its modules explicitly: a run folder may come from an untrusted source, so that
     resuming it must not import the modules that it names.
@@ -82,7 +84,7 @@ def require_loaded(recipe: Recipe, run: Run | None = None) -> None:
     needed = dict.fromkeys([*(name for name, _ in named_modules(recipe)), *(recorded_modules(run) if run else ())])
     missing = [name for name in needed if not loading.is_allowed(name)]
     if missing:
-        hint = f"`{resume_command(run)}`" if run else f"the command with `{shlex.join(_flags(missing))}`"
+        hint = f"`{resume_command(run, options)}`" if run else f"the command with `{shlex.join(_flags(missing))}`"
         text = f"the run needs plugins that are not loaded: {join_names(missing)}"
         raise fail("A3105", text, None, f"if you trust these modules, run {hint}; the folder of a run imports nothing")
 
@@ -94,13 +96,13 @@ def recorded_modules(run: Run) -> list[str]:
     return [str(name) for name in modules] if isinstance(modules, list) else []
 
 
-def resume_command(run: Run) -> str:
-    """Return the shell command that resumes a run from the current folder."""
+def resume_command(run: Run, options: Sequence[str] = ()) -> str:
+    """Return the shell command that resumes a run from the current folder, with further command-line options."""
     names = recorded_modules(run)
     homes = loading.worker_folders()
     folders = {str(home) for name in names if (home := homes.get(name)) not in (None, Path.cwd())}
     path = f"PYTHONPATH={shlex.quote(os.pathsep.join(sorted(folders)))} " if folders else ""
-    return path + shlex.join(["archir", "search", "--resume", str(run.folder), *_flags(names)])
+    return path + shlex.join(["archir", "search", "--resume", str(run.folder), *options, *_flags(names)])
 
 
 def _flags(names: Iterable[str]) -> list[str]:

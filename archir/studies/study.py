@@ -104,7 +104,18 @@ def read_study(path: Path) -> tuple[Study, Document]:
     except (OSError, ValueError) as error:
         raise fail("A2260", f"cannot read the study {path}: {getattr(error, 'strerror', None) or error}") from None
     document = toml.parse_toml(text, str(path), "A2260")
-    study = parse_settings(Study, document.data, "", document.span)
+    if "phase" in document.data and "task" not in document.data:
+        hint = f"`archir search {path}` runs a recipe; a study has tables `[[task]]` and `[[strategy]]`"
+        raise fail("A2260", f"{path} is a recipe, and not a study", None, hint)
+
+    def table_name(place: tuple[str | int, ...]) -> tuple[str, tuple[str | int, ...]]:
+        """Return the task or strategy to which a setting belongs, as a prefix for messages, and the remaining path."""
+        match place:
+            case (("task" | "strategy") as kind, int(number), _, *_):
+                return f"{kind} `{document.data[kind][number].get('name', number + 1)}`: ", place[2:]
+        return "", place
+
+    study = parse_settings(Study, document.data, table_name, document.span)
     problems = [*_duplicate_names(study, document)]
     if problems:
         raise ArchError(*problems)

@@ -80,8 +80,9 @@ def parse_settings(
 def _by_path(data: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> dict[Path, list[ErrorDetails]]:
     """Group pydantic's errors by the path of the setting.
 
-    Errors of a table are dropped if a setting in it has errors. For a setting that may have one of several types,
-    pydantic reports one error per type, with the name of the type in `loc`; `_path_of` removes that name.
+    Errors of a table are dropped if a setting in it has errors, and so is the error that a list is too short if its
+    items have errors: pydantic does not count these items. For a setting that may have one of several types, pydantic
+    reports one error per type, with the name of the type in `loc`; `_path_of` removes that name.
     """
     groups: dict[Path, list[ErrorDetails]] = {}
     for error in errors:
@@ -89,7 +90,7 @@ def _by_path(data: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> dict[Pa
     return {
         path: group
         for path, group in groups.items()
-        if len(group[0]["loc"]) == len(path)
+        if (len(group[0]["loc"]) == len(path) and group[0]["type"] != "too_short")
         or not any(other != path and other[: len(path)] == path for other in groups)
     }
 

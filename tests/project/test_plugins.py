@@ -117,6 +117,10 @@ def test_a_run_goes_on_with_plugins_that_are_named_again(folder: Path) -> None:
     plugins = ["--plugin", "my_scorer", "--plugin", "my_search"]
     said = run("search", "--resume", "run", *plugins, code=1)
     assert "[A3105]: the run needs plugins that are not loaded: `my_ops`" in said
+    extended = ["--set", "search.options.trials=5"]
+    with forgotten(folder):
+        refused = printed(run("search", "--resume", "run", *extended, code=1))
+        assert refused[:4] == ["--resume", "run", *extended]
     with forgotten(folder):
         run("search", *printed(run("search", "--resume", "run", code=1)))
     assert json.loads((folder / "run" / "best.json").read_text())["choices"] == NEAREST

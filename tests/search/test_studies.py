@@ -24,6 +24,7 @@ import archir
 from archir.cli.main import main
 from archir.diagnostics.errors import ArchError
 from archir.search.pareto import hypervolume
+from archir.recipes.parsing import read
 from archir.studies.anytime import GroundTruth, curve_points
 from archir.studies.run import StudyOutcome, run_study
 from archir.studies.searches import NOT_IN_TABLE, Trials
@@ -227,6 +228,34 @@ def test_what_a_study_cannot_be(folder: Path, change: tuple[str, str], message: 
     with pytest.raises(ArchError, match=message) as caught:
         done(folder, STUDY.replace(*change))
     assert all(one.span is not None for one in caught.value.diagnostics)
+
+
+def test_a_mistake_in_a_task_or_strategy_is_one_error_that_names_it(folder: Path) -> None:
+    for old, new, wanted in (
+        ("measures =", "measure =", "task `one`: there is no `measure`"),
+        ('strategy = "random"', 'stratgy = "random"', "strategy `random`: there is no `stratgy`"),
+    ):
+        with pytest.raises(ArchError) as caught:
+            done(folder, STUDY.replace(old, new))
+        messages = [diagnostic.message for diagnostic in caught.value.diagnostics]
+        assert wanted in messages
+        assert [message for message in messages if "should have" in message] == []
+        assert all(message.startswith(wanted.partition(":")[0]) for message in messages)
+
+
+def test_recipes_and_studies_are_told_apart(folder: Path) -> None:
+    recipe = folder / "recipe.toml"
+    recipe.write_text('space = "space.arch"\n[[phase]]\nname = "try"\nstrategy = "random"\n')
+    with pytest.raises(
+        ArchError, match=r"A2260.*is a recipe, and not a study\n.*`archir search .*recipe\.toml`"
+    ) as caught:
+        read_study(recipe)
+    assert len(caught.value.diagnostics) == 1
+    with pytest.raises(
+        ArchError, match=r"A2201.*is a study, and not a recipe\n.*`archir study .*study\.toml`"
+    ) as caught:
+        read(folder / "study.toml")
+    assert len(caught.value.diagnostics) == 1
 
 
 def test_a_folder_of_something_else_is_left_alone(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -235,7 +235,10 @@ def resume_search(folder: Path, device: str, fall_back: bool, settings: Mapping[
     run = Run.resume(folder, fall_back)
     try:
         extension.record_restarts(run)
-        search = search_of_run(run, device)
+        options = ["--fall-back"] if fall_back else []
+        for key, value in settings.items():
+            options += ["--set", f"{key}={value}"]
+        search = search_of_run(run, device, options)
         _check_tensorboard(search.recipe)
         for phase in search.recipe.phase:
             stored = run.phase(phase.name)
@@ -268,14 +271,14 @@ def _extend(search: PreparedSearch, settings: Mapping[str, str]) -> PreparedSear
     return replace(search, recipe=recipe, loaded=loaded)
 
 
-def search_of_run(run: Run, device: str) -> PreparedSearch:
-    """Return the search of an open run.
+def search_of_run(run: Run, device: str, options: Sequence[str] = ()) -> PreparedSearch:
+    """Return the search of an open run; `options` are the command-line options that a hint to resume it repeats.
 
     Raises ArchError and closes the run if it has no recipe, or needs plugins that are not loaded (A3105).
     """
     try:
         recipe = recipe_file_of(run).recipe
-        plugins.require_loaded(recipe, run)
+        plugins.require_loaded(recipe, run, options)
         return PreparedSearch(recipe, run, run.folder / SPACE, device)
     except BaseException:
         run.close()

@@ -138,7 +138,7 @@ def table(
     """Print a table.
 
     `right` are the indices of right-aligned columns. If the table is too wide for the terminal, the columns named in
-    `droppable` are dropped, in that order, until it fits.
+    `droppable` are dropped, in that order, until it fits, and a note on standard error names them.
     """
     from rich.measure import Measurement
 
@@ -149,6 +149,8 @@ def table(
         if Measurement.get(target, target.options.update(width=10_000), built).maximum <= target.width:
             break
     target.print(built)
+    if dropped := [name for name in columns if name in droppable[:count]]:
+        say(f"not shown, as the terminal is too narrow: {', '.join(dropped)} (--json has all columns)", err=True)
 
 
 def _build_table(title: str, columns: Iterable[tuple[str, bool]], rows: Iterable[Sequence[Text]]) -> Table:

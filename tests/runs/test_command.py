@@ -156,7 +156,10 @@ def test_narrow_terminals_have_fewer_columns_and_whole_words(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     left(tmp_path / "measured", 0.28, 786, {"search.training.epochs": "60", "search.training.compile": "auto"})
-    head, *rows = [line for line in said(str(tmp_path)).stdout.splitlines() if line.strip()]
+    done = said(str(tmp_path))
+    head, *rows = [line for line in done.stdout.splitlines() if line.strip()]
     assert "measured" in rows[-1]
     assert len(rows) == 2
     assert ("recipe" in head, "MACs" in head, "set" in head) == (not spared, spared != "MACs", not spared)
+    assert done.stderr.startswith("not shown, as the terminal is too narrow: ") == bool(spared)
+    assert (f"{spared}," in done.stderr or f", {spared}" in done.stderr) == bool(spared)

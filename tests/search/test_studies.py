@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 import archir
 from archir.cli.main import main
 from archir.diagnostics.errors import ArchError
-from archir.search.pareto import hypervolume
 from archir.recipes.parsing import read
+from archir.search.pareto import hypervolume
 from archir.studies.anytime import GroundTruth, curve_points
 from archir.studies.run import StudyOutcome, run_study
 from archir.studies.searches import NOT_IN_TABLE, Trials

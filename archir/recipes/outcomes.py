@@ -11,7 +11,7 @@ from archir.ir.serial import from_json, to_json
 from archir.recipes.job import Outcome, Tensor
 from archir.recipes.supernet import SupernetRecord
 from archir.runs import Run
-from archir.runs.phase import SUPERNET, WEIGHTS
+from archir.runs.folder import SUPERNET, WEIGHTS
 from archir.spaces.space import Space
 
 

@@ -20,7 +20,7 @@ from archir.plugins import loading
 from archir.recipes.parsing import RecipeFile
 from archir.recipes.recipe import Recipe
 from archir.runs import Run
-from archir.runs.run import ENVIRONMENT
+from archir.runs.folder import ENVIRONMENT
 from archir.utils.toml import Path as Place
 
 

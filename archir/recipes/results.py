@@ -16,11 +16,10 @@ from archir.recipes.job import Outcome, Tensor
 from archir.recipes.recipe import Phase, Recipe
 from archir.recipes.spaces import space_of
 from archir.runs import Run
-from archir.runs.phase import WEIGHTS
+from archir.runs.folder import OBJECTIVE, WEIGHTS
 from archir.runs.report.contents import ChoiceProbabilities, PhaseRows, Report
 from archir.runs.report.page import page
 from archir.runs.report.trials import TrialRow, TrialTable
-from archir.runs.summaries import OBJECTIVE
 from archir.search.fronts.metric_format import format_metric, select_measures
 from archir.search.registry import strategies
 from archir.spaces.space import Space

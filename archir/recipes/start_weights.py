@@ -19,8 +19,7 @@ from archir.recipes.parsing import RecipeFile, parse
 from archir.recipes.recipe import Phase, Recipe, is_external
 from archir.recipes.supernet import SupernetRecord
 from archir.runs import Run
-from archir.runs.folder import Content
-from archir.runs.phase import SUPERNET, WEIGHTS
+from archir.runs.folder import SUPERNET, WEIGHTS, Content
 from archir.utils.files import open_regular
 
 DATA_KEY = "data"

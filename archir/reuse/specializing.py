@@ -19,7 +19,7 @@ from archir.recipes.spaces import space_of
 from archir.recipes.start_weights import read_supernet, recipe_of_run
 from archir.recipes.supernet import SupernetRecord
 from archir.runs import Run
-from archir.runs.phase import SUPERNET
+from archir.runs.folder import SUPERNET
 from archir.spaces.space import Space
 from archir.utils import toml
 

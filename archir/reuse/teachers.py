@@ -14,8 +14,7 @@ from archir.diagnostics.errors import fail
 from archir.recipes.recipe import Phase, Recipe
 from archir.recipes.spaces import files_of
 from archir.runs import Run
-from archir.runs.folder import Content
-from archir.runs.phase import WEIGHTS
+from archir.runs.folder import WEIGHTS, Content
 
 TEACHER = ("teacher", "weights")
 """Objective settings that define the teacher's network and weights; the run fills them in if the objective names

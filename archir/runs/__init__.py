@@ -21,10 +21,8 @@ Every file is verified by SHA-256 before use; damage raises a diagnostic (A1801 
 `archir_torch.training.checkpoint_phase` stores tensors in a phase. `docs/runs.md` describes the format.
 """
 
-from archir.runs.environment import environment
 from archir.runs.journal import Trial
-from archir.runs.phase import Checkpoint, Phase
-from archir.runs.run import Run
+from archir.runs.run import Checkpoint, Phase, Run, environment
 from archir.runs.summaries import Summary, summaries
 
 __all__ = [

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
 
 from archir.runs.run import Run
-from archir.runs.settings import differences, settings
-from archir.runs.summaries import Summary
+from archir.runs.summaries import Summary, settings
 from archir.search.fronts.metric_format import format_metric
 
 OVER_SEEDS = "mean and deviation"
@@ -92,3 +91,10 @@ def _mean_over_seeds(runs: Sequence[Summary]) -> str:
         return ""
     name = runs[0].criterion
     return f"{format_metric(name, mean(scores))} +- {format_metric(name, stdev(scores))}"
+
+
+def differences(settings_of_runs: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    """Return the settings in which runs differ: by key, the value in each run, "" where a run lacks the setting."""
+    keys = dict.fromkeys(key for settings_of_run in settings_of_runs for key in settings_of_run)
+    rows = {key: [settings_of_run.get(key, "") for settings_of_run in settings_of_runs] for key in keys}
+    return {key: row for key, row in rows.items() if len({*row}) > 1}

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from archir.diagnostics.errors import ArchError, Diagnostic
 from archir.runs import journal
-from archir.runs.folder import JOURNAL, LIVE_JOURNAL, Folder, Problem
-from archir.runs.manifest import Anchor
-from archir.runs.phase import CHECKPOINT_FILE, WEIGHTS, checkpoints
+from archir.runs.folder import (
+    CHECKPOINT_FILE,
+    ENVIRONMENT,
+    EXTENSIONS,
+    JOURNAL,
+    OVERRIDES,
+    RECIPE,
+    WEIGHTS,
+    Folder,
+    Problem,
+    checkpoints,
+)
 
 _REBUILT_HINT = f"{journal.RESUME_HINT}: the file is removed and written again"
 """Hint for a damaged file that is regenerated when the run is resumed."""
 
 
 def require_intact(files: Folder) -> None:
-    """Raise ArchError if files are damaged (A1803), missing (A1804) or unexpected (A1805), with a diagnostic for
-    each."""
+    """Raise ArchError if files are damaged (A1803) or missing (A1804), with a diagnostic for each."""
     problems = files.problems()
     if problems:
         bad = {problem.file for problem in problems}
@@ -25,53 +31,44 @@ def require_intact(files: Folder) -> None:
 
 
 def remove_damaged(files: Folder) -> set[str]:
-    """Remove the damaged files that the run can regenerate; return the names of the phases whose results are lost."""
-    problems = [problem for problem in files.problems() if _dispensable(problem)]
-    lost: set[str] = set()
-    for problem in problems:
-        match = CHECKPOINT_FILE.match(problem.file)
-        if match:
-            lost.update(checkpoints(files.manifest.files, match["phase"])[int(match["number"])])
-        else:
+    """Remove the damaged files that the run can regenerate; return the names of the phases whose results are lost.
+
+    Of a damaged checkpoint, all files are removed. A phase with a lost result also loses its weights: without them, it
+    counts as not done.
+    """
+    current, lost = files.manifest, set[str]()
+    for problem in files.problems():
+        if match := CHECKPOINT_FILE.match(problem.file):
+            lost.update(checkpoints(current.files, match["phase"])[int(match["number"])])
+        elif not _is_input(problem.file):
             lost.add(problem.file)
     undone = {name.split("/")[1] for name in lost if name.startswith("phases/") and not CHECKPOINT_FILE.match(name)}
-    weights = {f"phases/{phase}/{WEIGHTS}" for phase in undone}
-    lost |= weights & files.manifest.files.keys()  # a phase without weights counts as not done
-    lost_journal = JOURNAL in lost or _journal_is_lost(files)
-    if lost or lost_journal:
-        growing = {name: entry for name, entry in files.manifest.growing.items() if name not in lost}
-        anchor = Anchor() if lost_journal else files.manifest.journal
-        remaining = {name: entry for name, entry in files.manifest.files.items() if name != JOURNAL or not lost_journal}
-        files.commit({}, lost, entries=remaining, growing=growing, finished=False, journal=anchor)
-    if lost_journal:
-        for name in LIVE_JOURNAL:
-            (files.path / name).unlink(missing_ok=True)
+    lost |= {f"phases/{phase}/{WEIGHTS}" for phase in undone} & current.files.keys()
+    if JOURNAL in lost or _journal_is_damaged(files):
+        for suffix in ("-wal", "-shm"):  # before the journal: SQLite would apply them to a new one
+            (files.path / (JOURNAL + suffix)).unlink(missing_ok=True)
+        files.commit({}, {*lost, JOURNAL}, rows=0, finished=False)
+    elif lost:
+        files.commit({}, lost, finished=False)
     return undone
 
 
-def _journal_is_lost(files: Folder) -> bool:
-    """Return True if the journal is damaged."""
-    with suppress(ArchError):
-        journal.read(files.path, files.manifest.journal, JOURNAL in files.manifest.files)
-        return False
-    return True
-
-
-def _dispensable(problem: Problem) -> bool:
-    """Return True if the run can do without the damaged or missing file."""
-    return problem.code != "A1805" and not _is_input(problem.file)
+def _journal_is_damaged(files: Folder) -> bool:
+    """Return True if the journal cannot be read."""
+    try:
+        journal.read(files.path, files.manifest.rows, JOURNAL in files.manifest.files)
+    except ArchError:
+        return True
+    return False
 
 
 def _is_input(name: str) -> bool:
     """Return True if a file is an input of the run, which cannot be regenerated."""
-    inputs = ("recipe.toml", "overrides.json", "environment.json", "extensions.json")
-    return name in inputs or name.startswith(("space/", "start/"))
+    return name in (RECIPE, OVERRIDES, ENVIRONMENT, EXTENSIONS) or name.startswith(("space/", "start/"))
 
 
 def _hint(files: Folder, problem: Problem, bad: set[str]) -> str:
     """Return a hint on how to recover from a damaged file; `bad` are the names of all damaged files."""
-    if problem.code == "A1805":
-        return "move it out of the folder"
     if _is_input(problem.file):
         return "put back a copy of the file, or begin another run"
     if problem.file == JOURNAL:

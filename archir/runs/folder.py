@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from io import RawIOBase
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from archir.diagnostics.errors import fail
-from archir.runs import lock, manifest
+from archir.runs import manifest
 from archir.runs.manifest import Entry, Manifest
+from archir.utils import files as disk
 from archir.utils.files import open_regular, read_bytes, report_write_errors, sync_folder, write_atomic
 
 Content: TypeAlias = bytes | str | Path
 """Content of a file: bytes, text, or the path of a file to copy."""
 
+RECIPE, OVERRIDES, ENVIRONMENT = "recipe.toml", "overrides.json", "environment.json"
+"""Names of the recipe, of the settings that override it, and of the description of machine and packages."""
+EXTENSIONS = "extensions.json"
+"""Name of the file that lists the extensions of a run."""
 JOURNAL = "metrics.sqlite"
 """File name of the journal."""
+WEIGHTS = "weights.safetensors"
+"""Name of the file with the network weights that result from a phase."""
+SUPERNET = "supernet.json"
+"""Name of a file that a finished phase has if and only if its result is a supernet."""
+OBJECTIVE = "objective.json"
+"""Name of the file that lists the metrics a phase measures and the one by which networks are compared."""
+CHECKPOINT_FILE = re.compile(r"phases/(?P<phase>[^/]+)/checkpoint-(?P<number>\d+)\.")
+"""Regular expression for the file names of checkpoints."""
 STAGING = ".staging"
 """Name of the subfolder that holds new file contents until they replace the old ones."""
 _CHUNK = 1 << 20
 """Size in bytes of the chunks in which files are read."""
-LIVE_JOURNAL = {JOURNAL + suffix for suffix in ("", "-wal", "-shm")}
-"""Files of a journal that is open for writing.
-
-The manifest has no SHA-256 of these files, since every row has its own hash.
-"""
 
 
 @dataclass(frozen=True)
@@ -62,10 +69,7 @@ class Folder:
             sync_folder(self.path / STAGING)
         removed = sorted(set(remove) - added.keys())
         kept = {name: entry for name, entry in changes.pop("entries", old.files).items() if name not in removed}
-        listed = {
-            name: entry for name, entry in (kept | added).items() if name not in changes.get("growing", old.growing)
-        }
-        changes |= {"files": listed, "pending": staged, "removed": removed, "sequence": sequence}
+        changes |= {"files": kept | added, "pending": staged, "removed": removed, "sequence": sequence}
         new = old.model_copy(update=changes)
         write_atomic(self.path / manifest.NAME, new.text().encode())
         self.manifest = new
@@ -95,8 +99,11 @@ class Folder:
         with stream:
             for part in _parts(content):
                 hashed.update(part)
+                size += len(part)
+                remaining = memoryview(part)
                 with report_write_errors(self.path / name):
-                    size += _write_all(stream, part)
+                    while remaining:
+                        remaining = remaining[stream.write(remaining) or 0 :]
             with report_write_errors(self.path / name):
                 os.fsync(stream.fileno())
         return Entry(bytes=size, sha256=hashed.hexdigest())
@@ -128,75 +135,28 @@ class Folder:
         return data
 
     def problems(self) -> list[Problem]:
-        """Return a problem for each file that was changed, is missing, or does not belong to the run."""
-        listed = [(name, entry, False) for name, entry in self.manifest.files.items()]
-        listed += [(name, entry, True) for name, entry in self.manifest.growing.items()]
-        problems = [problem for item in listed if (problem := self._problem(*item))]
-        return problems + [Problem(name, "A1805", "does not belong to the run") for name in self._unlisted()]
+        """Return a problem for each file that was changed or is missing."""
+        problems = [problem for name, entry in self.manifest.files.items() if (problem := self._problem(name, entry))]
+        wal = f"{JOURNAL}-wal"
+        if JOURNAL in self.manifest.files and (self.path / wal).is_file() and (self.path / wal).stat().st_size:
+            problems.append(Problem(wal, "A1803", "was written after the run was closed"))
+        return problems
 
-    def _problem(self, name: str, entry: Entry, grows: bool) -> Problem | None:
+    def _problem(self, name: str, entry: Entry) -> Problem | None:
         """Return the problem with a file, or None if it is intact.
 
         The check is repeated if a writer moved the file in the meantime.
         """
         path = self.location(name)
-        problem = _problem(name, path, entry, grows)
-        moved = self.location(name) != path  # moved by a writer in the meantime
-        return self._problem(name, entry, grows) if problem and moved else problem
-
-    def _unlisted(self) -> Iterator[str]:
-        """Yield the names of all files that the manifest does not list."""
-        current = self.manifest
-        expected = {*current.files, *current.growing, *current.removed, manifest.NAME, lock.NAME}
-        if JOURNAL not in current.files:
-            expected |= LIVE_JOURNAL
-        elif not _size(self.path / f"{JOURNAL}-wal"):
-            expected |= LIVE_JOURNAL  # somebody reads the finished journal: its WAL is empty
-        for parent, folders, names in os.walk(self.path):
-            base = Path(parent)
-            if base == self.path:
-                folders[:] = [name for name in folders if name != STAGING]
-            links = [name for name in folders if (base / name).is_symlink()]
-            for name in sorted(names + links):
-                file = (base / name).relative_to(self.path).as_posix()
-                if file not in expected and not file.startswith(f".{manifest.NAME}."):
-                    yield file
-
-
-class AppendedFile:
-    """Append-only file. The manifest entry covers its first `bytes` bytes; opening the file truncates it to that
-    size."""
-
-    def __init__(self, path: Path, entry: Entry) -> None:
-        with open_regular(path) as stream:
-            self._hash = sha256(stream.read(entry.bytes))
-        os.truncate(path, entry.bytes)
-        self._path, self._bytes = path, entry.bytes
-        self._stream = path.open("ab", buffering=0)
-
-    def append(self, data: bytes) -> None:
-        """Append data."""
-        with report_write_errors(self._path):
-            _write_all(self._stream, data)
-        self._hash.update(data)
-        self._bytes += len(data)
-
-    def sync(self) -> Entry:
-        """Flush the file to disk; return its manifest entry."""
-        with report_write_errors(self._path):
-            os.fsync(self._stream.fileno())
-        return Entry(bytes=self._bytes, sha256=self._hash.hexdigest())
-
-    def close(self) -> None:
-        """Close the file."""
-        with suppress(OSError):
-            self._stream.close()
+        difference = _difference(path, entry)
+        if difference and self.location(name) != path:
+            return self._problem(name, entry)
+        return Problem(name, *difference) if difference else None
 
 
 def entry_of_file(path: Path) -> Entry:
     """Return the manifest entry (size and SHA-256) of a file."""
-    size = path.stat().st_size
-    return Entry(bytes=size, sha256=_digest(path, size))
+    return Entry(bytes=path.stat().st_size, sha256=disk.sha256(path))
 
 
 def entry_of_bytes(data: bytes) -> Entry:
@@ -204,42 +164,22 @@ def entry_of_bytes(data: bytes) -> Entry:
     return Entry(bytes=len(data), sha256=sha256(data).hexdigest())
 
 
-def _problem(name: str, path: Path, entry: Entry, grows: bool) -> Problem | None:
-    """Compare a file with its manifest entry; return the problem, or None if the file is intact.
-
-    With `grows`, the file may be longer than its entry says.
-    """
+def _difference(path: Path, entry: Entry) -> tuple[str, str] | None:
+    """Compare a file with its manifest entry; return diagnostic code and problem, or None if the file is intact."""
     if not os.path.lexists(path):
-        return Problem(name, "A1804", "is missing")
+        return "A1804", "is missing"
     if path.is_symlink() or not path.is_file():
-        return Problem(name, "A1803", "is no longer a regular file")
+        return "A1803", "is no longer a regular file"
     try:
-        size, digest = path.stat().st_size, _digest(path, entry.bytes)
+        size = path.stat().st_size
+        intact = size == entry.bytes and entry_of_file(path) == entry
     except OSError as error:
-        return Problem(name, "A1803", f"cannot be read: {error.strerror}")
+        return "A1803", f"cannot be read: {error.strerror}"
     if size < entry.bytes:
-        return Problem(name, "A1803", f"was cut: {size} of {entry.bytes} bytes are left")
-    if size > entry.bytes and not grows:
-        return Problem(name, "A1803", f"was changed after it was written: {size} bytes instead of {entry.bytes}")
-    if digest != entry.sha256:
-        return Problem(name, "A1803", "was changed after it was written: its SHA-256 differs")
-    return None
-
-
-def _write_all(stream: RawIOBase, data: bytes) -> int:
-    """Write all data to an unbuffered stream; return its size in bytes."""
-    remaining = memoryview(data)
-    while remaining:
-        remaining = remaining[stream.write(remaining) or 0 :]
-    return len(data)
-
-
-def _size(path: Path) -> int:
-    """Return the size of a file in bytes; 0 if it does not exist."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+        return "A1803", f"was cut: {size} of {entry.bytes} bytes are left"
+    if size > entry.bytes:
+        return "A1803", f"was changed after it was written: {size} bytes instead of {entry.bytes}"
+    return None if intact else ("A1803", "was changed after it was written: its SHA-256 differs")
 
 
 def _parts(content: Content) -> Iterator[bytes]:
@@ -252,11 +192,10 @@ def _parts(content: Content) -> Iterator[bytes]:
         yield content.encode() if isinstance(content, str) else content
 
 
-def _digest(path: Path, size: int) -> str:
-    """Return the SHA-256 of the first `size` bytes of a file."""
-    hashed = sha256()
-    with open_regular(path) as stream:
-        while size > 0 and (part := stream.read(min(size, _CHUNK))):
-            hashed.update(part)
-            size -= len(part)
-    return hashed.hexdigest()
+def checkpoints(files: Iterable[str], phase: str) -> dict[int, list[str]]:
+    """Return the file names of each checkpoint of a phase, by checkpoint number."""
+    files_by_number: dict[int, list[str]] = {}
+    for name in files:
+        if (match := CHECKPOINT_FILE.match(name)) and match["phase"] == phase:
+            files_by_number.setdefault(int(match["number"]), []).append(name)
+    return files_by_number

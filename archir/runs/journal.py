@@ -1,9 +1,9 @@
 """Journal of a run: phases, epochs and trials, in an append-only SQLite file.
 
-Rows form a hash chain: each has the SHA-256 of its columns and of the hash before it. A changed, moved or
-missing row is therefore detected as long as a later row, or the manifest, is intact. Of the rows with equal
-phase, kind and key, the last is current, unless the phase was restarted after it. The views `phases`,
-`epochs` and `trials` show the current rows. The file can be read while it is being written (WAL mode).
+Rows are numbered, and each has the SHA-256 of its columns. The manifest has the number of rows that the journal must
+at least contain. A changed, moved or missing row is therefore detected. Of the rows with equal phase, kind and key, the
+last is current, unless the phase was restarted after it. The views `phases`, `epochs` and `trials` show the current
+rows. The file can be read while it is being written (WAL mode).
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.errors import fail
 from archir.runs.folder import JOURNAL
-from archir.runs.manifest import Anchor
 
 RESUME_HINT = "go on with `archir search --resume RUN --fall-back`"
 """Hint to resume a run without its damaged file."""
@@ -82,7 +81,8 @@ class Journal:
     """The current rows of a journal, in memory. If it has a connection, new rows are appended to the file as well."""
 
     def __init__(self, connection: sqlite3.Connection | None = None, path: Path = Path(JOURNAL)) -> None:
-        self.anchor = Anchor()
+        self.count = 0
+        """Number of rows in the file, current or not."""
         self._connection, self._path = connection, path
         self._rows: dict[tuple[str, Kind], dict[str, Any]] = {}
         self._superseded: dict[str, list[Trial]] = {}
@@ -94,11 +94,10 @@ class Journal:
         if self.rows(phase, kind).get(key) == plain:
             return
         text = json.dumps(plain, allow_nan=False, separators=(",", ":"))
-        head = row_hash(self.anchor.head, phase, kind, key, text)
-        values = (self.anchor.rows + 1, phase, kind, key, text, head)
-        with self._write_errors():
-            self._connection.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", values)
-        self._apply(phase, kind, key, plain, head)
+        columns = self.count + 1, phase, kind, key, text
+        with _sqlite_errors(self._path, writing=True):
+            self._connection.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", (*columns, row_hash(*columns)))
+        self._apply(phase, kind, key, plain)
 
     def rows(self, phase: str, kind: Kind) -> Mapping[str, Any]:
         """Return the current rows of a phase and kind by key, in the order in which the keys first appeared."""
@@ -125,22 +124,11 @@ class Journal:
         that."""
         if self._connection is None:
             return False
-        with self._write_errors():
+        with _sqlite_errors(self._path, writing=True):
             self._connection.execute("PRAGMA busy_timeout = 1000")
             busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self.close()
         return not busy
-
-    @contextmanager
-    def _write_errors(self) -> Iterator[None]:
-        """Context manager that converts SQLite errors to ArchError: A0809 (the write failed) or A1806 (the file is
-        damaged)."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE_CODES:
-                raise fail("A1806", f"{self._path} was damaged: {error}", None, DAMAGE_HINT) from None
-            raise _write_error(error, self._path) from None
 
     def close(self) -> None:
         """Close the connection, if there is one."""
@@ -148,37 +136,33 @@ class Journal:
             self._connection.close()
             self._connection = None
 
-    def _apply(self, phase: str, kind: Kind, key: str, content: Any, head: str) -> None:
+    def _apply(self, phase: str, kind: Kind, key: str, content: Any) -> None:
         """Update the current rows in memory with a new row."""
         if kind == "anew":
             self._superseded.setdefault(phase, []).extend(self.trials(phase))
             for obsolete in _RESTARTED_KINDS:
                 self._rows.get((phase, obsolete), {}).clear()
         self._rows.setdefault((phase, kind), {})[key] = content
-        self.anchor = Anchor(rows=self.anchor.rows + 1, head=head)
+        self.count += 1
 
-    def _load(self, connection: sqlite3.Connection, anchor: Anchor) -> None:
-        """Read and verify all rows. Raises ValueError if rows were changed, or rows that the manifest counts are
-        missing."""
+    def _load(self, connection: sqlite3.Connection, count: int) -> None:
+        """Read and verify all rows. Raises ValueError if rows were changed, or there are fewer than `count`."""
         schema = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master ORDER BY rowid")]
         if schema != _SCHEMA:
             raise ValueError("its tables are not those of a run")
-        head = ""
         rows = connection.execute("SELECT seq, phase, kind, key, content, hash FROM log ORDER BY seq")
-        for number, (seq, phase, kind, key, text, stored) in enumerate(rows, 1):
-            head = row_hash(head, phase, kind, key, text)
-            if seq != number or stored != head:
+        for number, (*columns, stored) in enumerate(rows, 1):
+            seq, phase, kind, key, text = columns
+            if seq != number or stored != row_hash(*columns):
                 raise ValueError(f"row {number} was changed, or one before it is missing")
-            if number == anchor.rows and head != anchor.head:
-                raise ValueError(f"the hash of row {number} is not the one in the manifest")
-            self._apply(phase, kind, key, json.loads(text), head)
-        if self.anchor.rows < anchor.rows:
-            raise ValueError(f"{self.anchor.rows} of {anchor.rows} rows are left")
+            self._apply(phase, kind, key, json.loads(text))
+        if self.count < count:
+            raise ValueError(f"{self.count} of {count} rows are left")
 
 
-def row_hash(head: str, phase: str, kind: str, key: str, content: str) -> str:
-    """Return the hash of a row: SHA-256 of its columns and of the previous row's hash."""
-    return sha256(json.dumps([head, phase, kind, key, content]).encode()).hexdigest()
+def row_hash(seq: int, phase: str, kind: str, key: str, content: str) -> str:
+    """Return the hash of a row: SHA-256 of its columns."""
+    return sha256(json.dumps([seq, phase, kind, key, content]).encode()).hexdigest()
 
 
 def plain_json(value: Any) -> Any:
@@ -198,7 +182,7 @@ def empty() -> bytes:
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / JOURNAL
-        with _damage_errors(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        with _sqlite_errors(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
             for statement in ["PRAGMA synchronous = OFF", "PRAGMA journal_mode = WAL", *_SCHEMA]:
                 connection.execute(statement)
         return path.read_bytes()
@@ -213,49 +197,45 @@ _SYSTEM_CODES = {
 """SQLite error codes caused by the system, such as a full disk, and not by a damaged file."""
 
 
-def _write_error(error: sqlite3.Error, path: Path) -> ArchError:
-    """Return the error for a failed write, which does not mean that the file is damaged."""
-    full = getattr(error, "sqlite_errorcode", 0) in _SYSTEM_CODES
-    reason = f"{error}: is the disk full?" if full else str(error)
-    hint = "everything recorded so far is kept: fix the cause, then go on with --resume"
-    return fail("A0809", f"cannot write {path}: {reason}", None, hint)
-
-
 @contextmanager
-def _damage_errors(path: Path) -> Iterator[None]:
-    """Context manager that converts errors caused by a damaged file to ArchError (A1806)."""
+def _sqlite_errors(path: Path, writing: bool = False) -> Iterator[None]:
+    """Context manager that converts errors of SQLite to ArchError: A0809 (the system refused to write) or A1806 (the
+    file is damaged)."""
     try:
         yield
     except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
-        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) in _SYSTEM_CODES:
-            raise _write_error(error, path) from None
-        raise fail("A1806", f"{path} was damaged: {error}", None, DAMAGE_HINT) from None
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+        if code & 0xFF in _DAMAGE_CODES or not (writing or code in _SYSTEM_CODES):
+            raise fail("A1806", f"{path} was damaged: {error}", None, DAMAGE_HINT) from None
+        reason = f"{error}: is the disk full?" if code in _SYSTEM_CODES else str(error)
+        hint = "everything recorded so far is kept: fix the cause, then go on with --resume"
+        raise fail("A0809", f"cannot write {path}: {reason}", None, hint) from None
 
 
-def read(folder: Path, anchor: Anchor, sealed: bool) -> Journal:
-    """Read the journal of a run.
+def read(folder: Path, count: int, sealed: bool) -> Journal:
+    """Read the journal of a run, which has at least `count` rows.
 
     `sealed` means that the journal was closed and consists of a single file. Raises ArchError (A1806) if rows were
-    changed, or if rows that the manifest counts are missing.
+    changed or are missing.
     """
     path, journal = folder / JOURNAL, Journal()
-    if not path.exists() and not anchor.rows:
+    if not path.exists() and not count:
         return journal
     uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if sealed else ''}"
-    with _damage_errors(path), closing(sqlite3.connect(uri, uri=True)) as connection:
-        journal._load(connection, anchor)
+    with _sqlite_errors(path), closing(sqlite3.connect(uri, uri=True)) as connection:
+        journal._load(connection, count)
     return journal
 
 
-def write(folder: Path, anchor: Anchor) -> Journal:
+def write(folder: Path, count: int) -> Journal:
     """Open the journal of a run for writing. Raises ArchError (A1806) if it is damaged, as `read` does."""
     path = folder / JOURNAL
-    with _damage_errors(path):
+    with _sqlite_errors(path):
         connection = sqlite3.connect(path, isolation_level=None)
         try:
             connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
             journal = Journal(connection, path)
-            journal._load(connection, anchor)
+            journal._load(connection, count)
         except BaseException:
             connection.close()
             raise

@@ -15,7 +15,7 @@ from archir.utils.files import read_bytes
 
 NAME = "manifest.json"
 """File name of the manifest."""
-FORMAT = 1
+FORMAT = 2
 """Version of the format of run folders."""
 MAX_BYTES = 1 << 26
 """Maximum size of a manifest in bytes."""
@@ -24,15 +24,10 @@ MAX_BYTES = 1 << 26
 def relative_name(name: str) -> str:
     """Validate a file name in a run: a relative path with slashes, not hidden. Raises ValueError for any other path."""
     path = PurePosixPath(name)
-    reserved = name == NAME or name.startswith(".")
     if (
-        reserved
-        or name != str(path)
-        or path.is_absolute()
-        or {"..", "."} & set(path.parts)
-        or "\\" in name
-        or ":" in name
-    ):
+        name == NAME or name.startswith(".") or name != str(path) or path.is_absolute()
+        or {"..", "."} & {*path.parts} or {"\\", ":"} & {*name}
+    ):  # fmt: skip
         raise ValueError(f"{name!r} is not the name of a file in a run")
     return name
 
@@ -48,17 +43,10 @@ class _StrictModel(BaseModel):
 
 
 class Entry(_StrictModel):
-    """Size in bytes and SHA-256 of a file; for an append-only file, of its first `bytes` bytes."""
+    """Size in bytes and SHA-256 of a file."""
 
     bytes: int
     sha256: str
-
-
-class Anchor(_StrictModel):
-    """Number of rows in the journal, and the hash of the last one."""
-
-    rows: int = 0
-    head: str = ""
 
 
 class Manifest(_StrictModel):
@@ -66,19 +54,18 @@ class Manifest(_StrictModel):
 
     A commit writes new contents to the staging folder, then writes the manifest that lists them (`pending`: name ->
     staged file), and then moves them to their final paths; while a staged file exists, it is the valid version. Files
-    in `removed` may still exist. While a run is being written, its journal is not in `files`; instead, `journal`
-    records the rows that the journal must at least contain.
+    in `removed` may still exist. While a run is being written, its journal is not in `files`; instead, `rows` is the
+    number of rows that the journal must at least contain.
     """
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     sequence: int = 0
     title: str = ""
     created: str = ""
     changed: str = ""
     finished: bool = False
     files: dict[RelativeName, Entry] = {}
-    growing: dict[RelativeName, Entry] = {}
-    journal: Anchor = Anchor()
+    rows: int = 0
     pending: dict[RelativeName, RelativeName] = {}
     removed: list[RelativeName] = []
 

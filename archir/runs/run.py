@@ -1,30 +1,163 @@
-"""Creates, opens, resumes and finishes runs, which are the folders of searches."""
+"""Runs, which are the folders of searches, and their phases."""
 
 from __future__ import annotations
 
 import json
+import os
+import platform
+import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from archir import __version__
 from archir.diagnostics.errors import ArchError, fail
 from archir.runs import damage, journal, manifest
-from archir.runs.folder import JOURNAL, STAGING, AppendedFile, Content, Folder, entry_of_bytes, entry_of_file
-from archir.runs.journal import Journal
+from archir.runs.folder import ENVIRONMENT, EXTENSIONS, JOURNAL, STAGING, Content, Folder, checkpoints, entry_of_file
+from archir.runs.journal import Journal, Trial
 from archir.runs.lock import NAME as LOCK
 from archir.runs.lock import Lock
 from archir.runs.manifest import Manifest
-from archir.runs.phase import Phase
-from archir.runs.report import tensorboard
 
-RECIPE, ENVIRONMENT, EVENTS = "recipe.toml", "environment.json", "tensorboard/"
-"""Names of the recipe file and the environment file, and the path prefix of TensorBoard files."""
+if TYPE_CHECKING:
+    from archir.runs.tensorboard import EventFile
+
+KEPT_CHECKPOINTS = 2
+"""Number of checkpoints kept per phase: the latest, and one to fall back to."""
 _MAX_ATTEMPTS = 50
 """Maximum number of attempts to verify a run that changes during verification."""
+_PACKAGES = ("torch", "numpy", "networkx", "lark", "onnx", "onnxruntime", "onnxruntime-gpu", "safetensors", "pydantic")
+"""Packages whose versions may affect results."""
+
+Row = Mapping[str, float | int | str]
+"""Metrics of one epoch by name, including `epoch`."""
+
+
+def environment(**facts: Any) -> dict[str, Any]:
+    """Return package versions and machine properties, plus `facts` from the caller, such as device and thread count."""
+    versions = {}
+    for name in _PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "archir": __version__,
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "processors": os.cpu_count(),
+        "packages": versions,
+        **facts,
+    }
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Checkpoint with its JSON data `facts`; `read(suffix)` returns the verified content of its file with that
+    suffix."""
+
+    number: int
+    facts: Mapping[str, Any]
+    read: Callable[[str], bytes]
+
+
+class Phase:
+    """Phase of a run: its checkpoints, per-epoch metrics, and trials. Writing requires a run that was created or
+    resumed.
+
+    Raises ArchError (A1810) if `name` is not valid as a folder name.
+    """
+
+    def __init__(self, name: str, run: Run) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][\w-]*", name):
+            raise fail("A1810", f"`{name}` is not the name of a phase: use letters, digits, `_` and `-`")
+        self.name, self._run, self._journal = name, run, run.journal
+        self._folder = f"phases/{name}"
+
+    def begin(self, facts: Mapping[str, Any] | None = None) -> None:
+        """Record that the phase has started, with JSON data about it; no effect if the phase is done."""
+        if self.done is None:
+            self._journal.put(self.name, "phase", "", {"status": "begun", "facts": dict(facts or {})})
+
+    def finish(self, facts: Mapping[str, Any] | None = None) -> None:
+        """Record that the phase is done, with JSON data about its results."""
+        self._journal.put(self.name, "phase", "", {"status": "done", "facts": dict(facts or {})})
+        self._run.commit({})
+
+    def reopen(self) -> None:
+        """Record that the phase is no longer done, because its results were lost; it continues from its last
+        checkpoint."""
+        if self.done is not None:
+            self._journal.put(self.name, "phase", "", {"status": "begun", "facts": {}})
+
+    @property
+    def done(self) -> Mapping[str, Any] | None:
+        """JSON data passed to `finish`; None if the phase is not done."""
+        row = self._journal.rows(self.name, "phase").get("", {})
+        facts: Mapping[str, Any] | None = row.get("facts") if row.get("status") == "done" else None
+        return facts
+
+    def record(self, row: Row, extra: Mapping[str, float] | None = None) -> None:
+        """Store the metrics of an epoch, which `row` names in `epoch`; they replace those stored for the same epoch.
+
+        If the run writes TensorBoard files, the numbers in `row` and `extra` are also written there.
+        """
+        epoch = int(row["epoch"])
+        self._journal.put(self.name, "epoch", str(epoch), row)
+        if self._run.tensorboard:
+            numbers = {
+                name: float(value)
+                for name, value in row.items()
+                if name != "epoch" and not isinstance(value, str) and isfinite(value)
+            }
+            self._run.events(self.name).scalars(epoch, {**numbers, **(extra or {})})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the metrics of all epochs in epoch order."""
+        rows_by_epoch = self._journal.rows(self.name, "epoch")
+        return [dict(rows_by_epoch[key]) for key in sorted(rows_by_epoch, key=int)]
+
+    def trials(self) -> list[Trial]:
+        """Return the trials of the phase, ordered by id."""
+        return self._journal.trials(self.name)
+
+    def superseded_trials(self) -> list[Trial]:
+        """Return the trials from before the phase was restarted."""
+        return self._journal.superseded_trials(self.name)
+
+    def put_trial(self, trial: Trial) -> None:
+        """Store a trial; it replaces the one with the same id."""
+        self._journal.put_trial(self.name, trial)
+
+    def save(self, facts: Mapping[str, Any], files: Mapping[str, Content]) -> None:
+        """Store a checkpoint: JSON data, and files by suffix. Only the previous checkpoint is kept besides it."""
+        numbered = self.checkpoints()
+        base = f"{self._folder}/checkpoint-{max(numbered, default=0) + 1}"
+        old = [name for removed in sorted(numbered)[: 1 - KEPT_CHECKPOINTS] for name in numbered[removed]]
+        contents: dict[str, Content] = {f"{base}.{suffix}": data for suffix, data in files.items()}
+        self._run.commit({f"{base}.json": json.dumps(facts, indent=1), **contents}, old)
+
+    def last(self) -> Checkpoint | None:
+        """Return the latest checkpoint; None if there is none."""
+        numbered = self.checkpoints()
+        if not numbered:
+            return None
+        number, files = max(numbered), self._run.files
+        base = f"{self._folder}/checkpoint-{number}"
+        facts = json.loads(files.content(f"{base}.json"))
+        return Checkpoint(number, facts, lambda suffix: files.content(f"{base}.{suffix}"))
+
+    def checkpoints(self) -> dict[int, list[str]]:
+        """Return the file names of each checkpoint, by checkpoint number."""
+        return checkpoints(self._run.files.manifest.files, self.name)
 
 
 class Run:
@@ -34,7 +167,7 @@ class Run:
         self.files, self.journal, self._lock = files, journal, lock
         self.tensorboard = False
         """Whether per-epoch metrics are also written to TensorBoard files, which requires the extra `tensorboard`."""
-        self._events: dict[str, AppendedFile] = {}
+        self._events: dict[str, EventFile] = {}
 
     @classmethod
     def create(
@@ -66,7 +199,7 @@ class Run:
             files = Folder(path, current)
             try:
                 damage.require_intact(files)
-                return cls(files, journal.read(path, current.journal, JOURNAL in current.files))
+                return cls(files, journal.read(path, current.rows, JOURNAL in current.files))
             except ArchError:
                 if attempt + 1 == _MAX_ATTEMPTS or manifest.read(path) == current:
                     raise
@@ -89,7 +222,7 @@ class Run:
             damage.require_intact(files)
             files.apply()
             files.remove_leftovers()
-            if not files.manifest.journal.rows and not (path / JOURNAL).exists():
+            if not files.manifest.rows and not (path / JOURNAL).exists():
                 files.commit({JOURNAL: journal.empty()})
             run = cls._writable(files, lock)
             for name in undone:
@@ -101,13 +234,9 @@ class Run:
 
     @classmethod
     def _writable(cls, files: Folder, lock: Lock) -> Run:
-        """Open the journal of a locked run for writing. The manifest then lists event files as growing, and the journal
-        not at all."""
-        old = files.manifest
-        events = {name: entry for name, entry in old.files.items() if name.startswith(EVENTS)}
-        others = {name: entry for name, entry in old.files.items() if name != JOURNAL and name not in events}
-        files.commit({}, entries=others, growing={**old.growing, **events})
-        return cls(files, journal.write(files.path, old.journal), lock)
+        """Open the journal of a locked run for writing; it is then no longer among the files of the manifest."""
+        files.commit({}, entries={name: entry for name, entry in files.manifest.files.items() if name != JOURNAL})
+        return cls(files, journal.write(files.path, files.manifest.rows), lock)
 
     @property
     def folder(self) -> Path:
@@ -148,35 +277,56 @@ class Run:
         self.commit({}, finished=True)
 
     def commit(self, files: Mapping[str, Content], remove: Iterable[str] = (), **changes: Any) -> None:
-        """Change files atomically. The new manifest also covers the journal rows and events recorded so far."""
+        """Change files atomically. The new manifest also counts the journal rows recorded so far."""
         assert self._lock is not None, "the run was opened for reading only"
-        growing = {**self.files.manifest.growing, **{name: stream.sync() for name, stream in self._events.items()}}
-        changes = {"growing": growing, "journal": self.journal.anchor, "changed": _now(), **changes}
-        self.files.commit(files, remove, **changes)
+        self.files.commit(files, remove, **{"rows": self.journal.count, "changed": _now(), **changes})
 
-    def events(self, phase: str) -> AppendedFile:
-        """Return the TensorBoard event file of a phase; create it if it does not exist."""
-        name = f"{EVENTS}{phase}/events.out.tfevents.0.archir"
-        if name not in self._events:
-            growing = self.files.manifest.growing
-            if name not in growing:
-                header = tensorboard.header(time.time())
-                self.commit({name: header}, growing={**growing, name: entry_of_bytes(header)})
-            self._events[name] = AppendedFile(self.folder / name, self.files.manifest.growing[name])
-        return self._events[name]
+    def extensions(self) -> list[dict[str, Any]]:
+        """Return the extensions of the run, oldest first: changed `settings` by key, and the names of the restarted
+        `phases`."""
+        if EXTENSIONS not in self.files.manifest.files:
+            return []
+        extensions: list[dict[str, Any]] = json.loads(self.content(EXTENSIONS))
+        return extensions
+
+    def extend(self, settings: Mapping[str, str], phases: Sequence[str], files: Mapping[str, Content]) -> None:
+        """Restart phases and write files, and record the changed settings as an extension.
+
+        The files of the run change atomically. The journal, which is append-only, is updated afterwards; if the process
+        is killed before that, the next resume does it.
+        """
+        restarted = [name for name in phases if name in self.journal.phases()]
+        extensions = [*self.extensions(), {"settings": dict(settings), "phases": restarted}]
+        folders = tuple(f"phases/{phase}/" for phase in phases)
+        removed = [name for name in self.files.manifest.files if name.startswith(folders)]
+        self.commit({**files, EXTENSIONS: json.dumps(extensions, indent=1) + "\n"}, removed, finished=False)
+        self.record_restarts()
+
+    def record_restarts(self) -> None:
+        """Record restarts of phases, by the number of their extension, that the journal does not have yet."""
+        for number, extension in enumerate(self.extensions()):
+            for phase in extension["phases"]:
+                self.journal.put(phase, "anew", str(number), {})
+
+    def events(self, phase: str) -> EventFile:
+        """Return the TensorBoard file of a phase; create it if it does not exist."""
+        from archir.runs.tensorboard import FOLDER, EventFile
+
+        if phase not in self._events:
+            self._events[phase] = EventFile(self.folder / FOLDER / phase)
+        return self._events[phase]
 
     def close(self) -> None:
         """Complete all writes and release the lock; the run can be resumed later."""
         if self._lock is None:
             return
         try:
-            self.commit({})
             for events in self._events.values():
                 events.close()
+            self.commit({})
             if self.journal.seal():
-                current = self.files.manifest
-                sealed = {**current.files, **current.growing, JOURNAL: entry_of_file(self.folder / JOURNAL)}
-                self.files.commit({}, entries=sealed, growing={})
+                listed = {**self.files.manifest.files, JOURNAL: entry_of_file(self.folder / JOURNAL)}
+                self.files.commit({}, entries=listed)
             self.files.remove_leftovers()
         finally:
             self.journal.close()

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from archir.diagnostics.errors import ArchError
 from archir.runs import manifest
+from archir.runs.folder import OBJECTIVE, OVERRIDES, RECIPE
 from archir.runs.lock import is_locked
-from archir.runs.phase import Phase
-from archir.runs.run import Run
-from archir.runs.settings import network_size, overrides, settings
-
-OBJECTIVE = "objective.json"
-"""Name of the file that lists the metrics a phase measures and the one by which networks are compared."""
+from archir.runs.run import Phase, Run
+from archir.utils import toml
 
 _FIRST_OBJECTIVE = re.compile(r"\W*(\w+):(max|min)")
 """Matches the first objective in a phase's recipe settings."""
@@ -146,3 +143,50 @@ def _damaged(name: str, folder: Path, error: ArchError) -> Summary:
     except ArchError:
         return Summary(name, "", None, None, None, None, "damaged", "", problem)
     return Summary(name, current.title, None, None, None, None, "damaged", current.changed, problem)
+
+
+def overrides(run: Run) -> dict[str, str]:
+    """Return the settings that override those of the recipe, by key."""
+    values = _json(run, OVERRIDES)
+    return {str(key): str(value) for key, value in values.items()} if isinstance(values, dict) else {}
+
+
+def settings(run: Run) -> dict[str, str]:
+    """Return all settings of a run, by the keys that `--set` uses; {} if the recipe cannot be parsed."""
+    try:
+        document = toml.parse_toml(run.content(RECIPE).decode("utf-8", "replace"), RECIPE, "A2201")
+        return dict(_flatten(toml.apply_overrides(document, overrides(run), "A1109").data))
+    except ArchError:
+        return {}
+
+
+def network_size(run: Run) -> tuple[int | None, int | None]:
+    """Return the parameters and multiply-accumulates of the resulting network of a run; None for unknown ones."""
+    summary = _json(run, "summary.json")
+    network = summary.get("network") if isinstance(summary, dict) else None
+    facts = network if isinstance(network, dict) else {}
+    params, macs = (facts.get(name) for name in ("params", "macs"))
+    return params if isinstance(params, int) else None, macs if isinstance(macs, int) else None
+
+
+def _flatten(data: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the settings in nested tables with dotted keys. Tables in a list are identified by their `name`, as in
+    `search.training.epochs`."""
+    for key, value in data.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        elif isinstance(value, list) and value and all(isinstance(table, dict) and "name" in table for table in value):
+            for table in value:
+                yield from _flatten({k: v for k, v in table.items() if k != "name"}, f"{prefix}{table['name']}.")
+        else:
+            yield f"{prefix}{key}", json.dumps(value, default=str)
+
+
+def _json(run: Run, name: str) -> Any:
+    """Return the parsed content of a JSON file of the run; None if it is missing or invalid."""
+    if name not in run.files.manifest.files:
+        return None
+    try:
+        return json.loads(run.content(name))
+    except (ValueError, RecursionError):
+        return None

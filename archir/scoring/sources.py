@@ -17,7 +17,7 @@ from archir.diagnostics.errors import fail, join_names
 from archir.language.elaboration.cost_calls import is_cost
 from archir.recipes.start_weights import recipe_of_run
 from archir.runs import Run, Trial
-from archir.runs.summaries import OBJECTIVE
+from archir.runs.folder import OBJECTIVE
 from archir.scoring.fitting import DIGITS, fit_scores
 from archir.scoring.replacement import replacement_scores, replacements
 from archir.spaces.architecture import Architecture

@@ -162,11 +162,12 @@ def test_models_and_certificates(tmp_path: Path) -> None:
 @pytest.mark.parametrize("title", [EVIL, MARKUP, "[/red]", "\ud800", "a\nb"])
 def test_runs(title: str, tmp_path: Path) -> None:
     with Run.create(tmp_path / "run", title, {}, {}) as run:
+        run.write({"\x1b[31m": ""})
         run.finish()
     with Run.create(tmp_path / "whole", "other", {}, {}):
         pass
     shown = said(["runs", str(tmp_path)])
     assert "run" in shown
     assert "whole" in shown
-    (tmp_path / "run" / "\x1b[31m").write_text("")
+    (tmp_path / "run" / "\x1b[31m").unlink()
     assert "\\x1b[31m" in said(["runs", str(tmp_path)])

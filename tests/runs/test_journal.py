@@ -18,7 +18,6 @@ from archir.diagnostics.errors import ArchError
 from archir.runs import journal
 from archir.runs.folder import JOURNAL
 from archir.runs.journal import Journal, Kind, plain_json
-from archir.runs.manifest import Anchor
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 VALUES = st.recursive(
@@ -44,33 +43,33 @@ def fresh() -> Iterator[Path]:
 @given(st.lists(st.lists(PUTS, max_size=6), min_size=1, max_size=3))
 def test_what_was_put_last_counts(sessions: list[list[tuple[str, Kind, str, dict[str, Any]]]]) -> None:
     wanted: dict[tuple[str, Kind], dict[str, Any]] = {}
-    anchor = Anchor()
+    count = 0
     with fresh() as folder:
         for number, puts in enumerate(sessions):
-            made = journal.write(folder, anchor)
+            made = journal.write(folder, count)
             for phase, kind, key, content in puts:
                 made.put(phase, kind, key, content)
-                before = made.anchor
+                before = made.count
                 made.put(phase, kind, key, content)
-                assert made.anchor == before, "the same once more is no new row"
+                assert made.count == before, "the same once more is no new row"
                 wanted.setdefault((phase, kind), {})[key] = plain_json(content)
-            anchor = made.anchor
+            count = made.count
             if number % 2:
                 assert made.seal()
                 assert [path.name for path in folder.iterdir()] == [JOURNAL]
             else:
                 made.close()
-            found = journal.read(folder, anchor, bool(number % 2))
-            assert found.anchor == anchor
+            found = journal.read(folder, count, bool(number % 2))
+            assert found.count == count
             assert {place: found.rows(*place) for place in wanted} == wanted
             assert set(found.phases()) == {phase for phase, _ in wanted}
 
 
 def test_rows_that_the_manifest_does_not_know_yet_are_kept() -> None:
     with fresh() as folder:
-        made = journal.write(folder, Anchor())
+        made = journal.write(folder, 0)
         made.put("search", "epoch", "0", {"loss": 1.0})
-        known = made.anchor
+        known = made.count
         made.put("search", "epoch", "1", {"loss": 0.5})
         made.close()
         assert journal.read(folder, known, False).rows("search", "epoch").keys() == {"0", "1"}
@@ -98,35 +97,35 @@ CHANGES = [
 @pytest.mark.parametrize("opens", [lambda f, a: journal.read(f, a, False), journal.write], ids=["read", "write"])
 def test_rows_that_were_changed_are_noticed(change: str, opens: Any) -> None:
     with fresh() as folder:
-        anchor = three(folder)
+        count = three(folder)
         connection = sqlite3.connect(folder / JOURNAL)
         connection.execute(change)
         connection.commit()
         connection.close()
         with pytest.raises(ArchError, match=r"A1806.*metrics\.sqlite was damaged.*\n  hint: put back a copy"):
-            opens(folder, anchor)
+            opens(folder, count)
 
 
-def three(folder: Path) -> Anchor:
-    made = journal.write(folder, Anchor())
+def three(folder: Path) -> int:
+    made = journal.write(folder, 0)
     for epoch in range(3):
         made.put("search", "epoch", str(epoch), {"loss": 1.0 / (epoch + 1), "note": "x" * 100})
     made.close()
-    return made.anchor
+    return made.count
 
 
 def test_flipped_bits_of_a_journal_that_was_not_ended_change_no_row(tmp_path: Path) -> None:
     """A killed run's journal has no hash of its file: bits of rows are noticed, others mean nothing."""
     with fresh() as folder:
-        anchor = three(folder)
-        wanted = journal.read(folder, anchor, False).rows("search", "epoch")
+        count = three(folder)
+        wanted = journal.read(folder, count, False).rows("search", "epoch")
         data = (folder / JOURNAL).read_bytes()
         noticed = 0
         for place in range(0, len(data), 13):
             changed = Path(shutil.copytree(folder, tmp_path / f"{place}"))
             (changed / JOURNAL).write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
             try:
-                assert journal.read(changed, anchor, False).rows("search", "epoch") == wanted
+                assert journal.read(changed, count, False).rows("search", "epoch") == wanted
             except ArchError:
                 noticed += 1
             shutil.rmtree(changed)
@@ -137,14 +136,14 @@ def test_what_is_no_journal(tmp_path: Path) -> None:
     for data in (b"", b"hello", b"SQLite format 3\0" + bytes(100)):
         (tmp_path / JOURNAL).write_bytes(data)
         with pytest.raises(ArchError, match="A1806"):
-            journal.read(tmp_path, Anchor(rows=1, head="x"), False)
+            journal.read(tmp_path, 1, False)
     with pytest.raises(ArchError, match="A1806"):
-        journal.read(tmp_path / "none", Anchor(rows=1, head="x"), False)
+        journal.read(tmp_path / "none", 1, False)
 
 
 def test_a_journal_that_is_read_meanwhile_stays_open() -> None:
     with fresh() as folder:
-        made = journal.write(folder, Anchor())
+        made = journal.write(folder, 0)
         made.put("search", "epoch", "0", {"loss": 1.0})
         reader = sqlite3.connect(folder / JOURNAL, isolation_level=None)
         reader.execute("BEGIN")
@@ -153,4 +152,4 @@ def test_a_journal_that_is_read_meanwhile_stays_open() -> None:
         assert isinstance(made, Journal)
         assert not made.seal()
         reader.close()
-        assert journal.read(folder, made.anchor, False).anchor.rows == 2
+        assert journal.read(folder, made.count, False).count == 2

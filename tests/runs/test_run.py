@@ -158,9 +158,9 @@ def test_a_run_of_another_version(tmp_path: Path) -> None:
     from archir.runs import manifest
 
     begun(tmp_path).close()
-    data = manifest.read(tmp_path).model_dump() | {"format": 2, "more": True}
+    data = manifest.read(tmp_path).model_dump() | {"format": 3, "more": True}
     (tmp_path / manifest.NAME).write_text(manifest.sealed(data))
-    with pytest.raises(ArchError, match=r"A1809.*another version of archir \(format 2\)"):
+    with pytest.raises(ArchError, match=r"A1809.*another version of archir \(format 3\)"):
         Run.open(tmp_path)
 
 

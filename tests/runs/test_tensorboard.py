@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from archir.diagnostics.errors import ArchError
-from archir.runs import Run
-from archir.runs.report import tensorboard
+from archir.runs import Run, tensorboard
 from tests.runs.scenario import HAS_TENSORBOARD
 
 needs_tensorboard = pytest.mark.skipif(not HAS_TENSORBOARD, reason="the extra `tensorboard` is not installed")
@@ -25,10 +24,17 @@ def events(file: Path) -> list[Any]:
 
 
 def shown(folder: Path) -> list[tuple[int, dict[str, float]]]:
-    """Step and scalars of each event of a search."""
-    [file] = (folder / "tensorboard" / "search").iterdir()
-    assert ".tfevents." in file.name
-    return [(one.step, {value.tag: value.simple_value for value in one.summary.value}) for one in events(file)[1:]]
+    """Step and scalars that TensorBoard shows of a search."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    files = EventAccumulator(str(folder / "tensorboard" / "search"))
+    files.Reload()
+    values: dict[int, dict[str, float]] = {}
+    for tag in files.Tags()["scalars"]:
+        for event in files.Scalars(tag):
+            assert tag not in values.setdefault(event.step, {}), "a value is shown once"
+            values[event.step][tag] = event.value
+    return sorted(values.items())
 
 
 def steps(folder: Path) -> list[int]:
@@ -38,11 +44,12 @@ def steps(folder: Path) -> list[int]:
 @needs_tensorboard
 def test_scalars(tmp_path: Path) -> None:
     values = {"loss": 0.1, "accuracy": -2.5e10, "learning rate/größte": 3.0}
-    file = tmp_path / "events.out.tfevents.0"
-    file.write_bytes(tensorboard.header(12.5) + tensorboard.scalars(13.0, 2**40 + 3, values))
-    head, first = events(file)
-    assert (head.wall_time, head.file_version) == (12.5, "brain.Event:2")
-    assert (first.wall_time, first.step) == (13.0, 2**40 + 3)
+    file = tensorboard.EventFile(tmp_path)
+    file.scalars(2**40 + 3, values)
+    file.close()
+    head, start, first = events(next(tmp_path.iterdir()))
+    assert head.file_version == "brain.Event:2"
+    assert start.step == first.step == 2**40 + 3
     assert {one.tag: one.simple_value for one in first.summary.value} == {
         name: struct.unpack("<f", struct.pack("<f", value))[0] for name, value in values.items()
     }
@@ -71,19 +78,18 @@ def test_numbers_beside_the_figures(tmp_path: Path) -> None:
 
 
 @needs_tensorboard
-def test_what_was_appended_after_the_last_checkpoint_is_written_anew(tmp_path: Path) -> None:
+def test_steps_after_the_last_checkpoint_are_replaced(tmp_path: Path) -> None:
     killed = tmp_path / "killed"
     with Run.create(tmp_path / "run", "digits", {}, {}) as run:
         run.tensorboard = True
-        run.phase("search").record({"epoch": 0, "loss": 1.0})
-        run.phase("search").save({}, {})
-        run.phase("search").record({"epoch": 1, "loss": 1.0})
+        for epoch in range(3):
+            run.phase("search").record({"epoch": epoch, "loss": 1.0})
         shutil.copytree(run.folder, killed)
-    assert steps(killed) == [0, 1]
+    assert steps(killed) == [0, 1, 2]
     with Run.resume(killed) as run:
         run.tensorboard = True
-        run.phase("search").record({"epoch": 1, "loss": 1.0})
-    assert steps(killed) == [0, 1]
+        run.phase("search").record({"epoch": 1, "loss": 2.0})
+    assert shown(killed) == [(0, {"loss": 1.0}), (1, {"loss": 2.0})]
 
 
 def test_nothing_is_written_unless_asked_for(tmp_path: Path) -> None:

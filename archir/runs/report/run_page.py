@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from archir.diagnostics.errors import ArchError
+from archir.runs.folder import RECIPE
 from archir.runs.journal import Trial
 from archir.runs.report.contents import PhaseRows, Report
 from archir.runs.report.page import page
 from archir.runs.report.trials import TrialRow, TrialTable
-from archir.runs.run import RECIPE, Run
+from archir.runs.run import Run
 from archir.runs.summaries import Summary
 from archir.search.fronts.metric_format import format_metric
 

@@ -24,10 +24,8 @@ from archir.recipes.recipe import DataSettings, Evaluate, Phase, Recipe
 from archir.recipes.spaces import files_of, space_of
 from archir.recipes.trials import TrialOptions
 from archir.reuse.teachers import teacher_files
-from archir.runs import Run, environment, extension
-from archir.runs.folder import Content
-from archir.runs.phase import WEIGHTS
-from archir.runs.report import tensorboard
+from archir.runs import Run, environment, tensorboard
+from archir.runs.folder import WEIGHTS, Content
 from archir.scoring.sources import copied_scores_path
 from archir.spaces.scores import read as read_scores
 from archir.spaces.space import Space
@@ -234,7 +232,7 @@ def resume_search(folder: Path, device: str, fall_back: bool, settings: Mapping[
     """
     run = Run.resume(folder, fall_back)
     try:
-        extension.record_restarts(run)
+        run.record_restarts()
         options = ["--fall-back"] if fall_back else []
         for key, value in settings.items():
             options += ["--set", f"{key}={value}"]
@@ -267,7 +265,7 @@ def _extend(search: PreparedSearch, settings: Mapping[str, str]) -> PreparedSear
         lambda table, space: reading.results_from_run(run, table, space),
     )
     files = {OVERRIDES: json.dumps(overrides, indent=1) + "\n"}
-    extension.extend(run, settings, [phase.name for phase in recipe.phase[first:]], files)
+    run.extend(settings, [phase.name for phase in recipe.phase[first:]], files)
     return replace(search, recipe=recipe, loaded=loaded)
 
 

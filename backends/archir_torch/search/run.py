@@ -25,8 +25,8 @@ from archir.recipes.recipe import DataSettings, Phase, is_external
 from archir.recipes.spaces import space_of
 from archir.reuse.teachers import with_teacher_files
 from archir.runs import Run, Trial
-from archir.runs.phase import Phase as PhaseRecord
-from archir.runs.summaries import OBJECTIVE
+from archir.runs.folder import OBJECTIVE
+from archir.runs.run import Phase as PhaseRecord
 from archir.search.signals import interruptions
 from archir.spaces.space import Space
 from archir_torch.data import Data, describe_data, record, verify

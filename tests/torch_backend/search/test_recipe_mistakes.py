@@ -452,7 +452,7 @@ def test_a_setting_of_the_command_line_is_shown_with_a_caret(folder: Path) -> No
 
 
 def test_tensorboard_is_asked_for_where_it_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archir.runs.report.tensorboard.find_spec", lambda name: None)
+    monkeypatch.setattr("archir.runs.tensorboard.find_spec", lambda name: None)
     said = search(folder, "--set", "tensorboard=true")
     assert "error[A2602]: TensorBoard is not installed\n    tensorboard=true\n" in said
     assert "pip install 'archir[tensorboard]'" in said

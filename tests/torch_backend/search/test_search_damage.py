@@ -13,7 +13,7 @@ from archir import backends
 from archir.diagnostics.errors import ArchError, Interrupted
 from archir.diagnostics.explain import page
 from archir.runs import Run
-from archir.runs.phase import Phase
+from archir.runs.run import Phase
 from tests.runs.test_damage import corrupted, files
 from tests.torch_backend.searches import recipe
 

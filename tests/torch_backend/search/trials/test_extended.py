@@ -20,8 +20,9 @@ from archir import backends
 from archir.cli import main
 from archir.diagnostics.errors import ArchError
 from archir.runs import Run, Trial
+from archir.runs.journal import Journal, Kind
 from archir.runs.lock import is_locked
-from archir.runs.phase import Phase
+from archir.runs.run import Phase
 from archir.search.registry import strategies
 from tests.plugins import forgotten
 from tests.soak import with_soak
@@ -306,15 +307,16 @@ def test_killed_before_the_journal_knows(
     """The files are changed, and the journal was told of so many phases: whoever resumes the run tells it the rest."""
     folder, told = shutil.copytree(ended, tmp_path / "run"), []
 
-    def killed(self: Phase, number: int) -> None:
-        if len(told) == count:
-            raise KeyboardInterrupt
-        told.append(self.name)
-        anew(self, number)
+    def killed(self: Journal, phase: str, kind: Kind, key: str, content: Mapping[str, Any]) -> None:
+        if kind == "anew":
+            if len(told) == count:
+                raise KeyboardInterrupt
+            told.append(phase)
+        put(self, phase, kind, key, content)
 
-    anew = Phase.restart
+    put = Journal.put
     with monkeypatch.context() as patch:
-        patch.setattr(Phase, "restart", killed)
+        patch.setattr(Journal, "put", killed)
         with pytest.raises(KeyboardInterrupt):
             search(None, folder, MORE)
     assert not Run.open(folder).finished

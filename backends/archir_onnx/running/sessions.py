@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import io
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout, suppress
@@ -83,6 +84,8 @@ Older versions can only forbid any CPU fallback.
 
 NO_KERNEL = "onnxruntime lacks a kernel"
 """Start of the error message if the device lacks an operator in the model's precision."""
+_MISSING_KERNEL = re.compile(r"(?s)NOT_IMPLEMENTED : (.*)|Provider type for (.* node with name '.*') is not set")
+"""How onnxruntime 1.31 names a node for which no provider has a kernel."""
 
 
 def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int = 0) -> Any:
@@ -113,11 +116,13 @@ def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int
             model if isinstance(model, bytes) else str(model), options, provider_options
         )
     except Exception as error:  # onnxruntime's errors have no common class of their own
-        _, marker, node = str(error).partition("NOT_IMPLEMENTED : ")
-        if marker:
+        if missing_kernel := _MISSING_KERNEL.search(str(error)):
             device = providers[0].removesuffix("ExecutionProvider")
-            text = f"{NO_KERNEL} on {device} that the model needs: {node.strip()[:500]}"
-            raise fail("A0914", text, None, "models in bfloat16 run on GPUs; for CPUs, export without --bf16") from None
+            node = missing_kernel[missing_kernel.lastindex or 0].strip()[:500]
+            hint = "the device may have this kernel for float16 or float32"
+            if providers[0] == CPU:
+                hint = "models in bfloat16 run on GPUs; for CPUs, export without --bf16"
+            raise fail("A0914", f"{NO_KERNEL} on {device} that the model needs: {node}", None, hint) from None
         raise fail("A0914", f"onnxruntime cannot run the model: {str(error).strip()[:500]}") from None
     if created.get_providers()[:1] != [providers[0]]:
         raise fail("A0914", f"onnxruntime has no {providers[0]} here: {', '.join(created.get_providers())}")

@@ -86,6 +86,27 @@ def test_others_may_not(gpu: type[Pretended], tmp_path: Path) -> None:
     assert "--opset 21" in str(e.value)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : BatchNormalization node with name 'norm'",
+        "[ONNXRuntimeError] : 1 : FAIL : transformer_memcpy.cc:253 !node_provider_type.empty() was false. "
+        "Provider type for BatchNormalization node with name 'norm' is not set.",
+    ],
+)
+def test_a_model_without_kernels_names_the_operator(
+    message: str, gpu: type[Pretended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: Any) -> None:
+        raise RuntimeError(message)
+
+    model = exported(CONV, tmp_path / "net.onnx")
+    monkeypatch.setattr(onnxruntime, "InferenceSession", refuse)
+    expected = "A0914.*lacks a kernel on CUDA that the model needs: BatchNormalization node with name 'norm'"
+    with pytest.raises(ArchError, match=expected):
+        session(model, (CUDA,))
+
+
 def test_concatenations_of_tensors_are_no_sizes(tmp_path: Path) -> None:
     graph = onnx.load(exported(CLASS_TOKEN, tmp_path / "tokens.onnx")).graph
     tensors = [node.name for node in graph.node if node.op_type == "Concat" and node.name not in shape_nodes(graph)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from archir.api.drawing import in_notebook
 from archir.diagnostics.escaping import escape_to_line
-from archir.pictures import markup
+from archir.pages import fragments
 
 UPDATE_INTERVAL = 0.2
 """Minimum seconds between two redraws of a progress bar in a notebook."""
@@ -81,10 +81,10 @@ class CellBar:
         return escape_to_line(f"{before} {self._done:,} of {self._total:,} {after} ({self._time()})")
 
     def _repr_html_(self) -> str:
-        before, after = map(markup.text, self._texts())
+        before, after = map(fragments.text, self._texts())
         parts = f"{self._done:,} of {self._total:,}"
         shown = f'<progress max="{max(1, self._total)}" value="{self._done}">{parts}</progress>'
-        return markup.fragment(f"<div>{before} {shown} {after} ({self._time()})</div>")
+        return fragments.fragment(f"<div>{before} {shown} {after} ({self._time()})</div>")
 
     def _texts(self) -> tuple[str, str]:
         task = SimpleNamespace(fields=self._fields)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from archir.diagnostics.errors import fail
 from archir.ir.printer import print_graph
-from archir.pictures import FORMATS, markup, picture
+from archir.pages import fragments
+from archir.pictures import FORMATS, picture
 from archir.utils.files import write_atomic
 
 if TYPE_CHECKING:
@@ -121,11 +122,11 @@ def preview(graph: Graph) -> str:
 def html_picture(graph: Graph) -> str:
     """Return a picture of a graph as HTML, or a hint instead if the graph or the picture is too large."""
     if len(graph) > MAX_NODES:
-        return markup.heading("Picture", "", "of many nodes: archir.show(graph) draws it")
+        return fragments.heading("Picture", "", "of many nodes: archir.show(graph) draws it")
     svg = render(graph, "svg")
-    if len(svg) > markup.MAX_PICTURE_BYTES:
-        return markup.heading("Picture", "", 'a large one: archir.show(graph, "graph.html") draws it')
-    return markup.image(svg, repr(graph))
+    if len(svg) > fragments.MAX_PICTURE_BYTES:
+        return fragments.heading("Picture", "", 'a large one: archir.show(graph, "graph.html") draws it')
+    return fragments.image(svg, repr(graph))
 
 
 def in_notebook() -> bool:

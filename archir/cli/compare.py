@@ -11,8 +11,7 @@ from archir.cli.options import force_option, json_option
 from archir.cli.output import emit, say, table
 from archir.cli.param_types import OutputFile, PathParam
 from archir.diagnostics.errors import fail
-from archir.runs.comparison import compare_runs
-from archir.runs.report.comparison_page import comparison_page
+from archir.recipes.comparison import compare_runs, comparison_page
 from archir.runs.summaries import located_summaries
 from archir.utils.files import write_atomic
 
@@ -23,7 +22,7 @@ from archir.utils.files import write_atomic
 @click.option("-o", "--output", type=OutputFile(), help="Also write the comparison to this HTML file.")
 @json_option
 def compare_command(folders: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
-    """Compare runs of `archir search`: the settings in which they differ, and their results.
+    """Compare runs of `archir search` and `archir train`: the settings in which they differ, and their results.
 
     \b
     archir compare runs/a runs/b                    print settings and results

@@ -16,8 +16,7 @@ from archir.cli.output import emit, say, table
 from archir.cli.param_types import PathParam
 from archir.diagnostics.errors import fail
 from archir.runs import Summary
-from archir.runs.comparison import score_text, short_number
-from archir.runs.summaries import located_summaries
+from archir.runs.summaries import located_summaries, short_number
 
 _DEFAULT_FOLDER = Path("runs")
 """Folder whose runs are listed by default."""
@@ -77,7 +76,7 @@ def runs_command(folders: tuple[Path, ...], sort: str, serve: bool, port: int, a
     if as_json:
         emit([asdict(summary) for summary in runs])
     elif not runs:
-        say(f"no runs of `archir search` in {', '.join(map(str, folders))}", err=True)
+        say(f"no runs of `archir search` or `archir train` in {', '.join(map(str, folders))}", err=True)
     else:
         _list(runs)
     for summary in runs:
@@ -111,5 +110,5 @@ def _cells(summary: Summary) -> list[str]:
     when = datetime.fromisoformat(summary.changed).astimezone().strftime("%Y-%m-%d %H:%M") if summary.changed else ""
     overrides = ", ".join(f"{key}={value}" for key, value in summary.overrides.items())
     seed, epoch = ("" if number is None else str(number) for number in (summary.seed, summary.epoch))
-    numbers = [epoch, score_text(summary), short_number(summary.params), short_number(summary.macs)]
+    numbers = [epoch, summary.score_text, short_number(summary.params), short_number(summary.macs)]
     return [summary.name, summary.recipe, seed, summary.phase or "", *numbers, summary.state, when, overrides]

@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from archir.diagnostics.errors import ArchError
-from archir.runs import Run, Summary
-from archir.runs.report.run_page import error_page, run_page
+from archir.pages.page import Html, page, table
+from archir.runs import Summary
+from archir.runs.report import error_page, run_page
 from archir.runs.summaries import located_summaries
 from archir.search.fronts.metric_format import format_metric
 
@@ -19,11 +20,6 @@ RELOAD_SECONDS = 5
 """Seconds between two automatic reloads of a page."""
 MAX_DIGITS = 6
 """Exclusive upper bound on the number of digits of a run number in a URL."""
-_STYLE = (
-    ":root{color-scheme:light dark}body{margin:24px auto;max-width:1100px;padding:0 14px;font:15px/1.5 system-ui,"
-    "sans-serif;overflow-wrap:anywhere}table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:5px "
-    "14px 5px 0;border-bottom:1px solid #8884;vertical-align:top}h1{font-size:22px}div{overflow-x:auto}"
-)
 
 
 class Server(ThreadingHTTPServer):
@@ -59,25 +55,25 @@ class _Handler(BaseHTTPRequestHandler):
         """
         number = self.path.strip("/")
         if self.headers.get("Host") not in {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}:
-            self._answer(HTTPStatus.FORBIDDEN, "<p>This page is only available on this machine.</p>")
+            self._answer(HTTPStatus.FORBIDDEN, "This page is only available on this machine.")
         elif not number:
             self._answer(HTTPStatus.OK, _index_page(self.server.runs()))
         elif (run := self._run(number)) is None:
-            self._answer(HTTPStatus.NOT_FOUND, "<p>There is no such run.</p>")
+            self._answer(HTTPStatus.NOT_FOUND, "There is no such run.")
         else:
-            self._answer(HTTPStatus.OK, _page(*run), "'unsafe-inline'")  # the page's own policy allows only its scripts
+            self._answer(HTTPStatus.OK, _run_page(*run))
 
     def _run(self, number: str) -> tuple[Path, Summary] | None:
         runs = self.server.runs() if number.isdecimal() and len(number) < MAX_DIGITS else []
         return runs[int(number)] if runs and int(number) < len(runs) else None
 
-    def _answer(self, status: HTTPStatus, text: str, script: str = "'none'") -> None:
-        content = text.encode("utf-8", "replace")
-        policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {script}"
+    def _answer(self, status: HTTPStatus, text: str) -> None:
+        """Answer with a page, which has a content security policy, or with a plain message."""
+        content, kind = text.encode("utf-8", "replace"), "html" if status is HTTPStatus.OK else "plain"
         self.send_response(status)
         for name, value in (
-            ("Content-Type", "text/html; charset=utf-8"), ("Content-Length", str(len(content))),
-            ("Content-Security-Policy", policy), ("Cache-Control", "no-store"), ("Refresh", str(RELOAD_SECONDS)),
+            ("Content-Type", f"text/{kind}; charset=utf-8"), ("Content-Length", str(len(content))),
+            ("Cache-Control", "no-store"), ("Refresh", str(RELOAD_SECONDS)),
             ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"),
         ):  # fmt: skip
             self.send_header(name, value)
@@ -88,32 +84,30 @@ class _Handler(BaseHTTPRequestHandler):
         """Suppress the default log line per request."""
 
 
-def _page(path: Path, summary: Summary) -> str:
+def _run_page(path: Path, summary: Summary) -> str:
     """Return the page of a run, or an error page if the run cannot be read."""
     try:
-        return run_page(Run.open(path), summary)
+        return run_page(path, summary)
     except ArchError as error:
         return error_page(summary.name, error)
 
 
 def _index_page(runs: Sequence[tuple[Path, Summary]]) -> str:
     """Return the HTML page that lists the runs."""
-    rows = "".join(
-        f'<tr><td><a href="/{number}">{escape(run.name)}</a></td><td>{escape(run.state)}</td>'
-        f"<td>{escape(run.phase or '')}</td><td>{'' if run.epoch is None else run.epoch}</td>"
-        f"<td>{_format_score(run, run.validation)}</td><td>{_format_score(run, run.score)}</td>"
-        f"<td>{escape(run.changed)}</td></tr>"
+    head = ("run", "state", "phase", "epoch", "validation", "held out", "last written")
+    rows = (
+        [Html(f'<a href="/{number}">{escape(run.name)}</a>'), run.state, run.phase or "",
+         "" if run.epoch is None else run.epoch, _format_score(run, run.validation), _format_score(run, run.score),
+         run.changed]
         for number, (_, run) in enumerate(runs)
-    )
-    names = ("run", "state", "phase", "epoch", "validation", "held out", "last written")
-    head = "".join(f"<th>{name}</th>" for name in names)
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>runs</title><meta name="viewport" '
-        f'content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head><body><h1>Runs</h1><div>'
-        f"<table><tr>{head}</tr>{rows}</table></div></body></html>"
+    )  # fmt: skip
+    return page(
+        "Runs",
+        ", ".join(dict.fromkeys(str(path.parent) for path, _ in runs)),
+        [("All runs", table(head, rows, "facts"))],
     )
 
 
 def _format_score(summary: Summary, value: float | None) -> str:
     """Format a score with the name of its measure; empty if there is none."""
-    return "" if value is None else escape(f"{summary.criterion} {format_metric(summary.criterion, value)}")
+    return "" if value is None else f"{summary.criterion} {format_metric(summary.criterion, value)}"

@@ -214,6 +214,7 @@ def train_command(
         "params": total.params,
         "macs": total.macs,
         "data": data,
+        "settings": {**settings, "seed": train_seed},
         "images": result.images,
         "seconds": round(time.perf_counter() - begin, 1),
         "history": [epoch.figures for epoch in result.history],

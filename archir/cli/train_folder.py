@@ -13,9 +13,10 @@ from archir.ir.graph import Graph
 from archir.ir.serial import from_json, to_json
 from archir.recipes import plugins
 from archir.runs import Run, hashes, manifest
+from archir.runs.hashes import TRAINING
 from archir.utils.files import read_bytes, write_atomic
 
-NETWORK, ARCHITECTURE, WEIGHTS, TRAINING = "network.json", "architecture.json", "weights.safetensors", "training.json"
+NETWORK, ARCHITECTURE, WEIGHTS = "network.json", "architecture.json", "weights.safetensors"
 BEST, CHECKPOINT = "best.json", "checkpoint.json"
 _FILES = (NETWORK, ARCHITECTURE, WEIGHTS, TRAINING)
 

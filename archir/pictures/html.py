@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64encode
-from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
+from archir.pages.page import document, policy_hash
 from archir.pictures import place, shading
 from archir.pictures.labels import KINDS, printable
 from archir.pictures.order import plan
@@ -35,16 +34,9 @@ def to_html(outline: Outline, depth: int = 1) -> str:
         },
         "boxes": [_data(box) for box in boxes],
     }
-    style, script = _style(bool(outline.scale)), _read("page.js")
-    parts = {
-        "title": text(outline.title),
-        "subtitle": text(outline.subtitle),
-        "policy": f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'",
-        "style": style,
-        "script": script,
-        "data": _json(data),
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read("page.html"))
+    parts = {"title": text(outline.title), "subtitle": text(outline.subtitle), "data": _json(data)}
+    body = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read("page.html"))
+    return document(printable(outline.title), _style(bool(outline.scale)), _read("page.js"), body)
 
 
 def _style(coloured: bool) -> str:
@@ -57,7 +49,7 @@ def policy_hashes() -> tuple[list[str], list[str]]:
 
     A page that embeds a picture page needs them for its own policy.
     """
-    return [_hash(_read("page.js"))], [_hash(_style(coloured)) for coloured in (False, True)]
+    return [policy_hash(_read("page.js"))], [policy_hash(_style(coloured)) for coloured in (False, True)]
 
 
 def _data(box: Box) -> dict[str, Any]:
@@ -92,8 +84,3 @@ def _json(data: Any) -> str:
 def _read(name: str) -> str:
     """Return the text of a resource file of the page."""
     return (files("archir.pictures") / "page" / name).read_text("utf-8")
-
-
-def _hash(source: str) -> str:
-    """Return the content security policy hash that allows exactly this inline style or script."""
-    return "sha256-" + b64encode(sha256(source.encode()).digest()).decode()

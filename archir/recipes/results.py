@@ -17,9 +17,8 @@ from archir.recipes.recipe import Phase, Recipe
 from archir.recipes.spaces import space_of
 from archir.runs import Run
 from archir.runs.folder import OBJECTIVE, WEIGHTS
-from archir.runs.report.contents import ChoiceProbabilities, PhaseRows, Report
-from archir.runs.report.page import page
-from archir.runs.report.trials import TrialRow, TrialTable
+from archir.runs.report import ChoiceProbabilities, PhaseRows, Report, report_page, train_command
+from archir.runs.trial_report import TrialRow, TrialTable
 from archir.search.fronts.metric_format import format_metric, select_measures
 from archir.search.registry import strategies
 from archir.spaces.space import Space
@@ -90,7 +89,7 @@ def write(
             summary["network"] = {"phase": name, **metrics}
             summary |= {"onnx": differences} if differences else {}
     files[SUMMARY] = json.dumps(summary, indent=1) + "\n"
-    files[REPORT] = page(_report(run, recipe, outcomes, summary, spaces))
+    files[REPORT] = report_page(_report(run, recipe, outcomes, summary, spaces))
     run.write(files)
     return summary
 
@@ -207,16 +206,13 @@ def _trial_table(run: Run, phase: Phase, space: Space) -> TrialTable:
         for i, trial in enumerate(trials)
     ]
 
-    def command(number: int) -> str:
-        """Return the shell command that trains the architecture of a trial."""
-        return f"archir train --trial {run.folder.name} {phase.name}:{number} -o {phase.name}-{number}"
-
     facts = _objective_record(run, phase.name)
     names = list(dict.fromkeys(name for trial in trials for name in trial.scores))
     score = str(facts.get("criterion", "accuracy"))
     if score not in names:
         score = names[0] if names else ""
-    table = TrialTable(phase.name, rows, command, score, bool(facts.get("measures", {}).get(score, True)))
+    larger = bool(facts.get("measures", {}).get(score, True))
+    table = TrialTable(phase.name, rows, lambda number: train_command(run, phase.name, number), score, larger)
     trials_by_id = {trial.id: trial for trial in trials}
     pictures: dict[int, str] = {}
     for trial, _ in table.scored[:MAX_PICTURES]:

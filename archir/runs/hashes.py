@@ -18,7 +18,9 @@ from archir.runs.manifest import Entry, RelativeName
 from archir.utils.files import read_bytes, write_atomic
 
 NAME = "hashes.json"
-"""Name of the file with the hashes."""
+"""Name of the file with the hashes, by which the folder of a training is recognised."""
+TRAINING = "training.json"
+"""Name of the file with the results of a finished training."""
 MAX_BYTES = 1 << 26
 """Maximum size in bytes of a file to parse: `hashes.json`, a network, or an architecture."""
 

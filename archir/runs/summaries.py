@@ -1,4 +1,4 @@
-"""Summaries of runs: state, progress and scores."""
+"""Summaries of runs, which are the folders of searches and of trainings: state, progress, scores, and settings."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from archir.diagnostics.errors import ArchError
-from archir.runs import manifest
+from archir.runs import hashes, manifest
 from archir.runs.folder import OBJECTIVE, OVERRIDES, RECIPE
 from archir.runs.lock import is_locked
 from archir.runs.run import Phase, Run
+from archir.search.fronts.metric_format import format_metric
 from archir.utils import toml
 
 _FIRST_OBJECTIVE = re.compile(r"\W*(\w+):(max|min)")
@@ -50,6 +52,22 @@ class Summary:
     """Number of parameters of the run's resulting network; None if unknown."""
     macs: int | None = None
 
+    @property
+    def score_text(self) -> str:
+        """The score, with the metric's name unless that is accuracy; "" if there is no score."""
+        text = "" if self.score is None else format_metric(self.criterion, self.score)
+        return f"{self.criterion} {text}" if text and self.criterion != "accuracy" else text
+
+
+def short_number(value: int | None) -> str:
+    """Format a count with three significant digits and a unit prefix, such as `1.23M`; "" for None."""
+    if value is None:
+        return ""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return str(value)
+
 
 def summaries(folder: Path | str) -> list[Summary]:
     """Verify and summarise all runs in a folder, or the run that the folder is; sorted by name."""
@@ -64,14 +82,16 @@ def located_summaries(*folders: Path) -> list[tuple[Path, Summary]]:
 
 def _runs_in(folder: Path) -> list[Path]:
     """Return the folder itself if it is a run, else the runs in it, sorted by name."""
-    if (folder / manifest.NAME).exists():
+    if any((folder / name).exists() for name in (manifest.NAME, hashes.NAME)):
         return [folder]
-    return sorted(file.parent for file in folder.glob(f"*/{manifest.NAME}"))
+    return sorted({file.parent for name in (manifest.NAME, hashes.NAME) for file in folder.glob(f"*/{name}")})
 
 
 def summary(folder: Path) -> Summary:
     """Verify and summarise a run."""
     name = folder.resolve().name
+    if not (folder / manifest.NAME).exists():
+        return _training_summary(name, folder)
     try:
         run = Run.open(folder)
     except ArchError as error:
@@ -99,6 +119,30 @@ def summary(folder: Path) -> Summary:
         params=params,
         macs=macs,
     )
+
+
+def read_training(folder: Path) -> dict[str, Any]:
+    """Return the results in the folder of a training; {} if it is not finished. Raises ArchError (A1205) if files were
+    changed."""
+    entries = hashes.read(folder)
+    hashes.require_unchanged(folder, entries)
+    return dict(json.loads((folder / hashes.TRAINING).read_bytes())) if hashes.TRAINING in entries else {}
+
+
+def _training_summary(name: str, folder: Path) -> Summary:
+    """Verify and summarise the folder of a training."""
+    changed = datetime.fromtimestamp((folder / hashes.NAME).stat().st_mtime, UTC).isoformat(timespec="seconds")
+    try:
+        record = read_training(folder)
+    except ArchError as error:
+        problem = error.diagnostics[0].message
+        return Summary(name, "", "train", None, None, None, "damaged", changed, problem)
+    criterion = str(record.get("criterion", "accuracy"))
+    return Summary(
+        name, "", "train", len(record["history"]) if record else None, None, record.get(criterion),
+        "finished" if record else "interrupted", changed, criterion=criterion, larger="loss" not in criterion,
+        params=record.get("params"), macs=record.get("macs"),
+    )  # fmt: skip
 
 
 def _seed(run: Run) -> int:
@@ -155,7 +199,7 @@ def settings(run: Run) -> dict[str, str]:
     """Return all settings of a run, by the keys that `--set` uses; {} if the recipe cannot be parsed."""
     try:
         document = toml.parse_toml(run.content(RECIPE).decode("utf-8", "replace"), RECIPE, "A2201")
-        return dict(_flatten(toml.apply_overrides(document, overrides(run), "A1109").data))
+        return flat_settings(toml.apply_overrides(document, overrides(run), "A1109").data)
     except ArchError:
         return {}
 
@@ -169,9 +213,13 @@ def network_size(run: Run) -> tuple[int | None, int | None]:
     return params if isinstance(params, int) else None, macs if isinstance(macs, int) else None
 
 
+def flat_settings(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings in nested tables as JSON, by dotted keys. Tables in a list are identified by their `name`, as
+    in `search.training.epochs`."""
+    return dict(_flatten(data))
+
+
 def _flatten(data: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the settings in nested tables with dotted keys. Tables in a list are identified by their `name`, as in
-    `search.training.epochs`."""
     for key, value in data.items():
         if isinstance(value, dict):
             yield from _flatten(value, f"{prefix}{key}.")

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
+from itertools import groupby
 
 import numpy as np
 
-from archir.runs.report.page import document
+from archir.pages.page import details, page, table
 from archir.studies.charts import anytime_chart, rank_diagram
 from archir.studies.checklist import practices
 from archir.studies.comparison import SIGNIFICANCE_LEVEL, BudgetResult, StudyComparison, TaskResult, result_rows
 
 _VALUE_COLUMNS = {"median", "quartile_1", "quartile_3", "mean", "standard_error"}
 """Columns of a result row whose values are in the units of the task's measure."""
+_DATA = "Data of this figure"
+_CURVES_NOTE = (
+    "<p>Lines are medians over seeds; bars show the interquartile range. The horizontal axes (evaluations) are "
+    "logarithmic.</p>"
+)
+_RANKS_NOTE = (
+    "<p>For each task and seed, strategies are ranked by their results; 1 is the best. A bar joins strategies "
+    "without a significant difference by Wilcoxon's signed-rank test over tasks and seeds with Holm's correction "
+    f"(p > {SIGNIFICANCE_LEVEL:g}).</p>"
+)
+_PROBABILITIES_NOTE = (
+    "<p>Probability that a search of the row's strategy is better than one of the column's, over all pairs of seeds; "
+    "ties count half. Mean over tasks.</p>"
+)
+_CHECKLIST_NOTE = (
+    "<p>The best practices for NAS research of Lindauer and Hutter (2020), and the guidelines of the COSEAL network "
+    "(Eimer et al. 2025), with the evidence of this study.</p>"
+)
 
 
 def study_report(comparison: StudyComparison, tables: Mapping[str, str], seconds: float, text: str) -> str:
@@ -25,53 +43,27 @@ def study_report(comparison: StudyComparison, tables: Mapping[str, str], seconds
     study = comparison.study
     tasks = f"{len(comparison.tasks)} task{'s' if len(comparison.tasks) > 1 else ''}"
     about = f"{len(comparison.strategies)} strategies on {tasks}, {study.seeds} seeds each"
-    return document(study.title, about, list(_sections(comparison, tables, seconds, text)))
+    return page(study.title, about, _sections(comparison, tables, seconds, text))
 
 
 def _sections(
     comparison: StudyComparison, tables: Mapping[str, str], seconds: float, text: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the sections of the report as pairs of title and HTML."""
+    """Yield the sections of the report as pairs of title and HTML code."""
+    names = comparison.strategies
     yield "Result", _result_section(comparison)
-    figures = "".join(
-        f"{anytime_chart(task, comparison.strategies)}{_chart_numbers(task, comparison.strategies)}"
-        for task in comparison.tasks
+    charts = "".join(anytime_chart(task, names) + _chart_numbers(task, names) for task in comparison.tasks)
+    yield "Best found vs. number of evaluations", _CURVES_NOTE + charts
+    yield "Ranks and differences", _RANKS_NOTE + "".join(_rank_section(each, names) for each in comparison.budgets)
+    probabilities = "".join(_probability_table(each, names) for each in comparison.budgets)
+    yield "Probability of being better", _PROBABILITIES_NOTE + probabilities
+    groups = groupby(practices(comparison, tables, seconds), lambda practice: practice.part)
+    head = ["practice", "followed", "evidence"]
+    checklist = (
+        f"<h3>{escape(part)}</h3>{table(head, ([each.what, each.answer, each.why] for each in group), 'practices')}"
+        for part, group in groups
     )
-    note = (
-        "<p>Lines are medians over seeds; bars show the interquartile range. The horizontal axes (evaluations) are "
-        "logarithmic.</p>"
-    )
-    yield "Best found vs. number of evaluations", note + figures
-    rank_note = (
-        "<p>For each task and seed, strategies are ranked by their results; 1 is the best. A bar joins strategies "
-        "without a significant difference by Wilcoxon's signed-rank test over tasks and seeds with Holm's correction "
-        f"(p > {SIGNIFICANCE_LEVEL:g}).</p>"
-    )
-    yield "Ranks and differences", rank_note + "".join(_rank_section(item, comparison) for item in comparison.budgets)
-    probability_note = (
-        "<p>Probability that a search of the row's strategy is better than one of the column's, over all pairs of "
-        "seeds; ties count half. Mean over tasks.</p>"
-    )
-    yield (
-        "Probability of being better",
-        probability_note + "".join(_probability_table(item, comparison.strategies) for item in comparison.budgets),
-    )
-    head = ("practice", "followed", "evidence")
-    last_part = ""
-    lines = []
-    for item in practices(comparison, tables, seconds):
-        lines += [f'<tr><th colspan="3">{escape(item.part)}</th></tr>'] if item.part != last_part else []
-        lines.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in (item.what, item.answer, item.why))}</tr>")
-        last_part = item.part
-    top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    yield (
-        "Checklist",
-        (
-            "<p>The best practices for NAS research of Lindauer and Hutter (2020), and the guidelines of the COSEAL "
-            "network (Eimer et al. 2025), with the evidence of this study.</p>"
-            f'<div class="scroll" tabindex="0"><table class="practices"><tr>{top}</tr>{"".join(lines)}</table></div>'
-        ),
-    )
+    yield "Checklist", _CHECKLIST_NOTE + "".join(checklist)
     yield "Study", f'<pre tabindex="0">{escape(text)}</pre>'
 
 
@@ -121,26 +113,21 @@ def _chart_numbers(task: TaskResult, names: Sequence[str]) -> str:
         for values in task.values:
             column = values[:, index][~np.isnan(values[:, index])]
             low, middle, high = np.percentile(column, [25, 50, 75]).tolist() if len(column) else [None] * 3
-            quartiles = (
-                f" ({format_value(low, task.percent)} to {format_value(high, task.percent)})"
-                if middle is not None
-                else ""
-            )
-            cells.append(format_value(middle, task.percent) + quartiles)
+            quartiles = f" ({format_value(low, task.percent)} to {format_value(high, task.percent)})"
+            cells.append(format_value(middle, task.percent) + (quartiles if middle is not None else ""))
         lines.append(cells)
-    return _details(table(["evaluations", *names], lines))
+    return details(_DATA, table(["evaluations", *names], lines))
 
 
-def _rank_section(budget_result: BudgetResult, comparison: StudyComparison) -> str:
+def _rank_section(result: BudgetResult, names: Sequence[str]) -> str:
     """Return the rank diagram at one budget and the table of p-values."""
-    names = comparison.strategies
-    lines = [
-        [names[a], names[b], f"{budget_result.ranks[a]:.2f}", f"{budget_result.ranks[b]:.2f}", format_p_value(value)]
-        for (a, b), value in sorted(budget_result.p_values.items(), key=lambda item: item[1])
-    ]
+    lines = (
+        [names[a], names[b], f"{result.ranks[a]:.2f}", f"{result.ranks[b]:.2f}", format_p_value(value)]
+        for (a, b), value in sorted(result.p_values.items(), key=lambda item: item[1])
+    )
     head = ["strategy A", "strategy B", "mean rank of A", "mean rank of B", "p (Holm-corrected)"]
     note = "" if len(names) > 1 else "<p>The study has only one strategy, so nothing is compared.</p>"
-    return note + rank_diagram(budget_result, names) + _details(table(head, lines))
+    return note + rank_diagram(result, names) + details(_DATA, table(head, lines))
 
 
 def format_p_value(value: float) -> str:
@@ -148,25 +135,10 @@ def format_p_value(value: float) -> str:
     return "less than 0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
-def _probability_table(budget_result: BudgetResult, names: Sequence[str]) -> str:
+def _probability_table(result: BudgetResult, names: Sequence[str]) -> str:
     """Return the table of probabilities that the row's strategy beats the column's."""
-    lines = [
+    lines = (
         [name, *(f"{100 * probability:.1f}%" for probability in row)]
-        for name, row in zip(names, budget_result.win_probabilities, strict=True)
-    ]
-    return f"<h3>After {budget_result.budget:g} evaluations</h3>" + table(["", *names], lines)
-
-
-def _details(content: str) -> str:
-    """Wrap HTML content, such as a table, in a collapsible element."""
-    return f"<details><summary>Data of this figure</summary>{content}</details>"
-
-
-def table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
-    """Return an HTML table; the first cell of each row is its header."""
-    top = "".join(f"<th>{escape(name)}</th>" for name in head)
-    body = "".join(
-        f"<tr><th>{escape(str(line[0]))}</th>{''.join(f'<td>{escape(str(cell))}</td>' for cell in line[1:])}</tr>"
-        for line in lines
+        for name, row in zip(names, result.win_probabilities, strict=True)
     )
-    return f'<div class="scroll" tabindex="0"><table class="figures">{f"<tr>{top}</tr>{body}"}</table></div>'
+    return f"<h3>After {result.budget:g} evaluations</h3>" + table(["", *names], lines)

@@ -26,7 +26,7 @@ from archir.diagnostics.errors import Diagnostic, Diagnostics, Note, Source, Spa
 from archir.diagrams.diagram import Choice
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
-from archir.pictures import markup
+from archir.pages import fragments
 from archir.reuse.trial_columns import Trials
 from archir.spaces.optimal.fronts import Front, Point
 from archir.spaces.scores import Scores, Term
@@ -201,7 +201,7 @@ def test_diagnostics_are_shown_as_on_the_command_line(tmp_path: Path) -> None:
     assert "    output y = x |> lineer(3)\n                        ^^^^^^\n  hint: did you mean `linear`?" in shown
     assert harmless(html(Diagnostics())).text == "no problems"
     many = harmless(html(Diagnostics(found * 50)))
-    assert many.text.count("lineer(3)") == markup.MAX_ROWS
+    assert many.text.count("lineer(3)") == fragments.MAX_ROWS
     assert "and 30 more" in many.text
 
 
@@ -234,7 +234,7 @@ def test_what_is_large_is_shown_in_part(monkeypatch: pytest.MonkeyPatch) -> None
     assert shown is not None
     assert "and 9,980 more" in shown
     assert len(shown) < 20_000
-    monkeypatch.setattr(markup, "MAX_PICTURE_BYTES", 100)
+    monkeypatch.setattr(fragments, "MAX_PICTURE_BYTES", 100)
     assert not harmless(html(space())).svgs
     monkeypatch.setattr("archir.api.drawing.MAX_NODES", 5)
     assert "of many nodes: archir.show(graph) draws it" in harmless(html(space().graph)).text

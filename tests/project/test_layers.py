@@ -20,7 +20,8 @@ from tests.conftest import EXAMPLES, ROOT
 
 PACKAGES = (
     "diagnostics", "utils", "plugins", "diagrams", "ir", "ops", "passes", "equivalence", "language", "costs", "spaces",
-    "search", "pictures", "runs", "backends", "data", "tabular", "recipes", "scoring", "reuse", "linting", "api",
+    "search", "pages", "pictures", "runs", "backends", "data", "tabular", "recipes", "scoring", "reuse", "linting",
+    "api",
 )  # fmt: skip
 LAYERS = [*({name} for name in PACKAGES), {"tools", "studies"}, {"cli"}]
 """The packages of archir, lowest first; a module imports from its own and those below."""

@@ -34,7 +34,7 @@ def test_the_wheel_holds_grammar_library_and_backends(built: tuple[Path, Path]) 
         "archir/language/std/attention.arch",
         "archir/diagnostics/codes/A0401.md",
         "archir/pictures/page/page.js",
-        "archir/runs/sheet/report.js",
+        "archir/pages/page.js",
         "archir_grammar/arch.lark",
         "archir_grammar/ir.lark",
         "archir_torch/lowering/kernels/source/library.cpp",

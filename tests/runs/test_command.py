@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from archir.cli import main
-from archir.runs import Run
+from archir.runs import Run, hashes
 
 
 def said(*arguments: str) -> Result:
@@ -117,7 +117,7 @@ def test_runs_side_by_side_are_a_page(tmp_path: Path) -> None:
     assert charts[0]["epochs"] == [1, 2, 3, 4]
     assert charts[0]["series"]["s0"] == [0.5, 0.5, None, None]
     assert "1 of 2 choices are the same" in text
-    assert "<th>op&lt;</th><td>conv</td><td>skip</td><td>skip</td>" in text
+    assert '<th scope="row">op&lt;</th><td>conv</td><td>skip</td><td>skip</td>' in text
     once = said(str(tmp_path / "s0"), str(tmp_path / "s1" / ".." / "s0"), "--json")
     assert len(json.loads(once.stdout)) == 1, "a run that two paths lead to is one"
     alone = compared(str(tmp_path / "s0"), str(tmp_path / "s1" / ".." / "s0"))
@@ -127,6 +127,48 @@ def test_runs_side_by_side_are_a_page(tmp_path: Path) -> None:
     compared(str(tmp_path / "s0"), str(copy), "-o", str(page))
     assert "2 runs side by side" in page.read_text()
     assert str(copy) in page.read_text()
+
+
+def test_settings_are_compared_with_their_default_values(tmp_path: Path) -> None:
+    """What one recipe states and the other has by default is no difference."""
+    recipe = RECIPE.replace('"darts"', '"evolution"').replace("[phase.training]\nepochs = 2\n", "")
+    for name, overrides in (
+        ("stated", {"evolve.training.epochs": "20", "evolve.options.tournament": "25", "evolve.options.trials": "7"}),
+        ("default", {}),
+    ):
+        inputs = {"recipe.toml": recipe.replace('"search"', '"evolve"'), "overrides.json": json.dumps(overrides)}
+        Run.create(tmp_path / name, "digits", inputs, {}).close()
+    differences = json.loads(compared(str(tmp_path), "--json").stdout)["differences"]
+    assert differences == {"evolve.options.trials": ["20000", "7"]}
+
+
+def test_trainings_are_listed_compared_and_shown(tmp_path: Path) -> None:
+    for name, score in (("one", 0.5), ("two", 0.75)):
+        folder = tmp_path / name
+        folder.mkdir()
+        history = [{"epoch": epoch, "loss": 2.0 - score, "accuracy": score} for epoch in range(2)]
+        facts = {
+            "accuracy": score, "criterion": "accuracy", "params": 650, "macs": 640, "data": "digits",
+            "settings": {"epochs": 2, "lr": score}, "history": history,
+        }  # fmt: skip
+        files = {"network.json": "{}", "architecture.json": '{"choices": {"op": "conv"}}', "training.json": facts}
+        for file, content in files.items():
+            (folder / file).write_text(content if isinstance(content, str) else json.dumps(content))
+        hashes.write(folder, files)
+    Run.create(tmp_path / "search", "digits", {"recipe.toml": ""}, {}).close()
+    listed = said(str(tmp_path), "--sort", "score").stdout
+    assert listed.index("two") < listed.index("one") < listed.index("search")
+    assert len([line for line in listed.splitlines() if "train" in line and "finished" in line]) == 2
+    page = tmp_path / "page.html"
+    told = compared(str(tmp_path / "one"), str(tmp_path / "two"), "-o", str(page)).stdout
+    rows = {row[0]: row[1:] for line in told.splitlines() if (row := line.split())}
+    assert (rows["lr"], rows["score"]) == (["0.5", "0.75"], ["50.00%", "75.00%"])
+    assert "epochs" not in rows
+    assert "<h2>Phase train</h2>" in page.read_text()
+    hashes.write(tmp_path / "two", ["network.json", "architecture.json"])
+    assert re.search(r"two .*train .*interrupted", said(str(tmp_path / "two")).stdout)
+    (tmp_path / "one" / "network.json").write_text("[]")
+    assert "network.json was changed after training" in said(str(tmp_path)).stderr
 
 
 def test_json_and_damage(tmp_path: Path) -> None:
@@ -146,7 +188,7 @@ def test_json_and_damage(tmp_path: Path) -> None:
 def test_no_runs(tmp_path: Path) -> None:
     for missing in (said(str(tmp_path / "none")), compared(str(tmp_path / "none"))):
         assert (missing.exit_code, "A1801]: there is no folder" in missing.stderr) == (1, True)
-    assert said(str(tmp_path)).stderr == f"no runs of `archir search` in {tmp_path}\n"
+    assert said(str(tmp_path)).stderr == f"no runs of `archir search` or `archir train` in {tmp_path}\n"
     assert json.loads(said(str(tmp_path), "--json").stdout) == []
 
 

@@ -20,13 +20,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fcntl", reason="the browser is driven over POSIX pipes")
 
-from archir.pictures.plot import scale
-from archir.runs.report.choice_weights import png, shown_epochs
-from archir.runs.report.contents import ChoiceProbabilities, PhaseRows, Report
-from archir.runs.report.curves import Chart, epoch_ticks, line_chart, tick_label
-from archir.runs.report.importance import choice_importances
-from archir.runs.report.page import page
-from archir.runs.report.trials import TrialRow, TrialTable
+from archir.pages.charts import LineChart, epoch_ticks, scale, tick_label
+from archir.runs.report import ChoiceProbabilities, PhaseRows, Report, png, report_page, shown_epochs
+from archir.runs.trial_report import TrialRow, TrialTable, choice_importances
 from archir.utils.toml import apply_overrides, parse_toml
 from tests.chromium import PROGRAM, Chromium
 
@@ -81,8 +77,8 @@ class Tags(HTMLParser):
 
 
 def test_it_is_one_file_and_always_the_same() -> None:
-    text = page(report())
-    assert text == page(report())
+    text = report_page(report())
+    assert text == report_page(report())
     for tag, attributes in Tags(text).found:
         assert tag not in {"link", "iframe", "object"}
         source = attributes.get("src", "data:") or ""
@@ -93,7 +89,7 @@ def test_it_is_one_file_and_always_the_same() -> None:
 
 
 def test_what_is_on_it() -> None:
-    text = page(report())
+    text = report_page(report())
     found = re.findall(r"<h2>(.*?)</h2>", text)
     assert found == [
         "Phase search", "Phase retrain", "Architecture parameters", "Derived network", "Costs", "op", "Recipe",
@@ -103,22 +99,22 @@ def test_what_is_on_it() -> None:
     for wanted in ("1,234,567", "No epoch was done", "torch 2.11", "in all 18.0 s", "<li class=chosen>conv</li>"):
         assert wanted in text
     assert "seconds" not in text
-    assert page(Report("nothing")).count("<section") == 0
+    assert report_page(Report("nothing")).count("<section") == 0
 
 
 def test_times_stand_apart() -> None:
     one, other = report(), report()
     rows = [{**row, "seconds": 9.0} for row in other.phases[0].rows]
     other = replace(other, phases=[PhaseRows("search", rows), other.phases[1]])
-    first, second = page(one), page(other)
+    first, second = report_page(one), report_page(other)
     assert first != second
     assert first.partition('<section id="time">')[0] == second.partition('<section id="time">')[0]
 
 
 def test_what_it_came_to_is_first_and_what_was_tried_has_scores_and_costs() -> None:
-    text = page(replace(report(), result={"accuracy, held out": "97.00%"}, trials=[trials()]))
+    text = report_page(replace(report(), result={"accuracy, held out": "97.00%"}, trials=[trials()]))
     assert text.index('<section id="result">') < text.index('<section id="phase-search">')
-    cells = re.findall(r'<td data-value="([^"]*)">([^<]*)</td>', text)
+    cells = re.findall(r'<t[hd](?: scope="row")? data-value="([^"]*)">([^<]*)</t[hd]>', text)
     assert cells[:4] == [("0.0", "0"), ("0.5", "50.00%"), ("1.0", "1"), ("1200.0", "1,200")]
     assert cells[5] == ("", "failed")
     assert "op = evolve, ks = [1, 2]" in text
@@ -126,7 +122,7 @@ def test_what_it_came_to_is_first_and_what_was_tried_has_scores_and_costs() -> N
 
 
 def test_names_of_any_kind() -> None:
-    text = page(replace(report(name=HOSTILE), trials=[trials(HOSTILE)], result={HOSTILE: HOSTILE}))
+    text = report_page(replace(report(name=HOSTILE), trials=[trials(HOSTILE)], result={HOSTILE: HOSTILE}))
     tags = [tag for tag, _ in Tags(text).found]
     assert tags.count("script") == 1
     assert "b" not in tags
@@ -173,11 +169,11 @@ def test_labels() -> None:
 
 
 def test_gaps_and_single_epochs_are_drawn() -> None:
-    gaps = line_chart(Chart("loss", [1, 2, 3, 4], {"loss": [1.0, None, 0.0, 2.0]}))
+    gaps = LineChart("loss", [1, 2, 3, 4], {"loss": [1.0, None, 0.0, 2.0]}).figure()
     [path] = re.findall(r'class="curve c0" d="([^"]*)"', gaps)
     assert re.sub(r"[\d.,]+", "", path) == "MML"
     assert gaps.count("<circle") == 3
-    assert "<circle" in line_chart(Chart("loss", [1], {"loss": [0.5]}))
+    assert "<circle" in LineChart("loss", [1], {"loss": [0.5]}).figure()
 
 
 def pixels(image: bytes) -> list[list[tuple[int, ...]]]:
@@ -229,7 +225,7 @@ def place(browser: Chromium, what: str) -> list[float]:
 class TestInBrowser:
     def opened(self, browser: Chromium, folder: Path, of: Report, dark: bool = False, wide: int = 1300) -> None:
         file = folder / "report.html"
-        file.write_text(page(of), encoding="utf-8")
+        file.write_text(report_page(of), encoding="utf-8")
         size: dict[str, Any] = {"width": wide, "height": 900, "deviceScaleFactor": 1, "mobile": wide < 600}
         browser.send("Emulation.setDeviceMetricsOverride", **size)
         browser.open(file, dark)
@@ -318,7 +314,7 @@ def test_why_no_choice_mattered(count: int, score: float | None, said: str) -> N
         replace(one, scores={"accuracy": i / 100 if score is None else score}, choices={"op": "conv"})
         for i, one in enumerate(tried.rows)
     ]
-    assert f"<p>{said}</p>" in page(replace(report(), trials=[replace(tried, rows=alike)]))
+    assert f"<p>{said}</p>" in report_page(replace(report(), trials=[replace(tried, rows=alike)]))
 
 
 def test_overrides_are_marked_in_the_recipe() -> None:
@@ -326,12 +322,12 @@ def test_overrides_are_marked_in_the_recipe() -> None:
     document = apply_overrides(
         parse_toml(text, "recipe.toml", "A2201"), {"seed": "2", "try.options.trials": "<9>"}, "A1109"
     )
-    found = page(replace(report(), recipe=text, overrides=list(document.edits())))
+    found = report_page(replace(report(), recipe=text, overrides=list(document.edits())))
     assert (
         "<del>seed = 1</del> <ins>seed = 2</ins>\n\n[[phase]]<ins>\noptions.trials = &quot;&lt;9&gt;&quot;</ins>\n"
         in found
     )
-    assert "<ins>" not in page(report())
+    assert "<ins>" not in report_page(report())
 
 
 def test_noise_explains_nothing() -> None:
@@ -344,14 +340,15 @@ def test_noise_explains_nothing() -> None:
 
 
 def test_trials_are_points_linked_with_their_rows() -> None:
-    text = page(replace(report(), trials=[many(30)]))
-    rows = re.findall(r'<tr data-trial="(\d+)">', text)
+    text = report_page(replace(report(), trials=[many(30)]))
+    table = text.partition('<table class="figures sortable">')[2]
+    rows = re.findall(r'<tr><th scope="row" data-value="(\d+).0">', table)
     assert sorted(rows, key=int) == [str(number) for number in range(30)]
     assert set(re.findall(r'<circle class="point"[^>]* data-trial="(\d+)"', text)) == set(rows)
     assert text.count("data-picture=") == 1
-    assert "and there are 5." in page(replace(report(), trials=[many(5)]))
+    assert "and there are 5." in report_page(replace(report(), trials=[many(5)]))
     assert "explains by itself" in text
-    assert page(replace(report(), trials=[many(30)])) == text
+    assert report_page(replace(report(), trials=[many(30)])) == text
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e6))
@@ -365,8 +362,8 @@ def test_ticks_differ(low: float, span: float) -> None:
 
 def test_generations_are_called_that() -> None:
     rows = [{"epoch": n, "validation_accuracy": 0.5 + n / 10, "trials": 4} for n in range(3)]
-    text = page(Report("run", phases=[PhaseRows("evolve", rows, "generation"), PhaseRows("train", rows)]))
+    text = report_page(Report("run", phases=[PhaseRows("evolve", rows, "generation"), PhaseRows("train", rows)]))
     first, second = text.split('<section id="phase-train">')
     assert "epoch" not in first.split("<main>")[1].replace("&quot;epochs&quot;", "")
-    assert "<th>generation</th>" in first
-    assert "<th>epoch</th>" in second
+    assert '<th scope="col">generation</th>' in first
+    assert '<th scope="col">epoch</th>' in second

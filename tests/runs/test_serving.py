@@ -47,7 +47,7 @@ def test_a_run_is_followed(server: Server, tmp_path: Path) -> None:
             phase.put_trial(Trial(number, "h", {HOSTILE: HOSTILE}, "done", {"accuracy": number / 4}))
             status, text, refresh = asked(server, "/0")
             assert (status, refresh) == (200, "5")
-            assert text.count("<tr data-trial=") == number + 1
+            assert text.count("<details><summary>show</summary>") == number + 1
             assert HOSTILE not in text
             assert "&lt;script&gt;" in text
         listed = asked(server, "/")[1]

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from archir.runs.report.scatter import scatter
+from archir.runs.trial_report import front_plot
 from archir.search.ask_tell import Search
 from archir.search.fronts.listing import format_value, heading, rows, table
 from archir.search.objectives import objective
@@ -55,7 +55,7 @@ def test_rows_are_json_that_names_architectures(search: Search) -> None:
 
 def drawn(search: Search, front: set[int], *texts: str) -> ElementTree.Element:
     trials = [(one.candidate, one.scores) for one in search.scored]
-    return ElementTree.fromstring(scatter(trials, front, [objective(text) for text in texts], "a < b"))
+    return ElementTree.fromstring(front_plot(trials, front, [objective(text) for text in texts], "a < b"))
 
 
 def test_the_picture_has_a_point_for_each_trial(search: Search) -> None:
@@ -97,5 +97,5 @@ def test_the_edge_goes_behind_the_front(search: Search, senses: tuple[str, str])
 def test_three_objectives_have_no_edge_and_no_trials_no_axes(search: Search) -> None:
     picture = drawn(search, {0}, "accuracy:max", "macs:min", "macs:max")
     assert "edge" not in {path.get("class") for path in picture.iter(f"{SVG}path")}
-    nothing = ElementTree.fromstring(scatter([], set(), [objective("accuracy:max"), objective("macs:min")], "none"))
+    nothing = ElementTree.fromstring(front_plot([], set(), [objective("accuracy:max"), objective("macs:min")], "none"))
     assert [element.tag for element in nothing.iter(f"{SVG}path")] == []

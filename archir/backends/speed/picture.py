@@ -8,7 +8,7 @@ from itertools import groupby
 from math import ceil, floor, log10
 
 from archir.backends.speed.measurements import Speed, Speeds
-from archir.pictures.plot import plot, scale
+from archir.pages.charts import scale, svg_file
 
 WIDTH = 860
 """Width of the chart in pixels."""
@@ -36,7 +36,7 @@ def picture(speeds: Speeds) -> str:
     height = _TOP + sum(_GROUP + _ROW * len(speeds_of_group) for _, speeds_of_group in groups) + _BOTTOM
     threads = speeds.measurements[0].threads
     title = f"Latency, {speeds.machine['processor']}, {threads} thread{'s' * (threads > 1)}"
-    return plot(WIDTH, height, title, (24, 32), STYLE, _rows(groups, height - _BOTTOM))
+    return svg_file(WIDTH, height, title, (24, 32), STYLE, _rows(groups, height - _BOTTOM))
 
 
 def _rows(groups: Sequence[tuple[str, Sequence[Speed]]], bottom: float) -> Iterator[str]:

@@ -11,8 +11,8 @@ from archir.api.drawing import MAX_NODES, Picture, architecture_graph, html_pict
 from archir.diagnostics.errors import ArchError, Diagnostic, Diagnostics
 from archir.ir.graph import Graph
 from archir.ir.verify import checked_types
+from archir.pages import fragments
 from archir.passes.cost import Cost, cost
-from archir.pictures import markup
 from archir.pictures.labels import outcomes, tags, taken
 from archir.spaces.architecture import Architecture
 from archir.spaces.counting import format_count, try_quickly
@@ -40,12 +40,12 @@ def to_html(value: Any) -> str | None:
     if isinstance(value, Tabular):
         columns = value.columns()
         rows = list(zip(*columns.values(), strict=True))
-        return markup.fragment(_heading(value), markup.table([*columns], rows, len(rows)))
+        return fragments.fragment(_heading(value), fragments.table([*columns], rows, len(rows)))
     if repr(value).startswith("<"):  # a `repr` that archir defines
-        return markup.fragment(_heading(value))
+        return fragments.fragment(_heading(value))
     if is_dataclass(value):
         values = {field.name: getattr(value, field.name) for field in fields(value) if field.repr}
-        return markup.fragment(markup.heading(_class_name(value)), markup.facts(values))
+        return fragments.fragment(fragments.heading(_class_name(value)), fragments.facts(values))
     return None
 
 
@@ -57,13 +57,13 @@ def _class_name(value: object) -> str:
 def _heading(value: object) -> str:
     """Return a heading made from a value's `repr`, such as `<Front of macs and params: 3 architectures>`."""
     class_name = _class_name(value)
-    return markup.heading(class_name, "", repr(value)[1:-1].removeprefix(class_name).removeprefix(":").strip())
+    return fragments.heading(class_name, "", repr(value)[1:-1].removeprefix(class_name).removeprefix(":").strip())
 
 
 @to_html.register
 def _picture(value: Picture) -> str:
     """Return a picture as HTML, with its alternative text."""
-    return markup.image(value.svg, value.text)
+    return fragments.image(value.svg, value.text)
 
 
 @to_html.register
@@ -73,26 +73,26 @@ def _counts(value: Counts) -> str:
     size, satisfying, within = value.texts
     texts = (size, "" if satisfying == size else satisfying, "" if within == satisfying else within)
     values = dict(zip(names, texts, strict=True))
-    return markup.fragment(markup.heading("Space", value.name), markup.facts(values))
+    return fragments.fragment(fragments.heading("Space", value.name), fragments.facts(values))
 
 
 @to_html.register
 def _cost(value: Cost) -> str:
     """Return the costs of a network as HTML."""
-    return markup.fragment(markup.facts({_UNITS[name]: f"{number:,}" for name, number in vars(value).items()}))
+    return fragments.fragment(fragments.facts({_UNITS[name]: f"{number:,}" for name, number in vars(value).items()}))
 
 
 @to_html.register
 def _graph(value: Graph) -> str:
     """Return a graph as HTML: inputs, outputs, number of nodes, costs if it has no choices, and a picture."""
     if value.decisions:
-        return markup.fragment(
-            markup.heading("Graph", value.name), markup.facts(_graph_facts(value)), html_picture(value)
+        return fragments.fragment(
+            fragments.heading("Graph", value.name), fragments.facts(_graph_facts(value)), html_picture(value)
         )
     values = _graph_facts(value)
     if len(value) <= MAX_NODES:
         values |= {_UNITS[name]: f"{number:,}" for name, number in vars(cost(value)).items()}
-    return markup.fragment(markup.heading("Graph", value.name), markup.facts(values), html_picture(value))
+    return fragments.fragment(fragments.heading("Graph", value.name), fragments.facts(values), html_picture(value))
 
 
 def _graph_facts(graph: Graph) -> dict[str, object]:
@@ -126,11 +126,11 @@ def _space(value: Space) -> str:
         **_cost_ranges(value),
     }
     rows = ((c.path, outcomes(c, [*range(min(c.outcome_count, 6))]), taken(c), tags(c)) for c in value.choices)
-    choice_table = markup.table(["choice", "labels", "alternatives", "tags"], rows, len(value.choices))
-    return markup.fragment(
-        markup.heading("Space", value.name),
-        markup.facts(values),
-        markup.folded("Choices", choice_table),
+    choice_table = fragments.table(["choice", "labels", "alternatives", "tags"], rows, len(value.choices))
+    return fragments.fragment(
+        fragments.heading("Space", value.name),
+        fragments.facts(values),
+        fragments.folded("Choices", choice_table),
         html_picture(graph),
     )
 
@@ -149,10 +149,10 @@ def _cost_ranges(space: Space) -> dict[str, object]:
 @to_html.register
 def _architecture(value: Architecture) -> str:
     """Return an architecture as HTML: its choices with labels, and a picture of its network."""
-    choice_table = markup.table(["choice", "label"], value.items(), len(value))
+    choice_table = fragments.table(["choice", "label"], value.items(), len(value))
     picture = "" if value.graph is None else html_picture(architecture_graph(value))
-    choices = markup.folded("Choices", choice_table, len(value) <= MAX_UNFOLDED_CHOICES)
-    return markup.fragment(markup.heading("Architecture", value.space), choices, picture)
+    choices = fragments.folded("Choices", choice_table, len(value) <= MAX_UNFOLDED_CHOICES)
+    return fragments.fragment(fragments.heading("Architecture", value.space), choices, picture)
 
 
 @to_html.register
@@ -163,12 +163,12 @@ def _diagnostic(value: Diagnostic) -> str:
 
 @to_html.register
 def _diagnostics(value: Diagnostics) -> str:
-    """Return a list of diagnostics as HTML, at most `markup.MAX_ROWS` of them."""
-    shown = [part for diagnostic in islice(value, markup.MAX_ROWS) for part in _diagnostic_parts(diagnostic)]
+    """Return a list of diagnostics as HTML, at most `fragments.MAX_ROWS` of them."""
+    shown = [part for diagnostic in islice(value, fragments.MAX_ROWS) for part in _diagnostic_parts(diagnostic)]
     if not value:
-        return markup.fragment("<div>no problems</div>")
-    more = len(value) - markup.MAX_ROWS
-    return markup.fragment(*shown, f"<div>and {more:,} more</div>" if more > 0 else "")
+        return fragments.fragment("<div>no problems</div>")
+    more = len(value) - fragments.MAX_ROWS
+    return fragments.fragment(*shown, f"<div>and {more:,} more</div>" if more > 0 else "")
 
 
 def _diagnostic_parts(diagnostic: Diagnostic) -> tuple[str, str]:
@@ -176,9 +176,11 @@ def _diagnostic_parts(diagnostic: Diagnostic) -> tuple[str, str]:
     styled_texts = list(diagnostic.styled_text())
     message_index = next(i for i, (style, _) in enumerate(styled_texts) if style == "message")
     place = "".join(content for style, content in styled_texts[:message_index] if style == "place")
-    message = markup.text(styled_texts[message_index][1].rstrip(), MAX_MESSAGE)
-    head = f"<div>{markup.text(place)}{markup.severity_badge(diagnostic.severity)} {diagnostic.code}{message}</div>"
-    return head, markup.preformatted("".join(content for _, content in styled_texts[message_index + 1 :]))
+    message = fragments.text(styled_texts[message_index][1].rstrip(), MAX_MESSAGE)
+    head = (
+        f"<div>{fragments.text(place)}{fragments.severity_badge(diagnostic.severity)} {diagnostic.code}{message}</div>"
+    )
+    return head, fragments.preformatted("".join(content for _, content in styled_texts[message_index + 1 :]))
 
 
 @to_html.register
@@ -190,11 +192,11 @@ def _answer(value: Answer) -> str:
     heading = _heading(value)
     if not value.architectures:
         error: ArchError = value.infeasible_error()
-        return markup.fragment(
+        return fragments.fragment(
             heading, *(part for diagnostic in error.diagnostics for part in _diagnostic_parts(diagnostic))
         )
     columns = value.columns()
     rows = list(zip(*columns.values(), strict=True))
     best = value.architectures[0]
     picture = "" if best.graph is None else html_picture(architecture_graph(best))
-    return markup.fragment(heading, markup.table([*columns], rows, len(rows)), picture)
+    return fragments.fragment(heading, fragments.table([*columns], rows, len(rows)), picture)

@@ -18,7 +18,7 @@ from archir.ir.serial import to_json
 from archir.recipes.open_choices import fix_choices
 from archir.recipes.trials import TrialOptions
 from archir.runs import Trial
-from archir.runs.report.scatter import scatter
+from archir.runs.trial_report import front_plot
 from archir.search.ask_tell import Search
 from archir.search.candidate import Candidate, Scores
 from archir.search.executors import Done, Executor, device_of
@@ -267,7 +267,7 @@ class TrialStrategy:
             return {}
         front = [(self._full_candidate(item), scores) for item, scores in self.search.front()]
         everything = [(item.candidate, item.scores) for item in self.search.scored_at_max_budget()]
-        picture = scatter(everything, {item.id for item, _ in front}, objectives, self.job.phase.name)
+        picture = front_plot(everything, {item.id for item, _ in front}, objectives, self.job.phase.name)
         table = {"objectives": [str(item) for item in objectives], "front": rows(front)}
         files = {f"front/{item.id}.json": item.architecture.to_json() for item, _ in front}
         return {"front.json": json.dumps(table, indent=1) + "\n", "front.svg": picture, **files}

@@ -140,7 +140,7 @@ def test_the_report_begins_with_the_result_and_lists_what_was_tried(run: Run) ->
     first = re.search(r'<section id="result">.*?</section>', text, re.DOTALL)
     assert first is not None
     accuracy = json.loads(run.content("summary.json"))["network"]["accuracy"]
-    assert f"<th>accuracy, held out</th><td>{100 * accuracy:.2f}%</td>" in first[0]
+    assert f'<th scope="row">accuracy, held out</th><td>{100 * accuracy:.2f}%</td>' in first[0]
     assert "validation accuracy of evolve (used for selection)" in first[0]
     for phase, count in COUNTS.items():
         table = re.search(rf'<section id="trials-of-{phase}">.*?</section>', text, re.DOTALL)

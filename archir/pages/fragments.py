@@ -6,11 +6,13 @@ Pictures are embedded as images, so that their styles do not affect the notebook
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from itertools import islice
+from typing import TypeGuard
 
 from archir.diagnostics.escaping import escape_unprintable
+from archir.pages.page import bare_table, data_url
 
 MAX_ROWS = 20
 """Maximum number of table rows to show."""
@@ -18,8 +20,6 @@ MAX_CHARACTERS = 400
 """Maximum length in characters of a text in a table cell."""
 MAX_PICTURE_BYTES = 500_000
 """Maximum size in bytes of an embedded picture; larger ones must be written to files."""
-_LEFT = 'style="text-align:left;padding-right:1em"'
-"""Style attribute of left-aligned cells."""
 _BADGE_STYLES = {"error": "background:#b3261e;color:#fff", "warning": "background:#f2b705;color:#000"}
 """CSS style of the badge for each severity."""
 
@@ -38,28 +38,30 @@ def heading(kind: str, name: str = "", more: str = "") -> str:
 
 def facts(values: Mapping[str, object]) -> str:
     """Return a two-column table of names and values, without the entries whose value is empty."""
-    rows = (
-        f'<tr><th scope="row" {_LEFT}>{text(name)}</th><td {_LEFT}>{text(value)}</td></tr>'
-        for name, value in values.items()
-        if value != ""
-    )
-    return f"<table><tbody>{''.join(rows)}</tbody></table>"
+    return bare_table((), (item for item in values.items() if item[1] != ""), lambda _: _alignment(""), text)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], count: int) -> str:
     """Return a table with column names `head` and the first MAX_ROWS of `count` rows; numbers are right-aligned."""
-    top = "".join(f'<th scope="col" {_LEFT}>{text(name)}</th>' for name in head)
-    shown = [row for _, row in zip(range(MAX_ROWS), rows, strict=False)]
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
-    more = f"<div>and {count - len(shown):,} more</div>" if count > len(shown) else ""
-    return _scrolled(f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{more}")
+    more = f"<div>and {count - MAX_ROWS:,} more</div>" if count > MAX_ROWS else ""
+    return _scrolled(bare_table(head, islice(rows, MAX_ROWS), _alignment, _cell) + more)
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    """Return True for numbers, of which truth values are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _alignment(value: object) -> str:
+    """Return the style attribute of a table cell."""
+    return f' style="text-align:{"right" if _is_number(value) else "left"};padding-right:1em"'
 
 
 def _cell(value: object) -> str:
-    """Return a table cell."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    shown = f"{value:,}" if isinstance(value, int) and number else f"{value:.6g}" if number else value
-    return f'<td style="text-align:{"right" if number else "left"};padding-right:1em">{text(shown)}</td>'
+    """Return the content of a table cell."""
+    if not _is_number(value):
+        return text(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
 def folded(title: str, content: str, opened: bool = False) -> str:
@@ -69,9 +71,7 @@ def folded(title: str, content: str, opened: bool = False) -> str:
 
 def image(svg: str, alt: str) -> str:
     """Return an SVG as an embedded image no wider than its container; `alt` is the alternative text."""
-    data = b64encode(svg.encode()).decode()
-    shown = f'<img alt="{text(alt)}" style="max-width:100%;max-height:80vh" src="data:image/svg+xml;base64,{data}">'
-    return _scrolled(shown)
+    return _scrolled(f'<img alt="{text(alt)}" style="max-width:100%;max-height:80vh" src="{data_url(svg)}">')
 
 
 def _scrolled(content: str) -> str:

@@ -74,7 +74,9 @@ for (const table of document.querySelectorAll('table.sortable')) {
 
 for (const figure of document.querySelectorAll('.points')) {
   const section = figure.closest('section');
-  const row = point => section.querySelector(`tr[data-trial="${point.dataset.trial}"]`);
+  const lines = Array.from(section.querySelectorAll('.sortable tbody tr'));
+  const rows = new Map(lines.map(line => [Number(line.cells[0].dataset.value), line]));
+  const row = point => rows.get(Number(point.dataset.trial));
   for (const point of figure.querySelectorAll('.point')) {
     trackPointer(point, event => {
       show(event, point.dataset.said, point.dataset.picture);
@@ -92,8 +94,8 @@ for (const figure of document.querySelectorAll('.points')) {
     point.addEventListener('click', open);
     point.addEventListener('keydown', event => { if (event.key === 'Enter') open(); });
   }
-  for (const line of section.querySelectorAll('tr[data-trial]')) {
-    const point = figure.querySelector(`.point[data-trial="${line.dataset.trial}"]`);
+  for (const [trial, line] of rows) {
+    const point = figure.querySelector(`.point[data-trial="${trial}"]`);
     if (!point) continue;
     line.addEventListener('pointerenter', () => point.classList.add('pointed'));
     line.addEventListener('pointerleave', () => point.classList.remove('pointed'));

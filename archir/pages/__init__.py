@@ -1,0 +1,1 @@
+"""HTML pages, their tables and charts, and fragments of HTML for notebooks."""

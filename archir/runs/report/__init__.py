@@ -1,1 +1,0 @@
-"""Reports of runs: HTML pages, charts and TensorBoard files."""

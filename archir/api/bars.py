@@ -12,7 +12,6 @@ from typing import Any
 
 from archir.api.drawing import in_notebook
 from archir.diagnostics.escaping import escape_to_line
-from archir.pages import fragments
 
 UPDATE_INTERVAL = 0.2
 """Minimum seconds between two redraws of a progress bar in a notebook."""
@@ -81,6 +80,8 @@ class CellBar:
         return escape_to_line(f"{before} {self._done:,} of {self._total:,} {after} ({self._time()})")
 
     def _repr_html_(self) -> str:
+        from archir.pages import fragments
+
         before, after = map(fragments.text, self._texts())
         parts = f"{self._done:,} of {self._total:,}"
         shown = f'<progress max="{max(1, self._total)}" value="{self._done}">{parts}</progress>'

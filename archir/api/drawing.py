@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from archir.diagnostics.errors import fail
 from archir.ir.printer import print_graph
-from archir.pages import fragments
 from archir.pictures import FORMATS, picture
 from archir.utils.files import write_atomic
 
@@ -102,7 +101,7 @@ def render(graph: Graph, file_format: str, depth: int = 1, block: str | None = N
     if heat is None:
         return picture(graph, file_format, depth, block)
     from archir.costs.means import means
-    from archir.pictures.shading import Heat
+    from archir.pictures.style import Heat
     from archir.spaces.space import Space
 
     share = Heat(heat, means(Space(graph).account, heat), bool(graph.decisions))
@@ -121,6 +120,8 @@ def preview(graph: Graph) -> str:
 
 def html_picture(graph: Graph) -> str:
     """Return a picture of a graph as HTML, or a hint instead if the graph or the picture is too large."""
+    from archir.pages import fragments
+
     if len(graph) > MAX_NODES:
         return fragments.heading("Picture", "", "of many nodes: archir.show(graph) draws it")
     svg = render(graph, "svg")

@@ -28,7 +28,7 @@ from archir.ir.serial import to_json
 from archir.language.elaboration.context import Limits
 from archir.passes import PASSES, run
 from archir.pictures import FORMATS, picture
-from archir.pictures.shading import Heat
+from archir.pictures.style import Heat
 from archir.spaces.space import Space
 from archir.utils.files import write_atomic
 

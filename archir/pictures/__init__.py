@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from archir.ir.graph import Graph
-from archir.pictures.dot import to_dot
-from archir.pictures.html import to_html
-from archir.pictures.mermaid import to_mermaid
 from archir.pictures.outline import outline
-from archir.pictures.shading import Heat
-from archir.pictures.svg import to_svg
+from archir.pictures.style import Heat
 
-FORMATS = {"svg": to_svg, "html": to_html, "mermaid": to_mermaid, "dot": to_dot}
-"""Maps each output format to its writer."""
+FORMATS = ("svg", "html", "mermaid", "dot")
+"""Output formats."""
 
 
 def picture(graph: Graph, format: str, depth: int = 1, block: str | None = None, heat: Heat | None = None) -> str:
@@ -21,4 +17,16 @@ def picture(graph: Graph, format: str, depth: int = 1, block: str | None = None,
     With `heat`, the formats `svg` and `html` colour boxes by their share of a cost. Raises ArchError (A1301) if
     there is no such block.
     """
-    return FORMATS[format](outline(graph, block, heat), depth)
+    boxes = outline(graph, block, heat)
+    match format:
+        case "svg":
+            from archir.pictures.svg import to_svg
+
+            return to_svg(boxes, depth)
+        case "html":
+            from archir.pictures.html import to_html
+
+            return to_html(boxes, depth)
+    from archir.pictures.flowcharts import to_dot, to_mermaid
+
+    return (to_mermaid if format == "mermaid" else to_dot)(boxes, depth)

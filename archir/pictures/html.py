@@ -8,11 +8,10 @@ from importlib.resources import files
 from typing import Any
 
 from archir.pages.page import document, policy_hash
-from archir.pictures import place, shading
+from archir.pictures import layout
 from archir.pictures.labels import KINDS, printable
-from archir.pictures.order import plan
 from archir.pictures.outline import Box, Outline
-from archir.pictures.style import STYLE
+from archir.pictures.style import HEAT_STYLE, STYLE
 from archir.pictures.svg import text
 
 
@@ -24,16 +23,11 @@ def to_html(outline: Outline, depth: int = 1) -> str:
         "legend": outline.scale or [(kind, name) for kind, name in KINDS.items() if kind in used],
         "opened": sorted(outline.opened(depth)),
         "sizes": {
-            "sweeps": place.SWEEPS,
-            "work": place.WORK,
-            "header": place.HEADER,
-            "pad": place.PAD,
-            "gap": place.GAP,
-            "lane": place.LANE,
-            "pull": place.PULL,
+            "sweeps": layout.SWEEPS, "work": layout.WORK, "header": layout.HEADER, "pad": layout.PAD,
+            "gap": layout.GAP, "lane": layout.LANE, "pull": layout.PULL,
         },
         "boxes": [_data(box) for box in boxes],
-    }
+    }  # fmt: skip
     parts = {"title": text(outline.title), "subtitle": text(outline.subtitle), "data": _json(data)}
     body = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read("page.html"))
     return document(printable(outline.title), _style(bool(outline.scale)), _read("page.js"), body)
@@ -41,7 +35,7 @@ def to_html(outline: Outline, depth: int = 1) -> str:
 
 def _style(coloured: bool) -> str:
     """Return the style sheet of the page; `coloured` adds the colours of cost shares."""
-    return STYLE + (shading.STYLE if coloured else "") + _read("page.css")
+    return STYLE + (HEAT_STYLE if coloured else "") + _read("page.css")
 
 
 def policy_hashes() -> tuple[list[str], list[str]]:
@@ -54,7 +48,7 @@ def policy_hashes() -> tuple[list[str], list[str]]:
 
 def _data(box: Box) -> dict[str, Any]:
     """Return the JSON data of a box for `page.js`."""
-    wide, high = place.closed_size(box)
+    wide, high = layout.closed_size(box)
     data: dict[str, Any] = {
         "kind": box.kind, "title": printable(box.title), "lines": list(map(printable, box.lines)),
         "scope": printable(box.scope), "details": [[name, printable(value)] for name, value in box.details],
@@ -63,10 +57,10 @@ def _data(box: Box) -> dict[str, Any]:
     if box.share:
         data["warmth"] = box.share
     if box.parts:
-        order = plan(box)
+        order = layout.plan(box)
         data |= {
             "header": printable(box.header),
-            "least": place.header_width(box),
+            "least": layout.header_width(box),
             "parts": [part.number for part in box.parts],
             "plan": {
                 "parts": order.parts, "tensors": order.tensors, "rows": order.rows, "segments": order.segments,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import takewhile
 
 from archir.diagrams.diagram import Choice, Value, support, varies
 from archir.ir.graph import Graph, NodeId
@@ -75,11 +76,6 @@ def inventory(graph: Graph, heat: Mapping[NodeId, Fraction] | None = None) -> In
     collector = _Collector(graph, heat or {})
     collector.collect()
     return Inventory(collector.items, collector.boxes, graph.blocks, collector.alternatives)
-
-
-def _common_length(left: Path, right: Path) -> int:
-    """Return the length of the longest common prefix of two paths."""
-    return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
 
 
 class _Collector:
@@ -268,7 +264,8 @@ class _Collector:
         best: Path = ()
         for place in {self.items[source].place for source in sources}:
             for reader in self.readers[number]:
-                shared = place[: _common_length(place, reader)]
+                pairs = takewhile(lambda pair: pair[0] == pair[1], zip(place, reader, strict=False))
+                shared = tuple(component for component, _ in pairs)
                 best = max(best, shared, key=lambda path: (len(path), path))
         while best in self.boxes:
             best = best[:-1]

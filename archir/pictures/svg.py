@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from archir.pictures import shading
 from archir.pictures.labels import KINDS, printable, width
+from archir.pictures.layout import HEADER, LINE, SMALL, TITLE, Edge, Sheet, place
 from archir.pictures.outline import Box, Outline
-from archir.pictures.place import HEADER, LINE, SMALL, TITLE, Edge, Sheet, place
-from archir.pictures.style import STYLE
+from archir.pictures.style import HEAT_STYLE, STYLE
 
 _MARGIN, _HEAD = 24.0, 62.0
 """Page margin and header height in pixels."""
@@ -23,9 +22,9 @@ def text(raw: str) -> str:
 def to_svg(outline: Outline, depth: int = 1) -> str:
     """Write an outline, with its outermost `depth` levels expanded, as an SVG file."""
     opened = outline.opened(depth)
-    sheets = place(outline.root, opened, {})
+    sheets = place(outline.root, opened)
     sheet = sheets[outline.root.number]
-    visible = list(_visible(outline.root, opened))
+    visible = list(outline.root.visible(opened))
     used = {box.kind for box in visible if box is not outline.root}
     legend = outline.scale or [(kind, name) for kind, name in KINDS.items() if kind in used]
     keys = sum(width(name, SMALL) + 36 for _, name in legend)
@@ -36,7 +35,7 @@ def to_svg(outline: Outline, depth: int = 1) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{page_width}" height="{height}" '
         f'viewBox="0 0 {page_width} {height}" role="img" aria-labelledby="title">',
         f'<title id="title">{text(outline.title)}: {text(outline.subtitle)}</title>',
-        f"<style>{STYLE}{shading.STYLE if outline.scale else ''}</style>",
+        f"<style>{STYLE}{HEAT_STYLE if outline.scale else ''}</style>",
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" '
         'markerUnits="userSpaceOnUse" orient="auto"><path class="head" d="M0,0.5L8,4L0,7.5Z"/></marker></defs>',
         f'<rect class="paper" width="{page_width}" height="{height}"/>',
@@ -47,14 +46,6 @@ def to_svg(outline: Outline, depth: int = 1) -> str:
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _visible(box: Box, opened: frozenset[int]) -> Iterator[Box]:
-    """Yield a box and all visible boxes inside it."""
-    yield box
-    if box.number in opened:
-        for part in box.parts:
-            yield from _visible(part, opened)
 
 
 def _parts(box: Box, sheets: dict[int, Sheet], x: float, y: float) -> Iterator[str]:

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from archir.cli.main import main
 from archir.costs.means import means
 from archir.costs.scopes import costs_by_scope, total_costs
-from archir.pictures import shading
+from archir.pictures import style
 from archir.pictures.outline import Outline, outline
-from archir.pictures.shading import Heat, colour_index
+from archir.pictures.style import Heat, colour_index
 from archir.spaces.space import Space
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES
@@ -45,8 +45,8 @@ def test_boxes_hold_the_means_of_their_parts(name: str) -> None:
         own = part[name].mean
         assert shares[scope].startswith(f"mean {name}: ")
         assert shares[scope].endswith(f" ({float(own / total):.1%})")
-    assert {box.heat for box in of.root.walk()} <= set(range(len(shading.STEPS) + 1))
-    assert of.root.heat == len(shading.STEPS)
+    assert {box.heat for box in of.root.walk()} <= set(range(len(style.STEPS) + 1))
+    assert of.root.heat == len(style.STEPS)
 
 
 def test_alternatives_count_as_often_as_they_are_taken() -> None:
@@ -77,9 +77,9 @@ def contrast(one: str, other: str) -> float:
 
 def test_colours_are_told_apart_by_lightness_and_bear_text() -> None:
     """Who sees no hues sees the order; the text of the style sheet stands out (WCAG 2 AA)."""
-    pairs = re.findall(r"\.heat\d\{--face:(#\w+);", shading.STYLE)
+    pairs = re.findall(r"\.heat\d\{--face:(#\w+);", style.HEAT_STYLE)
     days, nights = pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]
-    assert len(days) == len(nights) == len(shading.STEPS) + 1
+    assert len(days) == len(nights) == len(style.STEPS) + 1
     for faces, ink, sign in ((days, "#1b1f24", -1), (nights, "#e8ebef", 1)):
         assert [luminance(face) for face in faces] == sorted(map(luminance, faces), reverse=sign < 0)
         assert min(contrast(one, other) for one, other in pairwise(faces)) > 1.08
@@ -118,7 +118,7 @@ def test_the_page(tmp_path: Path) -> None:
             faces[dark] = browser.run("getComputedStyle(document.querySelector('.heat5 .face')).fill")
             legend = browser.run("[...document.getElementById('legend').children].map(one => one.textContent)")
             assert legend[:2] == ["none", "under 1%"]
-            assert len(legend) == len(shading.STEPS) + 1
+            assert len(legend) == len(style.STEPS) + 1
         tips = browser.run("[...document.querySelectorAll('.box > title')].map(one => one.textContent)")
         assert any(re.fullmatch(r"stage\[1\]\nmean macs: [\d,.]+ \([\d.]+%\)", tip) for tip in tips), json.dumps(tips)
         assert not browser.said

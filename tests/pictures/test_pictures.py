@@ -29,8 +29,8 @@ from archir.ops.conv import Conv
 from archir.passes import PASSES, run
 from archir.pictures import FORMATS, picture
 from archir.pictures.labels import amount, width
+from archir.pictures.layout import HEADER, Edge, Sheet, place
 from archir.pictures.outline import Box, Link, Outline, outline
-from archir.pictures.place import HEADER, Edge, Sheet, place
 from archir.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 from tests.examples import NETS, small_graph
@@ -105,7 +105,7 @@ def test_a_choice_holds_its_alternatives_side_by_side(space: Graph) -> None:
     assert choice.is_varying
     assert choice.kind == "choice"
     assert choice.header == "@layer · 7 alternatives"
-    sheets = place(of.root, of.opened(1), {})
+    sheets = place(of.root, of.opened(1))
     assert len({top for _, top in sheets[choice.number].corners[:7]}) == 1
     assert box(of, "local_k7_h8").lines[0] == "bottleneck"
 
@@ -166,7 +166,7 @@ def test_what_is_merged_across_blocks_leaves_no_ring(space: Graph) -> None:
     for name in PASSES:
         of = outline(run(space, [name]))
         assert len(list(of.root.walk())) > 500
-        place(of.root, of.opened(9), {})
+        place(of.root, of.opened(9))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_amounts(number: int, text: str) -> None:
 def check_layout(of: Outline, depth: int) -> None:
     """No box overlaps, every edge leads from box to box without touching another, and nothing sticks out."""
     opened = of.opened(depth)
-    sheets, boxes = place(of.root, opened, {}), {box.number: box for box in of.root.walk()}
+    sheets, boxes = place(of.root, opened), {box.number: box for box in of.root.walk()}
     assert sheets.keys() == {0, *(box.number for box in shown(of.root, opened))}
     for number in opened:
         check_sheet(boxes[number], sheets)

@@ -14,8 +14,8 @@ pytest.importorskip("fcntl", reason="the browser is driven over POSIX pipes")
 from archir.api import loading
 from archir.ir.graph import Graph
 from archir.pictures.html import to_html
+from archir.pictures.layout import place
 from archir.pictures.outline import Outline, outline
-from archir.pictures.place import place
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES
 from tests.pictures.test_pictures import HOSTILE, hostile_graph
@@ -184,7 +184,7 @@ def test_it_places_boxes_as_the_svg_does(browser: Chromium, space: Graph, tmp_pa
         " return [+g.dataset.number, ...['x', 'y', 'width', 'height'].map(a => +r.getAttribute(a))]; })"
     )
     found = {number: spot for number, *spot in rows}
-    sheets = place(of.root, of.opened(depth), {})
+    sheets = place(of.root, of.opened(depth))
     wanted: dict[int, list[float]] = {}
     waiting = [(of.root, 0.0, 0.0)]
     for box, x, y in waiting:

@@ -7,7 +7,7 @@
     level[part] = level[i] + (boxes[part].kind !== "choice" || !boxes[part].parts);
   }));
 
-  // Layout, the same as in archir/pictures/place.py.
+  // Layout, the same as in archir/pictures/layout.py.
 
   function place(number) {
     const box = boxes[number];

@@ -9,7 +9,7 @@ from archir.costs.account import MAX_SHOWN_TOTALS
 from archir.costs.means import means
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.work import WORK_CODE, fresh_budget
-from archir.pictures.shading import Heat
+from archir.pictures.style import Heat
 from archir.spaces.space import Space
 
 BARS = 32

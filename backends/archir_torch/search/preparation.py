@@ -24,7 +24,7 @@ from archir.recipes.recipe import DataSettings, Evaluate, Phase, Recipe
 from archir.recipes.spaces import files_of, space_of
 from archir.recipes.trials import TrialOptions
 from archir.reuse.teachers import teacher_files
-from archir.runs import Run, environment, tensorboard
+from archir.runs import Run, environment
 from archir.runs.folder import WEIGHTS, Content
 from archir.scoring.sources import copied_scores_path
 from archir.spaces.scores import read as read_scores
@@ -141,7 +141,9 @@ def begin_search(
 def _check_tensorboard(recipe: Recipe) -> None:
     """Raise ArchError (A2602) if a recipe writes for TensorBoard, which is not installed."""
     if recipe.tensorboard:
-        tensorboard.require_package()
+        from archir.runs.tensorboard import require_package
+
+        require_package()
 
 
 def _table_files(recipe_file: RecipeFile, folder: Path) -> dict[str, Path]:

@@ -440,11 +440,11 @@ def test_the_page_in_a_browser(folder: Path, tmp_path: Path) -> None:
         browser.until("document.querySelector('details').open")
         assert browser.run("document.querySelector('details table').offsetHeight") > 50
         keys = browser.run(
-            "[...document.querySelector('.drawn').querySelectorAll('svg')].map(k => k.querySelector('.curve')"
+            "[...document.querySelector('.wide .keys').querySelectorAll('svg')].map(k => k.querySelector('.curve')"
             ".getAttribute('stroke-dasharray') + k.lastChild.getAttribute('d'))"
         )
         assert len(set(keys)) == len(keys) == 9
-        seen = browser.run("[...document.querySelectorAll('.drawn')][0].textContent")
+        seen = browser.run("[...document.querySelectorAll('.wide .keys')][0].textContent")
         assert HOSTILE in seen
         # each curve has its name at its end, in ink, beside its shape; no name is cut off or on another
         svg = "document.querySelector('figure > svg')"

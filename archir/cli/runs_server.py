@@ -85,7 +85,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _run_page(path: Path, summary: Summary) -> str:
-    """Return the page of a run, or an error page if the run cannot be read."""
     try:
         return run_page(path, summary)
     except ArchError as error:
@@ -93,7 +92,6 @@ def _run_page(path: Path, summary: Summary) -> str:
 
 
 def _index_page(runs: Sequence[tuple[Path, Summary]]) -> str:
-    """Return the HTML page that lists the runs."""
     head = ("run", "state", "phase", "epoch", "validation", "held out", "last written")
     rows = (
         [Html(f'<a href="/{number}">{escape(run.name)}</a>'), run.state, run.phase or "",

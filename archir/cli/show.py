@@ -140,7 +140,6 @@ def _write_text(text: str, output: Path | None, description: str) -> None:
 
 
 def _describe_model(path: Path, as_json: bool) -> str:
-    """Describe an ONNX model: its inputs and outputs, and the net, architecture and recipe from which it was made."""
     description: dict[str, Any] = backends.get("onnx").describe(path)
     if as_json:
         return json.dumps(description, indent=2, default=str) + "\n"

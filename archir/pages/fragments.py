@@ -48,17 +48,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], count: int) -> 
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
-    """Return True for numbers, of which truth values are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _alignment(value: object) -> str:
-    """Return the style attribute of a table cell."""
     return f' style="text-align:{"right" if _is_number(value) else "left"};padding-right:1em"'
 
 
 def _cell(value: object) -> str:
-    """Return the content of a table cell."""
     if not _is_number(value):
         return text(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
@@ -75,7 +72,6 @@ def image(svg: str, alt: str) -> str:
 
 
 def _scrolled(content: str) -> str:
-    """Wrap content so that it scrolls if it is too wide."""
     return f'<div style="overflow:auto">{content}</div>'
 
 

@@ -74,7 +74,6 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]], kind: str = 
 
 
 def _sort_value(cell: object) -> str:
-    """Return the attribute by which a page sorts a cell."""
     return f' data-value="{"" if cell.value is None else float(cell.value)}"' if isinstance(cell, Number) else ""
 
 

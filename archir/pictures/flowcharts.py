@@ -86,7 +86,6 @@ def _quoted(*lines: str) -> str:
 
 
 def _mermaid_boxes(box: Box, opened: frozenset[int], indent: str) -> Iterator[str]:
-    """Yield Mermaid statements for the visible boxes inside a box."""
     for part in box.parts:
         if part.number in opened:
             label = f"{_escaped(part.title)} {_escaped(part.header)}".strip()
@@ -100,7 +99,6 @@ def _mermaid_boxes(box: Box, opened: frozenset[int], indent: str) -> Iterator[st
 
 
 def _class(kind: str) -> str:
-    """Return the Mermaid class definition for a kind of box."""
     face, line = hues(kind)
     dashed = ",stroke-dasharray:6 4" if kind == "choice" else ""
     return f"  classDef {kind} fill:{face},stroke:{line},color:#1b1f24{dashed}"

@@ -47,7 +47,6 @@ def policy_hashes() -> tuple[list[str], list[str]]:
 
 
 def _data(box: Box) -> dict[str, Any]:
-    """Return the JSON data of a box for `page.js`."""
     wide, high = layout.closed_size(box)
     data: dict[str, Any] = {
         "kind": box.kind, "title": printable(box.title), "lines": list(map(printable, box.lines)),
@@ -76,5 +75,4 @@ def _json(data: Any) -> str:
 
 
 def _read(name: str) -> str:
-    """Return the text of a resource file of the page."""
     return (files("archir.pictures") / "page" / name).read_text("utf-8")

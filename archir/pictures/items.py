@@ -107,7 +107,6 @@ class _Collector:
         self._add_value_choices()
 
     def _add(self, item: Item) -> int:
-        """Append an item and return its position."""
         self.items.append(item)
         return len(self.items) - 1
 
@@ -168,7 +167,6 @@ class _Collector:
         return cost
 
     def _details(self, number: NodeId, types: list[TensorType], cost: Cost | None) -> Iterator[tuple[str, str]]:
-        """Yield the details of a node: operation, scope, shape, attributes, weights and costs."""
         node = self.graph[number]
         yield "operation", node.op.name
         yield "scope", node.scope
@@ -288,7 +286,6 @@ class _Collector:
 
 
 def _choice_details(choice: Choice) -> Details:
-    """Return the details of a choice: path, alternatives, and tags."""
     take = "" if choice.k is None else f"{choice.k} of "
     alternatives = ", ".join(map(str, choice.alternatives[:50])) + (", …" if len(choice.alternatives) > 50 else "")
     tagged = (("tags", labels.tags(choice)),) if choice.tags else ()

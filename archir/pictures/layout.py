@@ -131,7 +131,6 @@ def _ordered(rows: list[list[int]], segments: Sequence[tuple[int, int, int, int]
 
 
 def _crossings(rows: list[list[int]], below: dict[int, list[int]]) -> int:
-    """Count the pairs of segments that cross."""
     count = 0
     for upper, lower in pairwise(rows):
         place = {slot: k for k, slot in enumerate(lower)}
@@ -314,7 +313,6 @@ def _slot_middles(order: Plan, sizes: Sequence[float], enters: Offset, leaves: O
 
 
 def _min_distances(order: Plan, sizes: Sequence[float], row: Sequence[int]) -> list[float]:
-    """Return the minimum distance between the centres of each two adjacent slots of a row."""
     return [
         (sizes[a] + sizes[b]) / 2 + (GAP if order.parts[a] >= 0 and order.parts[b] >= 0 else LANE)
         for a, b in pairwise(row)

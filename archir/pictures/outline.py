@@ -131,7 +131,6 @@ def outline(graph: Graph, block: str | None = None, heat: Heat | None = None) ->
 
 
 def _subtitle(graph: Graph, contents: Inventory, block: str | None) -> str:
-    """Return the subtitle of a picture: the number of operations and of choices, and costs."""
     operations = sum(map(_is_operation, contents.items))
     facts = [f"block of {graph.name}"] if block is not None else []
     facts.append(labels.counted(operations, "operation"))
@@ -141,7 +140,6 @@ def _subtitle(graph: Graph, contents: Inventory, block: str | None) -> str:
 
 
 def _is_operation(item: Item) -> bool:
-    """Return True if an item is an operation, and not an input, output, choice or passed-through tensor."""
     return item.kind not in ("io", "through", "choice")
 
 
@@ -213,7 +211,6 @@ class _BoxBuilder:
         )
 
     def _text(self, part: Part) -> tuple[tuple[str, ...], Details]:
-        """Return the text lines and the details for a box that has parts."""
         items = [self.contents.items[leaf.item] for leaf in walk(part) if leaf.item is not None]
         results = dict.fromkeys(tensor for a, b, tensor in self.links.get(part, {}) if b is None)
         shape = ", ".join(dict.fromkeys(self.contents.items[tensor].shape for tensor in results))
@@ -321,7 +318,6 @@ def find(root: Part, contents: Inventory, wanted: str) -> Part:
 
 
 def _order(part: Part) -> Iterator[int]:
-    """Yield the `id` of a part and of all parts inside it, in preorder."""
     yield id(part)
     for inner in part.parts:
         yield from _order(inner)

@@ -33,8 +33,6 @@ def hues(kind: str) -> tuple[str, str]:
 
 
 def _faces(face: int, line: int) -> str:
-    """Return the CSS rules with the colours of all kinds of boxes; `face` and `line` are indices into the tuples of
-    `_HUES`."""
     return "".join(f".{kind}{{--face:{hues[face]};--rim:{hues[line]}}}" for kind, hues in _HUES.items())
 
 
@@ -114,5 +112,4 @@ def legend(total: Fraction) -> Iterator[tuple[str, str]]:
 
 
 def _percent(share: Fraction) -> str:
-    """Format a share as a percentage."""
     return f"{float(share):.0%}"

@@ -58,7 +58,6 @@ def _parts(box: Box, sheets: dict[int, Sheet], x: float, y: float) -> Iterator[s
 
 
 def _edge(edge: Edge, x: float, y: float) -> str:
-    """Return the SVG path of an edge inside a box with top left corner (x, y)."""
     arrow = ' marker-end="url(#arrow)"' if edge.target >= 0 else ""
     middle = (edge.leave + edge.arrive) / 2
     curve = (
@@ -103,18 +102,15 @@ def _box(box: Box, sheets: dict[int, Sheet], x: float, y: float) -> Iterator[str
 
 
 def _band(x: float, y: float, wide: float) -> str:
-    """Return the SVG path data of the title band of an expanded box."""
     low = _number(y + HEADER)
     return f"M{_number(x)},{low}V{_number(y + 8)}q0,-8 8,-8H{_number(x + wide - 8)}q8,0 8,8V{low}Z"
 
 
 def _tip(box: Box) -> str:
-    """Return the tooltip of a box."""
     return "\n".join(map(text, [box.title, *box.lines, *filter(None, [box.scope, box.share])]))
 
 
 def _legend(entries: Sequence[tuple[str, str]], x: float, y: float) -> Iterator[str]:
-    """Yield the SVG of the legend entries, in a row that starts at (x, y)."""
     for kind, name in entries:
         varied = " varied" if kind == "choice" else ""
         yield f'<g class="box {kind}{varied}">'

@@ -93,7 +93,6 @@ def comparison_page(pairs: Sequence[tuple[Path, Summary]]) -> str:
 
 
 def _sections(comparison: Comparison, runs: Mapping[str, _Contents]) -> Iterator[tuple[str, str]]:
-    """Yield (heading, HTML code) for each section of the page."""
     yield "Result", table(comparison.head, comparison.rows)
     for phase in dict.fromkeys(phase for run in runs.values() for phase in run.rows):
         if charts := "".join(chart.figure() for chart in _charts(phase, runs)):
@@ -107,7 +106,6 @@ def _sections(comparison: Comparison, runs: Mapping[str, _Contents]) -> Iterator
 
 
 def _charts(phase: str, runs: Mapping[str, _Contents]) -> Iterator[LineChart]:
-    """Yield one chart per metric of a phase, with a line for each run that has the metric."""
     columns = {name: {int(row["epoch"]) + 1: row for row in run.rows.get(phase, ())} for name, run in runs.items()}
     epochs = sorted({epoch for rows in columns.values() for epoch in rows})
     for metric in dict.fromkeys(name for rows in columns.values() for row in rows.values() for name in row):
@@ -118,7 +116,6 @@ def _charts(phase: str, runs: Mapping[str, _Contents]) -> Iterator[LineChart]:
 
 
 def _contents(folder: Path) -> _Contents:
-    """Read a search or a training. Raises ArchError if it is damaged."""
     if (folder / manifest.NAME).exists():
         run = Run.open(folder)
         rows = {phase.name: phase.rows() for phase in run.phases()}
@@ -131,7 +128,6 @@ def _contents(folder: Path) -> _Contents:
 
 
 def _choices(architecture: Mapping[str, Any]) -> dict[str, str]:
-    """Return the choices of an architecture as text, by path."""
     return {path: label_text(label) for path, label in architecture.get("choices", {}).items()}
 
 

@@ -54,7 +54,6 @@ def remove_damaged(files: Folder) -> set[str]:
 
 
 def _journal_is_damaged(files: Folder) -> bool:
-    """Return True if the journal cannot be read."""
     try:
         journal.read(files.path, files.manifest.rows, JOURNAL in files.manifest.files)
     except ArchError:
@@ -68,7 +67,6 @@ def _is_input(name: str) -> bool:
 
 
 def _hint(files: Folder, problem: Problem, bad: set[str]) -> str:
-    """Return a hint on how to recover from a damaged file; `bad` are the names of all damaged files."""
     if _is_input(problem.file):
         return "put back a copy of the file, or begin another run"
     if problem.file == JOURNAL:

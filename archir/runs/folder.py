@@ -183,7 +183,6 @@ def _difference(path: Path, entry: Entry) -> tuple[str, str] | None:
 
 
 def _parts(content: Content) -> Iterator[bytes]:
-    """Yield the content in chunks."""
     if isinstance(content, Path):
         with open_regular(content) as stream:
             while part := stream.read(_CHUNK):

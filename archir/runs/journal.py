@@ -137,7 +137,6 @@ class Journal:
             self._connection = None
 
     def _apply(self, phase: str, kind: Kind, key: str, content: Any) -> None:
-        """Update the current rows in memory with a new row."""
         if kind == "anew":
             self._superseded.setdefault(phase, []).extend(self.trials(phase))
             for obsolete in _RESTARTED_KINDS:

@@ -115,7 +115,6 @@ def error_page(name: str, error: ArchError) -> str:
 
 
 def _trial_table(run: Run, phase: Phase, summary: Summary) -> TrialTable:
-    """Return the table of a phase's trials, without costs."""
     trials = phase.trials()
     names = list(dict.fromkeys(name for trial in trials for name in trial.scores))
     score = summary.criterion if summary.criterion in names else names[0] if names else ""
@@ -130,7 +129,6 @@ def train_command(run: Run, phase: str, number: int) -> str:
 
 
 def _sections(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield (heading, HTML code) for each section of a report."""
     if report.result:
         yield "Result", facts(report.result)
     for phase in report.phases:
@@ -167,7 +165,6 @@ def _recipe(text: str, overrides: Sequence[tuple[int, int, str]]) -> str:
 
 
 def _phase(phase: PhaseRows) -> str:
-    """Return the HTML code of a phase: charts, and a table of all metrics."""
     if not phase.rows:
         return f"<p>No {escape(phase.unit)} was done.</p>"
     names = [

@@ -372,5 +372,4 @@ def _require_empty(folder: Path) -> None:
 
 
 def _now() -> str:
-    """Return the current UTC time in ISO 8601 format."""
     return datetime.now(UTC).isoformat(timespec="seconds")

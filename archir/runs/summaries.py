@@ -81,7 +81,6 @@ def located_summaries(*folders: Path) -> list[tuple[Path, Summary]]:
 
 
 def _runs_in(folder: Path) -> list[Path]:
-    """Return the folder itself if it is a run, else the runs in it, sorted by name."""
     if any((folder / name).exists() for name in (manifest.NAME, hashes.NAME)):
         return [folder]
     return sorted({file.parent for name in (manifest.NAME, hashes.NAME) for file in folder.glob(f"*/{name}")})
@@ -130,7 +129,6 @@ def read_training(folder: Path) -> dict[str, Any]:
 
 
 def _training_summary(name: str, folder: Path) -> Summary:
-    """Verify and summarise the folder of a training."""
     changed = datetime.fromtimestamp((folder / hashes.NAME).stat().st_mtime, UTC).isoformat(timespec="seconds")
     try:
         record = read_training(folder)
@@ -146,7 +144,6 @@ def _training_summary(name: str, folder: Path) -> Summary:
 
 
 def _seed(run: Run) -> int:
-    """Return the seed in the recipe of a run; 0 if it sets none."""
     text = settings(run).get("seed", "0")
     return int(text) if text.isdecimal() else 0
 
@@ -175,12 +172,10 @@ def _criterion(run: Run, phases: Sequence[Phase]) -> tuple[str, bool]:
 
 
 def _last(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """Return the last value of a column that is not None; None if there is none."""
     return next((row[name] for row in reversed(rows) if row.get(name) is not None), None)
 
 
 def _damaged(name: str, folder: Path, error: ArchError) -> Summary:
-    """Return the summary of a damaged run."""
     problem = error.diagnostics[0].message
     try:
         current = manifest.read(folder)

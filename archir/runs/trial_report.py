@@ -220,7 +220,6 @@ def _importance_section(importances: Sequence[Importance], values: Sequence[floa
 
 
 def _bar(importance: Importance) -> Html:
-    """Return an SVG bar for the importance, with its interval as a line."""
     fraction, low, high = (round(120 * value, 1) for value in (importance.fraction, importance.low, importance.high))
     return Html(
         '<svg class="bar" viewBox="0 0 120 12" width="120" height="12" role="img" '
@@ -245,7 +244,6 @@ def front_plot(
 def _front_elements(
     trials: Sequence[tuple[Candidate, Scores]], front: Collection[int], objectives: Sequence[Objective]
 ) -> Iterator[str]:
-    """Yield the SVG elements of a plot of a front."""
     up, right = objectives[:2]
     x = Axis.linear([scores[right.name] for _, scores in trials], 76, 620, is_fraction(right.name))
     y = Axis.linear([scores[up.name] for _, scores in trials], 368, 44, is_fraction(up.name))

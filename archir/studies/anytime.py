@@ -115,7 +115,6 @@ class GroundTruth:
 
     @cached_property
     def _sign(self) -> float:
-        """-1 if the first objective is maximized, else 1."""
         return -1.0 if Objectives(self.scene.space, self.scene.objectives).each[0].maximize else 1.0
 
     def _hypervolume_share(self, rows: NDArray[np.int64]) -> float:

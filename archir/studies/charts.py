@@ -39,7 +39,6 @@ def _style(number: int) -> tuple[str, str]:
 
 
 def _marker(number: int, x: float, y: float) -> str:
-    """Return the marker of a strategy as SVG, centred at a position."""
     at, (colour, _), path = f'transform="translate({x:.1f},{y:.1f})"', _style(number), _SHAPES[number % len(_SHAPES)]
     if not path:
         return f'<circle class="shape {colour}" {at} r="4"/>'
@@ -47,7 +46,6 @@ def _marker(number: int, x: float, y: float) -> str:
 
 
 def _legend_entry(number: int, name: str) -> str:
-    """Return the legend entry of one strategy as HTML."""
     colour, dash = _style(number)
     line = f'<path class="curve {colour}" stroke-dasharray="{dash}" d="M0,8H44"/>{_marker(number, 22, 8)}'
     return (

@@ -80,7 +80,6 @@ def compare_searches(
 def _task_result(
     study: Study, number: int, task: LoadedTask, trials_of: Mapping[SearchId, Trials], evaluations: Floats
 ) -> TaskResult:
-    """Return the results of all strategies on one task."""
     truth = GroundTruth(task)
     strategies = range(len(study.strategy))
     seeds = [
@@ -121,7 +120,6 @@ def _stacked(rows: Sequence[Floats], columns: int) -> Floats:
 
 
 def _budget_result(number: int, budget: float, tasks: Sequence[TaskResult]) -> BudgetResult:
-    """Return mean ranks and statistical tests at one budget."""
     count = len(tasks[0].regrets)
     blocks = np.concatenate([np.stack([regrets[:, number] for regrets in task.regrets], 1) for task in tasks])
     means = np.stack([ranks(row) for row in np.round(blocks, _DECIMALS)]).mean(0).tolist()

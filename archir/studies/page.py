@@ -49,7 +49,6 @@ def study_report(comparison: StudyComparison, tables: Mapping[str, str], seconds
 def _sections(
     comparison: StudyComparison, tables: Mapping[str, str], seconds: float, text: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the sections of the report as pairs of title and HTML code."""
     names = comparison.strategies
     yield "Result", _result_section(comparison)
     charts = "".join(anytime_chart(task, names) + _chart_numbers(task, names) for task in comparison.tasks)
@@ -68,7 +67,6 @@ def _sections(
 
 
 def _result_section(comparison: StudyComparison) -> str:
-    """Return the HTML table of results, with the best value of each task's table."""
     fronts = any(task.distances for task in comparison.tasks)
     head = [
         "strategy",
@@ -106,7 +104,6 @@ def format_value(value: float | None, percent: bool) -> str:
 
 
 def _chart_numbers(task: TaskResult, names: Sequence[str]) -> str:
-    """Return the data of a chart as a collapsed HTML table."""
     lines = []
     for index, evaluations in enumerate(task.evaluations.tolist()):
         cells = [f"{evaluations:g}"]
@@ -120,7 +117,6 @@ def _chart_numbers(task: TaskResult, names: Sequence[str]) -> str:
 
 
 def _rank_section(result: BudgetResult, names: Sequence[str]) -> str:
-    """Return the rank diagram at one budget and the table of p-values."""
     lines = (
         [names[a], names[b], f"{result.ranks[a]:.2f}", f"{result.ranks[b]:.2f}", format_p_value(value)]
         for (a, b), value in sorted(result.p_values.items(), key=lambda item: item[1])
@@ -136,7 +132,6 @@ def format_p_value(value: float) -> str:
 
 
 def _probability_table(result: BudgetResult, names: Sequence[str]) -> str:
-    """Return the table of probabilities that the row's strategy beats the column's."""
     lines = (
         [name, *(f"{100 * probability:.1f}%" for probability in row)]
         for name, row in zip(names, result.win_probabilities, strict=True)

@@ -148,7 +148,6 @@ def run_study(
 def _write_results(
     folder: Path, comparison: StudyComparison, tables: Mapping[str, str], seconds: float, text: str
 ) -> None:
-    """Write results.csv, results.json and report.html."""
     lines = list(result_rows(comparison))
     file = io.StringIO(newline="")
     writer = csv.DictWriter(file, list(lines[0]))

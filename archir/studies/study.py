@@ -123,7 +123,6 @@ def read_study(path: Path) -> tuple[Study, Document]:
 
 
 def _duplicate_names(study: Study, document: Document) -> Iterator[Diagnostic]:
-    """Yield a diagnostic for each name that two tasks or two strategies share."""
     for kind, names in (("task", [t.name for t in study.task]), ("strategy", [s.name for s in study.strategy])):
         for number, name in enumerate(names):
             if name in names[:number]:

@@ -37,7 +37,6 @@ def export(path: Path, study: Study, tasks: Sequence[LoadedTask], trials_of: Map
 
 
 def _names(tasks: Sequence[LoadedTask]) -> Iterator[str]:
-    """Yield the names of the columns with objectives and choices, for all tasks."""
     for task in tasks:
         yield from (objective.rpartition(":")[0] for objective in task.objectives)
     for task in tasks:
@@ -45,7 +44,6 @@ def _names(tasks: Sequence[LoadedTask]) -> Iterator[str]:
 
 
 def _rows(study: Study, tasks: Sequence[LoadedTask], trials_of: Mapping[SearchId, Trials]) -> Iterator[dict[str, Any]]:
-    """Yield one exported row per trial, as a dictionary by column name."""
     row_caches = [_RowCache(task) for task in tasks]
     for cell, trials in trials_of.items():
         names = {"task": study.task[cell.task].name, "strategy": study.strategy[cell.strategy].name, "seed": cell.seed}
@@ -81,7 +79,6 @@ class _RowCache:
 
 
 def _write_csv(path: Path, columns: Sequence[str], rows: Iterator[dict[str, Any]]) -> int:
-    """Write rows as CSV; return the number of rows."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns)
     writer.writeheader()
@@ -103,7 +100,6 @@ def _write_csv(path: Path, columns: Sequence[str], rows: Iterator[dict[str, Any]
 
 
 def _write_parquet(path: Path, columns: Sequence[str], rows: Iterator[dict[str, Any]]) -> int:
-    """Write rows as Parquet; return the number of rows."""
     arrow, parquet = (
         require_package("pyarrow", "data", "Parquet"),
         require_package("pyarrow.parquet", "data", "Parquet"),

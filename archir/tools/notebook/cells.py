@@ -76,7 +76,6 @@ class CellMagics(Magics):
             self._display(space, options.show, options.count)
 
     def _display(self, space: Space, show: bool, count: bool) -> None:
-        """Print the space, or display it (`show`) and its number of architectures (`count`)."""
         if count:
             display(Counts.of(space))
         if show:

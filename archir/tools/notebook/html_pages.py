@@ -50,7 +50,6 @@ def to_html(value: Any) -> str | None:
 
 
 def _class_name(value: object) -> str:
-    """Return the name of a value's class."""
     return type(value).__name__
 
 
@@ -62,13 +61,11 @@ def _heading(value: object) -> str:
 
 @to_html.register
 def _picture(value: Picture) -> str:
-    """Return a picture as HTML, with its alternative text."""
     return fragments.image(value.svg, value.text)
 
 
 @to_html.register
 def _counts(value: Counts) -> str:
-    """Return the numbers of architectures of a space as HTML."""
     names = ("architectures", "satisfying the requirements on choices", "within the bounds on costs")
     size, satisfying, within = value.texts
     texts = (size, "" if satisfying == size else satisfying, "" if within == satisfying else within)
@@ -78,13 +75,11 @@ def _counts(value: Counts) -> str:
 
 @to_html.register
 def _cost(value: Cost) -> str:
-    """Return the costs of a network as HTML."""
     return fragments.fragment(fragments.facts({_UNITS[name]: f"{number:,}" for name, number in vars(value).items()}))
 
 
 @to_html.register
 def _graph(value: Graph) -> str:
-    """Return a graph as HTML: inputs, outputs, number of nodes, costs if it has no choices, and a picture."""
     if value.decisions:
         return fragments.fragment(
             fragments.heading("Graph", value.name), fragments.facts(_graph_facts(value)), html_picture(value)
@@ -109,7 +104,6 @@ def _graph_facts(graph: Graph) -> dict[str, object]:
 
 @to_html.register
 def _space(value: Space) -> str:
-    """Return a space as HTML: counts, choices, bounds, inputs and outputs, cost ranges, and a picture."""
     graph = value.graph
     values: dict[str, object] = {
         "architectures": format_count(try_quickly(lambda: value.size), "architecture").rpartition(" ")[0]
@@ -148,7 +142,6 @@ def _cost_ranges(space: Space) -> dict[str, object]:
 
 @to_html.register
 def _architecture(value: Architecture) -> str:
-    """Return an architecture as HTML: its choices with labels, and a picture of its network."""
     choice_table = fragments.table(["choice", "label"], value.items(), len(value))
     picture = "" if value.graph is None else html_picture(architecture_graph(value))
     choices = fragments.folded("Choices", choice_table, len(value) <= MAX_UNFOLDED_CHOICES)
@@ -157,7 +150,6 @@ def _architecture(value: Architecture) -> str:
 
 @to_html.register
 def _diagnostic(value: Diagnostic) -> str:
-    """Return a diagnostic as HTML."""
     return _diagnostics(Diagnostics([value]))
 
 

@@ -105,7 +105,6 @@ class Studio:
         )
 
     async def _page(self, _: Request) -> Response:
-        """Answer with the HTML of the page."""
         return Response(page_file("index.html"), media_type="text/html; charset=utf-8")
 
     async def _text(self, _: Request) -> Response:
@@ -223,13 +222,11 @@ _HEADERS = [
 
 
 def _bearer_token(request: Request) -> str:
-    """Return the bearer token of a request, or "" if it has none."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     return token if kind == "Bearer" else ""
 
 
 async def _file(request: Request) -> Response:
-    """Answer with one of the page's static files."""
     path = request.url.path
     return Response(page_file(path[1:]), media_type=_FILES[path])
 
@@ -267,12 +264,10 @@ async def _file_error(_: Request, error: Exception) -> Response:
 
 
 def _error_response(status: int, message: str) -> Response:
-    """Return a JSON error response."""
     return JSONResponse({"refused": message}, status)
 
 
 def _digest(text: str) -> str:
-    """Return the SHA-256 digest of a text, by which changes of the file on disk are detected."""
     return sha256(text.encode()).hexdigest()
 
 

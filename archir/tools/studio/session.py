@@ -130,7 +130,6 @@ class Session:
         return next((space for space in spaces if space.name == name), spaces[-1])
 
     def _check(self, request: RequestFields) -> Answer:
-        """Answer with each net's name, numbers of architectures and choices, and whether it has cost bounds."""
         nets_found = []
         for space in self._spaces(request.text()):
             with fresh_budget():
@@ -141,17 +140,14 @@ class Session:
         return {"problems": [], "nets": nets_found}
 
     def _format(self, request: RequestFields) -> Answer:
-        """Answer with the text in canonical format."""
         return {"text": canonical(request.text(), self.checker.name)}
 
     def _hover(self, request: RequestFields) -> Answer:
-        """Answer with the hover text at an offset."""
         view = View(request.text(), self.checker.name, self.checker.folder)
         position = from_utf16_offset(view.text, request.number("at", 0, len(view.text) * 2))
         return {"text": hover(view, position, nets(view))}
 
     def _complete(self, request: RequestFields) -> Answer:
-        """Answer with the completion items at an offset."""
         view = View(request.text(), self.checker.name, self.checker.folder)
         position = from_utf16_offset(view.text, request.number("at", 0, len(view.text) * 2))
         return {"items": [asdict(item) for item in completions(view, position)[:MAX_COMPLETIONS]]}
@@ -168,7 +164,6 @@ class Session:
         return {"page": picture(space.graph, "html", request.number("depth", 1, 9), None, heat)}
 
     def _costs(self, request: RequestFields) -> Answer:
-        """Answer with the range and the histogram of each cost."""
         space = self._space(request)
         return {"costs": {name: cost_histogram(space, name) for name in COSTS}}
 
@@ -182,7 +177,6 @@ class Session:
         return {"least": str(least), "most": str(most), "of": str(space.satisfying)}
 
     def _sample(self, request: RequestFields) -> Answer:
-        """Answer with architectures sampled uniformly within given cost bounds, and their costs."""
         space, bounds = self._space(request), request.bounds(COSTS)
         rng = random.Random(request.number("seed", 0, 2**53))
         if bounds:
@@ -194,7 +188,6 @@ class Session:
         return {"architectures": samples}
 
     def _diff(self, request: RequestFields) -> Answer:
-        """Answer with the choices and the costs in which two architectures differ."""
         from archir.spaces.diff import diff_architectures, diff_networks
 
         space = self._space(request)
@@ -205,6 +198,5 @@ class Session:
 
 
 def _architecture_answer(space: Space, architecture: Architecture) -> Answer:
-    """Return the JSON object for an architecture and its costs."""
     network: Graph = space.specialize(architecture)
     return {"choices": dict(architecture), "costs": {name: f"{n:,}" for name, n in vars(cost(network)).items()}}

@@ -122,7 +122,7 @@ def _contents(folder: Path) -> _Contents:
         best = json.loads(run.content(BEST)) if BEST in run.files.manifest.files else {}
         return _Contents(_settings_in_force(run), rows, _choices(best))
     record = read_training(folder)
-    options = flat_settings({"data": {"source": record["data"]}, **record.get("settings", {})}) if record else {}
+    options = flat_settings({"data": {"source": record.get("data")}, **record.get("settings", {})}) if record else {}
     architecture = json.loads((folder / ARCHITECTURE).read_bytes())
     return _Contents(options, {"train": record.get("history", ())}, _choices(architecture))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from archir.diagnostics.errors import ArchError
+from archir.diagnostics.errors import ArchError, fail
 from archir.runs import hashes, manifest
 from archir.runs.folder import OBJECTIVE, OVERRIDES, RECIPE
 from archir.runs.lock import is_locked
@@ -25,7 +26,7 @@ State = Literal["running", "interrupted", "finished", "damaged"]
 """State of a run: being written, stopped before its end, complete, or damaged."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Summary:
     """Summary of a run.
 
@@ -34,13 +35,13 @@ class Summary:
     """
 
     name: str
-    recipe: str
-    phase: str | None
-    epoch: int | None
-    validation: float | None
-    score: float | None
+    recipe: str = ""
+    phase: str | None = None
+    epoch: int | None = None
+    validation: float | None = None
+    score: float | None = None
     state: State
-    changed: str
+    changed: str = ""
     problem: str | None = None
     criterion: str = "accuracy"
     larger: bool = True
@@ -94,30 +95,38 @@ def summary(folder: Path) -> Summary:
     try:
         run = Run.open(folder)
     except ArchError as error:
-        return _damaged(name, folder, error)
+        damaged = Summary(name=name, state="damaged", problem=error.diagnostics[0].message)
+        with suppress(ArchError):
+            current = manifest.read(folder)
+            return replace(damaged, recipe=current.title, changed=current.changed)
+        return damaged
     phases = run.phases()
-    last = phases[-1] if phases else None
-    rows = last.rows() if last else []
-    figures = [row for phase in phases for row in phase.rows()]
-    criterion, larger = _criterion(run, phases)
-    params, macs = network_size(run)
-    state: State = "running" if is_locked(folder) else "finished" if run.finished else "interrupted"
+    rows = phases[-1].rows() if phases else []
+    values = {key: value for phase in phases for row in phase.rows() for key, value in row.items() if value is not None}
+    stated = settings(run)
+    criterion, larger = _criterion(run, phases, stated)
+    network = _json_object(run, "summary.json").get("network")
+    size = network if isinstance(network, dict) else {}
     return Summary(
-        name,
-        run.title,
-        last.name if last else None,
-        int(rows[-1]["epoch"]) + 1 if rows else None,
-        _last(figures, f"validation_{criterion}"),
-        _last(figures, "held_out_loss" if criterion == "loss" else criterion),
-        state,
-        run.files.manifest.changed,
+        name=name,
+        recipe=run.title,
+        phase=phases[-1].name if phases else None,
+        epoch=int(rows[-1]["epoch"]) + 1 if rows else None,
+        validation=values.get(f"validation_{criterion}"),
+        score=values.get("held_out_loss" if criterion == "loss" else criterion),
+        state="running" if is_locked(folder) else "finished" if run.finished else "interrupted",
+        changed=run.files.manifest.changed,
         criterion=criterion,
         larger=larger,
-        seed=_seed(run),
+        seed=int(stated["seed"]) if stated.get("seed", "").isdecimal() else 0,
         overrides=overrides(run),
-        params=params,
-        macs=macs,
+        params=_number(size.get("params")),
+        macs=_number(size.get("macs")),
     )
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def read_training(folder: Path) -> dict[str, Any]:
@@ -125,7 +134,12 @@ def read_training(folder: Path) -> dict[str, Any]:
     changed."""
     entries = hashes.read(folder)
     hashes.require_unchanged(folder, entries)
-    return dict(json.loads((folder / hashes.TRAINING).read_bytes())) if hashes.TRAINING in entries else {}
+    if hashes.TRAINING not in entries:
+        return {}
+    try:
+        return dict(json.loads((folder / hashes.TRAINING).read_bytes()))
+    except (ValueError, TypeError, RecursionError):
+        raise fail("A1205", f"{folder / hashes.TRAINING} has no results of a training") from None
 
 
 def _training_summary(name: str, folder: Path) -> Summary:
@@ -134,60 +148,38 @@ def _training_summary(name: str, folder: Path) -> Summary:
         record = read_training(folder)
     except ArchError as error:
         problem = error.diagnostics[0].message
-        return Summary(name, "", "train", None, None, None, "damaged", changed, problem)
-    criterion = str(record.get("criterion", "accuracy"))
+        return Summary(name=name, phase="train", state="damaged", changed=changed, problem=problem)
+    if not record:
+        return Summary(name=name, phase="train", state="interrupted", changed=changed)
+    criterion, history = str(record.get("criterion", "accuracy")), record.get("history")
+    score = record.get(criterion)
     return Summary(
-        name, "", "train", len(record["history"]) if record else None, None, record.get(criterion),
-        "finished" if record else "interrupted", changed, criterion=criterion, larger="loss" not in criterion,
-        params=record.get("params"), macs=record.get("macs"),
+        name=name, phase="train", epoch=len(history) if isinstance(history, list) else None,
+        score=score if isinstance(score, float) else None, state="finished", changed=changed, criterion=criterion,
+        larger="loss" not in criterion, params=_number(record.get("params")), macs=_number(record.get("macs")),
     )  # fmt: skip
 
 
-def _seed(run: Run) -> int:
-    text = settings(run).get("seed", "0")
-    return int(text) if text.isdecimal() else 0
-
-
-def _criterion(run: Run, phases: Sequence[Phase]) -> tuple[str, bool]:
+def _criterion(run: Run, phases: Sequence[Phase], stated: Mapping[str, str]) -> tuple[str, bool]:
     """Return the metric by which the last phase compares networks, and whether larger values are better.
 
-    For a phase that scores candidates, this is its first objective, provided that its rows have that metric, as
-    with proxies and benchmark tables.
+    For a phase that scores candidates, this is its first objective in the settings, provided that its rows have
+    that metric, as with proxies and benchmark tables.
     """
-    run_settings = settings(run)
     for phase in reversed(phases):
-        objectives = (
-            run_settings.get(f"{phase.name}.options.objectives")
-            or run_settings.get(f"{phase.name}.options.objective")
-            or ""
-        )
-        first = _FIRST_OBJECTIVE.match(objectives)
+        options = f"{phase.name}.options"
+        first = _FIRST_OBJECTIVE.match(stated.get(f"{options}.objectives") or stated.get(f"{options}.objective", ""))
         if first is not None and any(first[1] in row for row in phase.rows()):
             return first[1], first[2] == "max"
-        path = f"phases/{phase.name}/{OBJECTIVE}"
-        if path in run.files.manifest.files:
-            facts = json.loads(run.content(path))
-            return str(facts["criterion"]), bool(facts.get("measures", {}).get(facts["criterion"], True))
+        if record := _json_object(run, f"phases/{phase.name}/{OBJECTIVE}"):
+            criterion = str(record["criterion"])
+            return criterion, bool(record.get("measures", {}).get(criterion, True))
     return "accuracy", True
-
-
-def _last(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    return next((row[name] for row in reversed(rows) if row.get(name) is not None), None)
-
-
-def _damaged(name: str, folder: Path, error: ArchError) -> Summary:
-    problem = error.diagnostics[0].message
-    try:
-        current = manifest.read(folder)
-    except ArchError:
-        return Summary(name, "", None, None, None, None, "damaged", "", problem)
-    return Summary(name, current.title, None, None, None, None, "damaged", current.changed, problem)
 
 
 def overrides(run: Run) -> dict[str, str]:
     """Return the settings that override those of the recipe, by key."""
-    values = _json(run, OVERRIDES)
-    return {str(key): str(value) for key, value in values.items()} if isinstance(values, dict) else {}
+    return {key: str(value) for key, value in _json_object(run, OVERRIDES).items()}
 
 
 def settings(run: Run) -> dict[str, str]:
@@ -197,15 +189,6 @@ def settings(run: Run) -> dict[str, str]:
         return flat_settings(toml.apply_overrides(document, overrides(run), "A1109").data)
     except ArchError:
         return {}
-
-
-def network_size(run: Run) -> tuple[int | None, int | None]:
-    """Return the parameters and multiply-accumulates of the resulting network of a run; None for unknown ones."""
-    summary = _json(run, "summary.json")
-    network = summary.get("network") if isinstance(summary, dict) else None
-    facts = network if isinstance(network, dict) else {}
-    params, macs = (facts.get(name) for name in ("params", "macs"))
-    return params if isinstance(params, int) else None, macs if isinstance(macs, int) else None
 
 
 def flat_settings(data: Mapping[str, Any]) -> dict[str, str]:
@@ -225,11 +208,11 @@ def _flatten(data: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
             yield f"{prefix}{key}", json.dumps(value, default=str)
 
 
-def _json(run: Run, name: str) -> Any:
-    """Return the parsed content of a JSON file of the run; None if it is missing or invalid."""
+def _json_object(run: Run, name: str) -> dict[str, Any]:
+    """Return the JSON object in a file of the run; {} if it is missing or something else."""
     if name not in run.files.manifest.files:
-        return None
+        return {}
     try:
-        return json.loads(run.content(name))
-    except (ValueError, RecursionError):
-        return None
+        return dict(json.loads(run.content(name)))
+    except (ValueError, TypeError, RecursionError):
+        return {}

@@ -12,7 +12,7 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
@@ -85,7 +85,8 @@ class Journal:
         """Number of rows in the file, current or not."""
         self._connection, self._path = connection, path
         self._rows: dict[tuple[str, Kind], dict[str, Any]] = {}
-        self._superseded: dict[str, list[Trial]] = {}
+        self.superseded: dict[str, list[dict[str, Any]]] = {}
+        """Rows of trials from before a phase was restarted, by phase; oldest first."""
 
     def put(self, phase: str, kind: Kind, key: str, content: Mapping[str, Any]) -> None:
         """Append a row, unless it equals the current row with the same key; the row is on disk when `put` returns."""
@@ -107,18 +108,6 @@ class Journal:
         """Return the names of the phases in the order in which they started."""
         return list(dict.fromkeys(phase for phase, _ in self._rows))
 
-    def trials(self, phase: str) -> list[Trial]:
-        """Return the trials of a phase since its last restart, ordered by id."""
-        return sorted((Trial(**row) for row in self.rows(phase, "trial").values()), key=lambda trial: trial.id)
-
-    def superseded_trials(self, phase: str) -> list[Trial]:
-        """Return the trials of a phase from before its restarts, oldest first."""
-        return self._superseded.get(phase, [])
-
-    def put_trial(self, phase: str, trial: Trial) -> None:
-        """Record a trial; it replaces the one with the same id."""
-        self.put(phase, "trial", str(trial.id), asdict(trial))
-
     def seal(self) -> bool:
         """Close the journal; return True if everything is now in a single file, False if a concurrent reader prevented
         that."""
@@ -138,7 +127,8 @@ class Journal:
 
     def _apply(self, phase: str, kind: Kind, key: str, content: Any) -> None:
         if kind == "anew":
-            self._superseded.setdefault(phase, []).extend(self.trials(phase))
+            trials = sorted(self.rows(phase, "trial").values(), key=lambda row: int(row["id"]))
+            self.superseded.setdefault(phase, []).extend(trials)
             for obsolete in _RESTARTED_KINDS:
                 self._rows.get((phase, obsolete), {}).clear()
         self._rows.setdefault((phase, kind), {})[key] = content

@@ -9,7 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from math import isfinite
@@ -127,15 +127,16 @@ class Phase:
 
     def trials(self) -> list[Trial]:
         """Return the trials of the phase, ordered by id."""
-        return self._journal.trials(self.name)
+        rows = self._journal.rows(self.name, "trial").values()
+        return sorted((Trial(**row) for row in rows), key=lambda trial: trial.id)
 
     def superseded_trials(self) -> list[Trial]:
         """Return the trials from before the phase was restarted."""
-        return self._journal.superseded_trials(self.name)
+        return [Trial(**row) for row in self._journal.superseded.get(self.name, ())]
 
     def put_trial(self, trial: Trial) -> None:
         """Store a trial; it replaces the one with the same id."""
-        self._journal.put_trial(self.name, trial)
+        self._journal.put(self.name, "trial", str(trial.id), asdict(trial))
 
     def save(self, facts: Mapping[str, Any], files: Mapping[str, Content]) -> None:
         """Store a checkpoint: JSON data, and files by suffix. Only the previous checkpoint is kept besides it."""

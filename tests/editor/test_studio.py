@@ -15,9 +15,8 @@ import archir
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.work import spend, work_budget
 from archir.tools.lsp.lexer import KEYWORDS
-from archir.tools.studio.request_fields import MAX_TEXT, RequestError, from_utf16_offset, to_utf16_offset
 from archir.tools.studio.server import HOST, Studio, page_file
-from archir.tools.studio.session import COSTS, Session
+from archir.tools.studio.session import COSTS, MAX_TEXT, RequestError, Session, from_utf16_offset, to_utf16_offset
 from tests.conftest import EXAMPLES, ROOT
 from tests.studio import served
 

@@ -17,7 +17,7 @@ from archir.diagnostics.errors import ArchError, Diagnostic, fail, join_names
 from archir.language.elaboration.files import file_overlay
 from archir.language.elaboration.parameters import parse_parameter
 from archir.spaces.space import Space
-from archir.tools.notebook.counts import Counts
+from archir.tools.notebook.html_pages import Counts
 from archir.utils.files import write_atomic
 
 _IMPORT_HINT = "to import a cell, name it with `%%arch --as NAME.arch` and run it first"

@@ -22,7 +22,7 @@ DISPLAYED_CLASSES = (
     "archir.spaces.optimal.membership:Membership",
     "archir.spaces.space:Space",
     "archir.api.opening:Opened",
-    "archir.tools.notebook.counts:Counts",
+    "archir.tools.notebook.html_pages:Counts",
     "archir.api.drawing:Picture",
     "archir_onnx.verification.verify:Report",
 )

@@ -24,8 +24,7 @@ from archir.diagnostics.errors import ArchError
 from archir.diagnostics.work import exhaust_budget
 from archir.language.elaboration.files import read_program
 from archir.pictures.html import policy_hashes
-from archir.tools.studio.request_fields import MAX_TEXT, RequestError, RequestFields
-from archir.tools.studio.session import Answer, Session
+from archir.tools.studio.session import MAX_TEXT, Answer, RequestError, RequestFields, Session
 from archir.utils.files import write_atomic
 
 

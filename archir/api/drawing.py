@@ -100,12 +100,10 @@ def render(graph: Graph, file_format: str, depth: int = 1, block: str | None = N
     """
     if heat is None:
         return picture(graph, file_format, depth, block)
-    from archir.costs.means import means
     from archir.pictures.style import Heat
     from archir.spaces.space import Space
 
-    share = Heat(heat, means(Space(graph).account, heat), bool(graph.decisions))
-    return picture(graph, file_format, depth, block, share)
+    return picture(graph, file_format, depth, block, Heat.of(Space(graph), heat))
 
 
 def preview(graph: Graph) -> str:

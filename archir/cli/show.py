@@ -10,6 +10,7 @@ import click
 
 from archir import backends
 from archir.api import analysis, loading
+from archir.api.drawing import render
 from archir.cli.net_arguments import select_network
 from archir.cli.options import (
     ARCH_PARAMETERS,
@@ -22,14 +23,11 @@ from archir.cli.options import (
 )
 from archir.cli.output import say, write
 from archir.cli.param_types import OutputFile
-from archir.costs.means import means
 from archir.diagnostics.escaping import escape_to_line, escape_unprintable
 from archir.ir.serial import to_json
 from archir.language.elaboration.context import Limits
 from archir.passes import PASSES, run
-from archir.pictures import FORMATS, picture
-from archir.pictures.style import Heat
-from archir.spaces.space import Space
+from archir.pictures import FORMATS
 from archir.utils.files import write_atomic
 
 OTHER_PICTURES = {"png", "jpg", "jpeg", "gif", "webp", "pdf"}
@@ -116,8 +114,7 @@ def show_command(
         case "json":
             text = json.dumps(to_json(graph), indent=1) + "\n"
         case _:
-            of = Heat(heat, means(Space(graph).account, heat), bool(graph.decisions)) if heat is not None else None
-            text = picture(graph, format, depth, block, of)
+            text = render(graph, format, depth, block, heat)
     _write_text(text, output, f"net {graph.name} as {format}")
 
 

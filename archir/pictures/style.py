@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from archir.ir.graph import NodeId
 from archir.pictures.labels import SANS, amount
+from archir.spaces.space import Space
 
 _HUES = {
     "io": ("#eef0f2", "#5b6570", "#2b3138", "#98a2ad"),
@@ -84,6 +85,13 @@ class Heat:
     name: str
     contributions: Mapping[NodeId, Fraction]
     is_mean: bool
+
+    @staticmethod
+    def of(space: Space, name: str) -> Heat:
+        """Return the cost of each node of a space. Raises ArchError (A1604) if there is no such cost."""
+        from archir.costs.means import means
+
+        return Heat(name, means(space.account, name), bool(space.graph.decisions))
 
     @property
     def title(self) -> str:

@@ -6,22 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from archir.costs.account import MAX_SHOWN_TOTALS
-from archir.costs.means import means
 from archir.diagnostics.errors import ArchError
 from archir.diagnostics.work import WORK_CODE, fresh_budget
-from archir.pictures.style import Heat
 from archir.spaces.space import Space
 
 BARS = 32
 """Number of bars of a histogram."""
 Ranges = Mapping[str, tuple[int, int]]
 """Minimum and maximum allowed value (both inclusive) by cost."""
-
-
-def heat_of(space: Space, name: str) -> Heat:
-    """Return the mean contribution of each node to a cost, over all architectures."""
-    with fresh_budget():
-        return Heat(name, means(space.account, name), bool(space.graph.decisions))
 
 
 def cost_histogram(space: Space, name: str) -> dict[str, Any]:

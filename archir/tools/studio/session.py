@@ -20,6 +20,7 @@ from archir.ir.graph import Graph
 from archir.language.formatter import canonical
 from archir.passes.cost import cost
 from archir.pictures import picture
+from archir.pictures.style import Heat
 from archir.spaces.architecture import Architecture
 from archir.spaces.space import Space
 from archir.tools.lsp.checking import Checker
@@ -27,7 +28,7 @@ from archir.tools.lsp.completion import completions
 from archir.tools.lsp.hover import hover
 from archir.tools.lsp.nets import nets
 from archir.tools.lsp.view import View
-from archir.tools.studio.cost_statistics import cost_histogram, count_within, heat_of, restricted
+from archir.tools.studio.cost_statistics import cost_histogram, count_within, restricted
 
 Answer = dict[str, Any]
 """JSON object that answers a request."""
@@ -245,7 +246,8 @@ class Session:
         space, name, labels = self._space(request), request.optional_text("heat"), request.labels("architecture")
         if labels is not None:
             space = Space(space.specialize(space.architecture(labels)))
-        heat = None if name is None else heat_of(space, name)
+        with fresh_budget():
+            heat = None if name is None else Heat.of(space, name)
         return {"page": picture(space.graph, "html", request.number("depth", 1, 9), None, heat)}
 
     def _costs(self, request: RequestFields) -> Answer:

@@ -7,12 +7,15 @@ from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from archir.diagnostics.errors import ArchError
 from archir.pages.page import Html, page, table
-from archir.runs import Summary
-from archir.runs.report import error_page, run_page
-from archir.runs.summaries import located_summaries
+from archir.runs import Phase, Run, Summary, manifest
+from archir.runs.folder import RECIPE
+from archir.runs.report import PhaseRows, Report, report_page, train_command
+from archir.runs.summaries import located_summaries, read_training
+from archir.runs.trial_report import TrialRow, TrialTable
 from archir.search.fronts.metric_format import format_metric
 
 HOST = "127.0.0.1"
@@ -84,11 +87,44 @@ class _Handler(BaseHTTPRequestHandler):
         """Suppress the default log line per request."""
 
 
-def _run_page(path: Path, summary: Summary) -> str:
+def _run_page(folder: Path, summary: Summary) -> str:
+    """Return the page of a run; if it cannot be read, with the diagnostics."""
     try:
-        return run_page(path, summary)
+        report = _read_run(folder, summary)
     except ArchError as error:
-        return error_page(summary.name, error)
+        report = Report(summary.name, result={each.code: each.message for each in error.diagnostics})
+    return report_page(report)
+
+
+def _read_run(folder: Path, summary: Summary) -> Report:
+    """Return the report of a run that may still be running, or of a training, from recorded numbers only; no code of
+    the run is executed. Raises ArchError if it is damaged."""
+    result: dict[str, Any] = {"state": summary.state, "phase": summary.phase, "epochs or batches": summary.epoch}
+    for name, value in (("validation", summary.validation), ("held out", summary.score)):
+        if value is not None:
+            result[f"{summary.criterion}, {name}"] = format_metric(summary.criterion, value)
+    state = f"{summary.state}, last written {summary.changed}"
+    if not (folder / manifest.NAME).exists():
+        rows = read_training(folder).get("history", ())
+        return Report(summary.name, f"training: {state}", [PhaseRows("train", rows)], result=result)
+    run = Run.open(folder)
+    return Report(
+        title=summary.name,
+        subtitle=f"{run.title}: {state}",
+        phases=[PhaseRows(phase.name, rows) for phase in run.phases() if (rows := phase.rows())],
+        recipe=run.content(RECIPE).decode("utf-8", "replace"),
+        result=result,
+        trials=[_trial_table(run, phase, summary) for phase in run.phases() if phase.trials()],
+    )
+
+
+def _trial_table(run: Run, phase: Phase, summary: Summary) -> TrialTable:
+    trials = phase.trials()
+    names = list(dict.fromkeys(name for trial in trials for name in trial.scores))
+    score = summary.criterion if summary.criterion in names else names[0] if names else ""
+    rows = [TrialRow(trial.id, trial.scores, {}, trial.architecture, trial.error) for trial in trials]
+    larger = summary.larger if score == summary.criterion else True
+    return TrialTable(phase.name, rows, lambda number: train_command(run, phase.name, number), score, larger)
 
 
 def _index_page(runs: Sequence[tuple[Path, Summary]]) -> str:

@@ -10,19 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from math import isfinite
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from archir.diagnostics.errors import ArchError
 from archir.pages.charts import LineChart
 from archir.pages.page import Html, details, facts, image, page, table, value_html
-from archir.runs import manifest
-from archir.runs.folder import RECIPE
-from archir.runs.run import Phase, Run
-from archir.runs.summaries import Summary, read_training
-from archir.runs.trial_report import TrialRow, TrialTable, trials_section
-from archir.search.fronts.metric_format import format_metric
+from archir.runs.run import Run
+from archir.runs.trial_report import TrialTable, trials_section
 
 _TIMES = {"seconds"}
 """Columns that hold times, which are not reproducible; they are shown in a separate section."""
@@ -82,45 +76,6 @@ class Report:
 def report_page(report: Report) -> str:
     """Return the HTML page of a report."""
     return page(report.title, report.subtitle, _sections(report))
-
-
-def run_page(folder: Path, summary: Summary) -> str:
-    """Return the report page of a run that may still be running, or of a training, from recorded numbers only; no code
-    of the run is executed. Raises ArchError if it is damaged."""
-    result: dict[str, Any] = {"state": summary.state, "phase": summary.phase, "epochs or batches": summary.epoch}
-    for name, value in (("validation", summary.validation), ("held out", summary.score)):
-        if value is not None:
-            result[f"{summary.criterion}, {name}"] = format_metric(summary.criterion, value)
-    state = f"{summary.state}, last written {summary.changed}"
-    if not (folder / manifest.NAME).exists():
-        rows = read_training(folder).get("history", ())
-        return report_page(Report(summary.name, f"training: {state}", [PhaseRows("train", rows)], result=result))
-    run = Run.open(folder)
-    return report_page(
-        Report(
-            title=summary.name,
-            subtitle=f"{run.title}: {state}",
-            phases=[PhaseRows(phase.name, rows) for phase in run.phases() if (rows := phase.rows())],
-            recipe=run.content(RECIPE).decode("utf-8", "replace"),
-            result=result,
-            trials=[_trial_table(run, phase, summary) for phase in run.phases() if phase.trials()],
-        )
-    )
-
-
-def error_page(name: str, error: ArchError) -> str:
-    """Return an HTML page for a run that cannot be read, with the diagnostics."""
-    result = {diagnostic.code: diagnostic.message for diagnostic in error.diagnostics}
-    return report_page(Report(title=name, result=result))
-
-
-def _trial_table(run: Run, phase: Phase, summary: Summary) -> TrialTable:
-    trials = phase.trials()
-    names = list(dict.fromkeys(name for trial in trials for name in trial.scores))
-    score = summary.criterion if summary.criterion in names else names[0] if names else ""
-    rows = [TrialRow(trial.id, trial.scores, {}, trial.architecture, trial.error) for trial in trials]
-    larger = summary.larger if score == summary.criterion else True
-    return TrialTable(phase.name, rows, lambda number: train_command(run, phase.name, number), score, larger)
 
 
 def train_command(run: Run, phase: str, number: int) -> str:

@@ -25,12 +25,4 @@ from archir.runs.journal import Trial
 from archir.runs.run import Checkpoint, Phase, Run, environment
 from archir.runs.summaries import Summary, summaries
 
-__all__ = [
-    "Checkpoint",
-    "Phase",
-    "Run",
-    "Summary",
-    "Trial",
-    "environment",
-    "summaries",
-]
+__all__ = ["Checkpoint", "Phase", "Run", "Summary", "Trial", "environment", "summaries"]

@@ -167,10 +167,7 @@ def options_of(entry: StrategyEntry, task: LoadedTask, max_evaluations: float) -
     kind = registry.find(entry.strategy)
     if kind is None:
         raise fail(
-            "A2504",
-            f"there is no multi-trial strategy named `{entry.strategy}`",
-            None,
-            registry.hint(entry.strategy),
+            "A2504", f"there is no multi-trial strategy named `{entry.strategy}`", None, registry.hint(entry.strategy)
         )
     fields = kind.options.model_fields
     options = dict(entry.options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from archir.pages.charts import pixel
 from archir.pictures.labels import KINDS, printable, width
 from archir.pictures.layout import HEADER, LINE, SMALL, TITLE, Edge, Sheet, place
 from archir.pictures.outline import Box, Outline
@@ -39,8 +40,8 @@ def to_svg(outline: Outline, depth: int = 1) -> str:
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" '
         'markerUnits="userSpaceOnUse" orient="auto"><path class="head" d="M0,0.5L8,4L0,7.5Z"/></marker></defs>',
         f'<rect class="paper" width="{page_width}" height="{height}"/>',
-        f'<text class="name" x="{_number(_MARGIN)}" y="34">{text(outline.title)}</text>',
-        f'<text class="facts" x="{_number(_MARGIN)}" y="54">{text(outline.subtitle)}</text>',
+        f'<text class="name" x="{pixel(_MARGIN)}" y="34">{text(outline.title)}</text>',
+        f'<text class="facts" x="{pixel(_MARGIN)}" y="54">{text(outline.subtitle)}</text>',
         *_parts(outline.root, sheets, (page_width - sheet.width) / 2, _HEAD - HEADER),
         *_legend(legend, (page_width - keys) / 2, height - 22),
         "</svg>",
@@ -61,9 +62,9 @@ def _edge(edge: Edge, x: float, y: float) -> str:
     arrow = ' marker-end="url(#arrow)"' if edge.target >= 0 else ""
     middle = (edge.leave + edge.arrive) / 2
     curve = (
-        f"M{_number(x + edge.x0)},{_number(y + edge.y0)}V{_number(y + edge.leave)}"
-        f"C{_number(x + edge.x0)},{_number(y + middle)} {_number(x + edge.x1)},{_number(y + middle)} "
-        f"{_number(x + edge.x1)},{_number(y + edge.y1)}"
+        f"M{pixel(x + edge.x0)},{pixel(y + edge.y0)}V{pixel(y + edge.leave)}"
+        f"C{pixel(x + edge.x0)},{pixel(y + middle)} {pixel(x + edge.x1)},{pixel(y + middle)} "
+        f"{pixel(x + edge.x1)},{pixel(y + edge.y1)}"
     )
     return f'<path class="edge" d="{curve}"{arrow}/>'
 
@@ -72,53 +73,41 @@ def _box(box: Box, sheets: dict[int, Sheet], x: float, y: float) -> Iterator[str
     """Yield the SVG of a box at (x, y); if it is expanded, including its parts."""
     sheet = sheets[box.number]
     wide, high = sheet.width, sheet.height
-    yield f'<g class="{box.style}"><title>{_tip(box)}</title>'
+    tip = "\n".join(map(text, [box.title, *box.lines, *filter(None, [box.scope, box.share])]))
+    yield f'<g class="{box.style}"><title>{tip}</title>'
     if sheet.entries is not None:
         yield (
-            f'<rect class="open" x="{_number(x)}" y="{_number(y)}" width="{_number(wide)}" height="{_number(high)}" '
-            'rx="8"/>'
+            f'<rect class="open" x="{pixel(x)}" y="{pixel(y)}" width="{pixel(wide)}" height="{pixel(high)}" rx="8"/>'
         )
-        yield f'<path class="band" d="{_band(x, y, wide)}"/>'
-        yield f'<text class="title" x="{_number(x + 12)}" y="{_number(y + 18)}">{text(box.title)}'
+        low = pixel(y + HEADER)
+        band = f"M{pixel(x)},{low}V{pixel(y + 8)}q0,-8 8,-8H{pixel(x + wide - 8)}q8,0 8,8V{low}Z"
+        yield f'<path class="band" d="{band}"/>'
+        yield f'<text class="title" x="{pixel(x + 12)}" y="{pixel(y + 18)}">{text(box.title)}'
         yield f'<tspan class="line" dx="8">{text(box.header)}</tspan></text>'
         yield from _parts(box, sheets, x, y)
     else:
         if box.parts:
             yield (
-                f'<rect class="under" x="{_number(x + 4)}" y="{_number(y + 4)}" width="{_number(wide)}" '
-                f'height="{_number(high)}" rx="6"/>'
+                f'<rect class="under" x="{pixel(x + 4)}" y="{pixel(y + 4)}" width="{pixel(wide)}" '
+                f'height="{pixel(high)}" rx="6"/>'
             )
         round_ = high / 2 if box.kind == "io" else 6
         yield (
-            f'<rect class="face" x="{_number(x)}" y="{_number(y)}" width="{_number(wide)}" height="{_number(high)}" '
-            f'rx="{_number(round_)}"/>'
+            f'<rect class="face" x="{pixel(x)}" y="{pixel(y)}" width="{pixel(wide)}" height="{pixel(high)}" '
+            f'rx="{pixel(round_)}"/>'
         )
-        middle, first = _number(x + wide / 2), y + 10 + TITLE * 0.85
-        yield f'<text class="title" text-anchor="middle" x="{middle}" y="{_number(first)}">{text(box.title)}</text>'
+        middle, first = pixel(x + wide / 2), y + 10 + TITLE * 0.85
+        yield f'<text class="title" text-anchor="middle" x="{middle}" y="{pixel(first)}">{text(box.title)}</text>'
         for i, line in enumerate(box.lines, 1):
-            below = _number(first + i * LINE + 1)
+            below = pixel(first + i * LINE + 1)
             yield f'<text class="line" text-anchor="middle" x="{middle}" y="{below}">{text(line)}</text>'
     yield "</g>"
-
-
-def _band(x: float, y: float, wide: float) -> str:
-    low = _number(y + HEADER)
-    return f"M{_number(x)},{low}V{_number(y + 8)}q0,-8 8,-8H{_number(x + wide - 8)}q8,0 8,8V{low}Z"
-
-
-def _tip(box: Box) -> str:
-    return "\n".join(map(text, [box.title, *box.lines, *filter(None, [box.scope, box.share])]))
 
 
 def _legend(entries: Sequence[tuple[str, str]], x: float, y: float) -> Iterator[str]:
     for kind, name in entries:
         varied = " varied" if kind == "choice" else ""
         yield f'<g class="box {kind}{varied}">'
-        yield f'<rect class="face" x="{_number(x)}" y="{_number(y - 10)}" width="16" height="12" rx="3"/>'
-        yield f'<text class="line" x="{_number(x + 22)}" y="{_number(y)}">{text(name)}</text></g>'
+        yield f'<rect class="face" x="{pixel(x)}" y="{pixel(y - 10)}" width="16" height="12" rx="3"/>'
+        yield f'<text class="line" x="{pixel(x + 22)}" y="{pixel(y)}">{text(name)}</text></g>'
         x += width(name, SMALL) + 36
-
-
-def _number(number: float) -> str:
-    """Format a coordinate with at most one decimal."""
-    return f"{number:.1f}".removesuffix(".0")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
 from math import ceil, floor, log10
 
 from archir.backends.speed.measurements import Speed, Speeds
-from archir.pages.charts import scale, svg_file
+from archir.pages.charts import Axis, scale, svg_file, text
 
 WIDTH = 860
 """Width of the chart in pixels."""
@@ -42,12 +42,12 @@ def picture(speeds: Speeds) -> str:
 def _rows(groups: Sequence[tuple[str, Sequence[Speed]]], bottom: float) -> Iterator[str]:
     """Yield the SVG elements of the axis and of all groups."""
     all_speeds = [speed for _, group in groups for speed in group]
-    ticks, x = axis(
+    x = axis(
         min(speed.latency.least for speed in all_speeds), max(speed.latency.percentile(99) for speed in all_speeds)
     )
-    for tick in ticks:
-        yield f'<path class="rule" d="M{x(tick):.1f},{_TOP - 12}V{bottom}"/>'
-        yield f'<text x="{x(tick):.1f}" y="{bottom + 18}" text-anchor="middle">{tick / 1e6:g}</text>'
+    for tick, label in x.ticks:
+        yield f'<path class="rule" d="M{x.at(tick):.1f},{_TOP - 12}V{bottom}"/>'
+        yield text(x.at(tick), bottom + 18, label)
     yield f'<path class="axis" d="M{_LEFT},{bottom}H{WIDTH - _RIGHT}"/>'
     middle = (_LEFT + WIDTH - _RIGHT) / 2
     yield f'<text x="{middle}" y="{bottom + 38}" text-anchor="middle">milliseconds of a run</text>'
@@ -63,16 +63,16 @@ def _rows(groups: Sequence[tuple[str, Sequence[Speed]]], bottom: float) -> Itera
             y += _ROW
 
 
-def _row(speed: Speed, y: float, x: Callable[[float], float]) -> Iterator[str]:
-    """Yield the SVG elements for a subject at height `y`; `x` maps nanoseconds to pixels."""
+def _row(speed: Speed, y: float, x: Axis) -> Iterator[str]:
+    """Yield the SVG elements for a subject at height `y`; `x` is the axis of nanoseconds."""
     latency = speed.latency
-    low, half, high, late, last = (x(latency.percentile(percent)) for percent in (25, 50, 75, 90, 99))
+    low, half, high, late, last = (x.at(latency.percentile(percent)) for percent in (25, 50, 75, 90, 99))
     percentiles = ", ".join(
         f"p{percent} {format_milliseconds(latency.percentile(percent))}" for percent in (50, 90, 99)
     )
     yield f"<g><title>{escape(speed.subject.on)}: {percentiles} ms, {len(latency.times)} runs</title>"
     yield f'<text x="{_LEFT - 14}" y="{y + 4}" text-anchor="end">{escape(speed.subject.on)}</text>'
-    yield f'<path class="reach" d="M{x(latency.least):.1f},{y}H{last:.1f}"/>'
+    yield f'<path class="reach" d="M{x.at(latency.least):.1f},{y}H{last:.1f}"/>'
     yield f'<rect class="most" x="{low:.1f}" y="{y - 7}" width="{max(high - low, 1):.1f}" height="14"/>'
     yield f'<path class="late" d="M{late:.1f},{y - 5}V{y + 5}"/>'
     yield f'<path class="half" d="M{half:.1f},{y - 8}V{y + 8}"/>'
@@ -80,24 +80,23 @@ def _row(speed: Speed, y: float, x: Callable[[float], float]) -> Iterator[str]:
     yield f'<text class="value" x="{WIDTH - 24}" y="{y + 4}" text-anchor="end">{median}</text></g>'
 
 
-def axis(least: float, most: float) -> tuple[list[float], Callable[[float], float]]:
-    """Return the ticks in nanoseconds, and a function from nanoseconds to pixels.
+def axis(least: float, most: float) -> Axis:
+    """Return an axis of nanoseconds, labelled in milliseconds.
 
-    The axis starts at 0; it is logarithmic if the slowest run takes at least _LOG_RATIO times as long as the
-    fastest.
+    It starts at 0; it is logarithmic if the slowest run takes at least _LOG_RATIO times as long as the fastest.
     """
-    width = WIDTH - _LEFT - _RIGHT
-    if most < _LOG_RATIO * least:
-        _, top, step = scale(0, most)
-        return [step * number for number in range(round(top / step) + 1)], lambda ns: _LEFT + width * ns / top
-    decades = range(floor(log10(least)) - 1, ceil(log10(most)) + 2)  # an extra one at each end: log10 rounds
-    candidates = [factor * 10.0**power for power in decades for factor in (1, 2, 5)]
-    below, above = max(tick for tick in candidates if tick <= least), min(tick for tick in candidates if tick >= most)
-    span = log10(above / below)
-    ticks = [tick for tick in candidates if below <= tick <= above]
-    if len(ticks) > 10:
-        ticks = [tick for tick in ticks if log10(tick) == round(log10(tick))]
-    return ticks, lambda ns: _LEFT + width * log10(ns / below) / span
+    logarithmic = most >= _LOG_RATIO * least
+    if logarithmic:
+        decades = range(floor(log10(least)) - 1, ceil(log10(most)) + 2)  # an extra one at each end: log10 rounds
+        candidates = [factor * 10.0**power for power in decades for factor in (1, 2, 5)]
+        low, high = max(tick for tick in candidates if tick <= least), min(tick for tick in candidates if tick >= most)
+        ticks = [tick for tick in candidates if low <= tick <= high]
+        if len(ticks) > 10:
+            ticks = [tick for tick in ticks if log10(tick) == round(log10(tick))]
+    else:
+        low, high, step = scale(0, most)
+        ticks = [step * number for number in range(round(high / step) + 1)]
+    return Axis(low, high, _LEFT, WIDTH - _RIGHT, [(tick, f"{tick / 1e6:g}") for tick in ticks], logarithmic)
 
 
 def format_milliseconds(ns: float) -> str:

@@ -228,14 +228,17 @@ class Session:
     def _format(self, request: RequestFields) -> Answer:
         return {"text": canonical(request.text(), self.checker.name)}
 
-    def _hover(self, request: RequestFields) -> Answer:
+    def _view(self, request: RequestFields) -> tuple[View, int]:
+        """Return the text, and the position in it that the request is about."""
         view = View(request.text(), self.checker.name, self.checker.folder)
-        position = from_utf16_offset(view.text, request.number("at", 0, len(view.text) * 2))
+        return view, from_utf16_offset(view.text, request.number("at", 0, len(view.text) * 2))
+
+    def _hover(self, request: RequestFields) -> Answer:
+        view, position = self._view(request)
         return {"text": hover(view, position, nets(view))}
 
     def _complete(self, request: RequestFields) -> Answer:
-        view = View(request.text(), self.checker.name, self.checker.folder)
-        position = from_utf16_offset(view.text, request.number("at", 0, len(view.text) * 2))
+        view, position = self._view(request)
         return {"items": [asdict(item) for item in completions(view, position)[:MAX_COMPLETIONS]]}
 
     def _picture(self, request: RequestFields) -> Answer:

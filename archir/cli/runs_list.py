@@ -56,7 +56,7 @@ _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
 )
 @json_option
 def runs_command(folders: tuple[Path, ...], sort: str, serve: bool, port: int, as_json: bool) -> None:
-    """List the runs in each FOLDER: progress, results, and whether their files are intact.
+    """List the searches and trainings in each FOLDER: progress, results, and whether their files are intact.
 
     Every file of every run is checked against its recorded hash. FOLDER defaults to `runs`, and may itself be a run.
     The score is the latest one on held-out samples; parameters and MACs are those of the network that was trained last;

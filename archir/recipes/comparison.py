@@ -61,8 +61,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Contents:
-    """What is compared of a search or a training: settings by key, metrics by phase, and choices by path."""
+    """What is compared of a search or a training: settings by key, metrics by phase, and choices by path.
 
+    `stated` are the settings that its recipe and its command line state, `settings` are those with defaults.
+    """
+
+    stated: Mapping[str, str]
     settings: Mapping[str, str]
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
     choices: Mapping[str, str]
@@ -70,10 +74,9 @@ class _Contents:
 
 def compare_runs(pairs: Sequence[tuple[Path, Summary]]) -> Comparison:
     """Compare runs. Raises ArchError if one of them is damaged."""
-    settings_of_runs = [_contents(path).settings for path, _ in pairs]
-    runs = [summary for _, summary in pairs]
-    keys = dict.fromkeys(key for settings_of_run in settings_of_runs for key in settings_of_run)
-    rows = {key: [settings_of_run.get(key, "") for settings_of_run in settings_of_runs] for key in keys}
+    contents, runs = [_contents(path) for path, _ in pairs], [summary for _, summary in pairs]
+    keys = dict.fromkeys(key for each in contents for key in each.stated)
+    rows = {key: [_setting_text(each.settings.get(key)) for each in contents] for key in keys}
     differing = {key: row for key, row in rows.items() if len({*row}) > 1}
     results = {
         "score": [summary.score_text for summary in runs],
@@ -84,6 +87,11 @@ def compare_runs(pairs: Sequence[tuple[Path, Summary]]) -> Comparison:
     return Comparison(
         _labels(pairs), differing, results, _mean_over_seeds(runs) if differing.keys() == {"seed"} else None
     )
+
+
+def _setting_text(value: str | None) -> str:
+    """Return the JSON text of a setting; "" for a setting that a run does not have, or that is null."""
+    return "" if value in (None, "null") else str(value)
 
 
 def comparison_page(pairs: Sequence[tuple[Path, Summary]]) -> str:
@@ -120,11 +128,11 @@ def _contents(folder: Path) -> _Contents:
         run = Run.open(folder)
         rows = {phase.name: phase.rows() for phase in run.phases()}
         best = json.loads(run.content(BEST)) if BEST in run.files.manifest.files else {}
-        return _Contents(_settings_in_force(run), rows, _choices(best))
+        return _Contents(settings(run), _settings_in_force(run), rows, _choices(best))
     record = read_training(folder)
     options = flat_settings({"data": {"source": record.get("data")}, **record.get("settings", {})}) if record else {}
     architecture = json.loads((folder / ARCHITECTURE).read_bytes())
-    return _Contents(options, {"train": record.get("history", ())}, _choices(architecture))
+    return _Contents(options, options, {"train": record.get("history", ())}, _choices(architecture))
 
 
 def _choices(architecture: Mapping[str, Any]) -> dict[str, str]:
@@ -134,7 +142,7 @@ def _choices(architecture: Mapping[str, Any]) -> dict[str, str]:
 def _settings_in_force(run: Run) -> dict[str, str]:
     """Return all settings of a run by key, also those that have their default values.
 
-    Defaults of options are known for strategies that try candidates. Of a recipe that is not valid, only the given
+    Defaults of options are known for strategies that try candidates. Of a recipe that is not valid, only the stated
     settings are returned.
     """
     try:

@@ -165,6 +165,10 @@ def test_trainings_are_listed_compared_and_shown(tmp_path: Path) -> None:
     assert (rows["lr"], rows["score"]) == (["0.5", "0.75"], ["50.00%", "75.00%"])
     assert "epochs" not in rows
     assert "<h2>Phase train</h2>" in page.read_text()
+    told = compared(str(tmp_path / "one"), str(tmp_path / "search")).stdout
+    rows = {row[0]: row[1:] for line in told.splitlines() if (row := line.split())}
+    assert rows.keys() >= {"data.source", "epochs", "lr", "score"}
+    assert not [key for key in rows if "." in key and key != "data.source"], "settings that no run states are left out"
     hashes.write(tmp_path / "two", ["network.json", "architecture.json"])
     assert re.search(r"two .*train .*interrupted", said(str(tmp_path / "two")).stdout)
     (tmp_path / "one" / "network.json").write_text("[]")

@@ -302,25 +302,11 @@ def tree(contents: Inventory) -> Part:
 def find(root: Part, contents: Inventory, wanted: str) -> Part:
     """Return the part of a scope, or of the first call of the block with that name. Raises ArchError (A1301) if
     there is none."""
-    parts = [root]
-    for part in parts:
-        parts += part.parts
-    boxes = [part for part in parts if part.item is None and part.path]
-    for part in boxes:
-        if ".".join(part.path) == wanted:
-            return part
-    order = {number: i for i, number in enumerate(_order(root))}
-    named = [part for part in boxes if contents.blocks.get(".".join(part.path)) == wanted]
-    if named:
-        return min(named, key=lambda part: order[id(part)])
-    names = [".".join(part.path) for part in boxes] + sorted(set(contents.blocks.values()))
-    raise fail("A1301", f"there is no block `{wanted}`", None, suggest(wanted, names))
-
-
-def _order(part: Part) -> Iterator[int]:
-    yield id(part)
-    for inner in part.parts:
-        yield from _order(inner)
+    boxes = {".".join(part.path): part for part in walk(root) if part.item is None and part.path}
+    block = next((part for scope, part in boxes.items() if contents.blocks.get(scope) == wanted), None)
+    if part := boxes.get(wanted, block):
+        return part
+    raise fail("A1301", f"there is no block `{wanted}`", None, suggest(wanted, [*boxes, *contents.blocks.values()]))
 
 
 def cut(contents: Inventory, path: Path) -> None:

@@ -92,17 +92,13 @@ def to_html(value: Any) -> str | None:
         return fragments.fragment(_heading(value))
     if is_dataclass(value):
         values = {field.name: getattr(value, field.name) for field in fields(value) if field.repr}
-        return fragments.fragment(fragments.heading(_class_name(value)), fragments.facts(values))
+        return fragments.fragment(fragments.heading(type(value).__name__), fragments.facts(values))
     return None
-
-
-def _class_name(value: object) -> str:
-    return type(value).__name__
 
 
 def _heading(value: object) -> str:
     """Return a heading made from a value's `repr`, such as `<Front of macs and params: 3 architectures>`."""
-    class_name = _class_name(value)
+    class_name = type(value).__name__
     return fragments.heading(class_name, "", repr(value)[1:-1].removeprefix(class_name).removeprefix(":").strip())
 
 
@@ -127,12 +123,8 @@ def _cost(value: Cost) -> str:
 
 @to_html.register
 def _graph(value: Graph) -> str:
-    if value.decisions:
-        return fragments.fragment(
-            fragments.heading("Graph", value.name), fragments.facts(_graph_facts(value)), html_picture(value)
-        )
     values = _graph_facts(value)
-    if len(value) <= MAX_NODES:
+    if not value.decisions and len(value) <= MAX_NODES:
         values |= {_UNITS[name]: f"{number:,}" for name, number in vars(cost(value)).items()}
     return fragments.fragment(fragments.heading("Graph", value.name), fragments.facts(values), html_picture(value))
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from archir.diagnostics.errors import fail
 from archir.runs import manifest
 from archir.runs.folder import entry_of_file
-from archir.runs.manifest import Entry, RelativeName
+from archir.runs.manifest import Entry, RelativeName, StrictModel
 from archir.utils.files import read_bytes, write_atomic
 
 NAME = "hashes.json"
@@ -27,10 +27,9 @@ MAX_BYTES = 1 << 26
 _HINT = "put back a copy of the file, or train again in another folder"
 
 
-class Hashes(BaseModel):
+class Hashes(StrictModel):
     """Manifest entries (size and SHA-256) of the files of a folder, by name."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     files: dict[RelativeName, Entry]
 
 

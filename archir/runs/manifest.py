@@ -36,20 +36,20 @@ RelativeName = Annotated[str, AfterValidator(relative_name)]
 """Path of a file relative to the run's folder."""
 
 
-class _StrictModel(BaseModel):
+class StrictModel(BaseModel):
     """Base class of immutable models that reject unknown fields and do not coerce types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Entry(_StrictModel):
+class Entry(StrictModel):
     """Size in bytes and SHA-256 of a file."""
 
     bytes: int
     sha256: str
 
 
-class Manifest(_StrictModel):
+class Manifest(StrictModel):
     """List of the files of a run. A commit takes effect at the moment the manifest is replaced.
 
     A commit writes new contents to the staging folder, then writes the manifest that lists them (`pending`: name ->

@@ -45,10 +45,16 @@ def strategies() -> Registry[str, StrategyKind]:
     return _STRATEGIES
 
 
-def create(name: str, space: Space, options: Mapping[str, Any] | None = None, seed: int = 0) -> MultiTrial:
-    """Create a strategy by name. Raises ArchError: A2504 (no such strategy), A1109 (invalid options)."""
+def strategy_kind(name: str) -> StrategyKind:
+    """Return the strategy with a name. Raises ArchError (A2504) if there is none."""
     registry = strategies()
     kind = registry.find(name)
     if kind is None:
         raise fail("A2504", f"no strategy that tries architectures is named `{name}`", None, registry.hint(name))
+    return kind
+
+
+def create(name: str, space: Space, options: Mapping[str, Any] | None = None, seed: int = 0) -> MultiTrial:
+    """Create a strategy by name. Raises ArchError: A2504 (no such strategy), A1109 (invalid options)."""
+    kind = strategy_kind(name)
     return kind.make(space, parse_settings(kind.options, options or {}, f"strategy `{name}`: "), seed)

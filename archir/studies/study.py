@@ -16,7 +16,7 @@ from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.recipes.spaces import load_space
 from archir.search.no_dedup import without_dedup
 from archir.search.objectives import Objectives
-from archir.search.registry import create, strategies
+from archir.search.registry import create, strategy_kind
 from archir.spaces.space import Space
 from archir.tabular.results import Results, read_results
 from archir.utils import toml
@@ -146,12 +146,8 @@ def load_task(task: Task, folder: Path) -> LoadedTask:
     for objective in objectives.each:
         if objective.name not in table.directions and objective.name not in objectives.costs:
             measures = ", ".join(f"`{name}`" for name in table.directions)
-            raise fail(
-                "A2261",
-                f"`{objective.name}` is neither a measure of the table nor a cost",
-                None,
-                f"measures: {measures}",
-            )
+            text = f"`{objective.name}` is neither a measure of the table nor a cost"
+            raise fail("A2261", text, None, f"measures: {measures}")
     if len(objectives.each) > 3:
         raise fail("A2261", "a task has at most three objectives", None, "exact hypervolumes of more take too long")
     return LoadedTask(task, space, table, objective_texts)
@@ -163,13 +159,7 @@ def options_of(entry: StrategyEntry, task: LoadedTask, max_evaluations: float) -
     The task's objectives and the number of trials are filled in if the strategy has such options. Raises ArchError:
     A2504 (unknown strategy), A2261 (it does not support several objectives).
     """
-    registry = strategies()
-    kind = registry.find(entry.strategy)
-    if kind is None:
-        raise fail(
-            "A2504", f"there is no multi-trial strategy named `{entry.strategy}`", None, registry.hint(entry.strategy)
-        )
-    fields = kind.options.model_fields
+    fields = strategy_kind(entry.strategy).options.model_fields
     options = dict(entry.options)
     if "objectives" in fields:
         options.setdefault("objectives", list(task.objectives))
@@ -193,9 +183,7 @@ def load_tasks(study: Study, document: Document, folder: Path) -> Sequence[Loade
         with document.with_span("task", number):
             loaded.append(load_task(task, folder))
     for number, entry in enumerate(study.strategy):
-        for loaded_task in loaded:
+        for each in loaded:
             with document.with_span("strategy", number):
-                create(
-                    entry.strategy, loaded_task.space, options_of(entry, loaded_task, max(study.budgets)), study.seed
-                )
+                create(entry.strategy, each.space, options_of(entry, each, max(study.budgets)), study.seed)
     return loaded

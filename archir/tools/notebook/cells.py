@@ -71,17 +71,16 @@ class CellMagics(Magics):
             write_atomic(Path(options.output), cell.encode())
         spaces = list(map(Space, graphs))
         if options.name is not None:
-            self.shell.user_ns[_variable_name(options.name)] = _single_space(spaces)
+            if not options.name.isidentifier():
+                raise UsageError(f"{options.name!r} is not a valid variable name")
+            self.shell.user_ns[options.name] = _single_space(spaces)
         for space in spaces:
-            self._display(space, options.show, options.count)
-
-    def _display(self, space: Space, show: bool, count: bool) -> None:
-        if count:
-            display(Counts.of(space))
-        if show:
-            display(space)
-        elif not count:
-            print(repr(space))
+            if options.count:
+                display(Counts.of(space))
+            if options.show:
+                display(space)
+            elif not options.count:
+                print(repr(space))
 
     def _file(self, name: str | None) -> Path | None:
         """Return the path by which other cells import this one, or None.
@@ -95,13 +94,6 @@ class CellMagics(Magics):
         return (Path.cwd() / name).resolve()
 
 
-def _variable_name(name: str) -> str:
-    """Return the name if it is a valid Python variable name. Raises UsageError otherwise."""
-    if not name.isidentifier():
-        raise UsageError(f"{name!r} is not a valid variable name")
-    return name
-
-
 def _single_space(spaces: Sequence[Space]) -> Space:
     """Return the only space of a cell. Raises ArchError (A0808) if the cell has no net, or more than one."""
     if len(spaces) == 1:
@@ -109,12 +101,8 @@ def _single_space(spaces: Sequence[Space]) -> Space:
     names = [space.name for space in spaces]
     if names:
         raise fail("A0808", f"the cell has {join_names(names)}: choose a net with --net")
-    raise fail(
-        "A0808",
-        "the cell has no net to assign",
-        None,
-        "for a cell with blocks only, omit the variable: %%arch --as NAME.arch",
-    )
+    hint = "for a cell with blocks only, omit the variable: %%arch --as NAME.arch"
+    raise fail("A0808", "the cell has no net to assign", None, hint)
 
 
 def _with_import_hint(problem: Diagnostic) -> Diagnostic:

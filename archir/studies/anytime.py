@@ -98,20 +98,22 @@ class GroundTruth:
         best, median_gap = self.scale
         return np.where(np.isnan(quality), inf, (self._sign * quality - best) / median_gap)
 
-    def distance(self, trials: Trials, at: float) -> float:
-        """Return the inverted generational distance (IGD) of a search after `at` evaluations.
+    def distances(self, trials: Trials, at: Floats) -> Floats:
+        """Return the inverted generational distance (IGD) of a search after each number of evaluations in `at`.
 
         It is the mean distance from each point of the table's Pareto front to the nearest evaluated point; each
         objective is divided by its range over the front.
         """
         rows, spent = self._full_evaluations(trials)
-        tried = self.values[rows[: int(np.searchsorted(spent, at * (1 + 1e-9), side="right"))]]
-        tried = tried[np.isfinite(tried).all(1)]
-        if not len(tried):
-            return inf
+        places = np.searchsorted(spent, at * (1 + 1e-9), side="right")
         extents = np.maximum(self.front.max(0) - self.front.min(0), 1e-300)
-        gaps = (self.front[:, None, :] - tried[None, :, :]) / extents
-        return float(np.sqrt((gaps**2).sum(2)).min(1).mean())
+
+        def distance(points: Floats) -> float:
+            valid = points[np.isfinite(points).all(1)]
+            gaps = (self.front[:, None, :] - valid[None, :, :]) / extents
+            return float(np.sqrt((gaps**2).sum(2)).min(1).mean()) if len(valid) else inf
+
+        return np.array([distance(self.values[rows[:place]]) for place in places])
 
     @cached_property
     def _sign(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -29,7 +29,6 @@ class TaskResult:
     value_name: str
     """Name of the quantity on the vertical axis of the curves."""
     percent: bool
-    larger: bool
     evaluations: Floats
     values: Sequence[Floats]
     regrets: Sequence[Floats]
@@ -89,34 +88,19 @@ def _task_result(
     ]
     searches = [[trials_of[SearchId(number, item, seed)] for seed in seeds] for item in strategies]
     budgets = np.array(study.budgets, np.float64)
-    values = [
-        _stacked([truth.quality(item, evaluations) for item in strategy_trials], len(evaluations))
-        for strategy_trials in searches
-    ]
-    regrets = [
-        _stacked([truth.regrets(item, budgets) for item in strategy_trials], len(budgets))
-        for strategy_trials in searches
-    ]
-    distances = [
-        _stacked(
-            [np.array([truth.distance(item, budget) for budget in study.budgets]) for item in strategy_trials],
-            len(budgets),
-        )
-        for strategy_trials in searches
-        if task.is_multi_objective
-    ]
+
+    def measured(measure: Callable[[Trials, Floats], Floats], at: Floats) -> list[Floats]:
+        """Return a measure after numbers of evaluations, for each strategy [seeds, numbers]."""
+        return [np.array([measure(trials, at) for trials in each]).reshape(-1, len(at)) for each in searches]
+
     name, _, sense = task.objectives[0].rpartition(":")
     value_name = "hypervolume, as a fraction of the true front's" if task.is_multi_objective else name
     best = 1.0 if task.is_multi_objective else (-1.0 if sense == "max" else 1.0) * truth.scale[0]
     return TaskResult(
         task.task.name, value_name, task.is_multi_objective or ("accuracy" in name and best <= 1),
-        task.is_multi_objective or sense == "max", evaluations,
-        values, regrets, distances, best,
+        evaluations, measured(truth.quality, evaluations), measured(truth.regrets, budgets),
+        measured(truth.distances, budgets) if task.is_multi_objective else (), best,
     )  # fmt: skip
-
-
-def _stacked(rows: Sequence[Floats], columns: int) -> Floats:
-    return np.stack(rows) if rows else np.zeros((0, columns))
 
 
 def _budget_result(number: int, budget: float, tasks: Sequence[TaskResult]) -> BudgetResult:

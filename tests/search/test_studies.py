@@ -288,7 +288,7 @@ def test_fronts_are_measured_against_the_true_one(folder: Path) -> None:
     reference = tuple(max(p[i] for p in points) for i in range(2))
     everything = Trials(tuple(range(len(points))), (1.0,) * len(points))
     assert truth.quality(everything, np.array([len(points)]))[0] == pytest.approx(1.0)
-    assert truth.distance(everything, len(points)) == 0.0
+    assert truth.distances(everything, np.array([len(points)]))[0] == 0.0
     few = Trials((3, 5, 77), (1.0,) * 3)
     rows = [points[i] for i in few.rows]
     share = hypervolume(rows, reference) / hypervolume(list(undominated), reference)
@@ -298,7 +298,7 @@ def test_fronts_are_measured_against_the_true_one(folder: Path) -> None:
     gaps = [
         min(sum(((p[i] - q[i]) / extents[i]) ** 2 for i in range(2)) ** 0.5 for q in rows) for p in undominated
     ]  # fmt: skip
-    assert truth.distance(few, 3) == pytest.approx(float(np.mean(gaps)))
+    assert truth.distances(few, np.array([3]))[0] == pytest.approx(float(np.mean(gaps)))
 
 
 def test_regrets_are_0_at_the_best_and_1_at_the_median(folder: Path) -> None:

@@ -22,13 +22,13 @@ from archir.cli.options import (
     refuse,
     resolve_output_format,
 )
-from archir.cli.output import count_noun, say, write
+from archir.cli.output import count_noun, say, write_text
 from archir.cli.param_types import OutputFile, PathParam
 from archir.ir.printer import print_graph
 from archir.ir.serial import to_json
 from archir.language.elaboration.context import Limits
 from archir.passes import PASSES, run
-from archir.utils.files import sha256, write_atomic
+from archir.utils.files import sha256
 
 
 @click.command("compile")
@@ -80,7 +80,7 @@ def compile_command(
         )
         graph = run(graph if block is None else lowering.block(graph, block), names)
         text = print_graph(graph) if target == "ir" else json.dumps(to_json(graph)) + "\n"
-        _write_text(
+        write_text(
             text,
             output,
             f"net {graph.name}: {count_noun(len(graph), 'node')}, {count_noun(len(graph.decisions), 'choice')}",
@@ -92,7 +92,7 @@ def compile_command(
     as_text = target not in torch_files.PACKAGES and hasattr(backend, "emit")
     if as_text and weights is None:
         text = backend.emit(graph) if block is None else backend.emit_block(graph, block)
-        _write_text(text, output, f"net {graph.name} as {emit}" if block is None else f"block {block} as {emit}")
+        write_text(text, output, f"net {graph.name} as {emit}" if block is None else f"block {block} as {emit}")
         return
     if output is None:
         raise click.UsageError(f"{'--weights' if as_text else f'--to {target}'} needs -o FILE")
@@ -114,12 +114,3 @@ def compile_command(
     else:
         report = lowering.export(graph, output, module, metadata=metadata, certified=True)
     say(f"wrote {output}: {report}")
-
-
-def _write_text(text: str, output: Path | None, description: str) -> None:
-    """Print a text, or write it to the file `output` if given and print a note of what was written."""
-    if output is None:
-        write(text)
-    else:
-        write_atomic(output, text.encode())
-        say(f"wrote {output}: {description}")

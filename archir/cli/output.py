@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from math import isfinite
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -63,6 +64,17 @@ def write(text: str) -> None:
     On a terminal, unprintable characters are escaped.
     """
     click.echo(escape_unprintable(text) if is_terminal() else text, nl=False, color=True)  # a file's own escapes stay
+
+
+def write_text(text: str, output: Path | None, description: str) -> None:
+    """Print a text, or write it to the file `output` if given and print a note of what was written."""
+    if output is None:
+        write(text)
+    else:
+        from archir.utils.files import write_atomic
+
+        write_atomic(output, text.encode())
+        say(f"wrote {output}: {description}")
 
 
 def unified_diff_text(before: str, after: str, name: str, new: str) -> str:

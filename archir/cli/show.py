@@ -21,14 +21,13 @@ from archir.cli.options import (
     net_options,
     refuse,
 )
-from archir.cli.output import say, write
+from archir.cli.output import write_text
 from archir.cli.param_types import OutputFile
 from archir.diagnostics.escaping import escape_to_line, escape_unprintable
 from archir.ir.serial import to_json
 from archir.language.elaboration.context import Limits
 from archir.passes import PASSES, run
 from archir.pictures import FORMATS
-from archir.utils.files import write_atomic
 
 OTHER_PICTURES = {"png", "jpg", "jpeg", "gif", "webp", "pdf"}
 """Suffixes of pictures that `archir show` does not write."""
@@ -93,16 +92,14 @@ def show_command(
             NET_PARAMETERS | ARCH_PARAMETERS | {"passes", "verify", "depth", "block", "heat"},
             "only applies to nets, not to ONNX models",
         )
-        _write_text(_describe_model(Path(file), format == "json"), output, f"{file} as {format}")
+        write_text(_describe_model(Path(file), format == "json"), output, f"{file} as {format}")
         return
     if format not in FORMATS:
-        refuse({"depth"}, f"only applies to pictures: add --format {', '.join(FORMATS)}")
+        refuse({"depth", "block"}, f"only applies to pictures: add --format {', '.join(FORMATS)}")
+    if format not in HEAT_FORMATS:
+        refuse({"heat"}, f"only applies to coloured pictures: add --format {' or '.join(HEAT_FORMATS)}")
     if not passes.strip():
         refuse({"verify"}, "checks the graph after passes: add --pass")
-    if block is not None and format not in FORMATS:
-        raise click.UsageError(f"--block only applies to pictures: add --format {', '.join(FORMATS)}")
-    if heat is not None and format not in HEAT_FORMATS:
-        raise click.UsageError(f"--heat only applies to coloured pictures: add --format {' or '.join(HEAT_FORMATS)}")
     if arch is None and seed is None:
         graph = loading.graph(file, root=root, limits=limits, parameters=parameters)
     else:
@@ -115,7 +112,7 @@ def show_command(
             text = json.dumps(to_json(graph), indent=1) + "\n"
         case _:
             text = render(graph, format, depth, block, heat)
-    _write_text(text, output, f"net {graph.name} as {format}")
+    write_text(text, output, f"net {graph.name} as {format}")
 
 
 def _format(output: Path | None) -> str:
@@ -125,15 +122,6 @@ def _format(output: Path | None) -> str:
     if suffix in OTHER_PICTURES:
         raise click.UsageError(f"pictures are written as {', '.join(FORMATS)}, not as {suffix}")
     return suffix if suffix in ("json", *FORMATS) else "text"
-
-
-def _write_text(text: str, output: Path | None, description: str) -> None:
-    """Print a text, or write it to the file `output` if given and print a note of what was written."""
-    if output is None:
-        write(text)
-    else:
-        write_atomic(output, text.encode())
-        say(f"wrote {output}: {description}")
 
 
 def _describe_model(path: Path, as_json: bool) -> str:

@@ -60,8 +60,8 @@ def runs_command(folders: tuple[Path, ...], sort: str, serve: bool, port: int, a
 
     Every file of every run is checked against its recorded hash. FOLDER defaults to `runs`, and may itself be a run.
     The score is the latest one on held-out samples; parameters and MACs are those of the network that was trained last;
-    `set` lists the settings that override the recipe. States: running, interrupted (resume it with `archir search
-    --resume`), finished, damaged.
+    `set` lists the settings that override the recipe. States: running, interrupted (continue with `archir search
+    --resume` or `archir train --resume`), finished, damaged.
     """
     if not serve:
         refuse({"port"}, "needs --serve")

@@ -11,11 +11,10 @@ from typing import Any
 
 from archir.diagnostics.errors import ArchError
 from archir.pages.page import Html, page, table
-from archir.runs import Phase, Run, Summary, manifest
+from archir.runs import Run, Summary, manifest
 from archir.runs.folder import RECIPE
-from archir.runs.report import PhaseRows, Report, report_page, train_command
+from archir.runs.report import PhaseRows, Report, report_page, trial_table
 from archir.runs.summaries import located_summaries, read_training
-from archir.runs.trial_report import TrialRow, TrialTable
 from archir.search.fronts.metric_format import format_metric
 
 HOST = "127.0.0.1"
@@ -114,17 +113,12 @@ def _read_run(folder: Path, summary: Summary) -> Report:
         phases=[PhaseRows(phase.name, rows) for phase in run.phases() if (rows := phase.rows())],
         recipe=run.content(RECIPE).decode("utf-8", "replace"),
         result=result,
-        trials=[_trial_table(run, phase, summary) for phase in run.phases() if phase.trials()],
+        trials=[
+            trial_table(run, phase.name, summary.criterion, {summary.criterion: summary.larger}, {})
+            for phase in run.phases()
+            if phase.trials()
+        ],
     )
-
-
-def _trial_table(run: Run, phase: Phase, summary: Summary) -> TrialTable:
-    trials = phase.trials()
-    names = list(dict.fromkeys(name for trial in trials for name in trial.scores))
-    score = summary.criterion if summary.criterion in names else names[0] if names else ""
-    rows = [TrialRow(trial.id, trial.scores, {}, trial.architecture, trial.error) for trial in trials]
-    larger = summary.larger if score == summary.criterion else True
-    return TrialTable(phase.name, rows, lambda number: train_command(run, phase.name, number), score, larger)
 
 
 def _index_page(runs: Sequence[tuple[Path, Summary]]) -> str:

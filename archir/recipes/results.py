@@ -17,8 +17,8 @@ from archir.recipes.recipe import Phase, Recipe
 from archir.recipes.spaces import space_of
 from archir.runs import Run
 from archir.runs.folder import OBJECTIVE, WEIGHTS
-from archir.runs.report import ChoiceProbabilities, PhaseRows, Report, report_page, train_command
-from archir.runs.trial_report import TrialRow, TrialTable
+from archir.runs.report import ChoiceProbabilities, PhaseRows, Report, report_page, trial_table
+from archir.runs.trial_report import TrialTable
 from archir.search.fronts.metric_format import format_metric, select_measures
 from archir.search.registry import strategies
 from archir.spaces.space import Space
@@ -195,28 +195,14 @@ def _headline(run: Run, recipe: Recipe, summary: Mapping[str, Any]) -> dict[str,
 
 
 def _trial_table(run: Run, phase: Phase, space: Space) -> TrialTable:
-    """Return the trials of a phase with their costs, for the report."""
-    trials = run.phase(phase.name).trials()
-    architectures = [space.architecture(trial.architecture) for trial in trials]
-    costs = space.cost(architectures, COSTS)
-    rows = [
-        TrialRow(
-            trial.id, trial.scores, {name: float(costs[name][i]) for name in COSTS}, trial.architecture, trial.error
-        )
-        for i, trial in enumerate(trials)
-    ]
-
+    """Return the trials of a phase with their costs and, for the best ones, pictures."""
+    architectures = {trial.id: space.architecture(trial.architecture) for trial in run.phase(phase.name).trials()}
     facts = _objective_record(run, phase.name)
-    names = list(dict.fromkeys(name for trial in trials for name in trial.scores))
-    score = str(facts.get("criterion", "accuracy"))
-    if score not in names:
-        score = names[0] if names else ""
-    larger = bool(facts.get("measures", {}).get(score, True))
-    table = TrialTable(phase.name, rows, lambda number: train_command(run, phase.name, number), score, larger)
-    trials_by_id = {trial.id: trial for trial in trials}
+    costs = space.cost([*architectures.values()], COSTS)
+    table = trial_table(run, phase.name, str(facts.get("criterion", "accuracy")), facts.get("measures", {}), costs)
     pictures: dict[int, str] = {}
     for trial, _ in table.scored[:MAX_PICTURES]:
-        svg = picture(space.specialize(space.architecture(trials_by_id[trial.id].architecture)), "svg")
+        svg = picture(space.specialize(architectures[trial.id]), "svg")
         if sum(map(len, pictures.values())) + len(svg) <= MAX_PICTURE_CHARACTERS:
             pictures[trial.id] = svg
     return replace(table, pictures=pictures)

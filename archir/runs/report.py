@@ -16,7 +16,7 @@ from typing import Any
 from archir.pages.charts import LineChart
 from archir.pages.page import Html, details, facts, image, page, table, value_html
 from archir.runs.run import Run
-from archir.runs.trial_report import TrialTable, trials_section
+from archir.runs.trial_report import TrialRow, TrialTable, trials_section
 
 _TIMES = {"seconds"}
 """Columns that hold times, which are not reproducible; they are shown in a separate section."""
@@ -78,9 +78,28 @@ def report_page(report: Report) -> str:
     return page(report.title, report.subtitle, _sections(report))
 
 
-def train_command(run: Run, phase: str, number: int) -> str:
-    """Return the shell command that trains the architecture of a trial."""
-    return f"archir train --trial {run.folder.name} {phase}:{number} -o {phase}-{number}"
+def trial_table(
+    run: Run, phase: str, criterion: str, larger: Mapping[str, bool], costs: Mapping[str, Sequence[float]]
+) -> TrialTable:
+    """Return the table of a phase's trials, ranked by `criterion` or, if they lack it, by their first score.
+
+    `larger` tells for each score whether larger values are better; `costs` has the costs of all trials by name.
+    """
+    trials = run.phase(phase).trials()
+    names = list(dict.fromkeys(name for trial in trials for name in trial.scores))
+    score = criterion if criterion in names else names[0] if names else ""
+    rows = [
+        TrialRow(
+            trial.id, trial.scores, {name: float(each[i]) for name, each in costs.items()}, trial.architecture,
+            trial.error,
+        )
+        for i, trial in enumerate(trials)
+    ]  # fmt: skip
+
+    def command(number: int) -> str:
+        return f"archir train --trial {run.folder.name} {phase}:{number} -o {phase}-{number}"
+
+    return TrialTable(phase, rows, command, score, larger.get(score, True))
 
 
 def _sections(report: Report) -> Iterator[tuple[str, str]]:

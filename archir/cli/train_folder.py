@@ -155,7 +155,7 @@ def _training_error(folder: Path) -> tuple[str, None, str | None] | None:
 
 def _search_network(run: Run) -> TrainedNetwork:
     """Return the network that a search trained last, with its architecture if the network belongs to a space."""
-    files = run.files.manifest.files
+    files = run.entries
     if NETWORK not in files:
         raise fail("A1804", *_untrained_error(run))
     graph = from_json(json.loads(run.content(NETWORK)))
@@ -171,6 +171,6 @@ def _untrained_error(run: Run) -> tuple[str, None, str]:
         text = f"the search in {run.folder} has no network yet: it was stopped, or is still running"
         return text, None, f"resume it: `{plugins.resume_command(run)}`"
     hint = 'add a phase with `strategy = "train"` to the recipe'
-    if BEST in run.files.manifest.files:
+    if BEST in run.entries:
         hint += f", or train its best architecture: `archir train SPACE --arch {run.folder / BEST}`"
     return f"the search in {run.folder} trained no network", None, hint

@@ -127,7 +127,7 @@ def _contents(folder: Path) -> _Contents:
     if (folder / manifest.NAME).exists():
         run = Run.open(folder)
         rows = {phase.name: phase.rows() for phase in run.phases()}
-        best = json.loads(run.content(BEST)) if BEST in run.files.manifest.files else {}
+        best = json.loads(run.content(BEST)) if BEST in run.entries else {}
         return _Contents(settings(run), _settings_in_force(run), rows, _choices(best))
     record = read_training(folder)
     options = flat_settings({"data": {"source": record.get("data")}, **record.get("settings", {})}) if record else {}

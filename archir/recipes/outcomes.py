@@ -39,7 +39,7 @@ def read_outcome(
 
     def content(file: str) -> bytes | None:
         """Return the content of a file of the phase; None if it does not exist."""
-        return run.content(base + file) if base + file in run.files.manifest.files else None
+        return run.content(base + file) if base + file in run.entries else None
 
     labels, alphas, network = content("architecture.json"), content("alphas.json"), content("network.json")
     supernet = content(SUPERNET)

@@ -120,7 +120,7 @@ def _costs(outcome: Outcome[Tensor]) -> dict[str, int]:
 
 def _has(run: Run, phase: str, name: str) -> bool:
     """Return True if the run has a file with this name in the folder of the phase."""
-    return f"phases/{phase}/{name}" in run.files.manifest.files
+    return f"phases/{phase}/{name}" in run.entries
 
 
 def _report(

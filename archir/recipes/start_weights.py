@@ -68,7 +68,7 @@ def external_weights(
     weights, supernet = start_files(recipe, phase)
     files: dict[str, Content] = {weights: run.content(f"phases/{trained.name}/{WEIGHTS}")}
     record = f"phases/{trained.name}/{SUPERNET}"
-    if record in run.files.manifest.files:
+    if record in run.entries:
         files[supernet] = run.content(record)
     return files
 
@@ -116,7 +116,7 @@ def renamed_weights(run: Run, phase: Phase, file_names: Iterable[str]) -> Rename
 
 def read_supernet(run: Run, name: str) -> SupernetRecord | None:
     """Read a supernet record from a file of a run; None if there is no such file."""
-    return SupernetRecord(**json.loads(run.content(name))) if name in run.files.manifest.files else None
+    return SupernetRecord(**json.loads(run.content(name))) if name in run.entries else None
 
 
 def recipe_of_run(run: Run) -> RecipeFile:
@@ -132,9 +132,7 @@ def _open_source(phase: Phase, name: str, folder: Path) -> tuple[Run, Recipe, Ph
     place, colon, which = name.rpartition(":")
     run = Run.open(folder / (place if colon else name))
     recipe = recipe_of_run(run).recipe
-    with_weights = [
-        candidate for candidate in recipe.phase if f"phases/{candidate.name}/{WEIGHTS}" in run.files.manifest.files
-    ]
+    with_weights = [candidate for candidate in recipe.phase if f"phases/{candidate.name}/{WEIGHTS}" in run.entries]
     matching = [candidate for candidate in with_weights if not colon or candidate.name == which]
     if not matching:
         available = join_names([candidate.name for candidate in with_weights]) if with_weights else "none"

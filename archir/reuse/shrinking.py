@@ -117,7 +117,7 @@ def is_run_of(run: Run, recipe: Path, weights: Path) -> bool:
             name = path.relative_to(recipe.parent)
             if run.content(f"space/{name.as_posix()}") != path.read_bytes():
                 raise _changed_error(run, f"`{name.relative_to(role)}`")
-    copies = [entry.sha256 for name, entry in run.files.manifest.files.items() if name.startswith("start/")]
+    copies = [entry.sha256 for name, entry in run.entries.items() if name.startswith("start/")]
     if sha256(weights) not in copies:
         raise _changed_error(run, f"`{weights.name}`")
     return True

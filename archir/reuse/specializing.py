@@ -112,7 +112,7 @@ def _copy_supernet(source: str, folder: Path) -> _CopiedSupernet:
     run, phase, supernet = find_supernet(source)
     recipe = recipe_of_run(run)
     plugins.require_loaded(recipe.recipe)
-    for name in run.files.manifest.files:
+    for name in run.entries:
         if name.startswith(SPACE):
             path = folder / name.removeprefix(SPACE)
             path.parent.mkdir(parents=True, exist_ok=True)

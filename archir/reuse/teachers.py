@@ -44,11 +44,11 @@ def with_teacher_files(run: Run, recipe: Recipe, settings: Mapping[str, Any]) ->
     result = dict(settings)
     name = result.pop("phase", None)
     if name is None:
-        is_copied = "teacher" in result and _name_in_run(str(result.get("weights"))) in run.files.manifest.files
+        is_copied = "teacher" in result and _name_in_run(str(result.get("weights"))) in run.entries
         return result | {"weights": f"../{_name_in_run(str(result['weights']))}"} if is_copied else result
     phase = next((phase for phase in recipe.phase if phase.name == name), None)
     weights = f"phases/{name}/{WEIGHTS}"
-    if phase is None or weights not in run.files.manifest.files:
+    if phase is None or weights not in run.entries:
         raise fail("A2207", f"there is no earlier phase `{name}` whose network could teach")
     parameters = {**recipe.parameters, **phase.parameters}
     run.content(weights)  # verified

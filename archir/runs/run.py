@@ -24,7 +24,7 @@ from archir.runs.folder import ENVIRONMENT, EXTENSIONS, JOURNAL, STAGING, Conten
 from archir.runs.journal import Journal, Trial
 from archir.runs.lock import NAME as LOCK
 from archir.runs.lock import Lock
-from archir.runs.manifest import Manifest
+from archir.runs.manifest import Entry, Manifest
 
 if TYPE_CHECKING:
     from archir.runs.tensorboard import EventFile
@@ -158,7 +158,7 @@ class Phase:
 
     def checkpoints(self) -> dict[int, list[str]]:
         """Return the file names of each checkpoint, by checkpoint number."""
-        return checkpoints(self._run.files.manifest.files, self.name)
+        return checkpoints(self._run.entries, self.name)
 
 
 class Run:
@@ -245,6 +245,11 @@ class Run:
         return self.files.path
 
     @property
+    def entries(self) -> Mapping[str, Entry]:
+        """The files of the run with their size and SHA-256, by name."""
+        return self.files.manifest.files
+
+    @property
     def title(self) -> str:
         """Title given when the run was created."""
         return self.files.manifest.title
@@ -265,7 +270,7 @@ class Run:
     def content(self, name: str) -> bytes:
         """Return the verified content of a file. Raises ArchError: A1803 (changed), A1804 (the run has no such
         file)."""
-        if name not in self.files.manifest.files:
+        if name not in self.entries:
             raise fail("A1804", f"{self.folder} has no file `{name}`")
         return self.files.content(name)
 
@@ -285,7 +290,7 @@ class Run:
     def extensions(self) -> list[dict[str, Any]]:
         """Return the extensions of the run, oldest first: changed `settings` by key, and the names of the restarted
         `phases`."""
-        if EXTENSIONS not in self.files.manifest.files:
+        if EXTENSIONS not in self.entries:
             return []
         extensions: list[dict[str, Any]] = json.loads(self.content(EXTENSIONS))
         return extensions
@@ -299,7 +304,7 @@ class Run:
         restarted = [name for name in phases if name in self.journal.phases()]
         extensions = [*self.extensions(), {"settings": dict(settings), "phases": restarted}]
         folders = tuple(f"phases/{phase}/" for phase in phases)
-        removed = [name for name in self.files.manifest.files if name.startswith(folders)]
+        removed = [name for name in self.entries if name.startswith(folders)]
         self.commit({**files, EXTENSIONS: json.dumps(extensions, indent=1) + "\n"}, removed, finished=False)
         self.record_restarts()
 
@@ -326,7 +331,7 @@ class Run:
                 events.close()
             self.commit({})
             if self.journal.seal():
-                listed = {**self.files.manifest.files, JOURNAL: entry_of_file(self.folder / JOURNAL)}
+                listed = {**self.entries, JOURNAL: entry_of_file(self.folder / JOURNAL)}
                 self.files.commit({}, entries=listed)
             self.files.remove_leftovers()
         finally:

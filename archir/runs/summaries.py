@@ -210,7 +210,7 @@ def _flatten(data: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 def _json_object(run: Run, name: str) -> dict[str, Any]:
     """Return the JSON object in a file of the run; {} if it is missing or something else."""
-    if name not in run.files.manifest.files:
+    if name not in run.entries:
         return {}
     try:
         return dict(json.loads(run.content(name)))

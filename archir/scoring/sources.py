@@ -40,7 +40,7 @@ def scores_from_logits(source: str, space: Space) -> Scores:
     subset of alternatives is the sum of their log probabilities. Raises ArchError (A3324).
     """
     run, phase_name = _open_source(source)
-    phases = [phase for phase in run.phases() if f"phases/{phase.name}/alphas.json" in run.files.manifest.files]
+    phases = [phase for phase in run.phases() if f"phases/{phase.name}/alphas.json" in run.entries]
     names = [phase.name for phase in phases if phase_name in ("", phase.name)]
     if not names:
         hint = "such parameters are learned by `darts`, `gdas` and other differentiable strategies"
@@ -192,7 +192,7 @@ def _is_maximized(run: Run, space: Space, score: str) -> bool:
     directions: dict[str, bool] = {"loss": False}
     for phase in run.phases():
         path = f"phases/{phase.name}/{OBJECTIVE}"
-        if path in run.files.manifest.files:
+        if path in run.entries:
             directions |= json.loads(run.content(path)).get("measures", {})
     name = score.removeprefix("validation_")
     return directions[name] if name in directions else not is_cost(name) and name not in space.account.names

@@ -61,7 +61,7 @@ def work(folder: Path) -> None:
 def outcome(folder: Path) -> Mapping[str, Any]:
     """Return everything that a finished run must contain; reading verifies it."""
     run = Run.open(folder)
-    names = sorted(run.files.manifest.files)
+    names = sorted(run.entries)
     phases = [(phase.name, phase.done, phase.rows(), phase.trials()) for phase in run.phases()]
     exact = [name for name in names if name != "metrics.sqlite"]
     files = {name: run.content(name) for name in exact}

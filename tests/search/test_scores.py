@@ -128,7 +128,7 @@ def test_of_several_that_are_taken_logits_add_up(space: Space, tmp_path: Path, m
     """Two of three inputs: the logarithms of both probabilities."""
     picked = next(choice for choice in space.choices if choice.k == 2)
     run = SimpleNamespace(folder=tmp_path, title="a run", phases=lambda: [SimpleNamespace(name="search")])
-    run.files = SimpleNamespace(manifest=SimpleNamespace(files=["phases/search/alphas.json"]))
+    run.entries = ["phases/search/alphas.json"]
     run.content = lambda name: json.dumps({"logits": {picked.path: [0.0, 1.0, 2.0]}})
     monkeypatch.setattr(sources.Run, "open", lambda path: run)
     (term,) = sources.scores_from_logits(str(tmp_path), space).terms

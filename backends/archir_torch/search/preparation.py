@@ -242,7 +242,7 @@ def resume_search(folder: Path, device: str, fall_back: bool, settings: Mapping[
         _check_tensorboard(search.recipe)
         for phase in search.recipe.phase:
             stored = run.phase(phase.name)
-            if stored.done is not None and f"phases/{phase.name}/{WEIGHTS}" not in run.files.manifest.files:
+            if stored.done is not None and f"phases/{phase.name}/{WEIGHTS}" not in run.entries:
                 stored.reopen()  # the process was killed after deleting the phase's outcome, before recording that
         return _extend(search, settings) if settings else search
     except BaseException:

@@ -257,7 +257,7 @@ def _create_job(search: PreparedSearch, phase: Phase, space: Space, outcomes: Ma
     earlier = {kind: outcomes[name] for kind, name in start.phases.items() if name in outcomes and kind != "trials"}
     weights, supernet = start_weights.start_files(search.recipe, phase)
     renamed = None
-    if start.weights is not None and weights in search.run.files.manifest.files:
+    if start.weights is not None and weights in search.run.entries:
         tensors = load_tensors(search.run.content(weights))
         if start.map is not None:
             renamed = start_weights.renamed_weights(search.run, phase, tensors)
@@ -295,7 +295,7 @@ def _create_job(search: PreparedSearch, phase: Phase, space: Space, outcomes: Ma
 def _record_objective(search: PreparedSearch, job: Job) -> None:
     """Store in the run which measures a phase computes, and by which of them networks are compared."""
     path = f"phases/{job.phase.name}/{OBJECTIVE}"
-    if path not in search.run.files.manifest.files:
+    if path not in search.run.entries:
         objective = comparison_source(job)
         facts = {"criterion": objective.criterion, "measures": dict(objective.directions)}
         search.run.write({path: json.dumps(facts) + "\n"})
@@ -319,7 +319,7 @@ def _decide_once(search: PreparedSearch, path: str, decide: Callable[[], Mapping
     """Return a decision that the first process makes once and stores in the run; all processes get the same one."""
     text = ""
     if distributed.world().rank == 0:
-        if path not in search.run.files.manifest.files:
+        if path not in search.run.entries:
             search.run.write({path: json.dumps(dict(decide()), indent=1) + "\n"})
         text = search.run.content(path).decode()
     decision: Mapping[str, Any] = json.loads(distributed.broadcast_text(text))
@@ -331,7 +331,7 @@ def _load_data(search: PreparedSearch, name: str, settings: DataSettings, space:
     (data,) = load_images(search.loaded, search.recipe, settings, space).values()
     splits = {"train": data.train, "held_out": data.held_out}
     path = f"phases/{name}/{results.SPLITS}"
-    if path in search.run.files.manifest.files:
+    if path in search.run.entries:
         verify(json.loads(search.run.content(path)), settings.source, search.recipe.seed, splits)
     elif distributed.world().rank == 0:
         stored = record(settings.source, search.recipe.seed, splits)

@@ -165,7 +165,7 @@ def test_a_whole_search_by_two_processes(whole: Path, tmp_path: Path) -> None:
     backends.get("torch").search(whole.parent / "recipe.toml", tmp_path / "one", overrides=overrides, device="cpu")
     one, two = Run.open(tmp_path / "one"), Run.open(whole)
     assert two.finished
-    names = [{name for name in run.files.manifest.files if "checkpoint" not in name} for run in (one, two)]
+    names = [{name for name in run.entries if "checkpoint" not in name} for run in (one, two)]
     assert names[0] == names[1]
     assert one.content("best.json") == two.content("best.json")
     for phase in ("search", "again"):
@@ -216,7 +216,7 @@ def test_a_search_under_torchrun_is_interrupted_and_goes_on(long: Path, tmp_path
     one, other = Run.open(folder), Run.open(long)
     assert one.finished
     assert one.phase("search").rows()[: len(rows)] == rows
-    results = [name for name in other.files.manifest.files if name.endswith(("alphas.json", "weights.safetensors"))]
+    results = [name for name in other.entries if name.endswith(("alphas.json", "weights.safetensors"))]
     assert len(results) == 7
     for name in results:
         assert one.content(name) == other.content(name), name

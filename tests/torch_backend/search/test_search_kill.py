@@ -64,7 +64,7 @@ def exact(folder: Path) -> Mapping[str, Any]:
     """Everything that a finished search must hold, whatever became of it on the way; reading verifies it."""
     run = Run.open(folder)
     assert run.finished
-    names = [name for name in run.files.manifest.files if not name.startswith(("tensorboard", "metrics"))]
+    names = [name for name in run.entries if not name.startswith(("tensorboard", "metrics"))]
     counted = [name for name in names if "checkpoint" not in name]
     found: dict[str, Any] = {"names": sorted(names)}
     for name in counted:

@@ -240,7 +240,7 @@ def test_what_cannot_be_extended(ended: Path, key: str, value: str, why: str) ->
     def whole() -> list[tuple[str, bytes]]:
         run = Run.open(ended)
         assert run.finished
-        return [(name, run.content(name)) for name in run.files.manifest.files]
+        return [(name, run.content(name)) for name in run.entries]
 
     before = whole()
     with pytest.raises(ArchError, match=rf"(?s)A2216.*{why}.*`try.options` may change.*--set try.options.trials=8"):

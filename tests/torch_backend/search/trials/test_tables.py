@@ -81,7 +81,7 @@ def test_a_search_in_a_table(tmp_path: Path) -> None:
     assert summary["measures"]["front"]["criterion"] == "watts"
     best = max(run.phase("evolve").trials(), key=lambda one: one.scores["accuracy"] or 0)
     assert summary["phases"]["evolve"]["validation_accuracy"] == best.scores["accuracy"]
-    assert "splits.json" not in " ".join(run.files.manifest.files)  # there were no data
+    assert "splits.json" not in " ".join(run.entries)  # there were no data
 
     before = run.phase("evolve").trials()
     (tmp_path / "published" / "table.csv").unlink()  # the run has its own

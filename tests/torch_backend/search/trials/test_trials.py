@@ -95,13 +95,13 @@ def test_the_front_is_a_table_a_picture_and_files(run: Run, said: tuple[Path, st
         assert row["scores"]["macs"] == macs_of(space, by_id[row["id"]])
         assert row["hash"] in said[1]
         assert f"{row['scores']['macs']:,}" in said[1]
-    names = [name for name in run.files.manifest.files if name.startswith("phases/plane/front/")]
+    names = [name for name in run.entries if name.startswith("phases/plane/front/")]
     assert len(names) == len(ids)
     assert "front of `plane`" in said[1]
     picture = run.content("phases/plane/front.svg").decode()
     assert "<svg" in picture
     assert b64encode(picture.encode()) in run.content("report.html")
-    assert not [name for name in run.files.manifest.files if name.startswith("phases/evolve/front")]
+    assert not [name for name in run.entries if name.startswith("phases/evolve/front")]
 
 
 def macs_of(space: Space, trial: Trial) -> int:

@@ -23,6 +23,7 @@ from archir.diagrams.diagram import (
     cofactor,
     cofactors,
     fill_unreachable,
+    fold,
     leaves,
     make_diagram,
     same,
@@ -295,19 +296,11 @@ def project(condition: Value, choices: Container[Choice]) -> Value:
 
     The result is the strongest condition on `choices` that holds wherever `condition` holds.
     """
-    memo: dict[int, Value] = {}
 
-    def walk(value: Value) -> Value:
-        if type(value) is not Diagram:
-            return value
-        if id(value) not in memo:
-            branches = [walk(branch) for branch in value.branches]
-            memo[id(value)] = (
-                make_diagram(value.choice, branches) if value.choice in choices else reduce(disjoin, branches, False)
-            )
-        return memo[id(value)]
+    def project_node(diagram: Diagram, branches: list[Value]) -> Value:
+        return make_diagram(diagram.choice, branches) if diagram.choice in choices else reduce(disjoin, branches, False)
 
-    return walk(condition)
+    return fold(condition, lambda leaf: leaf, project_node)
 
 
 def is_condition(value: Value) -> bool:

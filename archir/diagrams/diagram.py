@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, islice, repeat
 from math import copysign
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 from weakref import ref
 
 from archir.diagnostics.errors import NO_SPAN, RuleError, Span
@@ -22,6 +22,8 @@ from archir.diagnostics.work import WorkError, budget_or_none, spend
 
 Value = Any
 """A plain value, or a `Diagram` whose leaves are plain values."""
+Result = TypeVar("Result")
+"""What `fold` computes for each value."""
 Label = int | str
 """The label of an alternative in an architecture file."""
 
@@ -290,23 +292,34 @@ def cofactor(value: Value, choice: Choice, outcome: int) -> Value:
     return value.branches[outcome] if type(value) is Diagram and value.choice is choice else value
 
 
-def smallest_assignment(value: Value, predicate: Callable[[Value], bool]) -> dict[Choice, int] | None:
-    """Return the assignment of the fewest choices that leads to a leaf satisfying `predicate`; None if no leaf does."""
-    memo: dict[int, dict[Choice, int] | None] = {}
+def fold(value: Value, leaf: Callable[[Value], Result], node: Callable[[Diagram, list[Result]], Result]) -> Result:
+    """Compute a result for a value bottom-up: `leaf(plain value)`, and `node(diagram, results of its branches)`.
 
-    def walk(value: Value) -> dict[Choice, int] | None:
+    `node` is called once for each distinct diagram. The recursion is at most `MAX_CHOICES` deep.
+    """
+    memo: dict[Diagram, Result] = {}
+
+    def walk(value: Value) -> Result:
         if type(value) is not Diagram:
-            return {} if predicate(value) else None
-        if id(value) not in memo:
-            best: dict[Choice, int] | None = None
-            for outcome, branch in enumerate(value.branches):
-                below = walk(branch)
-                if below is not None and (best is None or len(below) + 1 < len(best)):
-                    best = {value.choice: outcome, **below}
-            memo[id(value)] = best
-        return memo[id(value)]
+            return leaf(value)
+        if value not in memo:
+            memo[value] = node(value, [walk(branch) for branch in value.branches])
+        return memo[value]
 
     return walk(value)
+
+
+def smallest_assignment(value: Value, predicate: Callable[[Value], bool]) -> dict[Choice, int] | None:
+    """Return the assignment of the fewest choices that leads to a leaf satisfying `predicate`; None if no leaf does."""
+
+    def extend(diagram: Diagram, below: list[dict[Choice, int] | None]) -> dict[Choice, int] | None:
+        candidates = [(outcome, rest) for outcome, rest in enumerate(below) if rest is not None]
+        if not candidates:
+            return None
+        outcome, rest = min(candidates, key=lambda item: len(item[1]))
+        return {diagram.choice: outcome, **rest}
+
+    return fold(value, lambda leaf: {} if predicate(leaf) else None, extend)
 
 
 def leaves(value: Value) -> Iterator[Value]:
@@ -339,21 +352,13 @@ def first_leaf(value: Value) -> Value:
 
 def leaf_conditions(value: Value) -> list[tuple[Value, Value]]:
     """Return each distinct leaf of a value, with the condition under which the value equals that leaf."""
-    memo: dict[Diagram, dict[Hashable, Value]] = {}
 
-    def walk(value: Value) -> dict[Hashable, Value]:
-        if type(value) is not Diagram:
-            return {value_key(value): True}
-        if value not in memo:
-            below = [walk(branch) for branch in value.branches]
-            leaf_keys = dict.fromkeys(leaf_key for conditions in below for leaf_key in conditions)
-            spend(len(leaf_keys))
-            memo[value] = {
-                leaf_key: make_diagram(value.choice, [c.get(leaf_key, False) for c in below]) for leaf_key in leaf_keys
-            }
-        return memo[value]
+    def join(diagram: Diagram, below: list[dict[Hashable, Value]]) -> dict[Hashable, Value]:
+        leaf_keys = dict.fromkeys(leaf_key for conditions in below for leaf_key in conditions)
+        spend(len(leaf_keys))
+        return {key: make_diagram(diagram.choice, [c.get(key, False) for c in below]) for key in leaf_keys}
 
-    conditions = walk(value)
+    conditions = fold(value, lambda leaf: {value_key(leaf): True}, join)
     return [(leaf, conditions[value_key(leaf)]) for leaf in leaves(value)]
 
 

@@ -20,6 +20,7 @@ from archir.diagrams.diagram import (
     Diagram,
     DiagramSizeError,
     Value,
+    fold,
     leaves,
     make_diagram,
     outcome_in,
@@ -186,15 +187,8 @@ def _penalty(holds: bool) -> float:
 
 def _minimize_over(value: Value, choice: Choice) -> Value:
     """Return the minimum of a value over the outcomes of `choice`, which must be the last choice that it depends on."""
-    memo: dict[int, Value] = {}
 
-    def walk(value: Value) -> Value:
-        if type(value) is not Diagram:
-            return value
-        if value.choice is choice:
-            return min(value.branches)
-        if id(value) not in memo:
-            memo[id(value)] = make_diagram(value.choice, map(walk, value.branches))
-        return memo[id(value)]
+    def minimize(diagram: Diagram, branches: list[Value]) -> Value:
+        return min(branches) if diagram.choice is choice else make_diagram(diagram.choice, branches)
 
-    return walk(value)
+    return fold(value, lambda leaf: leaf, minimize)

@@ -15,8 +15,8 @@ import archir
 from archir.diagnostics.errors import ArchError
 from archir.ir.verify import verify
 from archir.passes.batch import batch
+from archir.passes.cse import merge_siblings
 from archir.passes.relax import relax
-from archir.passes.shared_norms import merge_siblings
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
 from archir_torch.lowering.weights import save_weights

@@ -1,6 +1,6 @@
 """Steps for nodes into which several nodes were merged. Each original node keeps its own layer and weights.
 
-`archir.passes.shared_norms` and `archir.passes.batch` merge nodes.
+`archir.passes.cse` and `archir.passes.batch` merge nodes.
 """
 
 from __future__ import annotations

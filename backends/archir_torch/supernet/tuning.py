@@ -12,8 +12,7 @@ from torch import Tensor
 
 from archir.ir.graph import Graph
 from archir.passes.batch import batch as batched
-from archir.passes.cse import cse
-from archir.passes.shared_norms import merge_siblings
+from archir.passes.cse import cse, merge_siblings
 from archir_torch.lowering.depthwise import depthwise_conv
 from archir_torch.lowering.module import Layer
 from archir_torch.lowering.operations.conv import conv
@@ -53,7 +52,7 @@ def lower_with_plan(
     """Lower a relaxed graph to a module that follows a plan. Initial weights are the same for all plans.
 
     `dense` means that all alternatives run in every step; norms without weights are then merged
-    (`archir.passes.shared_norms`).
+    (`archir.passes.cse`).
     """
     merged = merge_siblings(graph) if dense else cse(graph)
     network = lower_mixed(merged, generator=generator)

@@ -16,9 +16,8 @@ from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.ir.verify import verify
 from archir.passes.batch import batch
-from archir.passes.cse import cse
+from archir.passes.cse import cse, merge_siblings
 from archir.passes.relax import relax
-from archir.passes.shared_norms import merge_siblings
 from archir_torch.lowering.weights import load_weights, save_weights
 from archir_torch.search.job import create_strategy
 from archir_torch.strategies.relaxed import Relaxed

@@ -20,7 +20,9 @@ from archir.diagrams.diagram import (
     Choice,
     Diagram,
     Value,
+    diagram_size,
     fix_choice,
+    fold,
     leaves,
     make_diagram,
     outcome_in,
@@ -146,6 +148,18 @@ def test_fix(a: Value, choice: Choice, outcome: int) -> None:
     fixed = fix_choice(a, choice, outcome)
     assert choice not in support(fixed)
     assert table(fixed) == [value_at(a, {**assignment, choice.path: outcome}) for assignment in ASSIGNMENTS]
+
+
+@given(numbers)
+def test_fold_rebuilds_a_value_and_visits_each_diagram_once(a: Value) -> None:
+    visited: list[Diagram] = []
+
+    def rebuild(diagram: Diagram, branches: list[Value]) -> Value:
+        visited.append(diagram)
+        return make_diagram(diagram.choice, branches)
+
+    assert fold(a, lambda leaf: leaf, rebuild) is a
+    assert len(visited) == len(set(visited)) == diagram_size(a)
 
 
 @given(numbers)
